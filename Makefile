@@ -1,0 +1,49 @@
+# Every target makes and fills .venv on its own; `make help` lists them.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# The first interpreter that is new enough and can make a virtual environment; override with PYTHON=...
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+ARGS ?=
+BIN := .venv/bin
+
+.PHONY: demo test lint bench docs clean help
+
+demo: .venv/.extra-demo ## run the demonstration
+	$(BIN)/python -m nbgrad demo $(ARGS)
+
+test: .venv/.extra-test .venv/.extra-demo ## run the tests; ARGS='-k tanh -x' is handed to pytest
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/.extra-lint ## check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.extra-bench ## time this checkout once, quickly; ARGS='--bench dot' picks benchmarks
+	@grep -qs '"machine": "'"$$(uname -n)"'"' ~/.asv-machine.json || \
+		$(BIN)/asv machine --yes --config asv_bench/asv.conf.json >/dev/null
+	$(BIN)/asv run --python=same --quick --show-stderr --config asv_bench/asv.conf.json $(ARGS)
+
+docs: .venv/.extra-docs ## build the pages of docs/ into build/docs; a broken link is an error
+	$(BIN)/mkdocs build --strict --clean
+
+clean: ## remove build output and caches (the environment stays: rm -r .venv drops it)
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis nbgrad-demo
+	rm -rf asv_bench/env asv_bench/results asv_bench/html
+	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-6s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; set PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# One stamp an extra: installed again only when pyproject.toml changes.
+.venv/.extra-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@

@@ -1,0 +1,396 @@
+"""Recording scopes, gradients, and custom functions: MXNet's ``autograd`` package, to any order.
+
+Examples
+--------
+>>> from nbgrad import autograd, nd
+>>> x = nd.array([1, 2, 3, 4])
+>>> x.attach_grad()
+>>> with autograd.record():
+...     y = x * x + 1
+>>> y.backward()
+>>> x.grad
+<BLANKLINE>
+[2. 4. 6. 8.]
+<NDArray 4 @cpu(0)>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from . import symbol, tape
+from .codegen.launch import fill
+from .errors import DTypeError, NBGradError, ShapeError
+from .function import Function
+from .ndarray import NDArray, from_value, wrap
+from .scopes import (
+    is_recording,
+    is_training,
+    pause,
+    predict_mode,
+    record,
+    set_recording,
+    set_training,
+    train_mode,
+)
+from .state import state
+from .tape import Leaf
+
+__all__ = [
+    "Function",
+    "backward",
+    "get_symbol",
+    "grad",
+    "is_recording",
+    "is_training",
+    "mark_variables",
+    "pause",
+    "predict_mode",
+    "record",
+    "set_recording",
+    "set_training",
+    "train_mode",
+]
+
+
+_REQUESTS = ("write", "add", "null")
+
+
+def _list(arrays, what: str, function: str) -> list:
+    items = [arrays] if isinstance(arrays, NDArray) else arrays
+    if isinstance(items, str | bytes | dict) or not isinstance(items, Iterable):
+        raise DTypeError(f"{function}: {what} must be an NDArray or an iterable of them, got {arrays!r}")
+    items = list(items)
+    for item in items:
+        if not isinstance(item, NDArray):
+            raise DTypeError(f"{function}: {what} must be an NDArray or an iterable of them, got {item!r} in it")
+    return items
+
+
+def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write") -> None:
+    """Mark arrays as variables to compute gradients for, and say where those go.
+
+    Parameters
+    ----------
+    variables : NDArray or iterable of NDArray
+    gradients : NDArray or iterable of NDArray
+        One buffer per variable, with its shape and dtype.
+    grad_reqs : {'write', 'add', 'null'} or sequence of them
+        What ``backward`` does with a buffer: overwrite it, add to it, leave it.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If numbers, shapes or dtypes of variables and gradients differ. Nothing is marked then.
+    KeyError
+        For another request.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x, g = nd.array([1., 2., 3.], dtype="float64"), nd.zeros(3, dtype="float64")
+    >>> autograd.mark_variables(x, g)
+    >>> with autograd.record():
+    ...     y = x * x + 1
+    >>> autograd.backward(y)
+    >>> g
+    <BLANKLINE>
+    [2. 4. 6.]
+    <NDArray 3 @cpu(0)>
+    """
+    variables = _list(variables, "variables", "mark_variables")
+    gradients = _list(gradients, "gradients", "mark_variables")
+    requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
+    if not len(variables) == len(gradients) == len(requests):
+        raise ShapeError(
+            f"mark_variables: {len(variables)} variable(s), {len(gradients)} gradient(s) and {len(requests)} "
+            "grad_reqs given; their numbers must be the same"
+        )
+    for k, (x, g, request) in enumerate(zip(variables, gradients, requests, strict=True)):
+        _check_request(request, "mark_variables")
+        if x._shape != g._shape or x._kind is not g._kind:
+            raise ShapeError(
+                f"mark_variables: variable {k} has shape {x._shape} and is {x._kind}, its gradient buffer has shape "
+                f"{g._shape} and is {g._kind}; they must be the same"
+            )
+    for x, g, request in zip(variables, gradients, requests, strict=True):
+        x._node = Leaf(g, request)
+
+
+def _check_request(request, function: str) -> None:
+    if request not in _REQUESTS:
+        raise KeyError(f"{function}: unknown grad_req {request!r}; use 'write', 'add' or 'null'")
+
+
+def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None) -> None:
+    """Mark this array as a variable, with a new gradient buffer of zeros in ``.grad``.
+
+    An array that was recorded becomes a variable of its own: gradients stop here instead of going on to
+    what it was computed from.
+
+    Parameters
+    ----------
+    grad_req : {'write', 'add', 'null'}
+        What ``backward`` does with ``.grad``: overwrite it, add to it, leave it.
+    stype : str, optional
+        Only ``'default'``.
+
+    Raises
+    ------
+    KeyError
+        For another request.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> x = nd.ones(2)
+    >>> x.attach_grad()
+    >>> x.grad
+    <BLANKLINE>
+    [0. 0.]
+    <NDArray 2 @cpu(0)>
+    """
+    _check_request(grad_req, "attach_grad")
+    if stype is not None:
+        self.tostype(stype)
+    grad = wrap(self._kind.empty(self._buf.size), self._shape, self._kind)
+    fill(grad._buf, self._kind.dtype, 0)
+    self._node = Leaf(grad, grad_req)
+
+
+def get_grad(self: NDArray) -> NDArray | None:
+    """The gradient buffer of a marked variable, else None. ``backward`` writes into it: it is always the same array."""
+    leaf = self._node
+    return leaf.grad if type(leaf) is Leaf else None
+
+
+def detach(self: NDArray) -> NDArray:
+    """The same memory as an array without gradient and history.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> x = nd.ones(2); x.attach_grad()
+    >>> x.detach().grad is None
+    True
+    """
+    from_same = wrap(self._buf, self._shape, self._kind)
+    from_same._cell = self._cell
+    return from_same
+
+
+def get_fresh(self: NDArray) -> bool:
+    leaf = self._node
+    return type(leaf) is Leaf and leaf.fresh
+
+
+def set_fresh(self: NDArray, fresh: bool) -> None:
+    leaf = self._node
+    if type(leaf) is not Leaf:
+        raise NBGradError("_fresh_grad can be set on a marked variable only")
+    leaf.fresh = bool(fresh)
+
+
+def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
+    one = isinstance(heads, NDArray)
+    heads = _list(heads, "heads", function)
+    if head_grads is None:
+        grads = [None] * len(heads)
+    elif one:
+        grads = [head_grads] if not isinstance(head_grads, list | tuple) else list(head_grads)
+    else:
+        grads = [head_grads] if isinstance(head_grads, NDArray) else list(head_grads)
+    assert len(heads) == len(grads), "heads and head_grads must be lists of the same length"
+    for k, (head, g) in enumerate(zip(heads, grads, strict=True)):
+        if head._node is None:
+            raise NBGradError(tape.NOT_RECORDED)
+        if getattr(head._node, "parents", ()) is None:
+            raise NBGradError(tape.NOT_RECORDED)
+        if g is None:
+            continue
+        if not isinstance(g, NDArray):
+            if not isinstance(g, np.ndarray):
+                raise DTypeError(f"{function}: head gradient {k} must be an NDArray, a NumPy array or None, got {g!r}")
+            g = grads[k] = from_value(g, like=head._kind, dtype=head.dtype)
+        if g._shape != head._shape:
+            raise ShapeError(
+                f"{function}: head gradient {k} has shape {g._shape}, its head has shape {head._shape}; "
+                "they must be the same"
+            )
+    return heads, grads
+
+
+def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Compute the gradients of `heads` with respect to the marked variables, into their buffers.
+
+    Parameters
+    ----------
+    heads : NDArray or iterable of NDArray
+        Recorded results. Their gradients are summed; a head that is not scalar counts as its sum.
+    head_grads : NDArray, or sequence of NDArray or None, optional
+        What each head's gradient starts from, in the head's shape; default (and None): ones.
+    retain_graph : bool
+        Keep the recorded history for another backward.
+    train_mode : bool
+        Training mode while gradients are computed.
+
+    Raises
+    ------
+    NBGradError
+        If a head was not recorded, its history was freed, or it depends on no marked variable.
+    ShapeError
+        If a head gradient has another shape than its head.
+    InPlaceError
+        If a recorded value was changed in place since, and the gradient needs it. After an error, all
+        gradient buffers are as before.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x = nd.array([1., 2.]); x.attach_grad()
+    >>> with autograd.record():
+    ...     y = x * x
+    >>> autograd.backward(y, nd.array([10., 100.]))
+    >>> x.grad
+    <BLANKLINE>
+    [ 20. 400.]
+    <NDArray 2 @cpu(0)>
+    """
+    heads, grads = _heads(heads, head_grads, "backward")
+    if not heads:
+        raise NBGradError(tape.NO_INPUTS)
+    seeds = [(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)]
+    previous, state.training = state.training, bool(train_mode)
+    try:
+        tape.commit(tape.sweep_raw(seeds, retain_graph))
+    finally:
+        state.training = previous
+
+
+def backward_method(self: NDArray, out_grad=None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Compute the gradients of this array with respect to the marked variables; see :func:`autograd.backward`.
+
+    Parameters
+    ----------
+    out_grad : NDArray, optional
+        What this array's gradient starts from; default: ones.
+    retain_graph, train_mode : bool
+    """
+    backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
+
+
+def grad(
+    heads,
+    variables,
+    head_grads=None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+):
+    """The gradients of `heads` with respect to `variables`, as new arrays.
+
+    Parameters
+    ----------
+    heads : NDArray or iterable of NDArray
+    variables : NDArray or iterable of NDArray
+        Marked variables, or recorded intermediate results.
+    head_grads : NDArray, or sequence of NDArray or None, optional
+        As for :func:`backward`. With `create_graph` the result can be differentiated with respect to these too.
+    retain_graph : bool, optional
+        Keep the recorded history; default: `create_graph`.
+    create_graph : bool
+        Record the computation of the gradients, so that they can be differentiated in turn, to any order.
+    train_mode : bool
+        Training mode while gradients are computed.
+
+    Returns
+    -------
+    NDArray or list of NDArray
+        One array for one NDArray, a list for an iterable.
+
+    Raises
+    ------
+    NBGradError
+        If a head was not recorded, or a variable is not marked or not reached from the heads.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x = nd.ones((1,)); x.attach_grad()
+    >>> with autograd.record():
+    ...     z = nd.elemwise_add(nd.exp(x), x)
+    >>> dx, = autograd.grad(z, [x], create_graph=True)
+    >>> dx.backward()
+    >>> dx.asscalar(), x.grad.asscalar()
+    (np.float32(3.7182817), np.float32(2.7182817))
+    """
+    one = isinstance(variables, NDArray)
+    variables = _list(variables, "variables", "grad")
+    if not variables:
+        raise AssertionError("variables cannot be an empty list.")
+    heads, grads = _heads(heads, head_grads, "grad")
+    targets = {}
+    for k, x in enumerate(variables, 1):
+        if x._node is None:
+            raise NBGradError(
+                f"Cannot differentiate with respect to the {k}-th variable because it does not require gradient."
+            )
+        targets[x._node] = None
+    retain = create_graph if retain_graph is None else bool(retain_graph)
+    previous, state.training = state.training, bool(train_mode)
+    try:
+        if create_graph:
+            recorded = [(h._node, _head_array(h, g)) for h, g in zip(heads, grads, strict=True)]
+            found = tape.sweep_recorded(recorded, retain, targets)
+        else:
+            seeds = [(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)]
+            raw = tape.sweep_raw(seeds, retain, targets)
+            found = {n: wrap(buf, n.shape, n.kind) for n, buf in raw.items()}
+    finally:
+        state.training = previous
+    results = []
+    taken: set[int] = set()
+    for k, x in enumerate(variables, 1):
+        g = found.get(x._node)
+        if g is None:
+            raise NBGradError(
+                f"Cannot differentiate with respect to the {k}-th variable because it is unreachable from the outputs."
+            )
+        if not create_graph:
+            if id(g._buf) in taken:  # buffers of a sweep may be shared; what users get is theirs alone
+                g = wrap(g._buf.copy(), g._shape, g._kind)
+            taken.add(id(g._buf))
+        results.append(g)
+    return results[0] if one else results
+
+
+def _head_array(head: NDArray, g: NDArray | None) -> NDArray:
+    if g is not None and g._kind is head._kind:
+        return g
+    if g is not None:
+        return g.astype(head.dtype)  # type: ignore[attr-defined]
+    return wrap(tape.ones_raw(head._kind, head._buf.size), head._shape, head._kind)
+
+
+def get_symbol(x: NDArray):
+    """The recorded history of `x` as a :class:`~nbgrad.symbol.Symbol`.
+
+    Raises
+    ------
+    NBGradError
+        If `x` was not recorded, or its history was freed.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x = nd.ones(2); x.attach_grad()
+    >>> with autograd.record():
+    ...     y = nd.exp(x)
+    >>> len(autograd.get_symbol(y).list_arguments())
+    1
+    """
+    return symbol.trace(x)
+
+

@@ -1,0 +1,286 @@
+"""Python functions over raw buffers -> machine code. The only module that spells ``njit``.
+
+A *kernel* takes flat C-contiguous arrays, integers (sizes, strides, flags) and floats, writes into
+arrays it is given, and neither allocates, raises nor returns. It is compiled on the first call per
+combination of dtypes, kept on disk (:mod:`.cache`), and from then on entered through the compiled
+function's own wrapper: Numba's dispatcher, which would look at every argument's type again, is used
+to compile and never to call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import pickle
+import sys
+import threading
+import time
+import types as pytypes
+from collections.abc import Callable
+
+import llvmlite
+import numba
+import numpy as np
+from llvmlite import binding as llvm
+from numba import types
+from numba.core import serialize
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
+from numba.extending import intrinsic  # noqa: F401  (re-exported: the float16 conversions need it)
+
+from .. import config
+from . import cache
+
+__all__ = ["Kernel", "generate", "inline", "kernel"]
+
+_OPTIONS = {
+    "nogil": True,  # other Python threads run while a kernel does
+    "error_model": "numpy",  # x/0 is inf or nan; Python's model would add a branch and an exception to each division
+    "boundscheck": None,  # off unless NUMBA_BOUNDSCHECK=1, which the tests use once
+}
+#: a*b+c may become one fused multiply-add. Nothing that could lose a NaN, an infinity or a signed zero.
+_EXACT = {"contract"}
+#: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
+_REORDER = {"contract", "reassoc", "nsz"}
+
+_lock = threading.RLock()
+_environment = ""
+
+
+def inline(function=None, *, reorder: bool = False):
+    """Decorator: a scalar helper for kernels, inlined wherever it is used.
+
+    Inlining is forced: a helper used twice in one kernel can pass LLVM's threshold, and a call left in
+    a loop keeps that loop from being vectorised.
+    """
+    if function is None:
+        return lambda f: inline(f, reorder=reorder)
+    return numba.njit(function, forceinline=True, fastmath=_REORDER if reorder else _EXACT, **_OPTIONS)
+
+
+def kernel(function=None, *, reorder: bool = False):
+    """Decorator: makes a :class:`Kernel` of a function over raw buffers.
+
+    Parameters
+    ----------
+    function : callable
+    reorder : bool
+        Let the compiler reorder additions (and so vectorise sums).
+    """
+    if function is None:
+        return lambda f: kernel(f, reorder=reorder)
+    return Kernel(function.__name__, lambda: function, lambda: _fingerprint(function), reorder)
+
+
+def generate(name: str, source: str, helpers: dict[str, object], *, reorder: bool = False) -> Kernel:
+    """A :class:`Kernel` from generated source.
+
+    Parameters
+    ----------
+    name : str
+        What the function should be called; made unique by a hash, for Numba can mix up generated
+        functions of the same name.
+    source : str
+        A ``def {name}(...)`` statement.
+    helpers : dict
+        The global names that `source` uses.
+    reorder : bool
+    """
+
+    def fingerprint() -> str:
+        return source + "".join(f"{k}={_value_fingerprint(v, set())};" for k, v in sorted(helpers.items()))
+
+    def build():
+        unique = f"{name}_{hashlib.sha256(fingerprint().encode()).hexdigest()[:12]}"
+        text = source.replace(f"def {name}(", f"def {unique}(", 1)
+        filename = f"<nbgrad {unique}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        namespace = {**helpers, "__name__": __name__}
+        exec(compile(text, filename, "exec"), namespace)
+        return namespace[unique]
+
+    made = Kernel(name, build, fingerprint, reorder)
+    made.source = source
+    return made
+
+
+class Kernel:
+    """A function over raw buffers, compiled per combination of argument types.
+
+    Call it with NumPy arrays (flat, C-contiguous), ints and floats, or ask :meth:`bind` for the entry
+    point of one combination and call that: it trusts its caller and is as cheap as a call can be.
+    """
+
+    __slots__ = ("_build", "_entries", "_fingerprint", "_reorder", "name", "source")
+
+    def __init__(self, name: str, build: Callable, fingerprint: Callable[[], str], reorder: bool) -> None:
+        self.name = name
+        self.source: str | None = None
+        self._build = build
+        self._fingerprint = fingerprint
+        self._reorder = reorder
+        self._entries: dict[tuple, Callable] = {}
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}, compiled for {len(self._entries)} combination(s)>"
+
+    def __call__(self, *args) -> None:
+        key = tuple([a.dtype if isinstance(a, np.ndarray) else type(a) for a in args])
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self.bind(*key)
+        entry(*args)
+
+    def bind(self, *kinds) -> Callable:
+        """The entry point for arguments of these `kinds`: a NumPy dtype means a flat array of it, ``int``
+        and ``float`` a 64-bit scalar."""
+        entry = self._entries.get(kinds)
+        if entry is None:
+            with _lock:
+                entry = self._entries.get(kinds)
+                if entry is None:
+                    entry = self._compile(tuple(_numba_type(kind, self.name) for kind in kinds))
+                    if config.CHECKED:
+                        entry = _checking(entry, kinds, self.name)
+                    self._entries[kinds] = entry
+        return entry
+
+    def _compile(self, signature: tuple) -> Callable:
+        parts = (_environment_fingerprint(), self._fingerprint(), str(self._reorder), str(signature))
+        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        start = time.perf_counter()
+        entry, how = _load(key), "loaded"
+        if entry is None:
+            entry, how = self._compile_now(key, signature), "compiled"
+        if "compile" in config.LOG:
+            took = 1e3 * (time.perf_counter() - start)
+            print(f"nbgrad: {how} {self.name}{signature} in {took:.1f} ms", file=sys.stderr)
+        return entry
+
+    def _compile_now(self, key: str, signature: tuple) -> Callable:
+        fastmath = _REORDER if self._reorder else _EXACT
+        dispatcher = numba.njit(self._build(), fastmath=fastmath, **_OPTIONS)
+        dispatcher._cache = _Keep()  # only a function with a cache keeps the object code we want to store
+        dispatcher.compile(signature)
+        result = dispatcher.overloads[signature]
+        try:
+            cache.store(key, serialize.dumps(result._reduce()))
+        except (AttributeError, TypeError, ValueError, pickle.PicklingError) as err:  # another Numba's internals
+            if "compile" in config.LOG:
+                print(f"nbgrad: {self.name} cannot be stored: {err}", file=sys.stderr)
+        return result.entry_point
+
+    def llvm(self, *kinds, asm: bool = False) -> str:
+        """LLVM IR (or machine code) for one combination of argument kinds, for looking at."""
+        signature = tuple(_numba_type(kind, self.name) for kind in kinds)
+        dispatcher = numba.njit(self._build(), fastmath=_REORDER if self._reorder else _EXACT, **_OPTIONS)
+        dispatcher.compile(signature)
+        return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
+
+
+class _Keep(NullCache):
+    """Stands where Numba's own disk cache would, and does nothing: loading and storing is done here."""
+
+    def load_overload(self, sig, target_context):
+        return None
+
+
+def _load(key: str) -> Callable | None:
+    payload = cache.load(key)
+    if payload is None:
+        return None
+    try:
+        # All that loaded code needs of Numba is its runtime's symbols. A first *dispatch* would load every
+        # typing and lowering registry as well, which takes 0.3 to 0.5 s.
+        context = cpu_target.target_context
+        rtsys.initialize(context)
+        return CompileResult._rebuild(context, *pickle.loads(payload)).entry_point
+    except Exception:  # whatever is wrong with a stored kernel, compiling it again mends it
+        return None
+
+
+def _numba_type(kind, name: str):
+    if kind is int:
+        return types.int64
+    if kind is float:
+        return types.float64
+    if isinstance(kind, np.dtype):
+        return types.Array(numba.from_dtype(kind), 1, "C")
+    raise TypeError(f"{name}: a kernel takes flat arrays, int and float, not {kind!r}")
+
+
+def _checking(entry: Callable, kinds: tuple, name: str) -> Callable:
+    def call(*args):
+        if len(args) != len(kinds):
+            raise AssertionError(f"{name}: {len(kinds)} arguments expected, {len(args)} given")
+        for position, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
+            if isinstance(kind, np.dtype):
+                fits = isinstance(arg, np.ndarray) and arg.dtype == kind and arg.ndim == 1 and arg.flags.c_contiguous
+            else:
+                fits = type(arg) is kind or (kind is float and type(arg) is int)
+            if not fits:
+                raise AssertionError(f"{name}: argument {position} should be {kind}, got {arg!r}")
+        entry(*args)
+
+    return call
+
+
+def _environment_fingerprint() -> str:
+    """Everything outside a kernel's own source that its machine code depends on."""
+    global _environment
+    if not _environment:
+        knobs = ("OPT", "BOUNDSCHECK", "DISABLE_JIT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "CPU_NAME")
+        settings = [f"{knob}={getattr(numba.config, knob, None)}" for knob in knobs]
+        _environment = "|".join(
+            [config.__version__, numba.__version__, llvmlite.__version__, np.__version__, sys.version,
+             sys.platform, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
+             str(numba.config.CPU_FEATURES), repr(_OPTIONS), *settings]
+        )  # fmt: skip
+    return _environment
+
+
+def _fingerprint(function) -> str:
+    """A text that changes when the function, or anything it uses, changes."""
+    return _function_fingerprint(function, set())
+
+
+def _function_fingerprint(function, seen: set) -> str:
+    if function in seen:
+        return function.__name__
+    seen.add(function)
+    if function.__closure__:
+        raise TypeError(f"{function.__name__}: a kernel must not be a closure; generate source instead")
+    parts = [function.__name__, repr(function.__defaults__)]
+    codes = [function.__code__]
+    names: list[str] = []
+    while codes:
+        code = codes.pop()
+        parts += [code.co_code.hex(), repr(code.co_varnames)]
+        names += code.co_names
+        for const in code.co_consts:
+            if isinstance(const, pytypes.CodeType):
+                codes.append(const)
+            else:
+                parts.append(repr(const))
+    for name in dict.fromkeys(names):
+        value = function.__globals__.get(name)
+        parts.append(f"{name}={_value_fingerprint(value, seen)}")
+    return ";".join(parts)
+
+
+def _value_fingerprint(value, seen: set) -> str:
+    if isinstance(value, Dispatcher):
+        options = {k: v for k, v in value.targetoptions.items() if k != "nopython"}
+        return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
+    if isinstance(value, pytypes.FunctionType):
+        return _function_fingerprint(value, seen)
+    if hasattr(value, "_defn"):  # an intrinsic
+        return _function_fingerprint(value._defn, seen)
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
+    if isinstance(value, pytypes.ModuleType):
+        return value.__name__
+    return repr(value)

@@ -1,0 +1,51 @@
+"""Scalar conversions that Numba does not have, or leaves undefined: float16 bits and float to integer."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from .compile import inline, intrinsic
+
+__all__ = ["float_to_half", "float_to_int32", "float_to_int64", "half_to_float"]
+
+
+@intrinsic
+def half_to_float(typingctx, bits):
+    """The float32 that the float16 with these 16 bits is."""
+
+    def lower(context, builder, signature, args):
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), lower
+
+
+@intrinsic
+def float_to_half(typingctx, value):
+    """The 16 bits of the float16 nearest to a float32 (ties to even)."""
+
+    def lower(context, builder, signature, args):
+        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
+
+    return types.uint16(types.float32), lower
+
+
+_LIMIT64 = 2.0**63
+_LIMIT32 = 2.0**31
+_MIN64 = -(2**63)
+_MIN32 = -(2**31)
+
+
+@inline
+def float_to_int64(x):
+    """Truncate; NaN and what does not fit give the most negative integer, as x86 processors and NumPy do."""
+    fits = (x > -_LIMIT64) & (x < _LIMIT64)
+    return np.int64(x if fits else type(x)(0)) if fits else np.int64(_MIN64)
+
+
+@inline
+def float_to_int32(x):
+    """Truncate to 32 bits; NaN and what does not fit give the most negative integer."""
+    fits = (x > -_LIMIT32 - 1) & (x < _LIMIT32)
+    return np.int64(x if fits else type(x)(0)) if fits else np.int64(_MIN32)

@@ -1,0 +1,86 @@
+"""Allocation, and the few kernels that every layer above needs: fill, copy, cast, accumulate.
+
+They have no operator's name because they are not operators: nothing here is recorded.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import numpy as np
+
+from ..context import Context
+from ..dtypes import DType
+from ..expr import var
+from . import loops
+
+__all__ = ["Kind", "accumulate", "cast_into", "fill", "kind_of"]
+
+
+class Kind:
+    """What an array's elements are and where they live; one instance per (dtype, context): compare with ``is``.
+
+    Kernels are looked up by it, so that one dictionary access answers both questions.
+
+    Attributes
+    ----------
+    dtype : DType
+    ctx : Context
+    storage : numpy.dtype
+        Of raw buffers.
+    empty : callable
+        ``empty(n)`` allocates a raw buffer of `n` elements there.
+    """
+
+    __slots__ = ("ctx", "dtype", "empty", "storage")
+
+    def __init__(self, dtype: DType, ctx: Context) -> None:
+        self.dtype = dtype
+        self.ctx = ctx
+        self.storage = dtype.storage
+        self.empty = partial(np.empty, dtype=dtype.storage)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}@{self.ctx}"
+
+
+@cache
+def kind_of(dtype: DType, ctx: Context) -> Kind:
+    """The one :class:`Kind` of these two."""
+    return Kind(dtype, ctx)
+
+
+_x = var("x")
+
+
+@cache
+def _cast(source: DType, target: DType):
+    kernel = loops.elementwise(f"cast_{source}_{target}", [loops.Input("x", source)], [], [loops.Output(_x, target)])
+    return kernel.bind(source.storage, target.storage)
+
+
+@cache
+def _accumulate(dtype: DType):
+    inputs = [loops.Input("x", dtype)]
+    kernel = loops.elementwise(f"accumulate_{dtype}", inputs, [], [loops.Output(_x, dtype, loops.ADD)])
+    return kernel.bind(dtype.storage, dtype.storage)
+
+
+def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
+    """Convert every element of `source` into `target` (raw buffers of equal size); plain copy for equal dtypes."""
+    if source_dtype is target_dtype:
+        target[:] = source
+    else:
+        _cast(source_dtype, target_dtype)(source, target)
+
+
+def accumulate(target, source, dtype: DType) -> None:
+    """``target += source`` on raw buffers of equal size and dtype."""
+    _accumulate(dtype)(source, target)
+
+
+def fill(buffer, dtype: DType, value) -> None:
+    """Set every element to `value`, converted to `dtype`."""
+    if dtype.name == "float16":
+        value = np.float16(value).view(np.uint16)
+    buffer.fill(value)

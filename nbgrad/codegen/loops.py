@@ -1,0 +1,148 @@
+"""Loop templates: scalar expressions -> kernels over arrays.
+
+A template knows layouts, dtypes and write modes, and no operator. The loops it writes:
+
+* *flat*: all operands have the shape of the output, or one element;
+* *broadcast*: the axes of all operands collapsed to the fewest that describe them
+  (:func:`nbgrad.shapes.broadcast`), nested loops over those, strides as arguments. In the innermost
+  loop an operand either moves by one element or stands still, which is fixed at generation, so that
+  the compiler can vectorise it.
+
+An output is *written* or *added to*; an input may *be* an output (in-place operators), which is
+spelled as one array, for two names of one buffer would keep the loop scalar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..dtypes import DType
+from ..expr import Expr, emit
+from . import convert
+from .compile import Kernel, generate
+
+__all__ = ["Input", "Output", "elementwise"]
+
+STEP = "step"  # the operand moves with the innermost loop
+HOLD = "hold"  # the operand stands still in the innermost loop
+IN_PLACE = "in place"  # the operand is output 0
+
+WRITE = "write"
+ADD = "add"
+
+
+class Input(NamedTuple):
+    """An array operand: the variable it stands for, its dtype, and how it moves in the innermost loop."""
+
+    name: str
+    dtype: DType
+    motion: str = STEP
+
+
+class Output(NamedTuple):
+    """An array result: the expression, its dtype, and whether it is written or added to."""
+
+    expr: Expr
+    dtype: DType
+    mode: str = WRITE
+
+
+_HELPERS = {name: getattr(convert, name) for name in convert.__all__} | {"np": np}
+
+
+def compute_type(inputs: Sequence[Input], outputs: Sequence[Output]) -> str:
+    """What the kernel calculates in: the widest float among the operands (float32 for float16), else int64."""
+    widths = [x.dtype.compute for x in inputs if x.dtype.is_float]
+    if not inputs:
+        widths = [y.dtype.compute for y in outputs if y.dtype.is_float]
+    return max(widths) if widths else "int64"  # "float64" > "float32"
+
+
+def _load(dtype: DType, code: str) -> str:
+    if dtype.name == "float16":
+        return f"half_to_float({code})"
+    return code if dtype.is_float else f"np.int64({code})"
+
+
+def _store(dtype: DType, code: str, compute: str) -> str:
+    if dtype.name == "float16":
+        return f"float_to_half(np.float32({code}))"
+    if dtype.name == "bool":
+        return f"({code} != 0)"
+    if not dtype.is_float and compute != "int64":
+        return f"float_to_int64({code})" if dtype.name == "int64" else f"float_to_int32({code})"
+    return code
+
+
+def elementwise(
+    name: str, inputs: Sequence[Input], params: Sequence[str], outputs: Sequence[Output], rank: int = 1
+) -> Kernel:
+    """The kernel that computes `outputs` from arrays and scalar parameters.
+
+    Parameters
+    ----------
+    name : str
+    inputs : sequence of Input
+    params : sequence of str
+        Variables that are passed as one 64-bit number each.
+    outputs : sequence of Output
+    rank : int
+        1 for the flat loop; else the number of collapsed axes.
+
+    Returns
+    -------
+    Kernel
+        Arguments: input arrays (less the in-place one), output arrays, parameters; for ``rank > 1`` the
+        collapsed shape, then for each input array its strides along all axes but the last.
+    """
+    compute = compute_type(inputs, outputs)
+    cast = f"np.{compute}"
+    arrays = [x for x in inputs if x.motion != IN_PLACE]
+    outs = [f"out{k}" for k in range(len(outputs))]
+    sizes = [f"n{k}" for k in range(rank)] if rank > 1 else []
+    strides = [f"s_{x.name}{k}" for x in arrays for k in range(rank - 1)]
+
+    names = {x.name: f"v_{x.name}" for x in inputs} | {p: f"v_{p}" for p in params}
+    constants, body, results, helpers = emit([y.expr for y in outputs], names, cast)
+    used = set(" ".join([*body, *results]).replace("(", " ").replace(")", " ").replace(",", " ").split())
+
+    def read(x: Input, index: str) -> str:
+        source = outs[0] if x.motion == IN_PLACE else x.name
+        return f"v_{x.name} = " + _load(x.dtype, f"{source}[{index}]")
+
+    lines = [f"def {name}({', '.join([*(x.name for x in arrays), *outs, *params, *sizes, *strides])}):"]
+    head = [f"v_{p} = {cast}({p})" for p in params] + constants
+    if rank == 1:
+        head += [f"if {outs[0]}.size == 0:", "    return"] if any(x.motion == HOLD for x in arrays) else []
+        head += [read(x, "0") for x in arrays if x.motion == HOLD]
+    lines += ["    " + line for line in head]
+
+    pad = "    "
+    for level in range(rank - 1):
+        lines.append(f"{pad}for i{level} in range(np.uint64(n{level})):")
+        pad += "    "
+        for x in arrays:
+            above = f" + p_{x.name}{level - 1}" if level else ""
+            lines.append(f"{pad}p_{x.name}{level} = i{level} * np.uint64(s_{x.name}{level}){above}")
+        row = "i0" if level == 0 else f"(r{level - 1} * np.uint64(n{level}) + i{level})"
+        lines.append(f"{pad}r{level} = {row}")
+    if rank > 1:
+        lines += [f"{pad}base = r{rank - 2} * np.uint64(n{rank - 1})"]
+        lines += [f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD]
+    extent = f"n{rank - 1}" if rank > 1 else f"{outs[0]}.size"
+    lines.append(f"{pad}for i in range(np.uint64({extent})):")
+    pad += "    "
+    at = "base + i" if rank > 1 else "i"
+    for x in inputs:
+        if x.motion == STEP and f"v_{x.name}" in used:
+            lines.append(pad + read(x, f"p_{x.name}{rank - 2} + i" if rank > 1 else "i"))
+        elif x.motion == IN_PLACE and f"v_{x.name}" in used:
+            lines.append(pad + read(x, at))
+    lines += [pad + line for line in body]
+    for out, y, result in zip(outs, outputs, results, strict=True):
+        value = result if y.mode == WRITE else f"{_load(y.dtype, f'{out}[{at}]')} + {result}"
+        lines.append(f"{pad}{out}[{at}] = " + _store(y.dtype, value, compute))
+    return generate(name, "\n".join(lines) + "\n", {**_HELPERS, **helpers})

@@ -1,0 +1,14 @@
+"""Version and settings. Each setting has an environment variable, read once at import."""
+
+import os
+
+__version__ = "0.1.0"
+
+#: Where compiled kernels are kept; see :mod:`nbgrad.codegen.cache` for the fallbacks.
+CACHE_DIR = os.environ.get("NBGRAD_CACHE_DIR")
+
+#: Check dtype, rank and contiguity of every buffer at every kernel call (slow; for tests and debugging).
+CHECKED = os.environ.get("NBGRAD_CHECKED", "0") not in ("", "0")
+
+#: Comma-separated topics to report on stderr; "compile" tells what is compiled and how long it took.
+LOG = frozenset(os.environ.get("NBGRAD_LOG", "").split(",")) - {""}

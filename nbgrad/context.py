@@ -1,0 +1,114 @@
+"""Devices: ``cpu(i)``, ``gpu(i)`` and the current one."""
+
+from __future__ import annotations
+
+import threading
+
+from .errors import ContextError
+
+__all__ = ["Context", "cpu", "current_context", "gpu", "num_gpus"]
+
+_TYPES = ("cpu", "gpu")
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.items: list[Context] = []
+
+
+_stack = _Stack()
+
+
+class Context:
+    """A device: its type, ``'cpu'`` or ``'gpu'``, and its number. Also a scope that makes it the current one.
+
+    Parameters
+    ----------
+    device_type : str or Context
+    device_id : int
+
+    Examples
+    --------
+    >>> import nbgrad as nb
+    >>> nb.cpu() == nb.Context("cpu", 0), nb.cpu(1)
+    (True, cpu(1))
+    >>> with nb.cpu(1):
+    ...     nb.nd.ones(1).context
+    cpu(1)
+    """
+
+    __slots__ = ("device_id", "device_type")
+
+    def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
+        if isinstance(device_type, Context):
+            device_type, device_id = device_type.device_type, device_type.device_id
+        if device_type not in _TYPES:
+            raise ContextError(f"Context: unknown device type {device_type!r}; use 'cpu' or 'gpu'")
+        if isinstance(device_id, bool) or not isinstance(device_id, int) or device_id < 0:
+            raise ContextError(f"Context: device_id must be an integer >= 0, got {device_id!r}")
+        self.device_type = device_type
+        self.device_id = device_id
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Context)
+            and self.device_type == other.device_type
+            and self.device_id == other.device_id
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.device_id))
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    def __reduce__(self):
+        return Context, (self.device_type, self.device_id)
+
+    def __enter__(self) -> Context:
+        usable(self)
+        _stack.items.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _stack.items.pop()
+
+
+CPU0 = Context("cpu", 0)
+
+
+def cpu(device_id: int = 0) -> Context:
+    """The CPU context. All numbers mean the same memory; they exist so that scripts can tell arrays apart."""
+    return Context("cpu", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """The CUDA context number `device_id`. Making one is free; using it needs a GPU."""
+    return Context("gpu", device_id)
+
+
+def num_gpus() -> int:
+    """How many GPUs arrays can live on: none in this version."""
+    return 0
+
+
+def current_context() -> Context:
+    """The context that new arrays get: the innermost ``with ctx:`` of this thread, else ``cpu(0)``."""
+    return _stack.items[-1] if _stack.items else CPU0
+
+
+def usable(ctx: Context | None) -> Context:
+    """`ctx` (or the current one), after checking that arrays can live there.
+
+    Raises
+    ------
+    ContextError
+        For a GPU: this version runs on the CPU alone.
+    """
+    if ctx is None:
+        return current_context()
+    if not isinstance(ctx, Context):
+        raise ContextError(f"expected a Context such as cpu(0), got {ctx!r}")
+    if ctx.device_type == "gpu":
+        raise ContextError(f"{ctx} is not available: this version of nbgrad runs on the CPU alone; use cpu()")
+    return ctx

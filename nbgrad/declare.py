@@ -1,0 +1,282 @@
+"""Elementwise operators as users call them: :func:`unary` and :func:`binary` declare one in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from . import dtypes
+from .codegen.launch import kind_of
+from .elementwise import Elementwise, cast, derived
+from .entry import Entry, as_array, store_out
+from .errors import AttrError, DTypeError
+from .expr import Expr, as_expr, substitute, var
+from .ndarray import NDArray, from_value
+from .state import state
+
+__all__ = ["binary", "parametric", "unary"]
+
+def _document(call: Callable, name: str, doc: str) -> None:
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = doc
+
+
+_new = object.__new__
+
+
+def unary_call(op: Elementwise) -> Callable:
+    """The public function of a one-operand elementwise operator."""
+    flat = op.flat
+    ints = op.ints
+    name = op.name
+
+    def call(data, out=None, name=None):
+        if type(data) is not NDArray:
+            data = as_array(data, op.name)
+        kind = data._kind
+        entry = flat.get(kind)
+        if entry is None:
+            if not (ints or kind.dtype.is_float):
+                return store_out(op.apply((data,)), out, op.name)
+            entry = op.entry(kind, None)
+        source = data._buf
+        buf = kind.empty(source.size)
+        entry(source, buf)
+        result = _new(NDArray)
+        result._buf = buf
+        result._shape = data._shape
+        result._kind = kind
+        result._cell = [0]
+        result._node = None
+        if state.recording and data._node is not None:
+            op.record((data,), result, None, ())
+        return result if out is None else store_out(result, out, op.name)
+
+    _document(call, name, "")
+    return call
+
+
+def unary(
+    name: str,
+    expr: Expr,
+    doc: str,
+    *,
+    aliases: Sequence[str] = (),
+    ints: bool = False,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    method: bool = True,
+    reference: Callable | None = None,
+    differentiable: bool = True,
+) -> Callable:
+    """Declare an elementwise operator of one array: `expr` in the variable ``x``.
+
+    Parameters
+    ----------
+    name : str
+    expr : Expr
+    doc : str
+        A sentence; what is the same for all such operators is added.
+    aliases : sequence of str
+    ints : bool
+        Integers stay integers (otherwise they become the default float dtype).
+    domain : (float, float)
+        Where tests sample, away from kinks and poles.
+    method : bool
+        Whether NDArrays have it as a method.
+    reference : callable, optional
+        The same function in NumPy, for tests (default: ``numpy.<name>``).
+    differentiable : bool
+        False for functions that are constant wherever they have a derivative.
+    """
+    op = Elementwise(name, substitute(expr, {var("x"): var("x0")}), 1, ints=ints)
+    call = unary_call(op)
+    _document(call, name, _elementwise_doc(name, doc, expr, ("data",)))
+    sample = {"kind": "unary", "domain": domain, "reference": reference or getattr(np, name, None)}
+    Entry(
+        name, aliases, call, method=method, rule=op, samples=(sample,), differentiable=differentiable, formula=repr(expr)
+    )
+    return call
+
+
+def parametric(
+    name: str,
+    expr: Expr,
+    doc: str,
+    params: dict[str, float],
+    *,
+    aliases: Sequence[str] = (),
+    ints: bool = False,
+    domain: tuple[float, float] = (-2.0, 2.0),
+    method: bool = True,
+    reference: Callable | None = None,
+) -> Callable:
+    """Declare an elementwise operator of one array ``x`` and scalar parameters, which are not differentiated.
+
+    Parameters
+    ----------
+    params : dict
+        Names (variables in `expr`) and defaults; ``None`` means it must be given.
+    name, expr, doc, aliases, ints, domain, method, reference
+        As for :func:`unary`.
+    """
+    names = tuple(params)
+    known = ", ".join(("data", *names, "out", "name"))
+    symbols = {var("x"): var("x0")} | {var(p): var(f"s{k}") for k, p in enumerate(names)}
+    op = Elementwise(name, substitute(expr, symbols), 1, len(names), ints=ints)
+
+    def call(data, *args, out=None, name=None, **kwargs):
+        x = as_array(data, op.name)
+        values = dict(zip(names, args))
+        for key, value in kwargs.items():
+            if key not in params or key in values:
+                raise TypeError(f"{op.name}: keyword {key!r} is unknown or given twice; its arguments are {known}")
+            values[key] = value
+        scalars = [values.get(p, default) for p, default in params.items()]
+        if len(args) > len(names) or any(not _is_number(s) for s in scalars):
+            raise AttrError(f"{op.name}: needs numbers for {', '.join(names)}; got {dict(zip(names, scalars))}")
+        if not x._kind.dtype.is_float and not (ints and all(float(s).is_integer() for s in scalars)):
+            x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
+        number = float if x._kind.dtype.is_float else int
+        return store_out(op.apply((x,), tuple(map(number, scalars))), out, op.name)
+
+    attributes = [f"{p} : float\n    {'Required.' if d is None else f'Default {d}.'}" for p, d in params.items()]
+    text = _elementwise_doc(name, doc, expr, ("data",)).replace("\nout :", "\n" + "\n".join(attributes) + "\nout :")
+    _document(call, name, text)
+    sample = {"kind": "parametric", "domain": domain, "reference": reference, "params": params}
+    Entry(name, aliases, call, method=method, rule=op, samples=(sample,), formula=repr(expr))
+    return call
+
+
+def _elementwise_doc(name: str, doc: str, expr: Expr, operands: Sequence[str]) -> str:
+    lines = [doc, "", "Parameters", "----------"]
+    kinds = "NDArray" if len(operands) == 1 else "NDArray or scalar"
+    shapes = "Any shape." if len(operands) == 1 else "Shapes broadcast as in NumPy."
+    lines += [f"{', '.join(operands)} : {kinds}", f"    {shapes}"]
+    lines += ["out : NDArray, optional", "    Where to put the result; must have its shape and dtype."]
+    lines += ["", "Returns", "-------", "NDArray", f"    Elementwise ``{expr!r}``."]
+    return "\n".join(lines)
+
+
+def _is_number(x) -> bool:
+    return isinstance(x, int | float | np.number | np.bool_)
+
+
+def binary_call(op: Elementwise, left: Callable, right: Callable) -> Callable:
+    """The public function of a two-operand elementwise operator.
+
+    ``right(s)`` gives the one-array operator (and scalars) for ``array op s``; ``left(s)`` for ``s op array``.
+    """
+    flat = op.flat
+
+    def call(lhs, rhs, out=None, name=None):
+        if type(lhs) is NDArray and type(rhs) is NDArray:
+            kind = lhs._kind
+            shape = lhs._shape
+            entry = flat.get(kind)
+            if entry is None or kind is not rhs._kind or shape != rhs._shape:
+                result = op.apply((lhs, rhs))
+            else:
+                a = lhs._buf
+                buf = kind.empty(a.size)
+                entry(a, rhs._buf, buf)
+                result = _new(NDArray)
+                result._buf = buf
+                result._shape = shape
+                result._kind = kind
+                result._cell = [0]
+                result._node = None
+                if state.recording and (lhs._node is not None or rhs._node is not None):
+                    op.record((lhs, rhs), result, None, ())
+        elif type(lhs) is NDArray and isinstance(rhs, float | int):
+            result = _with_scalar(right, lhs, rhs)
+        else:
+            result = _mixed(op, left, right, lhs, rhs)
+        return result if out is None else store_out(result, out, op.name)
+
+    return call
+
+
+def _mixed(op: Elementwise, left: Callable, right: Callable, lhs, rhs):
+    if _is_number(lhs) and _is_number(rhs):
+        return op.apply((from_value(lhs), from_value(rhs))).item()
+    if isinstance(lhs, NDArray):
+        if _is_number(rhs):
+            return _with_scalar(right, lhs, rhs)
+        return op.apply((lhs, _operand(rhs, lhs, op.name)))
+    if isinstance(rhs, NDArray):
+        if _is_number(lhs):
+            return _with_scalar(left, rhs, lhs)
+        return op.apply((_operand(lhs, rhs, op.name), rhs))
+    raise DTypeError(f"{op.name}: type {type(lhs)} and {type(rhs)} not supported; one operand must be an NDArray")
+
+
+def _operand(value, like: NDArray, op: str) -> NDArray:
+    if isinstance(value, np.ndarray | list | tuple):
+        return from_value(value, like=like._kind)
+    raise DTypeError(f"{op}: type {type(value)} not supported; use an NDArray, a NumPy array or a number")
+
+
+def _with_scalar(choose: Callable, x: NDArray, s):
+    value = s.item() if isinstance(s, np.generic) else s
+    is_float = isinstance(value, float)
+    if x._kind.dtype.is_float:
+        value = float(value)
+    elif is_float:
+        x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
+    else:
+        value = int(value)
+        if not -(2**63) <= value < 2**63:
+            raise DTypeError(f"scalar {value} does not fit an integer array's 64-bit arithmetic")
+    op, scalars = choose(value)
+    if not op.ints and not x._kind.dtype.is_float:
+        x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
+        scalars = tuple(map(float, scalars))
+    return op.apply((x,), scalars)
+
+
+def binary(
+    name: str,
+    expr: Expr,
+    doc: str,
+    *,
+    aliases: Sequence[str] = (),
+    ints: bool = True,
+    domain: tuple[tuple[float, float], tuple[float, float]] = ((-2.0, 2.0), (-2.0, 2.0)),
+    method: bool = False,
+    reference: Callable | None = None,
+    differentiable: bool = True,
+    special: dict[float, Expr] | None = None,
+) -> Callable:
+    """Declare an elementwise operator of two arrays, or an array and a number: `expr` in ``a`` and ``b``.
+
+    Parameters
+    ----------
+    name, expr, doc, aliases, ints, domain, method, reference, differentiable
+        As for :func:`unary`; `domain` has one range per operand.
+    special : dict, optional
+        Better expressions in ``a`` for particular numbers in place of ``b`` (x**2).
+    """
+    a, b = var("a"), var("b")
+    op = Elementwise(name, substitute(expr, {a: var("x0"), b: var("x1")}), 2, ints=ints)
+    by_right = derived(f"{name}_scalar", substitute(expr, {a: var("x0"), b: var("s0")}), 1, 1, ints)
+    by_left = derived(f"r{name}_scalar", substitute(expr, {a: var("s0"), b: var("x0")}), 1, 1, ints)
+    specials = {
+        value: derived(f"{name}_{value}", substitute(as_expr(e), {a: var("x0")}), 1, 0, ints)
+        for value, e in (special or {}).items()
+    }
+
+    def right(s):
+        found = specials.get(s) if specials and (s > 0 or isinstance(s, float)) else None
+        return (by_right, (s,)) if found is None else (found, ())
+
+    def left(s):
+        return by_left, (s,)
+
+    call = binary_call(op, left, right)
+    _document(call, name, _elementwise_doc(name, doc, expr, ("lhs", "rhs")))
+    sample = {"kind": "binary", "domain": domain, "reference": reference or getattr(np, name, None)}
+    Entry(
+        name, aliases, call, method=method, rule=op, samples=(sample,), differentiable=differentiable, formula=repr(expr)
+    )
+    return call

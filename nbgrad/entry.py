@@ -1,0 +1,86 @@
+"""Entries of the registry, and what every public operator does with its arguments and ``out``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .codegen.launch import cast_into
+from .errors import DTypeError, NBGradError, ShapeError
+from .ndarray import NDArray
+from .registry import operators, register
+from .state import state
+
+__all__ = ["IN_GRAPH", "IN_PLACE", "Entry", "as_array", "lookup", "store_out"]
+
+
+class Entry:
+    """One operator in the registry: what users call, and what docs, tests and benchmarks read.
+
+    Attributes
+    ----------
+    name : str
+    aliases : tuple of str
+    call : callable
+        The function behind ``nd.name``.
+    method : bool
+        Whether NDArray has it as a method.
+    rule : Elementwise or Structured or None
+        The tape's rule; None for a composite.
+    samples : tuple
+        What tests feed it; see :mod:`nbgrad.testing`.
+    differentiable : bool
+    """
+
+    def __init__(self, name, aliases, call, *, method, rule, samples=(), differentiable=True, formula="") -> None:
+        self.name: str = name
+        self.aliases: tuple[str, ...] = tuple(aliases)
+        self.call: Callable = call
+        self.method: bool = method
+        self.rule = rule
+        self.samples = samples
+        self.differentiable = differentiable
+        self.formula = formula
+        register(self)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
+
+
+def as_array(x, op: str, argument: str = "data") -> NDArray:
+    """`x` if it is an NDArray; else an error that says so."""
+    if isinstance(x, NDArray):
+        return x
+    raise DTypeError(f"{op}: Argument {argument} must have NDArray type, but got {x!r}")
+
+
+def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
+    """`result`, or `out` after it was given the value (and place on the tape) of `result`."""
+    if out is None:
+        return result
+    as_array(out, op, "out")
+    if out._shape != result._shape or out._kind is not result._kind:
+        raise ShapeError(
+            f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "
+            f"got {out._shape} and {out._kind.dtype}"
+        )
+    if state.recording and out._node is not None:
+        raise NBGradError(IN_GRAPH)
+    cast_into(result._buf, result._kind.dtype, out._buf, out._kind.dtype)
+    out._cell[0] += 1
+    out._node = result._node
+    return out
+
+
+IN_GRAPH = (
+    "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
+    "gradients. Please call backward first to clear the graph or do this out side of a record section."
+)
+IN_PLACE = "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd."
+
+
+def lookup(name: str) -> Entry:
+    """The entry of an operator, by name or alias."""
+    for entry in operators.values():
+        if name == entry.name or name in entry.aliases:
+            return entry
+    raise KeyError(f"no operator is called {name!r}")

@@ -1,0 +1,195 @@
+"""Custom differentiable functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import tape
+from .elementwise import cast
+from .errors import DTypeError, NBGradError, ShapeError
+from .ndarray import NDArray, from_value, wrap
+from .shapes import size
+from .state import state
+
+__all__ = ["Function"]
+
+
+class Function:
+    """A function with a derivative of your own.
+
+    Subclass it and define ``forward(self, *inputs)`` and ``backward(self, *output_grads)``. `forward` gets what
+    the instance is called with: NDArrays, and anything else as a constant. `backward` gets one gradient per
+    result of `forward` and returns one per NDArray input (a single one need not be in a tuple); None means zero,
+    and NumPy arrays are accepted. Both run without recording, NumPy may be used inside. An instance is called once.
+
+    If `backward` uses nd operators, the function can be differentiated to any order: with ``create_graph=True``
+    its operations are recorded. What it reads must then be inputs or results of `forward` (kept with
+    :meth:`save_for_backward`); another array computed inside `forward` counts as a constant.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> class Sigmoid(autograd.Function):
+    ...     def forward(self, x):
+    ...         y = 1 / (1 + nd.exp(-x))
+    ...         self.save_for_backward(y)
+    ...         return y
+    ...     def backward(self, dy):
+    ...         y, = self.saved_tensors
+    ...         return dy * y * (1 - y)
+    >>> x = nd.array([0.]); x.attach_grad()
+    >>> with autograd.record():
+    ...     y = Sigmoid()(x)
+    >>> y.backward(); x.grad.asscalar()
+    np.float32(0.25)
+    """
+
+    # Class attributes, so that a subclass need not call super().__init__().
+    _used = False
+    _saved: tuple = ()
+    _node = None  # this call's node, while backward runs
+
+    def save_for_backward(self, *args: NDArray) -> None:
+        """Keep arrays for `backward`, which finds them in :attr:`saved_tensors`."""
+        self._saved = args
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """The arrays given to :meth:`save_for_backward`."""
+        return tuple([s.handle(self._node) if isinstance(s, _Result) else s for s in self._saved])
+
+    def forward(self, *inputs):
+        """Compute the result: an NDArray, or a tuple or list of them."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(self, *inputs)")
+
+    def backward(self, *output_grads):
+        """Compute the gradients of the inputs from those of the results."""
+        raise NotImplementedError(f"{type(self).__name__} must define backward(self, *output_grads)")
+
+    def __call__(self, *inputs):
+        """Run `forward` and record the call.
+
+        Raises
+        ------
+        AssertionError
+            On a second call of one instance.
+        """
+        assert not self._used, "Each Function instance can only be called once. Please create another instance."
+        self._used = True
+        recording, state.recording = state.recording, False
+        try:
+            given = self.forward(*inputs)
+        finally:
+            state.recording = recording
+        outputs = list(given) if isinstance(given, tuple | list) else [given]
+        for k, out in enumerate(outputs):
+            if not isinstance(out, NDArray):
+                raise DTypeError(f"{type(self).__name__}.forward: result {k} must be an NDArray, got {out!r}")
+        arrays = [x for x in inputs if isinstance(x, NDArray)]
+        if recording and any(x._node is not None for x in arrays):
+            self._record(arrays, outputs)
+        return given
+
+    def _record(self, arrays: list[NDArray], outputs: list[NDArray]) -> None:
+        for k, out in enumerate(outputs):
+            if out._node is not None or any(out is x for x in arrays):
+                raise NBGradError(
+                    f"{type(self).__name__}.forward: result {k} is an array that is already in a computational graph; "
+                    "return a copy of it"
+                )
+        parents = tuple(map(tape.parent, arrays))
+        avals = tuple([(x._shape, x._kind) for x in arrays])
+        rule = _Call(self)
+        if len(outputs) == 1:
+            node = tape.node(rule, parents, (), avals, outputs[0]._shape, outputs[0]._kind)
+            outputs[0]._node = node
+        else:
+            shapes, kinds = tuple(o._shape for o in outputs), tuple(o._kind for o in outputs)
+            node = tape.node(rule, parents, (), avals, shapes, kinds)  # type: ignore[arg-type]
+            for k, out in enumerate(outputs):
+                out._node = tape.select(node, k)
+        # A saved result must not hold the node that holds this function: it is kept as memory, and gets its
+        # place on the tape back while backward runs.
+        kept = []
+        for x in self._saved:
+            k = next((k for k, out in enumerate(outputs) if out is x), None)
+            kept.append(x if k is None else _Result(x, k if len(outputs) > 1 else None))
+        self._saved = tuple(kept)
+
+
+class _Result:
+    """A saved result of forward: its memory, and which result it is."""
+
+    def __init__(self, x: NDArray, index: int | None) -> None:
+        self.parts = (x._buf, x._shape, x._kind)
+        self.cell = x._cell
+        self.version = x._cell[0]
+        self.index = index
+
+    def handle(self, node) -> NDArray:
+        if self.cell[0] != self.version:
+            raise NBGradError("saved_tensors: a saved result of forward was changed in place since; save a copy of it")
+        if node is not None and self.index is not None:
+            node = tape.select(node, self.index)
+        x = wrap(*self.parts, node)
+        x._cell = self.cell
+        return x
+
+
+class _Call(tape.Rule):
+    """The tape's rule for one call of a :class:`Function`."""
+
+    def __init__(self, function: Function) -> None:
+        self.name = type(function).__name__
+        self.function = function
+
+    def grads(self, node, g, useful):
+        several = isinstance(g, list)
+        gs = [
+            _zeros(shape, kind) if h is None else h
+            for h, shape, kind in zip(
+                g if several else [g],
+                node.shape if several else [node.shape],
+                node.kind if several else [node.kind],
+                strict=True,
+            )
+        ]
+        self.function._node = node
+        try:
+            found = self.function.backward(*gs)
+        finally:
+            self.function._node = None
+        return self._checked(node, found, useful)
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful):
+        g = tape.wrap_cotangent(node, g)
+        for p, h in zip(node.parents, self.grads(node, g, useful), strict=True):
+            if h is not None:  # the user may keep, and change, what backward returned
+                tape.add_raw(p, h._buf.copy(), h._kind, cotangents, borrowed)
+
+    def _checked(self, node, found, useful) -> list[NDArray | None]:
+        avals = node.attrs
+        found = list(found) if isinstance(found, list | tuple) else [found]
+        if len(found) != len(avals):
+            raise NBGradError(
+                f"{self.name}.backward must return {len(avals)} gradient(s), one per NDArray input of forward; "
+                f"it returned {len(found)}"
+            )
+        results: list[NDArray | None] = []
+        for k, (h, p, (shape, kind)) in enumerate(zip(found, node.parents, avals, strict=True)):
+            if h is None:
+                h = _zeros(shape, kind)
+            elif isinstance(h, np.ndarray):
+                h = from_value(h, like=kind, dtype=kind.dtype)
+            if not isinstance(h, NDArray):
+                raise DTypeError(f"{self.name}.backward: gradient {k} must be an NDArray or None, got {h!r}")
+            if h._shape != shape:
+                raise ShapeError(f"{self.name}.backward: gradient {k} has shape {h._shape}, its input has shape {shape}")
+            results.append((h if h._kind is kind else cast(h, kind)) if tape.wanted(p, useful) else None)
+        return results
+
+
+def _zeros(shape, kind) -> NDArray:
+    out = wrap(kind.empty(size(shape)), shape, kind)
+    out._buf.fill(0)
+    return out

@@ -1,0 +1,102 @@
+"""Elementwise operators of two arrays, or an array and a number: one statement each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..declare import binary
+from ..expr import eq, le, lt, ne, var
+from ..registry import set_role
+from . import scalar as vm
+
+__all__: list[str] = []
+
+a, b = var("a"), var("b")
+_POSITIVE = (0.3, 3.0)
+_APART = ((0.2, 1.0), (1.5, 3.0))  # operands that do not meet: away from kinks at ties
+
+add = binary("add", a + b, "Sum.", aliases=("broadcast_add", "broadcast_plus"))
+set_role("add", add)
+subtract = binary("subtract", a - b, "Difference.", aliases=("broadcast_sub", "broadcast_minus"))
+multiply = binary("multiply", a * b, "Product.", aliases=("broadcast_mul",))
+divide = binary(
+    "divide",
+    a / b,
+    "Quotient; of integers in the default float dtype.",
+    aliases=("true_divide", "broadcast_div"),
+    ints=False,
+    domain=(_POSITIVE, _POSITIVE),
+)
+modulo = binary(
+    "modulo",
+    vm.floor_mod(a, b),
+    "Remainder with the sign of the divisor. Gradient: 1 and -floor(a/b).",
+    aliases=("broadcast_mod", "mod"),
+    domain=((2.1, 2.4), (1.5, 2.0)),
+)
+floor_divide = binary(
+    "floor_divide",
+    vm.floor_divide(a, b),
+    "Quotient rounded down. Gradient: 0.",
+    domain=((2.1, 2.4), (1.5, 2.0)),
+    differentiable=False,
+)
+power = binary(
+    "power",
+    vm.power(a, b),
+    "a to the power b. Gradients at a = 0: 0 for b = 0; with respect to b, 0 for b >= 0.",
+    aliases=("pow", "broadcast_power"),
+    domain=(_POSITIVE, (-2.0, 2.0)),
+    special={1: a, 2: a * a, 3: a * a * a, 0.5: vm.sqrt(a), -1: 1 / a, -2: 1 / (a * a), -0.5: 1 / vm.sqrt(a)},
+)
+maximum = binary(
+    "maximum", vm.maximum(a, b), "The greater. At a tie, all gradient goes to the left.", aliases=("broadcast_maximum",), domain=_APART
+)  # fmt: skip
+minimum = binary(
+    "minimum", vm.minimum(a, b), "The smaller. At a tie, all gradient goes to the left.", aliases=("broadcast_minimum",), domain=_APART
+)  # fmt: skip
+hypot = binary(
+    "hypot",
+    vm.hypot(a, b),
+    "sqrt(a^2 + b^2) without overflow. Gradient at the origin: 0.",
+    aliases=("broadcast_hypot",),
+    ints=False,
+    domain=(_POSITIVE, _POSITIVE),
+)
+arctan2 = binary("arctan2", vm.arctan2(a, b), "Angle of the point (b, a), in radians.", ints=False, domain=(_POSITIVE, _POSITIVE))  # fmt: skip
+copysign = binary("copysign", vm.copysign(a, b), "a with the sign of b.", ints=False, domain=_APART)
+logaddexp = binary("logaddexp", vm.logaddexp(a, b), "log(exp(a) + exp(b)) without overflow.", ints=False)
+xlogy = binary("xlogy", vm.xlogy(a, b), "a*log(b), 0 where a is 0.", ints=False, domain=(_POSITIVE, _POSITIVE), reference="scipy.special.xlogy")  # fmt: skip
+xlog1py = binary("xlog1py", vm.xlog1py(a, b), "a*log(1 + b), 0 where a is 0.", ints=False, domain=(_POSITIVE, _POSITIVE), reference="scipy.special.xlog1py")  # fmt: skip
+betaln = binary("betaln", vm.betaln(a, b), "log of the beta function, of positive a and b.", ints=False, domain=(_POSITIVE, _POSITIVE), reference="scipy.special.betaln")  # fmt: skip
+polygamma = binary(
+    "polygamma",
+    vm.polygamma(a, b),
+    "The a-th derivative (a an integer >= 0) of digamma, at b.",
+    ints=False,
+    domain=((1.0, 1.0), _POSITIVE),
+    reference=lambda n, x: sp.polygamma(n.astype(int), x),
+)
+
+
+def _comparison(name: str, condition, doc: str, *aliases: str, reference=None) -> object:
+    return binary(
+        name,
+        vm.as_number(condition),
+        doc + " 1 or 0 in the operands' dtype; gradient 0.",
+        aliases=aliases,
+        domain=_APART,
+        differentiable=False,
+        reference=reference or getattr(np, name),
+    )
+
+
+equal = _comparison("equal", eq(a, b), "a == b.", "broadcast_equal")
+not_equal = _comparison("not_equal", ne(a, b), "a != b.", "broadcast_not_equal")
+greater = _comparison("greater", lt(b, a), "a > b.", "broadcast_greater")
+greater_equal = _comparison("greater_equal", le(b, a), "a >= b.", "broadcast_greater_equal")
+lesser = _comparison("lesser", lt(a, b), "a < b.", "broadcast_lesser", reference=np.less)
+lesser_equal = _comparison("lesser_equal", le(a, b), "a <= b.", "broadcast_lesser_equal", reference=np.less_equal)
+logical_and = _comparison("logical_and", vm.truth(a) & vm.truth(b), "a and b as truth values.", "broadcast_logical_and")
+logical_or = _comparison("logical_or", vm.truth(a) | vm.truth(b), "a or b as truth values.", "broadcast_logical_or")
+logical_xor = _comparison("logical_xor", ne(vm.as_number(vm.truth(a)), vm.as_number(vm.truth(b))), "Exactly one of a and b.", "broadcast_logical_xor")  # fmt: skip

@@ -1,0 +1,146 @@
+"""Elementwise operators with parameters, of three operands, or of any number of them."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+
+from ..declare import parametric
+from ..elementwise import Elementwise
+from ..entry import as_array
+from ..errors import DTypeError, ShapeError
+from ..expr import lt, ne, select, var
+from ..ndarray import NDArray, from_value
+from ..structured import composite
+from . import scalar as vm
+from .binary import add, divide, multiply, subtract
+
+__all__ = ["clip", "where"]
+
+x = var("x")
+
+clip = parametric(
+    "clip",
+    vm.minimum(vm.maximum(x, var("a_min")), var("a_max")),
+    "x limited to [a_min, a_max]. Gradient at both ends: 1.",
+    {"a_min": None, "a_max": None},  # type: ignore[dict-item]
+    ints=True,
+    reference=lambda a, a_min, a_max: np.clip(a, a_min, a_max),
+)
+hard_sigmoid = parametric(
+    "hard_sigmoid",
+    vm.maximum(vm.minimum(var("alpha") * x + var("beta"), 1), 0),
+    "alpha*x + beta limited to [0, 1].",
+    {"alpha": 0.2, "beta": 0.5},
+    reference=lambda a, alpha, beta: np.clip(alpha * a + beta, 0, 1),
+)
+_s2 = var("scalar") * var("scalar")
+smooth_l1 = parametric(
+    "smooth_l1",
+    select(lt(vm.absolute(x), 1 / _s2), 0.5 * (_s2 * (x * x)), vm.absolute(x) - 0.5 / _s2),
+    "Huber's loss: with s = scalar, 0.5*(s*x)^2 where |x| < 1/s^2, else |x| - 0.5/s^2.",
+    {"scalar": 1.0},
+    reference=lambda a, scalar: np.where(
+        np.abs(a) < 1 / scalar**2, 0.5 * (scalar * a) ** 2, np.abs(a) - 0.5 / scalar**2
+    ),
+)
+leaky_relu = parametric(
+    "_leaky_relu",
+    select(lt(0, x), x, var("slope") * x),
+    "x where positive, slope*x elsewhere. Gradient at 0: slope.",
+    {"slope": 0.25},
+    method=False,
+    domain=(0.2, 2.0),
+    reference=lambda a, slope: np.where(a > 0, a, slope * a),
+)
+elu = parametric(
+    "_elu",
+    select(lt(0, x), x, var("slope") * vm.expm1(x)),
+    "x where positive, slope*(exp(x) - 1) elsewhere.",
+    {"slope": 0.25},
+    method=False,
+    domain=(0.2, 2.0),
+    reference=lambda a, slope: np.where(a > 0, a, slope * np.expm1(a)),
+)
+
+_where = Elementwise("where", select(ne(var("x0"), 0), var("x1"), var("x2")), 3)
+
+
+@composite(method=False, samples=({"kind": "where"},))
+def where(condition, x, y):
+    """Elements of `x` where `condition` is not zero, of `y` elsewhere.
+
+    Parameters
+    ----------
+    condition : NDArray
+        Any dtype. Broadcasts with `x` and `y`; one with a single axis may also go along axis 0 of arrays with more.
+    x, y : NDArray or number
+
+    Returns
+    -------
+    NDArray
+
+    Notes
+    -----
+    The gradient goes to the operand an element was taken from; `condition` gets none.
+    """
+    condition = as_array(condition, "where", "condition")
+    arrays = [v for v in (x, y) if isinstance(v, NDArray)]
+    if not arrays:
+        x = from_value(x)
+        arrays = [x]
+    x, y = (v if isinstance(v, NDArray) else from_value(v, like=arrays[0]._kind, dtype=_like(v, arrays[0])) for v in (x, y))
+    shape = arrays[0].shape
+    if condition.ndim == 1 and len(shape) > 1 and condition.shape[0] == shape[0] != shape[-1]:
+        condition = condition.reshape(condition.shape + (1,) * (len(shape) - 1))  # type: ignore[attr-defined]
+    return _where.apply((condition.detach(), x, y))  # type: ignore[attr-defined]
+
+
+def _like(value, array: NDArray):
+    """A Python number takes the array's dtype, except a float beside integers."""
+    if isinstance(value, int | float) and (array._kind.dtype.is_float or isinstance(value, int)):
+        return array._kind.dtype
+    return None
+
+
+@composite(aliases=("ElementWiseSum", "elemwise_sum"), samples=({"kind": "add_n"},))
+def add_n(*args):
+    """Sum of any number of arrays of one shape.
+
+    Parameters
+    ----------
+    *args : NDArray
+        At least one; equal shapes.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ.
+    """
+    args = tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
+    if not args:
+        raise DTypeError("add_n: at least one array is needed")
+    for k, a in enumerate(args):
+        if as_array(a, "add_n", f"{k}").shape != args[0].shape:
+            raise ShapeError(f"add_n: shapes must be equal; argument {k} has {a.shape}, the first {args[0].shape}")
+    return reduce(add, args) if len(args) > 1 else args[0].copy()
+
+
+def _equal_shapes(name: str, operator):
+    def call(lhs, rhs):
+        for side, a in (("lhs", lhs), ("rhs", rhs)):
+            as_array(a, name, side)
+        if lhs.shape != rhs.shape:
+            raise ShapeError(f"{name}: shapes must be equal, got {lhs.shape} and {rhs.shape}; nd.{operator.__name__} broadcasts")
+        return operator(lhs, rhs)
+
+    call.__name__ = name
+    call.__doc__ = f"nd.{operator.__name__} of arrays of equal shapes.\n\nRaises\n------\nShapeError\n    If they differ."
+    return composite(name, aliases=(f"_{name}",))(call)
+
+
+elemwise_add = _equal_shapes("elemwise_add", add)
+elemwise_sub = _equal_shapes("elemwise_sub", subtract)
+elemwise_mul = _equal_shapes("elemwise_mul", multiply)
+elemwise_div = _equal_shapes("elemwise_div", divide)

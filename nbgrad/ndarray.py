@@ -1,0 +1,330 @@
+"""The array: a flat raw buffer, a shape, a kind (dtype and device), and its place on the tape.
+
+This module is the container alone. Operators, indexing and gradients are attached to the class by the
+layers above (:mod:`nbgrad.methods` lists them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import context, dtypes, shapes
+from .codegen.launch import Kind, cast_into, fill, kind_of
+from .context import Context
+from .dtypes import as_dtype
+from .errors import DTypeError, ShapeError
+
+__all__ = ["NDArray", "array", "from_numpy", "wrap"]
+
+
+class NDArray:
+    """An n-dimensional array of numbers that can be differentiated.
+
+    Made by :func:`nbgrad.nd.array` and its relatives rather than by calling the class. Elements are kept
+    in C order without gaps; ``reshape`` and slices along the first axis share memory with the array they
+    were taken from, every other operation returns new memory.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : type
+        NumPy's scalar class, for example ``numpy.float32``.
+    size, ndim : int
+    context, ctx : Context
+    grad : NDArray or None
+        The gradient buffer that ``attach_grad`` made.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.array([[1, 2], [3, 4]]) * 2
+    <BLANKLINE>
+    [[2. 4.]
+     [6. 8.]]
+    <NDArray 2x2 @cpu(0)>
+    """
+
+    # _buf: flat raw buffer. _cell: [version of the memory], one list shared by all arrays on that memory,
+    # raised by every write. _node: the tape node this value came from, or None.
+    __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_node", "_shape")
+
+    _buf: np.ndarray
+    _cell: list[int]
+    _kind: Kind
+    _node: Any
+    _shape: tuple[int, ...]
+
+    #: NumPy's operators leave an NDArray operand to ours.
+    __array_ufunc__ = None
+
+    def __init__(self, source=None, ctx: Context | None = None, dtype=None) -> None:
+        other = array(() if source is None else source, ctx=ctx, dtype=dtype)
+        self._buf, self._shape, self._kind, self._cell, self._node = other._buf, other._shape, other._kind, [0], None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def size(self) -> int:
+        return self._buf.size
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def dtype(self) -> type:
+        return self._kind.dtype.type
+
+    @property
+    def context(self) -> Context:
+        return self._kind.ctx
+
+    ctx = context
+
+    @property
+    def stype(self) -> str:
+        """The storage type: always ``'default'`` (dense)."""
+        return "default"
+
+    def tostype(self, stype: str) -> NDArray:
+        """The array itself; ``'default'`` is the only storage type there is."""
+        if stype != "default":
+            raise DTypeError(f"tostype: storage type {stype!r} is not supported; only 'default' (dense) is")
+        return self
+
+    def asnumpy(self) -> np.ndarray:
+        """A NumPy copy with the same shape and dtype.
+
+        Examples
+        --------
+        >>> from nbgrad import nd
+        >>> nd.ones((2,)).asnumpy()
+        array([1., 1.], dtype=float32)
+        """
+        return self._view().copy()
+
+    def _view(self) -> np.ndarray:
+        """The memory itself as a NumPy array."""
+        return self._buf.view(self._kind.dtype.np).reshape(self._shape)
+
+    def asscalar(self):
+        """The value of an array of size 1, as a NumPy scalar.
+
+        Raises
+        ------
+        ShapeError
+            If the size is not 1.
+        """
+        if self._buf.size != 1:
+            raise ShapeError(f"The current array is not a scalar: its shape is {self._shape}")
+        return self._buf.view(self._kind.dtype.np)[0]
+
+    def item(self):
+        """The value of an array of size 1, as a Python number."""
+        return self.asscalar().item()
+
+    def tolist(self):
+        """Nested Python lists of the values (a number for a 0-d array)."""
+        return self._view().tolist()
+
+    def wait_to_read(self) -> None:
+        """Wait until the value is computed. On the CPU it always is."""
+
+    wait_to_write = wait_to_read
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("an NDArray is converted to a NumPy array by copying; use np.asarray(x) without copy=False")
+        found = self.asnumpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"\n{self._view()!s}\n<NDArray {'x'.join(map(str, self._shape))} @{self._kind.ctx}>"
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of a 0-d array")
+        return self._shape[0]
+
+    def __bool__(self) -> bool:
+        if self._buf.size > 1:
+            raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+        return bool(self._buf.size) and bool(self.asscalar())
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __index__(self) -> int:
+        if self._kind.dtype.is_float:
+            raise TypeError(f"only an integer array can be an index, not one of dtype {self._kind.dtype}")
+        return int(self.asscalar())
+
+    def __iter__(self):
+        return (self[k] for k in range(len(self)))  # type: ignore[index]
+
+    __hash__ = object.__hash__
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return _unpickle, (self.asnumpy(), self._kind.ctx)
+
+    def __copy__(self) -> NDArray:
+        return self.__deepcopy__()
+
+    def __deepcopy__(self, memo=None) -> NDArray:
+        return wrap(self._buf.copy(), self._shape, self._kind)
+
+
+_new = object.__new__
+
+
+def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
+    """An NDArray on the raw buffer `buf`, which must fit `shape` and `kind`. Nothing is checked or copied."""
+    x = _new(NDArray)
+    x._buf = buf
+    x._shape = shape
+    x._kind = kind
+    x._cell = [0]
+    x._node = node
+    return x
+
+
+def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
+    """An NDArray on `buf`, which is memory of `x`: it shares the version of that memory."""
+    y = _new(NDArray)
+    y._buf = buf
+    y._shape = shape
+    y._kind = x._kind
+    y._cell = x._cell
+    y._node = node
+    return y
+
+
+def _unpickle(value: np.ndarray, ctx: Context) -> NDArray:
+    return array(value, ctx=ctx)
+
+
+def full(shape, value, dtype=None, ctx: Context | None = None) -> NDArray:
+    """An array with every element `value`."""
+    kind = kind_of(as_dtype(dtype), context.usable(ctx))
+    shape = shapes.as_shape(shape)
+    out = wrap(kind.empty(shapes.size(shape)), shape, kind)
+    fill(out._buf, kind.dtype, value)
+    return out
+
+
+def empty(shape, dtype=None, ctx: Context | None = None) -> NDArray:
+    """An array whose elements are not set."""
+    kind = kind_of(as_dtype(dtype), context.usable(ctx))
+    shape = shapes.as_shape(shape)
+    return wrap(kind.empty(shapes.size(shape)), shape, kind)
+
+
+def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None = None) -> NDArray:
+    """An array with a copy of the values of anything array-like (not recorded).
+
+    The dtype is `dtype`; else that of an NDArray or NumPy array; else, for Python numbers and nested
+    sequences of them, the default.
+    """
+    ctx = context.usable(ctx) if ctx is not None or like is None else like.ctx
+    if isinstance(source, NDArray):
+        kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx)
+        out = wrap(kind.empty(source._buf.size), source._shape, kind)
+        cast_into(source._buf, source._kind.dtype, out._buf, kind.dtype)
+        return out
+    typed = isinstance(source, np.ndarray | np.generic)
+    if not typed:
+        source = _nested(source)
+    try:
+        values = np.asarray(source)
+    except (ValueError, TypeError) as err:
+        raise ShapeError(f"array: nested sequences of equal lengths are needed: {err}") from None
+    if dtype is not None:
+        target = as_dtype(dtype)
+    elif typed:
+        target = as_dtype(values.dtype)
+    else:
+        target = dtypes.default_dtype()
+    if values.dtype.kind not in "fiub":
+        raise DTypeError(f"array: elements of dtype {values.dtype} are not supported")
+    kind = kind_of(target, ctx)
+    buf = kind.empty(values.size)
+    with np.errstate(invalid="ignore", over="ignore"):
+        buf.view(target.np)[:] = values.reshape(-1)
+    return wrap(buf, values.shape, kind)
+
+
+def _nested(source):
+    """Nested lists with NDArrays in them, made digestible for NumPy."""
+    if isinstance(source, NDArray):
+        return source.asnumpy()
+    if isinstance(source, list | tuple):
+        return [_nested(s) if isinstance(s, NDArray | list | tuple) else s for s in source]
+    return source
+
+
+def array(object, ctx: Context | None = None, dtype=None) -> NDArray:
+    """An array with a copy of the given values.
+
+    Parameters
+    ----------
+    object : number, nested sequence, numpy.ndarray or NDArray
+    ctx : Context, optional
+        Default: the current context.
+    dtype : str or type, optional
+        Default: the dtype of a NumPy array or NDArray; float32 for Python numbers (see `set_default_dtype`).
+
+    Returns
+    -------
+    NDArray
+
+    Raises
+    ------
+    ShapeError
+        If nested sequences have different lengths.
+    DTypeError
+        If the elements are not numbers, or of a dtype that is not supported (complex, for example).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nbgrad import nd
+    >>> nd.array([1, 2]).dtype.__name__, nd.array(np.ones(2)).dtype.__name__
+    ('float32', 'float64')
+    """
+    return from_value(object, dtype=dtype, ctx=ctx)
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+    """An array on a NumPy array's memory.
+
+    Parameters
+    ----------
+    ndarray : numpy.ndarray
+        C-contiguous, of a supported dtype. Becomes read-only on the NumPy side with `zero_copy`.
+    zero_copy : bool
+
+    Raises
+    ------
+    ShapeError
+        If `zero_copy` is asked for and the array is not C-contiguous.
+    """
+    if not zero_copy:
+        return array(ndarray)
+    if not isinstance(ndarray, np.ndarray):
+        raise DTypeError(f"from_numpy: a numpy.ndarray is needed, got {type(ndarray).__name__}")
+    if not ndarray.flags.c_contiguous:
+        raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
+    kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
+    if not ndarray.flags.writeable or not ndarray.dtype.isnative:
+        return array(ndarray)
+    buf = ndarray.reshape(-1).view(kind.storage)
+    ndarray.flags.writeable = False
+    return wrap(buf, ndarray.shape, kind)

@@ -1,0 +1,179 @@
+"""The recording and training flags, and the scopes that set them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from .errors import DTypeError
+from .state import state
+
+__all__ = [
+    "is_recording",
+    "is_training",
+    "pause",
+    "predict_mode",
+    "record",
+    "set_recording",
+    "set_training",
+    "train_mode",
+]
+
+
+def set_recording(is_record: bool) -> bool:
+    """Turn recording on or off for this thread.
+
+    Parameters
+    ----------
+    is_record : bool
+
+    Returns
+    -------
+    bool
+        What it was before.
+
+    Raises
+    ------
+    DTypeError
+        For anything but a bool or an integer.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> previous = autograd.set_recording(True)
+    >>> autograd.is_recording(), previous
+    (True, False)
+    >>> _ = autograd.set_recording(previous)
+    """
+    previous, state.recording = state.recording, _flag(is_record, "set_recording")
+    return previous
+
+
+def set_training(train_mode: bool) -> bool:
+    """Turn training mode on or off for this thread; returns what it was. Dropout and BatchNorm obey it.
+
+    Parameters
+    ----------
+    train_mode : bool
+
+    Returns
+    -------
+    bool
+    """
+    previous, state.training = state.training, _flag(train_mode, "set_training")
+    return previous
+
+
+def _flag(value, name: str) -> bool:
+    if isinstance(value, bool | int | np.bool_):
+        return bool(value)
+    raise DTypeError(f"{name}: a bool is needed, got {value!r}")
+
+
+def is_recording() -> bool:
+    """Whether this thread records operations."""
+    return state.recording
+
+
+def is_training() -> bool:
+    """Whether this thread is in training mode."""
+    return state.training
+
+
+class _Scope:
+    """Sets flags inside a ``with`` block or a decorated function, and restores them however it is left.
+
+    One scope object may be entered again, also while it is active.
+    """
+
+    def __init__(self, recording: bool | None, training: bool | None) -> None:
+        self._recording = recording
+        self._training = training
+        self._entered: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        self._entered.append((state.recording, state.training))
+        if self._recording is not None:
+            state.recording = self._recording
+        if self._training is not None:
+            state.training = self._training
+
+    def __exit__(self, *exc: object) -> None:
+        recording, training = self._entered.pop()
+        if self._recording is not None and self._recording != recording:
+            state.recording = recording
+        if self._training is not None and self._training != training:
+            state.training = training
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def scoped(*args, **kwargs):
+            with _Scope(self._recording, self._training):
+                return function(*args, **kwargs)
+
+        return scoped
+
+
+def record(train_mode: bool | None = True) -> _Scope:
+    """A scope (or decorator) in which operations are recorded.
+
+    Parameters
+    ----------
+    train_mode : bool or None
+        Training mode inside; None leaves it as it is.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> with autograd.record():
+    ...     print(autograd.is_recording(), autograd.is_training())
+    True True
+    """
+    return _Scope(True, None if train_mode is None else _flag(train_mode, "record"))
+
+
+def pause(train_mode: bool | None = False) -> _Scope:
+    """A scope (or decorator) in which nothing is recorded, for use inside :func:`record`.
+
+    Parameters
+    ----------
+    train_mode : bool or None
+        Training mode inside; None leaves it as it is.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> with autograd.record():
+    ...     with autograd.pause():
+    ...         print(autograd.is_recording(), autograd.is_training())
+    False False
+    """
+    return _Scope(False, None if train_mode is None else _flag(train_mode, "pause"))
+
+
+def train_mode() -> _Scope:
+    """A scope (or decorator) that turns training mode on and leaves recording alone.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> with autograd.train_mode():
+    ...     print(autograd.is_training(), autograd.is_recording())
+    True False
+    """
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """A scope (or decorator) that turns training mode off and leaves recording alone.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> with autograd.record(), autograd.predict_mode():
+    ...     print(autograd.is_training(), autograd.is_recording())
+    False True
+    """
+    return _Scope(None, False)

@@ -1,0 +1,3 @@
+"""Stub."""
+def trace(x):
+    raise NotImplementedError

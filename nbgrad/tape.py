@@ -1,0 +1,358 @@
+"""The tape: what was recorded, and the sweep back over it. Knows no mathematics and no operator.
+
+A recorded result points at a :class:`Node`; a marked variable at a :class:`Leaf`. A node points at what
+it was computed from, never the other way, and holds raw buffers instead of arrays: dropping the last
+array drops its history, without help from the cycle collector.
+
+Two sweeps share one plan. The *raw* one adds up flat buffers and is what ``backward`` runs. The
+*recorded* one adds up arrays with recorded operations, so that its result can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from operator import attrgetter
+from typing import Any
+
+from .codegen.launch import Kind, accumulate, cast_into
+from .errors import InPlaceError, NBGradError
+from .ndarray import NDArray, wrap
+from .state import state
+
+__all__ = ["Leaf", "Node", "Rule", "commit", "sweep_raw", "sweep_recorded"]
+
+NOT_RECORDED = (
+    "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true "
+    "or use autograd.record() to save computational graphs for backward. If you want to differentiate the same "
+    "graph twice, you need to pass retain_graph=True to backward."
+)
+NO_INPUTS = "There are no inputs in computation graph that require gradients."
+FREED = (
+    NO_INPUTS + " A part of the graph was already freed by an earlier backward (the node of operator {op}): "
+    "pass retain_graph=True to that one if the two share history."
+)
+
+next_seq = count().__next__
+
+
+class Leaf:
+    """A marked variable: its gradient buffer, what backward does with it, and whether it is fresh."""
+
+    __slots__ = ("__weakref__", "fresh", "grad", "kind", "request", "shape")
+
+    def __init__(self, grad: NDArray, request: str) -> None:
+        self.grad = grad
+        self.request = request
+        self.fresh = False
+        self.shape = grad._shape
+        self.kind = grad._kind
+
+
+class Node:
+    """One recorded operation with one result.
+
+    Attributes
+    ----------
+    op : Rule
+    parents : tuple
+        Per operand: its Node or Leaf; or, for an operand that is not on the tape, its version cell (a
+        list), which tells such operands apart.
+    saved : tuple
+        Flat triples (raw buffer, version cell, version when recorded) of what the derivative reads.
+    attrs : object
+        Whatever `op` needs besides.
+    shape, kind
+        Of the result.
+    seq : int
+        Position in the order of recording; later nodes have higher numbers.
+    """
+
+    __slots__ = ("__weakref__", "attrs", "kind", "op", "parents", "saved", "seq", "shape")
+
+    op: Rule
+    parents: tuple
+    saved: tuple
+    attrs: Any
+    shape: tuple[int, ...]
+    kind: Kind
+    seq: int
+
+
+_new = object.__new__
+
+
+def node(op: Rule, parents: tuple, saved: tuple, attrs, shape, kind: Kind) -> Node:
+    """A new node, with the next number."""
+    made = _new(Node)
+    made.op = op
+    made.parents = parents
+    made.saved = saved
+    made.attrs = attrs
+    made.shape = shape
+    made.kind = kind
+    made.seq = next_seq()
+    return made
+
+
+def parent(x: NDArray):
+    """What a node computed from `x` points at."""
+    return x._node or x._cell
+
+
+def save(arrays: Iterable[NDArray]) -> tuple:
+    """The ``saved`` of a node whose derivative reads these arrays."""
+    triples: list = []
+    for x in arrays:
+        cell = x._cell
+        triples += (x._buf, cell, cell[0])
+    return tuple(triples)
+
+
+def wanted(parent_, useful: set | None) -> bool:
+    """Whether a cotangent for this parent is worth computing."""
+    return type(parent_) is not list and (useful is None or parent_ in useful)
+
+
+class Rule:
+    """How cotangents pass one kind of node. Subclasses give `name` and :meth:`grads`, and may do better."""
+
+    name = "?"
+
+    def grads(self, node: Node, g: NDArray, useful: set | None) -> Sequence[NDArray | None]:
+        """The cotangent of each parent, computed by recordable operations; None where not wanted."""
+        raise NotImplementedError
+
+    def pull_raw(self, node: Node, g, cotangents: dict, borrowed: set, useful: set | None) -> None:
+        """Add this node's contributions to the raw `cotangents` of its parents.
+
+        A buffer that is not this sweep's own (it may be another node's cotangent too) is *borrowed*: it
+        must not be written.
+        """
+        found = self.grads(node, wrap_cotangent(node, g), useful)
+        for p, h in zip(node.parents, found, strict=True):
+            if h is not None:
+                add_raw(p, h._buf, h._kind, cotangents, borrowed)
+
+    def pull_recorded(self, node: Node, g: NDArray, cotangents: dict, useful: set | None) -> None:
+        """The same with arrays and recorded additions."""
+        for p, h in zip(node.parents, self.grads(node, g, useful), strict=True):
+            if h is not None:
+                old = cotangents.get(p)
+                cotangents[p] = h if old is None else old + h
+
+
+def wrap_cotangent(node: Node, g):
+    """The raw cotangent of a node as an array; for a node with several results, a list with None for absent ones."""
+    if isinstance(g, list):
+        triples = zip(g, node.shape, node.kind, strict=True)  # type: ignore[call-overload]
+        return [None if h is None else wrap(h, shape, kind) for h, shape, kind in triples]
+    return wrap(g, node.shape, node.kind)
+
+
+def add_raw(p, buf, kind: Kind, cotangents: dict, borrowed: set) -> None:
+    """Add a borrowed buffer to the cotangent of `p`."""
+    old = cotangents.get(p)
+    if old is None:
+        cotangents[p] = buf
+        borrowed.add(p)
+        return
+    own(p, kind, cotangents, borrowed)
+    accumulate(cotangents[p], buf, kind.dtype)
+
+
+def own(p, kind: Kind, cotangents: dict, borrowed: set):
+    """The cotangent of `p`, as a buffer that may be written."""
+    old = cotangents[p]
+    if p in borrowed:
+        fresh = kind.empty(old.size)
+        fresh[:] = old
+        borrowed.discard(p)
+        cotangents[p] = old = fresh
+    return old
+
+
+class _Select(Rule):
+    """One result of a node with several: hands its cotangent to the right slot of that node's list."""
+
+    name = "select"
+
+    def _slots(self, node: Node, cotangents: dict) -> list:
+        big = node.parents[0]
+        if big not in cotangents:
+            cotangents[big] = [None] * len(big.shape)
+        return cotangents[big]
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful):
+        self._slots(node, cotangents)[node.attrs] = g
+
+    def pull_recorded(self, node, g, cotangents, useful):
+        self._slots(node, cotangents)[node.attrs] = g
+
+
+SELECT = _Select()
+
+
+def select(big: Node, index: int) -> Node:
+    """The node of result number `index` of `big`, whose shape and kind are tuples."""
+    return node(SELECT, (big,), (), index, big.shape[index], big.kind[index])
+
+
+class _Plan:
+    """What a sweep goes over: nodes, latest first; leaves that were reached; which nodes lead to the targets."""
+
+    __slots__ = ("leaves", "nodes", "useful")
+
+    def __init__(self, heads: Sequence[Node | Leaf], targets: dict | None) -> None:
+        seen: set = set(heads)
+        stack = list(seen)
+        nodes: list[Node] = []
+        leaves: list[Leaf] = []
+        while stack:
+            item = stack.pop()
+            if type(item) is Leaf:
+                leaves.append(item)
+                continue
+            parents = item.parents
+            if parents is None:
+                raise NBGradError(FREED.format(op=item.op.name))
+            nodes.append(item)
+            saved = item.saved
+            for k in range(1, len(saved), 3):
+                if saved[k][0] != saved[k + 1]:
+                    raise InPlaceError(
+                        f"backward: an array that the gradient of operator {item.op.name} reads was changed in place "
+                        "after it was recorded; change a copy instead, or run backward first"
+                    )
+            for p in parents:
+                if type(p) is not list and p not in seen:
+                    seen.add(p)
+                    stack.append(p)
+        nodes.sort(key=attrgetter("seq"), reverse=True)
+        self.nodes = nodes
+        self.leaves = leaves
+        self.useful: set | None = None
+        if targets is not None:
+            useful = set(targets)
+            for item in reversed(nodes):
+                for p in item.parents:
+                    if type(p) is not list and p in useful:
+                        useful.add(item)
+                        break
+            self.useful = useful
+
+
+def _free(item: Node) -> None:
+    item.parents = None  # type: ignore[assignment]
+    item.saved = ()
+    item.attrs = None
+
+
+def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: dict | None = None) -> dict:
+    """Cotangents of the targets (default: every marked variable reached) as raw buffers.
+
+    Parameters
+    ----------
+    heads : sequence of (node or leaf, raw buffer)
+        The buffers are used up.
+    retain : bool
+        Keep the graph for another sweep.
+    targets : dict, optional
+        Its keys are the nodes and leaves whose cotangents are asked for.
+
+    Returns
+    -------
+    dict
+        Node or leaf -> raw buffer. The buffers may be one another's.
+
+    Raises
+    ------
+    NBGradError
+        If part of the graph was freed, or nothing that requires a gradient was reached.
+    InPlaceError
+        If a value that a derivative reads was changed since.
+    """
+    plan = _Plan([h for h, _ in heads], targets)
+    if targets is None and not any(leaf.request != "null" for leaf in plan.leaves):
+        raise NBGradError(NO_INPUTS)
+    cotangents: dict = {}
+    borrowed: set = set()
+    for head, buf in heads:
+        add_raw(head, buf, head.kind, cotangents, borrowed)
+    found: dict = {}
+    useful = plan.useful
+    recording, state.recording = state.recording, False
+    try:
+        for item in plan.nodes:
+            g = cotangents.pop(item, None)
+            if g is not None and (useful is None or item in useful):
+                if targets is not None and item in targets:
+                    found[item] = g
+                    borrowed.add(item)
+                item.op.pull_raw(item, g, cotangents, borrowed, useful)
+            if not retain:
+                _free(item)
+    finally:
+        state.recording = recording
+    for leaf in plan.leaves:
+        if leaf in cotangents and (leaf.request != "null" if targets is None else leaf in targets):
+            found[leaf] = cotangents[leaf]
+    return found
+
+
+def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, targets: dict) -> dict:
+    """Cotangents of the targets as arrays that are themselves recorded. Arguments and errors as `sweep_raw`."""
+    plan = _Plan([h for h, _ in heads], targets)
+    useful = plan.useful
+    assert useful is not None
+    cotangents: dict = {}
+    found: dict = {}
+    recording, state.recording = state.recording, True
+    try:
+        for head, g in heads:
+            old = cotangents.get(head)
+            cotangents[head] = g if old is None else old + g
+        for item in plan.nodes:
+            g = cotangents.pop(item, None)
+            if g is not None and item in useful:
+                if item in targets:
+                    found[item] = g
+                item.op.pull_recorded(item, g, cotangents, useful)
+    finally:
+        state.recording = recording
+    if not retain:
+        for item in plan.nodes:
+            _free(item)
+    for leaf in plan.leaves:
+        if leaf in cotangents and leaf in targets:
+            found[leaf] = cotangents[leaf]
+    return found
+
+
+def commit(found: dict) -> None:
+    """Write the cotangents of marked variables into their gradient buffers, as each one's request says."""
+    for leaf, buf in found.items():
+        grad = leaf.grad
+        if leaf.request == "add":
+            accumulate(grad._buf, buf, grad._kind.dtype)
+        else:
+            grad._buf[:] = buf
+        grad._cell[0] += 1
+        leaf.fresh = True
+
+
+def ones_raw(kind: Kind, size: int):
+    """A head gradient of ones."""
+    buf = kind.empty(size)
+    buf.fill(0x3C00 if kind.dtype.name == "float16" else 1)
+    return buf
+
+
+def head_raw(head: NDArray, given: NDArray | None):
+    """A private copy of a head gradient (ones by default), in the head's dtype."""
+    kind = head._kind
+    if given is None:
+        return ones_raw(kind, head._buf.size)
+    buf = kind.empty(head._buf.size)
+    cast_into(given._buf, given._kind.dtype, buf, kind.dtype)
+    return buf
