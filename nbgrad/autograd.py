@@ -155,7 +155,7 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     _check_request(grad_req, "attach_grad")
     if stype is not None:
         self.tostype(stype)
-    grad = wrap(self._kind.empty(self._buf.size), self._shape, self._kind)
+    grad = wrap(self._kind.empty(self._buf.size, self._kind.storage), self._shape, self._kind)
     fill(grad._buf, self._kind.dtype, 0)
     self._node = Leaf(grad, grad_req)
 

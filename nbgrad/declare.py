@@ -13,7 +13,6 @@ from .entry import Entry, as_array, store_out
 from .errors import AttrError, DTypeError
 from .expr import Expr, as_expr, substitute, var
 from .ndarray import NDArray, from_value
-from .state import state
 
 __all__ = ["binary", "parametric", "unary"]
 
@@ -22,38 +21,14 @@ def _document(call: Callable, name: str, doc: str) -> None:
     call.__doc__ = doc
 
 
-_new = object.__new__
-
-
 def unary_call(op: Elementwise) -> Callable:
     """The public function of a one-operand elementwise operator."""
-    flat = op.flat
-    ints = op.ints
-    name = op.name
+    apply = op.apply1
 
     def call(data, out=None, name=None):
-        if type(data) is not NDArray:
-            data = as_array(data, op.name)
-        kind = data._kind
-        entry = flat.get(kind)
-        if entry is None:
-            if not (ints or kind.dtype.is_float):
-                return store_out(op.apply((data,)), out, op.name)
-            entry = op.entry(kind, None)
-        source = data._buf
-        buf = kind.empty(source.size)
-        entry(source, buf)
-        result = _new(NDArray)
-        result._buf = buf
-        result._shape = data._shape
-        result._kind = kind
-        result._cell = [0]
-        result._node = None
-        if state.recording and data._node is not None:
-            op.record((data,), result, None, ())
+        result = apply(data if type(data) is NDArray else as_array(data, op.name))
         return result if out is None else store_out(result, out, op.name)
 
-    _document(call, name, "")
     return call
 
 
@@ -138,7 +113,7 @@ def parametric(
         if not x._kind.dtype.is_float and not (ints and all(float(s).is_integer() for s in scalars)):
             x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
         number = float if x._kind.dtype.is_float else int
-        return store_out(op.apply((x,), tuple(map(number, scalars))), out, op.name)
+        return store_out(op.apply1(x, tuple(map(number, scalars))), out, op.name)
 
     attributes = [f"{p} : float\n    {'Required.' if d is None else f'Default {d}.'}" for p, d in params.items()]
     text = _elementwise_doc(name, doc, expr, ("data",)).replace("\nout :", "\n" + "\n".join(attributes) + "\nout :")
@@ -167,27 +142,11 @@ def binary_call(op: Elementwise, left: Callable, right: Callable) -> Callable:
 
     ``right(s)`` gives the one-array operator (and scalars) for ``array op s``; ``left(s)`` for ``s op array``.
     """
-    flat = op.flat
+    apply = op.apply2
 
     def call(lhs, rhs, out=None, name=None):
         if type(lhs) is NDArray and type(rhs) is NDArray:
-            kind = lhs._kind
-            shape = lhs._shape
-            entry = flat.get(kind)
-            if entry is None or kind is not rhs._kind or shape != rhs._shape:
-                result = op.apply((lhs, rhs))
-            else:
-                a = lhs._buf
-                buf = kind.empty(a.size)
-                entry(a, rhs._buf, buf)
-                result = _new(NDArray)
-                result._buf = buf
-                result._shape = shape
-                result._kind = kind
-                result._cell = [0]
-                result._node = None
-                if state.recording and (lhs._node is not None or rhs._node is not None):
-                    op.record((lhs, rhs), result, None, ())
+            result = apply(lhs, rhs)
         elif type(lhs) is NDArray and isinstance(rhs, float | int):
             result = _with_scalar(right, lhs, rhs)
         else:
@@ -232,7 +191,7 @@ def _with_scalar(choose: Callable, x: NDArray, s):
     if not op.ints and not x._kind.dtype.is_float:
         x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
         scalars = tuple(map(float, scalars))
-    return op.apply((x,), scalars)
+    return op.apply1(x, scalars)
 
 
 def binary(

@@ -56,6 +56,9 @@ class Elementwise(tape.Rule):
         self._vjps: dict[int, Expr] = {}
         self._partials: dict[int, Elementwise | None] = {}
         self._pullbacks: dict[tuple, _Pullback] = {}
+        #: The calls for one and for two operands, with short cuts for the common case.
+        self.apply1 = _apply1(self)
+        self.apply2 = _apply2(self)
 
     def __repr__(self) -> str:
         return f"<operator {self.name}: {self.expr!r}>"
@@ -95,11 +98,11 @@ class Elementwise(tape.Rule):
             if x._shape != shape:
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
         if layout is None:
-            buf = kind.empty(first._buf.size)
+            buf = kind.empty(first._buf.size, kind.storage)
             self.entry(kind, None)(*[x._buf for x in arrays], buf, *scalars)
         else:
             shape = layout.out
-            buf = kind.empty(layout.size)
+            buf = kind.empty(layout.size, kind.storage)
             self.entry(kind, layout)(*[x._buf for x in arrays], buf, *scalars, *layout.arguments)
         out = wrap(buf, shape, kind)
         if state.recording:
@@ -171,6 +174,112 @@ class Elementwise(tape.Rule):
         return found
 
 
+# The short cuts. What `apply` and `record` do, for operands of one shape and a kind seen before, with
+# nothing between the call and the kernel that could be left out: this is where small arrays spend their time.
+
+_new = object.__new__
+_next_seq = tape.next_seq
+_FLAT: tuple = (None, ())
+
+
+def _apply1(op: Elementwise):
+    flat = op.flat
+    alone: list = []  # the pullback, once known
+
+    def apply1(x: NDArray, scalars: tuple = ()) -> NDArray:
+        kind = x._kind
+        entry = flat.get(kind)
+        if entry is None:
+            return op.apply((x,), scalars)
+        source = x._buf
+        buf = kind.empty(source.size, kind.storage)
+        entry(source, buf, *scalars)
+        out = _new(NDArray)
+        out._buf = buf
+        out._shape = x._shape
+        out._kind = kind
+        out._cell = [0]
+        out._node = None
+        if state.recording:
+            p = x._node
+            if p is not None:
+                if not alone:
+                    alone.append(op.pullback((p,), None, None))
+                pullback = alone[0]
+                node = _new(tape.Node)
+                node.op = pullback
+                node.parents = (p,)
+                saves = pullback.saves
+                if not saves:
+                    node.saved = ()
+                elif len(saves) == 1:
+                    read = out if saves[0] < 0 else x
+                    cell = read._cell
+                    node.saved = (read._buf, cell, cell[0])
+                else:
+                    node.saved = tape.save((x, out))
+                node.attrs = (None, scalars) if scalars else _FLAT
+                node.shape = x._shape
+                node.kind = kind
+                node.seq = _next_seq()
+                out._node = node
+        return out
+
+    return apply1
+
+
+def _apply2(op: Elementwise):
+    flat = op.flat
+    cases: list = [None] * 4  # pullbacks: both operands on the tape, only the first, only the second, one twice
+
+    def apply2(a: NDArray, b: NDArray) -> NDArray:
+        kind = a._kind
+        entry = flat.get(kind)
+        if entry is None or kind is not b._kind or a._shape != b._shape:
+            return op.apply((a, b))
+        source = a._buf
+        buf = kind.empty(source.size, kind.storage)
+        entry(source, b._buf, buf)
+        out = _new(NDArray)
+        out._buf = buf
+        out._shape = a._shape
+        out._kind = kind
+        out._cell = [0]
+        out._node = None
+        if state.recording:
+            p, q = a._node, b._node
+            if p is not None or q is not None:
+                case = (3 if p is q else 0) if p is not None and q is not None else 2 if p is None else 1
+                parents = (p or a._cell, q or b._cell)
+                pullback = cases[case]
+                if pullback is None:
+                    pullback = cases[case] = op.pullback(parents, None, None)
+                node = _new(tape.Node)
+                node.op = pullback
+                node.parents = parents
+                saves = pullback.saves
+                if not saves:
+                    node.saved = ()
+                elif len(saves) == 1:
+                    k = saves[0]
+                    read = out if k < 0 else b if k else a
+                    cell = read._cell
+                    node.saved = (read._buf, cell, cell[0])
+                elif saves == (0, 1):
+                    c, d = a._cell, b._cell
+                    node.saved = (source, c, c[0], b._buf, d, d[0])
+                else:
+                    node.saved = tape.save([out if k < 0 else b if k else a for k in saves])
+                node.attrs = _FLAT
+                node.shape = a._shape
+                node.kind = kind
+                node.seq = _next_seq()
+                out._node = node
+        return out
+
+    return apply2
+
+
 class _Pullback(tape.Rule):
     """The rule of an elementwise node: one kernel for the wanted cotangents.
 
@@ -193,14 +302,16 @@ class _Pullback(tape.Rule):
                 total = add(total, op.cotangent(k))
             self.exprs.append(total)
         self.saves = _reads(self.exprs, len(op.operands))
-        self.first = groups[0][0] if groups else 0
-        self.passes = len(groups) == 1 and self.exprs[0] is _G  # a lone cotangent that is g itself: nothing to compute
-        self.single = len(groups) == 1
-        self.write: dict[Kind, object] = {}  # the commonest kernel: one cotangent, flat, written
+        #: Per wanted cotangent: an operand it belongs to, and whether it is g itself (then nothing is computed).
+        self.plan = tuple([(group[0], e is _G) for group, e in zip(groups, self.exprs, strict=True)])
+        self.computed = [e for e in self.exprs if e is not _G]
+        self.write: dict[Kind, object] = {}  # the commonest case, one cotangent that is written -> entry point
+        self.flat: dict[tuple, object] = {}  # (kind, add to the cotangent?, ...) -> entry point
         self._entries: dict[tuple, object] = {}
 
-    def _entry(self, kind: Kind, modes: tuple, rank: int, moves: tuple):
-        key = (kind, modes, rank, moves)
+    def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple):
+        """The kernel for these operands; `modes` says of each computed cotangent whether it is added to."""
+        key = (kind, tuple(modes), rank, moves)
         found = self._entries.get(key)
         if found is None:
             dtype = kind.dtype
@@ -208,7 +319,10 @@ class _Pullback(tape.Rule):
             inputs = [
                 loops.Input(n, dtype, loops.STEP if m else loops.HOLD) for n, m in zip(names, moves, strict=True)
             ]
-            outputs = [loops.Output(e, dtype, m) for e, m in zip(self.exprs, modes, strict=True) if m]
+            outputs = [
+                loops.Output(e, dtype, loops.ADD if add_to else loops.WRITE)
+                for e, add_to in zip(self.computed, modes, strict=True)
+            ]
             kernel = loops.elementwise(f"{self.name}_pullback", inputs, self.op.params, outputs, rank)
             kinds = _argument_kinds(kind, len(inputs) + len(outputs), len(self.op.params), rank, len(inputs))
             found = self._entries[key] = kernel.bind(*kinds)
@@ -218,77 +332,79 @@ class _Pullback(tape.Rule):
         parents = node.parents
         if useful is not None and not all(parents[group[0]] in useful for group in self.groups):
             return self._pull_fewer(node, g, cotangents, borrowed, useful)
-        layout, scalars = node.attrs
+        attrs = node.attrs
+        layout, scalars = attrs
         if layout is not None:
             return self._pull_broadcast(node, g, cotangents, borrowed, layout, scalars)
         kind = node.kind
-        saved = node.saved
-        if self.single:
-            p = parents[self.first]
+        plan = self.plan
+        if len(plan) == 1:
+            k, passes = plan[0]
+            p = parents[k]
             if p not in cotangents:
-                if self.passes:
+                if passes:
                     cotangents[p] = g
                     borrowed.add(p)
                     return None
-                out = cotangents[p] = kind.empty(g.size)
+                cotangents[p] = out = kind.empty(g.size, kind.storage)
                 entry = self.write.get(kind)
                 if entry is None:
-                    moves = (True,) * (1 + len(self.saves))
-                    entry = self.write[kind] = self._entry(kind, (loops.WRITE,), 1, moves)
-                entry(g, *saved[::3], out, *scalars)
+                    entry = self.write[kind] = self._entry(kind, (False,), 1, (True,) * (1 + len(self.saves)))
+                saved = node.saved
+                if len(saved) == 3 and attrs is _FLAT:
+                    entry(g, saved[0], out)
+                else:
+                    entry(g, *saved[::3], out, *scalars)
                 return None
-            if self.passes:
-                return tape.add_raw(p, g, kind, cotangents, borrowed)
-        outs, modes = self._targets(node, g.size, cotangents, borrowed, g)
-        if outs:
-            entry = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)))
-            entry(g, *saved[::3], *outs, *scalars)
-        return None
-
-    def _targets(self, node, size, cotangents, borrowed, g):
-        """Buffers and modes, one per group: a fresh one to write, or the parent's own to add to."""
-        outs, modes = [], []
-        for group, e in zip(self.groups, self.exprs, strict=True):
-            p = node.parents[group[0]]
-            if e is _G:
-                tape.add_raw(p, g, node.kind, cotangents, borrowed)
-                modes.append(None)
-            elif p in cotangents:
-                outs.append(tape.own(p, node.kind, cotangents, borrowed))
-                modes.append(loops.ADD)
-            else:
-                cotangents[p] = out = node.kind.empty(size)
+        outs = []
+        modes = []
+        for k, passes in plan:
+            p = parents[k]
+            old = cotangents.get(p)
+            if passes:
+                if old is None:
+                    cotangents[p] = g
+                    borrowed.add(p)
+                else:
+                    tape.add_raw(p, g, kind, cotangents, borrowed)
+            elif old is None:
+                cotangents[p] = out = kind.empty(g.size, kind.storage)
                 outs.append(out)
-                modes.append(loops.WRITE)
-        return outs, tuple(modes)
+                modes.append(False)
+            else:
+                outs.append(tape.own(p, kind, cotangents, borrowed) if p in borrowed else old)
+                modes.append(True)
+        if outs:
+            key = (kind, *modes)
+            entry = self.flat.get(key)
+            if entry is None:
+                entry = self.flat[key] = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)))
+            entry(g, *node.saved[::3], *outs, *scalars)
+        return None
 
     def _pull_broadcast(self, node, g, cotangents, borrowed, layout, scalars):
         kind = node.kind
         outs, modes, sums = [], [], []
-        for group, e in zip(self.groups, self.exprs, strict=True):
-            p = node.parents[group[0]]
-            shape = layout.shapes[group[0]]
-            if shape != layout.out:  # computed in the shape of the output, then summed
-                buf = g if e is _G else kind.empty(g.size)
-                sums.append((p, buf, shape))
-            elif e is _G:
+        for k, passes in self.plan:
+            p = node.parents[k]
+            buf = g if passes else kind.empty(g.size, kind.storage)
+            add_to = False
+            if layout.shapes[k] != layout.out:  # computed in the shape of the result, then summed
+                sums.append((p, buf, layout.shapes[k]))
+            elif passes:
                 tape.add_raw(p, g, kind, cotangents, borrowed)
-                buf = g
             elif p in cotangents:
-                outs.append(tape.own(p, kind, cotangents, borrowed))
-                modes.append(loops.ADD)
-                continue
+                buf = tape.own(p, kind, cotangents, borrowed)
+                add_to = True
             else:
-                buf = cotangents[p] = kind.empty(g.size)
-            if e is _G:
-                modes.append(None)
-            else:
+                cotangents[p] = buf
+            if not passes:
                 outs.append(buf)
-                modes.append(loops.WRITE)
+                modes.append(add_to)
         if outs:
             shapes = (layout.out, *[layout.out if k < 0 else layout.shapes[k] for k in self.saves])
             walk = broadcast(shapes, self.name)
-            entry = self._entry(kind, tuple(modes), walk.rank, walk.moves)
+            entry = self._entry(kind, modes, walk.rank, walk.moves)
             entry(g, *node.saved[::3], *outs, *scalars, *walk.arguments)
         for p, buf, shape in sums:
             reduced = role("unbroadcast")(wrap(buf, layout.out, kind), shape=shape)
@@ -385,7 +501,7 @@ _CAST = Cast()
 
 def cast(x: NDArray, kind: Kind) -> NDArray:
     """`x` converted to `kind`, always a new array; recorded."""
-    buf = kind.empty(x._buf.size)
+    buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind.dtype, buf, kind.dtype)
     out = wrap(buf, x._shape, kind)
     if state.recording and x._node is not None:

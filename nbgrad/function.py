@@ -190,6 +190,6 @@ class _Call(tape.Rule):
 
 
 def _zeros(shape, kind) -> NDArray:
-    out = wrap(kind.empty(size(shape)), shape, kind)
+    out = wrap(kind.empty(size(shape), kind.storage), shape, kind)
     out._buf.fill(0)
     return out

@@ -215,7 +215,7 @@ def full(shape, value, dtype=None, ctx: Context | None = None) -> NDArray:
     """An array with every element `value`."""
     kind = kind_of(as_dtype(dtype), context.usable(ctx))
     shape = shapes.as_shape(shape)
-    out = wrap(kind.empty(shapes.size(shape)), shape, kind)
+    out = wrap(kind.empty(shapes.size(shape), kind.storage), shape, kind)
     fill(out._buf, kind.dtype, value)
     return out
 
@@ -224,7 +224,7 @@ def empty(shape, dtype=None, ctx: Context | None = None) -> NDArray:
     """An array whose elements are not set."""
     kind = kind_of(as_dtype(dtype), context.usable(ctx))
     shape = shapes.as_shape(shape)
-    return wrap(kind.empty(shapes.size(shape)), shape, kind)
+    return wrap(kind.empty(shapes.size(shape), kind.storage), shape, kind)
 
 
 def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None = None) -> NDArray:
@@ -236,7 +236,7 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
     ctx = context.usable(ctx) if ctx is not None or like is None else like.ctx
     if isinstance(source, NDArray):
         kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx)
-        out = wrap(kind.empty(source._buf.size), source._shape, kind)
+        out = wrap(kind.empty(source._buf.size, kind.storage), source._shape, kind)
         cast_into(source._buf, source._kind.dtype, out._buf, kind.dtype)
         return out
     typed = isinstance(source, np.ndarray | np.generic)
@@ -255,7 +255,7 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
     if values.dtype.kind not in "fiub":
         raise DTypeError(f"array: elements of dtype {values.dtype} are not supported")
     kind = kind_of(target, ctx)
-    buf = kind.empty(values.size)
+    buf = kind.empty(values.size, kind.storage)
     with np.errstate(invalid="ignore", over="ignore"):
         buf.view(target.np)[:] = values.reshape(-1)
     return wrap(buf, values.shape, kind)

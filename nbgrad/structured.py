@@ -149,7 +149,7 @@ class Structured(tape.Rule):
             if x._kind.ctx != ctx:
                 raise NBGradError(f"{self.name}: operands are on different devices, {ctx} and {x._kind.ctx}")
         kinds = [kind_of(dtype, ctx) for dtype in spec.kinds]
-        outs = [wrap(kind.empty(size(s)), s, kind) for s, kind in zip(spec.shapes, kinds, strict=True)]
+        outs = [wrap(kind.empty(size(s), kind.storage), s, kind) for s, kind in zip(spec.shapes, kinds, strict=True)]
         self._launch(arrays, outs, spec)
         if state.recording:
             for x in arrays:
@@ -242,7 +242,7 @@ class Structured(tape.Rule):
 
 
 def _zeros(shape: Shape, kind) -> NDArray:
-    buf = kind.empty(size(shape))
+    buf = kind.empty(size(shape), kind.storage)
     buf.fill(0)
     return wrap(buf, shape, kind)
 
@@ -251,7 +251,7 @@ def _widened(x: NDArray, copy: bool) -> NDArray:
     if x._kind.dtype.name != "float16":
         return x
     kind = kind_of(dtypes.float32, x._kind.ctx)
-    out = wrap(kind.empty(x._buf.size), x._shape, kind)
+    out = wrap(kind.empty(x._buf.size, kind.storage), x._shape, kind)
     if copy:
         cast_into(x._buf, x._kind.dtype, out._buf, kind.dtype)
     return out

@@ -33,6 +33,11 @@ FREED = (
     "pass retain_graph=True to that one if the two share history."
 )
 
+CHANGED = (
+    "backward: an array that the gradient of operator {op} reads was changed in place after it was recorded; "
+    "change a copy instead, or run backward first"
+)
+
 next_seq = count().__next__
 
 
@@ -165,7 +170,7 @@ def own(p, kind: Kind, cotangents: dict, borrowed: set):
     """The cotangent of `p`, as a buffer that may be written."""
     old = cotangents[p]
     if p in borrowed:
-        fresh = kind.empty(old.size)
+        fresh = kind.empty(old.size, kind.storage)
         fresh[:] = old
         borrowed.discard(p)
         cotangents[p] = old = fresh
@@ -218,14 +223,10 @@ class _Plan:
                 raise NBGradError(FREED.format(op=item.op.name))
             nodes.append(item)
             saved = item.saved
-            for k in range(1, len(saved), 3):
-                if saved[k][0] != saved[k + 1]:
-                    raise InPlaceError(
-                        f"backward: an array that the gradient of operator {item.op.name} reads was changed in place "
-                        "after it was recorded; change a copy instead, or run backward first"
-                    )
+            if saved and (saved[1][0] != saved[2] or (len(saved) > 3 and _changed(saved))):
+                raise InPlaceError(CHANGED.format(op=item.op.name))
             for p in parents:
-                if type(p) is not list and p not in seen:
+                if p.__class__ is not list and p not in seen:
                     seen.add(p)
                     stack.append(p)
         nodes.sort(key=attrgetter("seq"), reverse=True)
@@ -240,6 +241,10 @@ class _Plan:
                         useful.add(item)
                         break
             self.useful = useful
+
+
+def _changed(saved: tuple) -> bool:
+    return any(cell[0] != version for cell, version in zip(saved[1::3], saved[2::3], strict=True))
 
 
 def _free(item: Node) -> None:
@@ -291,7 +296,9 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
                     borrowed.add(item)
                 item.op.pull_raw(item, g, cotangents, borrowed, useful)
             if not retain:
-                _free(item)
+                item.parents = None  # type: ignore[assignment]
+                item.saved = ()
+                item.attrs = None
     finally:
         state.recording = recording
     for leaf in plan.leaves:
@@ -343,7 +350,7 @@ def commit(found: dict) -> None:
 
 def ones_raw(kind: Kind, size: int):
     """A head gradient of ones."""
-    buf = kind.empty(size)
+    buf = kind.empty(size, kind.storage)
     buf.fill(0x3C00 if kind.dtype.name == "float16" else 1)
     return buf
 
@@ -353,6 +360,6 @@ def head_raw(head: NDArray, given: NDArray | None):
     kind = head._kind
     if given is None:
         return ones_raw(kind, head._buf.size)
-    buf = kind.empty(head._buf.size)
+    buf = kind.empty(head._buf.size, kind.storage)
     cast_into(given._buf, given._kind.dtype, buf, kind.dtype)
     return buf

@@ -5,7 +5,7 @@ They have no operator's name because they are not operators: nothing here is rec
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Kind:
     storage : numpy.dtype
         Of raw buffers.
     empty : callable
-        ``empty(n)`` allocates a raw buffer of `n` elements there.
+        ``empty(n, storage)`` allocates a raw buffer there.
     """
 
     __slots__ = ("ctx", "dtype", "empty", "storage")
@@ -38,10 +38,16 @@ class Kind:
         self.dtype = dtype
         self.ctx = ctx
         self.storage = dtype.storage
-        self.empty = partial(np.empty, dtype=dtype.storage)
+        self.empty = np.empty
 
     def __repr__(self) -> str:
         return f"{self.dtype}@{self.ctx}"
+
+    def zeros(self, n: int):
+        """A raw buffer of `n` zeros."""
+        buf = self.empty(n, self.storage)
+        buf.fill(0)
+        return buf
 
 
 @cache

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dtypes import DType
-from ..expr import Expr, emit
+from ..expr import Expr, emit, free
 from . import convert
 from .compile import Kernel, generate
 
@@ -107,7 +107,7 @@ def elementwise(
 
     names = {x.name: f"v_{x.name}" for x in inputs} | {p: f"v_{p}" for p in params}
     constants, body, results, helpers = emit([y.expr for y in outputs], names, cast)
-    used = set(" ".join([*body, *results]).replace("(", " ").replace(")", " ").replace(",", " ").split())
+    used = set(free(*[y.expr for y in outputs]))
 
     def read(x: Input, index: str) -> str:
         source = outs[0] if x.motion == IN_PLACE else x.name
@@ -116,8 +116,8 @@ def elementwise(
     lines = [f"def {name}({', '.join([*(x.name for x in arrays), *outs, *params, *sizes, *strides])}):"]
     head = [f"v_{p} = {cast}({p})" for p in params] + constants
     if rank == 1:
-        head += [f"if {outs[0]}.size == 0:", "    return"] if any(x.motion == HOLD for x in arrays) else []
-        head += [read(x, "0") for x in arrays if x.motion == HOLD]
+        held = [read(x, "0") for x in arrays if x.motion == HOLD and x.name in used]
+        head += [f"if {outs[0]}.size == 0:", "    return", *held] if held else []
     lines += ["    " + line for line in head]
 
     pad = "    "
@@ -131,15 +131,15 @@ def elementwise(
         lines.append(f"{pad}r{level} = {row}")
     if rank > 1:
         lines += [f"{pad}base = r{rank - 2} * np.uint64(n{rank - 1})"]
-        lines += [f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD]
+        lines += [f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD and x.name in used]
     extent = f"n{rank - 1}" if rank > 1 else f"{outs[0]}.size"
     lines.append(f"{pad}for i in range(np.uint64({extent})):")
     pad += "    "
     at = "base + i" if rank > 1 else "i"
     for x in inputs:
-        if x.motion == STEP and f"v_{x.name}" in used:
+        if x.motion == STEP and x.name in used:
             lines.append(pad + read(x, f"p_{x.name}{rank - 2} + i" if rank > 1 else "i"))
-        elif x.motion == IN_PLACE and f"v_{x.name}" in used:
+        elif x.motion == IN_PLACE and x.name in used:
             lines.append(pad + read(x, at))
     lines += [pad + line for line in body]
     for out, y, result in zip(outs, outputs, results, strict=True):

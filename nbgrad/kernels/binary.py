@@ -75,7 +75,7 @@ polygamma = binary(
     "The a-th derivative (a an integer >= 0) of digamma, at b.",
     ints=False,
     domain=((1.0, 1.0), _POSITIVE),
-    reference=lambda n, x: sp.polygamma(n.astype(int), x),
+    reference="scipy.special.polygamma",
 )
 
 

@@ -1,31 +1,36 @@
 """Convolution and pooling over three spatial dimensions, on flat buffers.
 
 Letters: N samples, C channels, F filters, (D, H, W) input, (KD, KH, KW) taps, (OD, OH, OW) output; s, d, p
-(stride, dilate, pad) with the dimension's letter. Images are (N, C, D, H, W), weights (F, C/groups, KD, KH, KW). One-
-and two-dimensional problems have leading sizes 1.
+(stride, dilate, pad) with the dimension's letter. Images are (N, C, D, H, W), weights
+(F, C/groups, KD, KH, KW). One- and two-dimensional problems have leading sizes 1. No size is 0 but N.
 
-Convolution is bilinear in x and w (written for one dimension and one group; i runs over outputs, k over taps)::
+Convolution is bilinear in x and w. In one dimension and one group, with i over outputs and k over taps::
 
     conv_forward      y[n,f,i] = Σ_c Σ_k w[f,c,k] x[n,c, i·s + k·d − p]
     conv_data_grad    x[n,c,j] = Σ_f Σ_(i,k: i·s+k·d−p = j) w[f,c,k] g[n,f,i]
     conv_weight_grad  w[f,c,k] = Σ_n Σ_i g[n,f,i] x[n,c, i·s + k·d − p]
 
-so that <y(x,w), g> = <x, data_grad(g,w)> = <w, weight_grad(x,g)>: each is the adjoint of the others, and the derivatives
-of any of the three are the other two. They are all run as matrix products on blocks of columns:
+so that <y(x,w), g> = <x, data_grad(g,w)> = <w, weight_grad(x,g)>: each is the adjoint of the others, and
+the derivatives of any of the three are the other two. All are matrix products with a matrix of *columns*,
+one row for each of the K = C/groups·KD·KH·KW weights of a filter, of what it meets at each of L outputs::
 
-    stage     (C, D, H, W) -> (C, TD, TH, sw, TQ): zero-padded to what the windows touch, and split by column modulo
-              sw, so that what one tap sees of an output row is contiguous whatever the stride;
-    columns   (K, L), K = C/groups·KD·KH·KW: row k is what tap k sees at L outputs;
-    products  y (F, L) = w (F, K) · columns;   columns = wᵀ · g (F, L);   w += g · columnsᵀ.
+    conv_forward      y (F, L) = w (F, K) · columns (K, L)
+    conv_data_grad    columns (K, L) = wᵀ (K, F) · g (F, L)
+    conv_weight_grad  w (F, K) = g (F, L) · columnsᵀ (L, K)
 
-A block is several small samples, or some rows of a large one, sized to stay in the cache; `workspace_size` says how much
-of `work` that takes: one block and the staged samples. An unpadded 1×1 convolution at stride 1 uses x itself as columns.
+The work is cut into blocks of about 512 outputs, some rows of a large image or several small images. Samples
+are first *staged* as (C, TD, TH, sw, TQ): zero-padded to what the windows touch, and with the columns of an
+image sorted by their remainder modulo sw, so that what a weight meets along an output row is contiguous
+whatever the stride. The columns exist eight rows at a time, which stay in the first-level cache while all
+filters use them. Rows start on cache lines: vector loads that straddle two halve the speed. These products
+are plain loops and not BLAS, since they are skinny, would be packed once more, and need no other threads.
 
-Pooling takes B = N·C planes and windows that start at i·s − p and are clipped to the input, which they may leave at either
-end. `max_pool` keeps the flat position of each maximum: the first of equals, and the first NaN if there is one. Then
-``y = gather(x, index)``, whose adjoint is `scatter_add`. A window with no cell in the input gives −inf and position
-−1, which `gather` reads as 0 and `scatter_add` leaves out. `avg_pool` divides the sum of a window by its cells in the
-input; with `include_pad`, by its cells in the input and the pad, p cells at both ends; with `total`, by 1.
+Pooling takes B = N·C planes and windows that start at i·s − p and are clipped to the input, which they may
+leave at either end. `max_pool` keeps the flat position of each maximum: the first of equals, and the first
+NaN if there is one. Then ``y = gather(x, index)``, whose adjoint is `scatter_add`. A window with no cell in
+the input gives −inf and position −1, which `gather` reads as 0 and `scatter_add` leaves out. `avg_pool`
+divides the sum of a window by its cells in the input; with `include_pad`, by its cells in the input and the
+pad (p cells at both ends); with `total`, by 1. No cell counts as one.
 """
 
 from __future__ import annotations
@@ -46,28 +51,40 @@ __all__ = [
     "workspace_size",
 ]
 
-#: Elements in a block of columns: small enough for the second-level cache, large enough for BLAS.
-_BLOCK = 1 << 17
+#: Outputs in a block: long enough for the loops over it to run at full speed, short enough for the caches.
+_BLOCK = 512
+#: Rows of columns that exist at a time: as many as :func:`_combine` takes at once.
+_TAPS = 8
+#: Elements that rows are rounded up to: a cache line of float32, two of float64.
+_LINE = 16
 
 
-def _plan(N, C, D, H, W, F, taps, outs, strides, dilates, groups):
-    """How to cut the work: (samples a block, output rows a block, most outputs in a block, staged extents (TD, TH, TQ)).
-
-    0 samples a block means that no columns are needed.
-    """
+def _plan(N, C, F, taps, outs, strides, dilates, groups):
+    """(samples a block, output rows a block, (TD, TH, TQ), row length, and where in `work`
+    the columns, a corner for some weights and the staged samples begin, and it ends)."""
     KD, KH, KW = taps
     OD, OH, OW = outs
     sd, sh, sw = strides
-    K = C // groups * KD * KH * KW
-    TD = (OD - 1) * sd + (KD - 1) * dilates[0] + 1
-    TH = (OH - 1) * sh + (KH - 1) * dilates[1] + 1
-    TQ = OW + (KW - 1) * dilates[2] // sw
+    dd, dh, dw = dilates
+    extents = (OD - 1) * sd + (KD - 1) * dd + 1, (OH - 1) * sh + (KH - 1) * dh + 1, OW + (KW - 1) * dw // sw
     P = OD * OH * OW
-    if KD * KH * KW * sd * sh * sw == 1 and P == D * H * W and P >= 32:
-        return 0, OD * OH, P, (TD, TH, TQ)
-    B = max(1, min(N, 256 // max(1, P), _BLOCK // max(1, K * P, C * TD * TH * sw * TQ)))
-    rows = B * OD * OH if B > 1 else max(1, min(OD * OH, _BLOCK // max(1, K * OW)))
-    return B, rows, rows * OW, (TD, TH, TQ)
+    B = max(1, min(N, _BLOCK // P))
+    parts = max(1, (P + _BLOCK // 2) // _BLOCK)
+    rows = B * ((OD * OH + parts - 1) // parts)
+    ld = (rows * OW + _LINE - 1) // _LINE * _LINE
+    columns = (F // groups + _TAPS - 1) // _TAPS * _TAPS * ld
+    sums = columns + _TAPS * ld
+    staged = sums + F // groups * _TAPS
+    return (
+        B,
+        rows,
+        extents,
+        ld,
+        columns,
+        sums,
+        staged,
+        staged + B * C * extents[0] * extents[1] * sw * extents[2],
+    )
 
 
 _blocks = inline(_plan)
@@ -75,10 +92,13 @@ _blocks = inline(_plan)
 
 def workspace_size(N, C, D, H, W, F, KD, KH, KW, OD, OH, OW, sd, sh, sw, dd, dh, dw, pd, ph, pw, groups):
     """Elements that `work` must have for any of the three convolutions of these sizes."""
-    taps, outs, strides = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw)
-    B, _, L, (TD, TH, TQ) = _plan(N, C, D, H, W, F, taps, outs, strides, (dd, dh, dw), groups)
-    K, G = C // groups * KD * KH * KW, F // groups
-    return G * K + (B * C * TD * TH * sw * TQ + K * L + G * L if B else 0)
+    return _plan(N, C, F, (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw), groups)[-1] + _LINE
+
+
+@inline
+def _aligned(work):
+    """The first element on a cache line."""
+    return -(np.int64(work.ctypes.data) // work.itemsize) % _LINE
 
 
 @inline
@@ -96,9 +116,10 @@ def _add(dst, i, src, j, n):
 
 
 @inline
-def _fill(dst, n, value):
+def _fill(dst, i, n, value):
+    i = np.uintp(i)
     for t in range(np.uintp(n)):
-        dst[t] = value
+        dst[i + t] = value
 
 
 @inline
@@ -109,8 +130,8 @@ def _reach(start, s, n, most):
 
 
 @inline
-def _stage(x, x0, work, planes, size, extents, sw, pads, back):
-    """x, from x0 on -> work, or back."""
+def _stage(x, x0, work, z, planes, size, extents, sw, pads, back):
+    """x, from x0 on -> work, from z on, or back."""
     D, H, W = size
     TD, TH, TQ = extents
     pd, ph, pw = pads
@@ -120,7 +141,7 @@ def _stage(x, x0, work, planes, size, extents, sw, pads, back):
                 for phase in range(sw):
                     first, n = _reach(phase - pw, sw, W, TQ)
                     i = np.uintp(x0 + ((c * D + d) * H + h) * W + first * sw + phase - pw)
-                    j = np.uintp((((c * TD + d + pd) * TH + h + ph) * sw + phase) * TQ + first)
+                    j = np.uintp(z + (((c * TD + d + pd) * TH + h + ph) * sw + phase) * TQ + first)
                     step = np.uintp(sw)
                     if back:
                         for t in range(np.uintp(n)):
@@ -131,50 +152,95 @@ def _stage(x, x0, work, planes, size, extents, sw, pads, back):
 
 
 @inline
-def _columns(work, j, C, c0, c1, taps, outs, extents, strides, dilates, r0, r1, back):
-    """Columns at j on, from the staged samples (or, `back`, added to them): output rows r0 to r1, channels c0 to c1."""
+def _columns(work, z, j, C, k0, k1, taps, outs, extents, strides, dilates, r0, r1, ld, back):
+    """Rows k0 to k1 of the columns, at j on, from samples staged at z on (or, `back`, added to them), for the
+    outputs in output rows r0 to r1. Weights are counted through all groups."""
     KD, KH, KW = taps
     OD, OH, OW = outs
     TD, TH, TQ = extents
     sd, sh, sw = strides
     dd, dh, dw = dilates
     line = sw * TQ
-    for c in range(c0, c1):
-        for kd in range(KD):
-            for kh in range(KH):
-                for kw in range(KW):
-                    tap = ((c * TD + kd * dd) * TH + kh * dh) * line + (kw * dw) % sw * TQ + (kw * dw) // sw
-                    r = r0
-                    while r < r1:
-                        plane, oh = divmod(r, OH)
-                        n, od = divmod(plane, OD)
-                        i = tap + ((n * C * TD + od * sd) * TH + oh * sh) * line
-                        for _ in range(min(OH - oh, r1 - r)):
-                            if back:
-                                _add(work, i, work, j, OW)
-                            else:
-                                _copy(work, j, work, i, OW)
-                            i += sh * line
-                            j += OW
-                            r += 1
+    for k in range(k0, k1):
+        rest, kw = divmod(k, KW)
+        rest, kh = divmod(rest, KH)
+        c, kd = divmod(rest, KD)
+        tap = z + ((c * TD + kd * dd) * TH + kh * dh) * line + (kw * dw) % sw * TQ + (kw * dw) // sw
+        o = j
+        r = r0
+        while r < r1:
+            plane, oh = divmod(r, OH)
+            n, od = divmod(plane, OD)
+            i = tap + ((n * C * TD + od * sd) * TH + oh * sh) * line
+            for _ in range(min(OH - oh, r1 - r)):
+                if back:
+                    _add(work, i, work, o, OW)
+                else:
+                    _copy(work, o, work, i, OW)
+                i += sh * line
+                o += OW
+                r += 1
+        if not back:
+            _fill(work, o, j + ld - o, 0)
+        j += ld
 
 
 @inline
-def _pack(y, y0, work, j, B, F, G, P, run, back):
-    """(B, G, run) at y0 on, filters P and samples F·P apart -> (G, B, run) at j on, or back."""
+def _pack(y, i, work, j, B, F, G, P, run, ld, back):
+    """(B, G, run) at i on, filters P and samples F·P apart -> (G, ld) at j on, with
+    zeros at the ends of rows and in rows to the next eighth; or back."""
     for f in range(G):
         for n in range(B):
-            i = y0 + (n * F + f) * P
             if back:
-                _copy(y, i, work, j, run)
+                _copy(y, i + (n * F + f) * P, work, j + f * ld + n * run, run)
             else:
-                _copy(work, j, y, i, run)
-            j += run
+                _copy(work, j + f * ld + n * run, y, i + (n * F + f) * P, run)
+        if not back:
+            _fill(work, j + f * ld + B * run, ld - B * run, 0)
+    if not back:
+        _fill(work, j + G * ld, -G % _TAPS * ld, 0)
+
+
+@inline
+def _weights(w, i, rstep, kstep, work, e, R, K):
+    """w (R, K), its entries rstep and kstep apart from i on, as (K/8, R, 8) at e on, the rest 0."""
+    for k in range(0, K, 8):
+        for r in range(R):
+            for t in range(8):
+                work[np.uintp(e)] = w[np.uintp(i + r * rstep + (k + t) * kstep)] if k + t < K else 0
+                e += 1
+
+
+@inline
+def _combine(work, e, c, y, R, K, ld):
+    """R rows at y on += w (R, K), laid out by `_weights` at e on, times K rows at c on, followed by rows of 0 to
+    the next eighth. Eight rows at a time: nine loads and a store for eight products."""
+    n, w = np.uintp(ld), np.uintp(e)
+    for k in range(0, K, 8):
+        c0 = np.uintp(c + k * ld)
+        c1, c2, c3, c4 = c0 + n, c0 + np.uintp(2) * n, c0 + np.uintp(3) * n, c0 + np.uintp(4) * n
+        c5, c6, c7 = c4 + n, c4 + np.uintp(2) * n, c4 + np.uintp(3) * n
+        for r in range(R):
+            w0, w1, w2, w3 = work[w], work[w + np.uintp(1)], work[w + np.uintp(2)], work[w + np.uintp(3)]
+            w += np.uintp(4)
+            w4, w5, w6, w7 = work[w], work[w + np.uintp(1)], work[w + np.uintp(2)], work[w + np.uintp(3)]
+            w += np.uintp(4)
+            o = np.uintp(y + r * ld)
+            for t in range(n):
+                s = (
+                    work[o + t]
+                    + w0 * work[c0 + t]
+                    + w1 * work[c1 + t]
+                    + w2 * work[c2 + t]
+                    + w3 * work[c3 + t]
+                )
+                s = s + w4 * work[c4 + t] + w5 * work[c5 + t] + w6 * work[c6 + t] + w7 * work[c7 + t]
+                work[o + t] = s
 
 
 @inline(reorder=True)
-def _rows_by_rows(y, i, cols, j, out, o, G, K, n):
-    """out (G, K) = y (G, n) · cols (K, n)ᵀ, from i, j, o on.
+def _inner(work, i, j, o, G, K, n):
+    """(G, K) at o on, rows _TAPS apart = (G, n) at i on · (K, n)ᵀ at j on.
 
     Four rows of each at a time: 16 sums for 8 loads, held in registers. At the ends, rows are taken twice.
     """
@@ -183,24 +249,29 @@ def _rows_by_rows(y, i, cols, j, out, o, G, K, n):
         y2, y3 = np.uintp(i + min(f + 2, G - 1) * n), np.uintp(i + min(f + 3, G - 1) * n)
         for k in range(0, K, 4):
             k1, k2, k3 = min(k + 1, K - 1), min(k + 2, K - 1), min(k + 3, K - 1)
-            c0, c1, c2, c3 = np.uintp(j + k * n), np.uintp(j + k1 * n), np.uintp(j + k2 * n), np.uintp(j + k3 * n)
-            s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = out.dtype.type(0)
-            s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = out.dtype.type(0)
+            c0, c1, c2, c3 = (
+                np.uintp(j + k * n),
+                np.uintp(j + k1 * n),
+                np.uintp(j + k2 * n),
+                np.uintp(j + k3 * n),
+            )
+            s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = work.dtype.type(0)
+            s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = work.dtype.type(0)
             for t in range(np.uintp(n)):
-                a, b, c, d = y[y0 + t], y[y1 + t], y[y2 + t], y[y3 + t]
-                v = cols[c0 + t]
+                a, b, c, d = work[y0 + t], work[y1 + t], work[y2 + t], work[y3 + t]
+                v = work[c0 + t]
                 s00, s10, s20, s30 = s00 + a * v, s10 + b * v, s20 + c * v, s30 + d * v
-                v = cols[c1 + t]
+                v = work[c1 + t]
                 s01, s11, s21, s31 = s01 + a * v, s11 + b * v, s21 + c * v, s31 + d * v
-                v = cols[c2 + t]
+                v = work[c2 + t]
                 s02, s12, s22, s32 = s02 + a * v, s12 + b * v, s22 + c * v, s32 + d * v
-                v = cols[c3 + t]
+                v = work[c3 + t]
                 s03, s13, s23, s33 = s03 + a * v, s13 + b * v, s23 + c * v, s33 + d * v
             sums = (s00, s01, s02, s03), (s10, s11, s12, s13), (s20, s21, s22, s23), (s30, s31, s32, s33)
             for r, (t0, t1, t2, t3) in enumerate(sums):
-                row = o + min(f + r, G - 1) * K
-                out[np.uintp(row + k)], out[np.uintp(row + k1)] = t0, t1
-                out[np.uintp(row + k2)], out[np.uintp(row + k3)] = t2, t3
+                row = o + min(f + r, G - 1) * _TAPS
+                work[np.uintp(row + k)], work[np.uintp(row + k1)] = t0, t1
+                work[np.uintp(row + k2)], work[np.uintp(row + k3)] = t2, t3
 
 
 @kernel
@@ -209,32 +280,30 @@ def conv_forward(
 ):
     """out (N, F, OD, OH, OW) of x (N, C, D, H, W) and w (F, C/groups, KD, KH, KW)."""
     taps, outs, strides, dilates = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw)
-    B, rows, L, extents = _blocks(N, C, D, H, W, F, taps, outs, strides, dilates, groups)
-    A, G, S, P = C // groups, F // groups, D * H * W, OD * OH * OW
-    K = A * KD * KH * KW
-    staged = B * C * extents[0] * extents[1] * sw * extents[2]
-    _fill(work, staged, 0)
-    for n in range(0, N, max(1, B)):
-        b = min(max(1, B), N - n)
-        if B:
-            _stage(x, n * C * S, work, b * C, (D, H, W), extents, sw, (pd, ph, pw), False)
+    B, rows, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
+    y = _aligned(work)
+    c, e, z, end = c + y, e + y, z + y, end + y
+    S, P, G, K = D * H * W, OD * OH * OW, F // groups, C // groups * KD * KH * KW
+    _fill(work, z, end - z, 0)
+    for n in range(0, N, B):
+        b = min(B, N - n)
+        _stage(x, n * C * S, work, z, b * C, (D, H, W), extents, sw, (pd, ph, pw), False)
         for r0 in range(0, b * OD * OH, rows):
             r1 = min(r0 + rows, b * OD * OH)
-            m = (r1 - r0) * OW
-            for g in range(groups):
-                cols, c = x, (n * C + g * A) * S
-                if B:
-                    cols, c = work, staged
+            run = (r1 - r0) * OW // b
+            for q in range(groups):
+                at = (n * F + q * G) * P + r0 * OW % P
+                _fill(work, y, G * ld, 0)
+                for k in range(0, K, _TAPS):
+                    m = min(_TAPS, K - k)
+                    i = q * K + k
                     _columns(
-                        work, c, C, g * A, g * A + A, taps, outs, extents, strides, dilates, r0, r1, False
+                        work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, r0, r1, ld, False
                     )
-                y, i = out, (n * F + g * G) * P
-                if m != P:
-                    y, i = work, staged + K * L
-                a = w[g * G * K : (g + 1) * G * K].reshape((G, K))
-                np.dot(a, cols[c : c + K * m].reshape((K, m)), y[i : i + G * m].reshape((G, m)))
-                if m != P:
-                    _pack(out, (n * F + g * G) * P + r0 * OW % P, work, i, b, F, G, P, m // b, True)
+                    _fill(work, c + m * ld, (_TAPS - m) * ld, 0)
+                    _weights(w, q * G * K + k, K, 1, work, e, G, m)
+                    _combine(work, e, c, y, G, m, ld)
+                _pack(out, at, work, y, b, F, G, P, run, ld, True)
 
 
 @kernel
@@ -243,34 +312,29 @@ def conv_data_grad(
 ):
     """out (N, C, D, H, W) of g (N, F, OD, OH, OW) and w (F, C/groups, KD, KH, KW)."""
     taps, outs, strides, dilates = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw)
-    B, rows, L, extents = _blocks(N, C, D, H, W, F, taps, outs, strides, dilates, groups)
-    A, G, S, P = C // groups, F // groups, D * H * W, OD * OH * OW
-    K = A * KD * KH * KW
-    staged = B * C * extents[0] * extents[1] * sw * extents[2]
+    B, rows, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
+    y = _aligned(work)
+    c, e, z, end = c + y, e + y, z + y, end + y
+    S, P, G, K = D * H * W, OD * OH * OW, F // groups, C // groups * KD * KH * KW
     if D + pd > extents[0] or H + ph > extents[1] or W + pw > sw * extents[2]:
-        _fill(out, N * C * S, 0)  # some cells are under no window
-    for n in range(0, N, max(1, B)):
-        b = min(max(1, B), N - n)
-        _fill(work, staged, 0)
+        _fill(out, 0, N * C * S, 0)  # some cells are under no window
+    for n in range(0, N, B):
+        b = min(B, N - n)
+        _fill(work, z, end - z, 0)
         for r0 in range(0, b * OD * OH, rows):
             r1 = min(r0 + rows, b * OD * OH)
-            m = (r1 - r0) * OW
+            run = (r1 - r0) * OW // b
             for q in range(groups):
-                cols, c = out, (n * C + q * A) * S
-                if B:
-                    cols, c = work, staged
-                y, i = g, (n * F + q * G) * P
-                if m != P:
-                    y, i = work, staged + K * L
-                    _pack(g, (n * F + q * G) * P + r0 * OW % P, work, i, b, F, G, P, m // b, False)
-                a = w[q * G * K : (q + 1) * G * K].reshape((G, K))
-                np.dot(a.T, y[i : i + G * m].reshape((G, m)), cols[c : c + K * m].reshape((K, m)))
-                if B:
-                    _columns(
-                        work, c, C, q * A, q * A + A, taps, outs, extents, strides, dilates, r0, r1, True
-                    )
-        if B:
-            _stage(out, n * C * S, work, b * C, (D, H, W), extents, sw, (pd, ph, pw), True)
+                at = (n * F + q * G) * P + r0 * OW % P
+                _pack(g, at, work, y, b, F, G, P, run, ld, False)
+                for k in range(0, K, _TAPS):
+                    m = min(_TAPS, K - k)
+                    i = q * K + k
+                    _fill(work, c, m * ld, 0)
+                    _weights(w, q * G * K + k, 1, K, work, e, m, G)
+                    _combine(work, e, y, c, m, G, ld)
+                    _columns(work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, r0, r1, ld, True)
+        _stage(out, n * C * S, work, z, b * C, (D, H, W), extents, sw, (pd, ph, pw), True)
 
 
 @kernel
@@ -279,33 +343,30 @@ def conv_weight_grad(
 ):
     """out (F, C/groups, KD, KH, KW) of x (N, C, D, H, W) and g (N, F, OD, OH, OW)."""
     taps, outs, strides, dilates = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw)
-    B, rows, L, extents = _blocks(N, C, D, H, W, F, taps, outs, strides, dilates, groups)
-    A, G, S, P = C // groups, F // groups, D * H * W, OD * OH * OW
-    K = A * KD * KH * KW
-    staged = B * C * extents[0] * extents[1] * sw * extents[2]
-    part = staged + (K + G) * L if B else 0
-    _fill(out, F * K, 0)
-    _fill(work, staged, 0)
-    for n in range(0, N, max(1, B)):
-        b = min(max(1, B), N - n)
-        if B:
-            _stage(x, n * C * S, work, b * C, (D, H, W), extents, sw, (pd, ph, pw), False)
+    B, rows, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
+    y = _aligned(work)
+    c, e, z, end = c + y, e + y, z + y, end + y
+    S, P, G, K = D * H * W, OD * OH * OW, F // groups, C // groups * KD * KH * KW
+    _fill(out, 0, F * K, 0)
+    _fill(work, z, end - z, 0)
+    for n in range(0, N, B):
+        b = min(B, N - n)
+        _stage(x, n * C * S, work, z, b * C, (D, H, W), extents, sw, (pd, ph, pw), False)
         for r0 in range(0, b * OD * OH, rows):
             r1 = min(r0 + rows, b * OD * OH)
-            m = (r1 - r0) * OW
+            run = (r1 - r0) * OW // b
             for q in range(groups):
-                cols, c = x, (n * C + q * A) * S
-                if B:
-                    cols, c = work, staged
+                at = (n * F + q * G) * P + r0 * OW % P
+                _pack(g, at, work, y, b, F, G, P, run, ld, False)
+                for k in range(0, K, _TAPS):
+                    m = min(_TAPS, K - k)
+                    i = q * K + k
                     _columns(
-                        work, c, C, q * A, q * A + A, taps, outs, extents, strides, dilates, r0, r1, False
+                        work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, r0, r1, ld, False
                     )
-                y, i = g, (n * F + q * G) * P
-                if m != P:
-                    y, i = work, staged + K * L
-                    _pack(g, (n * F + q * G) * P + r0 * OW % P, work, i, b, F, G, P, m // b, False)
-                _rows_by_rows(y, i, cols, c, work, part, G, K, m)
-                _add(out, q * G * K, work, part, G * K)
+                    _inner(work, y, c, e, G, m, ld)
+                    for f in range(G):
+                        _add(out, (q * G + f) * K + k, work, e + f * _TAPS, m)
 
 
 @inline
@@ -366,7 +427,7 @@ def gather(x, index, out, n):
 @kernel
 def scatter_add(g, index, out, n):
     """out[index[i]] += g[i] from zero, without the negative indices: the adjoint of `gather`."""
-    _fill(out, out.size, 0)
+    _fill(out, 0, out.size, 0)
     for i in range(np.uintp(n)):
         at = index[i]
         if at >= 0:
@@ -376,7 +437,7 @@ def scatter_add(g, index, out, n):
 @kernel
 def avg_pool(x, out, B, D, H, W, KD, KH, KW, OD, OH, OW, sd, sh, sw, pd, ph, pw, include_pad, total):
     """out (B, OD, OH, OW), the averages (`total`: sums) over windows of x (B, D, H, W)."""
-    _fill(out, B * OD * OH * OW, 0)
+    _fill(out, 0, B * OD * OH * OW, 0)
     step = np.uintp(sw)
     for b in range(B):
         for od in range(OD):
@@ -402,7 +463,7 @@ def avg_pool(x, out, B, D, H, W, KD, KH, KW, OD, OH, OW, sd, sh, sw, pd, ph, pw,
 @kernel
 def avg_pool_adjoint(g, out, B, D, H, W, KD, KH, KW, OD, OH, OW, sd, sh, sw, pd, ph, pw, include_pad, total):
     """out (B, D, H, W) of g (B, OD, OH, OW): every cell's share of the windows it is in."""
-    _fill(out, B * D * H * W, 0)
+    _fill(out, 0, B * D * H * W, 0)
     o = np.uintp(0)
     for b in range(B):
         for od in range(OD):

@@ -1,11 +1,11 @@
 """Random numbers without state: element i of a stream is a function of the key and of its place.
 
-The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2,
-3"): ten rounds of multiplications turn a 128-bit counter and a 64-bit key into four 32-bit words. Word j of block
-c is the same whoever computes it, so how a fill is split over threads or devices cannot change it. All of it is
-integer arithmetic, sums, products, quotients and square roots, without a library call: integers, masks and
-uniform numbers on [0, 1) are the same bits everywhere, other floats may differ in the last bits where one machine
-fuses a multiplication with an addition and another does not.
+The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as
+1, 2, 3"): ten rounds of multiplications turn a 128-bit counter and a 64-bit key into four 32-bit words. Word
+j of block c is the same whoever computes it, so how a fill is split over threads or devices cannot change it.
+All of it is integer arithmetic, sums, products, quotients and square roots, without a library call: integers,
+masks and uniform numbers on [0, 1) are the same bits everywhere, other floats may differ in the last bits
+where one machine fuses a multiplication with an addition and another does not.
 
 Every kernel takes ``out, key, offset, ...`` and numbers its blocks from `offset`. Element i takes
 
@@ -106,7 +106,7 @@ def open64(high, low):
 def log_unit(x):
     """The natural logarithm of a normal positive float64, from arithmetic alone: loops vectorise. [1.2 ulp]
 
-    x = m * 2^e with m within a factor sqrt(2) of 1; ``log(m) = 2*artanh(s)``, s = (m - 1)/(m + 1), as a series.
+    x = m * 2^e, m within a factor sqrt(2) of 1; ``log(m) = 2*artanh(s)``, s = (m - 1)/(m + 1), as a series.
     """
     bits = np.float64(x).view(np.int64)
     e = (bits - _NEAR_ONE) >> np.int64(52)
@@ -131,8 +131,8 @@ def to_normal(u):
 
 @inline
 def below(high, low, n):
-    """A whole number in [0, n) from two 32-bit words, n a uint64: the upper half of the 128-bit product of the
-    64 bits and n (Lemire 2019, without its rejection: a value's chance is off by at most n/2^64 of itself)."""
+    """A whole number in [0, n) from two 32-bit words, n a uint64: the upper half of the product of the 64
+    bits and n (Lemire 2019, without its rejection: a value's chance is off by at most n/2^64 of itself)."""
     a, b = n >> _32, n & _LOW
     mid = high * b + (low * b >> _32)
     return high * a + (mid >> _32) + ((mid & _LOW) + low * a >> _32)
@@ -151,17 +151,17 @@ def uniform(out, key, offset, low, high):
             out[j | _1] = _between(unit32(b), least, end)
             out[j | _2] = _between(unit32(c), least, end)
             out[j | _3] = _between(unit32(d), least, end)
-        for j in range(n & ~_3, n):
-            out[j] = _between(unit32(word32(k, start, j)), least, end)
+        for last in range(n & ~_3, n):
+            out[last] = _between(unit32(word32(k, start, last)), least, end)
     else:
         for i in range(n >> _1):
             a, b, c, d = block(k, start + i)
             j = i << _1
             out[j] = _between(unit64(a, b), low, high)
             out[j | _1] = _between(unit64(c, d), low, high)
-        for j in range(n & ~_1, n):
-            a, b = words64(k, start, j)
-            out[j] = _between(unit64(a, b), low, high)
+        for last in range(n & ~_1, n):
+            a, b = words64(k, start, last)
+            out[last] = _between(unit64(a, b), low, high)
 
 
 @kernel
@@ -177,17 +177,17 @@ def normal(out, key, offset, loc, scale):
             out[j | _1] = loc + scale * to_normal(open32(b))
             out[j | _2] = loc + scale * to_normal(open32(c))
             out[j | _3] = loc + scale * to_normal(open32(d))
-        for j in range(n & ~_3, n):
-            out[j] = loc + scale * to_normal(open32(word32(k, start, j)))
+        for last in range(n & ~_3, n):
+            out[last] = loc + scale * to_normal(open32(word32(k, start, last)))
     else:
         for i in range(n >> _1):
             a, b, c, d = block(k, start + i)
             j = i << _1
             out[j] = loc + scale * to_normal(open64(a, b))
             out[j | _1] = loc + scale * to_normal(open64(c, d))
-        for j in range(n & ~_1, n):
-            a, b = words64(k, start, j)
-            out[j] = loc + scale * to_normal(open64(a, b))
+        for last in range(n & ~_1, n):
+            a, b = words64(k, start, last)
+            out[last] = loc + scale * to_normal(open64(a, b))
 
 
 @kernel
@@ -202,17 +202,17 @@ def exponential(out, key, offset, scale):
             out[j | _1] = -scale * log_unit(open32(b))
             out[j | _2] = -scale * log_unit(open32(c))
             out[j | _3] = -scale * log_unit(open32(d))
-        for j in range(n & ~_3, n):
-            out[j] = -scale * log_unit(open32(word32(k, start, j)))
+        for last in range(n & ~_3, n):
+            out[last] = -scale * log_unit(open32(word32(k, start, last)))
     else:
         for i in range(n >> _1):
             a, b, c, d = block(k, start + i)
             j = i << _1
             out[j] = -scale * log_unit(open64(a, b))
             out[j | _1] = -scale * log_unit(open64(c, d))
-        for j in range(n & ~_1, n):
-            a, b = words64(k, start, j)
-            out[j] = -scale * log_unit(open64(a, b))
+        for last in range(n & ~_1, n):
+            a, b = words64(k, start, last)
+            out[last] = -scale * log_unit(open64(a, b))
 
 
 @kernel
@@ -229,8 +229,8 @@ def bernoulli(out, key, offset, p, scale):
         out[j | _1] = scale if b >= t else 0.0
         out[j | _2] = scale if c >= t else 0.0
         out[j | _3] = scale if d >= t else 0.0
-    for j in range(n & ~_3, n):
-        out[j] = scale if word32(k, start, j) >= t else 0.0
+    for last in range(n & ~_3, n):
+        out[last] = scale if word32(k, start, last) >= t else 0.0
 
 
 @kernel
@@ -243,9 +243,9 @@ def integers(out, key, offset, low, high):
         j = i << _1
         out[j] = np.int64(first + below(a, b, count))
         out[j | _1] = np.int64(first + below(c, d, count))
-    for j in range(n & ~_1, n):
-        a, b = words64(k, start, j)
-        out[j] = np.int64(first + below(a, b, count))
+    for last in range(n & ~_1, n):
+        a, b = words64(k, start, last)
+        out[last] = np.int64(first + below(a, b, count))
 
 
 @kernel

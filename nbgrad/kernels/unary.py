@@ -83,7 +83,7 @@ log_sigmoid = unary("log_sigmoid", vm.log_sigmoid(x), "log(sigmoid(x)), also for
 softsign = unary("softsign", x / (1 + vm.absolute(x)), "x/(1 + |x|).", domain=(0.2, 2.0), reference=lambda a: a / (1 + np.abs(a)))  # fmt: skip
 softrelu = unary("softrelu", vm.softplus(x), "log(1 + exp(x)).", aliases=("softplus",), method=False, reference=lambda a: np.logaddexp(a, 0))  # fmt: skip
 silu = unary("silu", x * vm.sigmoid(x), "x*sigmoid(x).", aliases=("swish",), reference=lambda a: a / (1 + np.exp(-a)))
-gelu = unary("gelu", x * vm.ndtr(x), "x*Phi(x), Phi the normal distribution function.", reference="silently")  # fmt: skip
+gelu = unary("gelu", x * vm.ndtr(x), "x*Phi(x), Phi the normal distribution function.", reference=lambda a: a * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)))(a))  # fmt: skip
 
 # The error function and the normal distribution.
 erf = unary("erf", vm.erf(x), "Error function.", reference="scipy.special.erf")
