@@ -1,0 +1,43 @@
+"""nbgrad: arrays with gradients of any order, computed by kernels that Numba compiles.
+
+>>> import nbgrad as nb
+>>> from nbgrad import autograd, nd
+>>> x = nd.array([1, 2, 3, 4])
+>>> x.attach_grad()
+>>> with autograd.record():
+...     y = x * x + 1
+>>> y.backward()
+>>> print(x.grad)
+<BLANKLINE>
+[2. 4. 6. 8.]
+<NDArray 4 @cpu(0)>
+"""
+
+from . import autograd, methods, nd, symbol
+from . import symbol as sym
+from .config import __version__
+from .context import Context, cpu, current_context, gpu, num_gpus
+from .dtypes import set_default_dtype
+from .errors import MXNetError, NBGradError
+from .ndarray import NDArray
+from .nd import random
+
+__all__ = [
+    "Context",
+    "MXNetError",
+    "NBGradError",
+    "NDArray",
+    "__version__",
+    "autograd",
+    "cpu",
+    "current_context",
+    "gpu",
+    "nd",
+    "num_gpus",
+    "random",
+    "set_default_dtype",
+    "sym",
+    "symbol",
+]
+
+del methods

@@ -47,7 +47,7 @@ class Spec:
 
     __slots__ = ("attrs", "kinds", "shapes", "single")
 
-    def __init__(self, shape: Shape | list[Shape], dtype, **attrs) -> None:
+    def __init__(self, shape: Shape | list[Shape], dtype, /, **attrs) -> None:
         self.single = not isinstance(shape, list)
         self.shapes: list[Shape] = [shape] if self.single else shape  # type: ignore[list-item]
         self.kinds: list[DType] = [as_dtype(d) for d in ([dtype] if self.single else dtype)]
@@ -232,7 +232,8 @@ class Structured(tape.Rule):
             if rule is None:
                 found.append(_zeros(shape, kind))
                 continue
-            values |= {"index": k, "shapes": [a[0] for a in avals]}
+            if self.variadic:
+                values |= {"index": k, "shapes": [a[0] for a in avals]}
             values |= {f"{n}_shape": a[0] for n, a in zip(self.inputs, avals)}
             h = rule(g, **{name: values[name] for name in self._reads[operand]})
             if h._shape != shape:

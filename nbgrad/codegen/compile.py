@@ -9,6 +9,7 @@ to compile and never to call.
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import linecache
 import pickle
@@ -259,7 +260,8 @@ def _function_fingerprint(function, seen: set) -> str:
     while codes:
         code = codes.pop()
         parts += [code.co_code.hex(), repr(code.co_varnames)]
-        names += code.co_names
+        parts.append(repr(code.co_names))
+        names += [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
         for const in code.co_consts:
             if isinstance(const, pytypes.CodeType):
                 codes.append(const)
@@ -273,7 +275,7 @@ def _function_fingerprint(function, seen: set) -> str:
 
 def _value_fingerprint(value, seen: set) -> str:
     if isinstance(value, Dispatcher):
-        options = {k: v for k, v in value.targetoptions.items() if k != "nopython"}
+        options = {k: sorted(v) if isinstance(v, set) else v for k, v in value.targetoptions.items()}
         return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
     if isinstance(value, pytypes.FunctionType):
         return _function_fingerprint(value, seen)
@@ -281,6 +283,8 @@ def _value_fingerprint(value, seen: set) -> str:
         return _function_fingerprint(value._defn, seen)
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
+    if isinstance(value, set | frozenset):
+        return repr(sorted(value, key=repr))
     if isinstance(value, pytypes.ModuleType):
         return value.__name__
     return repr(value)

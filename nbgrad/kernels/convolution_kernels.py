@@ -60,8 +60,8 @@ _LINE = 16
 
 
 def _plan(N, C, F, taps, outs, strides, dilates, groups):
-    """(samples a block, output rows a block, (TD, TH, TQ), row length, and where in `work`
-    the columns, a corner for some weights and the staged samples begin, and it ends)."""
+    """(samples, output rows and outputs of a row in a block, (TD, TH, TQ), row length, and where in `work`
+    the columns, a corner for some weights and the staged samples begin, and where it ends)."""
     KD, KH, KW = taps
     OD, OH, OW = outs
     sd, sh, sw = strides
@@ -71,20 +71,13 @@ def _plan(N, C, F, taps, outs, strides, dilates, groups):
     B = max(1, min(N, _BLOCK // P))
     parts = max(1, (P + _BLOCK // 2) // _BLOCK)
     rows = B * ((OD * OH + parts - 1) // parts)
-    ld = (rows * OW + _LINE - 1) // _LINE * _LINE
+    wide = OW if rows > 1 or OW < 2 * _BLOCK else _BLOCK
+    ld = (rows * wide + _LINE - 1) // _LINE * _LINE
     columns = (F // groups + _TAPS - 1) // _TAPS * _TAPS * ld
-    sums = columns + _TAPS * ld
-    staged = sums + F // groups * _TAPS
-    return (
-        B,
-        rows,
-        extents,
-        ld,
-        columns,
-        sums,
-        staged,
-        staged + B * C * extents[0] * extents[1] * sw * extents[2],
-    )
+    corner = columns + _TAPS * ld
+    staged = corner + (F // groups + _TAPS) * _TAPS
+    end = staged + B * C * extents[0] * extents[1] * sw * extents[2]
+    return B, rows, wide, extents, ld, columns, corner, staged, end
 
 
 _blocks = inline(_plan)
@@ -152,33 +145,34 @@ def _stage(x, x0, work, z, planes, size, extents, sw, pads, back):
 
 
 @inline
-def _columns(work, z, j, C, k0, k1, taps, outs, extents, strides, dilates, r0, r1, ld, back):
+def _columns(work, z, j, C, k0, k1, taps, outs, extents, strides, dilates, part, ld, back):
     """Rows k0 to k1 of the columns, at j on, from samples staged at z on (or, `back`, added to them), for the
-    outputs in output rows r0 to r1. Weights are counted through all groups."""
+    `part` of output rows r0 to r1, n outputs of each from w0 on. Weights are counted through all groups."""
     KD, KH, KW = taps
-    OD, OH, OW = outs
+    OD, OH, _ = outs
     TD, TH, TQ = extents
     sd, sh, sw = strides
     dd, dh, dw = dilates
+    r0, r1, w0, n = part
     line = sw * TQ
     for k in range(k0, k1):
         rest, kw = divmod(k, KW)
         rest, kh = divmod(rest, KH)
         c, kd = divmod(rest, KD)
-        tap = z + ((c * TD + kd * dd) * TH + kh * dh) * line + (kw * dw) % sw * TQ + (kw * dw) // sw
+        tap = z + ((c * TD + kd * dd) * TH + kh * dh) * line + (kw * dw) % sw * TQ + (kw * dw) // sw + w0
         o = j
         r = r0
         while r < r1:
             plane, oh = divmod(r, OH)
-            n, od = divmod(plane, OD)
-            i = tap + ((n * C * TD + od * sd) * TH + oh * sh) * line
+            b, od = divmod(plane, OD)
+            i = tap + ((b * C * TD + od * sd) * TH + oh * sh) * line
             for _ in range(min(OH - oh, r1 - r)):
                 if back:
-                    _add(work, i, work, o, OW)
+                    _add(work, i, work, o, n)
                 else:
-                    _copy(work, o, work, i, OW)
+                    _copy(work, o, work, i, n)
                 i += sh * line
-                o += OW
+                o += n
                 r += 1
         if not back:
             _fill(work, o, j + ld - o, 0)
@@ -203,7 +197,7 @@ def _pack(y, i, work, j, B, F, G, P, run, ld, back):
 
 @inline
 def _weights(w, i, rstep, kstep, work, e, R, K):
-    """w (R, K), its entries rstep and kstep apart from i on, as (K/8, R, 8) at e on, the rest 0."""
+    """w (R, K), entries rstep and kstep apart from i on, as (K/8, R, 8) at e on, the rest 0."""
     for k in range(0, K, 8):
         for r in range(R):
             for t in range(8):
@@ -213,8 +207,8 @@ def _weights(w, i, rstep, kstep, work, e, R, K):
 
 @inline
 def _combine(work, e, c, y, R, K, ld):
-    """R rows at y on += w (R, K), laid out by `_weights` at e on, times K rows at c on, followed by rows of 0 to
-    the next eighth. Eight rows at a time: nine loads and a store for eight products."""
+    """R rows at y on += w (R, K), laid out by `_weights` at e on, times K rows at c on, followed by rows of 0
+    to the next eighth. Eight rows at a time: nine loads and a store for eight products."""
     n, w = np.uintp(ld), np.uintp(e)
     for k in range(0, K, 8):
         c0 = np.uintp(c + k * ld)
@@ -280,7 +274,7 @@ def conv_forward(
 ):
     """out (N, F, OD, OH, OW) of x (N, C, D, H, W) and w (F, C/groups, KD, KH, KW)."""
     taps, outs, strides, dilates = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw)
-    B, rows, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
+    B, rows, wide, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
     y = _aligned(work)
     c, e, z, end = c + y, e + y, z + y, end + y
     S, P, G, K = D * H * W, OD * OH * OW, F // groups, C // groups * KD * KH * KW
@@ -290,20 +284,22 @@ def conv_forward(
         _stage(x, n * C * S, work, z, b * C, (D, H, W), extents, sw, (pd, ph, pw), False)
         for r0 in range(0, b * OD * OH, rows):
             r1 = min(r0 + rows, b * OD * OH)
-            run = (r1 - r0) * OW // b
-            for q in range(groups):
-                at = (n * F + q * G) * P + r0 * OW % P
-                _fill(work, y, G * ld, 0)
-                for k in range(0, K, _TAPS):
-                    m = min(_TAPS, K - k)
-                    i = q * K + k
-                    _columns(
-                        work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, r0, r1, ld, False
-                    )
-                    _fill(work, c + m * ld, (_TAPS - m) * ld, 0)
-                    _weights(w, q * G * K + k, K, 1, work, e, G, m)
-                    _combine(work, e, c, y, G, m, ld)
-                _pack(out, at, work, y, b, F, G, P, run, ld, True)
+            for w0 in range(0, OW, wide):
+                part = r0, r1, w0, min(wide, OW - w0)
+                run = (r1 - r0) * part[3] // b
+                for q in range(groups):
+                    at = (n * F + q * G) * P + r0 * OW % P + w0
+                    _fill(work, y, G * ld, 0)
+                    for k in range(0, K, _TAPS):
+                        m = min(_TAPS, K - k)
+                        i = q * K + k
+                        _columns(
+                            work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, False
+                        )
+                        _fill(work, c + m * ld, (_TAPS - m) * ld, 0)
+                        _weights(w, q * G * K + k, K, 1, work, e, G, m)
+                        _combine(work, e, c, y, G, m, ld)
+                    _pack(out, at, work, y, b, F, G, P, run, ld, True)
 
 
 @kernel
@@ -312,7 +308,7 @@ def conv_data_grad(
 ):
     """out (N, C, D, H, W) of g (N, F, OD, OH, OW) and w (F, C/groups, KD, KH, KW)."""
     taps, outs, strides, dilates = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw)
-    B, rows, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
+    B, rows, wide, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
     y = _aligned(work)
     c, e, z, end = c + y, e + y, z + y, end + y
     S, P, G, K = D * H * W, OD * OH * OW, F // groups, C // groups * KD * KH * KW
@@ -323,17 +319,21 @@ def conv_data_grad(
         _fill(work, z, end - z, 0)
         for r0 in range(0, b * OD * OH, rows):
             r1 = min(r0 + rows, b * OD * OH)
-            run = (r1 - r0) * OW // b
-            for q in range(groups):
-                at = (n * F + q * G) * P + r0 * OW % P
-                _pack(g, at, work, y, b, F, G, P, run, ld, False)
-                for k in range(0, K, _TAPS):
-                    m = min(_TAPS, K - k)
-                    i = q * K + k
-                    _fill(work, c, m * ld, 0)
-                    _weights(w, q * G * K + k, 1, K, work, e, m, G)
-                    _combine(work, e, y, c, m, G, ld)
-                    _columns(work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, r0, r1, ld, True)
+            for w0 in range(0, OW, wide):
+                part = r0, r1, w0, min(wide, OW - w0)
+                run = (r1 - r0) * part[3] // b
+                for q in range(groups):
+                    at = (n * F + q * G) * P + r0 * OW % P + w0
+                    _pack(g, at, work, y, b, F, G, P, run, ld, False)
+                    for k in range(0, K, _TAPS):
+                        m = min(_TAPS, K - k)
+                        i = q * K + k
+                        _fill(work, c, m * ld, 0)
+                        _weights(w, q * G * K + k, 1, K, work, e, m, G)
+                        _combine(work, e, y, c, m, G, ld)
+                        _columns(
+                            work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, True
+                        )
         _stage(out, n * C * S, work, z, b * C, (D, H, W), extents, sw, (pd, ph, pw), True)
 
 
@@ -343,7 +343,7 @@ def conv_weight_grad(
 ):
     """out (F, C/groups, KD, KH, KW) of x (N, C, D, H, W) and g (N, F, OD, OH, OW)."""
     taps, outs, strides, dilates = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw)
-    B, rows, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
+    B, rows, wide, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
     y = _aligned(work)
     c, e, z, end = c + y, e + y, z + y, end + y
     S, P, G, K = D * H * W, OD * OH * OW, F // groups, C // groups * KD * KH * KW
@@ -354,19 +354,21 @@ def conv_weight_grad(
         _stage(x, n * C * S, work, z, b * C, (D, H, W), extents, sw, (pd, ph, pw), False)
         for r0 in range(0, b * OD * OH, rows):
             r1 = min(r0 + rows, b * OD * OH)
-            run = (r1 - r0) * OW // b
-            for q in range(groups):
-                at = (n * F + q * G) * P + r0 * OW % P
-                _pack(g, at, work, y, b, F, G, P, run, ld, False)
-                for k in range(0, K, _TAPS):
-                    m = min(_TAPS, K - k)
-                    i = q * K + k
-                    _columns(
-                        work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, r0, r1, ld, False
-                    )
-                    _inner(work, y, c, e, G, m, ld)
-                    for f in range(G):
-                        _add(out, (q * G + f) * K + k, work, e + f * _TAPS, m)
+            for w0 in range(0, OW, wide):
+                part = r0, r1, w0, min(wide, OW - w0)
+                run = (r1 - r0) * part[3] // b
+                for q in range(groups):
+                    at = (n * F + q * G) * P + r0 * OW % P + w0
+                    _pack(g, at, work, y, b, F, G, P, run, ld, False)
+                    for k in range(0, K, _TAPS):
+                        m = min(_TAPS, K - k)
+                        i = q * K + k
+                        _columns(
+                            work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, False
+                        )
+                        _inner(work, y, c, e, G, m, ld)
+                        for f in range(G):
+                            _add(out, (q * G + f) * K + k, work, e + f * _TAPS, m)
 
 
 @inline

@@ -15,6 +15,7 @@ from ..ndarray import NDArray, from_value
 from ..structured import composite
 from . import scalar as vm
 from .binary import add, divide, multiply, subtract
+from .shape import reshape
 
 __all__ = ["clip", "where"]
 
@@ -93,7 +94,7 @@ def where(condition, x, y):
     x, y = (v if isinstance(v, NDArray) else from_value(v, like=arrays[0]._kind, dtype=_like(v, arrays[0])) for v in (x, y))
     shape = arrays[0].shape
     if condition.ndim == 1 and len(shape) > 1 and condition.shape[0] == shape[0] != shape[-1]:
-        condition = condition.reshape(condition.shape + (1,) * (len(shape) - 1))  # type: ignore[attr-defined]
+        condition = reshape(condition, condition.shape + (1,) * (len(shape) - 1))
     return _where.apply((condition.detach(), x, y))  # type: ignore[attr-defined]
 
 

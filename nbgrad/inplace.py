@@ -1,0 +1,35 @@
+"""In-place operators: ``x += y`` and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .codegen.launch import cast_into
+from .errors import ShapeError
+from .kernels.indexing import check_write
+from .ndarray import NDArray
+from .registry import operators
+from .state import state
+
+__all__ = ["operator"]
+
+
+def operator(name: str) -> Callable:
+    """The method behind an in-place operator: `y` is broadcast to `x`, the result converted to its dtype."""
+    call = operators[name].call
+
+    def inplace(self: NDArray, other) -> NDArray:
+        check_write(self, other)
+        recording, state.recording = state.recording, False
+        try:
+            result = call(self, other)
+        finally:
+            state.recording = recording
+        if result._shape != self._shape:
+            raise ShapeError(f"in-place {name}: an operand of shape {other.shape} does not broadcast into {self._shape}")
+        cast_into(result._buf, result._kind.dtype, self._buf, self._kind.dtype)
+        self._cell[0] += 1
+        return self
+
+    inplace.__name__ = f"__i{name}__"
+    return inplace

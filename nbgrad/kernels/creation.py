@@ -1,0 +1,167 @@
+"""Arrays from nothing, and from other arrays' shapes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..context import Context, usable
+from ..dtypes import as_dtype
+from ..elementwise import cast as _cast_to
+from ..entry import as_array
+from ..errors import AttrError, ShapeError
+from ..ndarray import NDArray, empty, from_value, full
+from ..codegen.launch import kind_of
+from ..structured import composite
+from .unary import identity
+
+__all__ = ["arange", "eye", "full_of", "linspace", "ones", "zeros"]
+
+
+def zeros(shape, ctx: Context | None = None, dtype=None, **kwargs) -> NDArray:
+    """An array of zeros.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    ctx : Context, optional
+    dtype : optional
+        Default: float32 (see ``set_default_dtype``).
+    """
+    _only_label(kwargs, "zeros")
+    return full(shape, 0, dtype, ctx)
+
+
+def ones(shape, ctx: Context | None = None, dtype=None, **kwargs) -> NDArray:
+    """An array of ones; parameters as for ``zeros``."""
+    _only_label(kwargs, "ones")
+    return full(shape, 1, dtype, ctx)
+
+
+def full_of(shape, val, ctx: Context | None = None, dtype=None, out: NDArray | None = None) -> NDArray:
+    """An array with every element `val`; other parameters as for ``zeros``."""
+    made = full(shape, val, dtype, ctx)
+    if out is None:
+        return made
+    out[:] = made  # type: ignore[index]
+    return out
+
+
+def empty_of(shape, ctx: Context | None = None, dtype=None, stype: str | None = None) -> NDArray:
+    """An array whose elements are not set; parameters as for ``zeros``."""
+    return empty(shape, dtype, ctx)
+
+
+def _only_label(kwargs: dict, op: str) -> None:
+    for key in kwargs:
+        if key not in ("stype", "name"):
+            raise TypeError(f"{op}: keyword {key!r} is unknown; its arguments are shape, ctx, dtype")
+
+
+def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx: Context | None = None, dtype=None) -> NDArray:
+    """Numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart, each `repeat` times.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.arange(2, 6, step=2, repeat=2).tolist()
+    [2.0, 2.0, 4.0, 4.0]
+    """
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise AttrError("arange: step must not be 0")
+    target = as_dtype(dtype)
+    exact = all(isinstance(v, int | np.integer) for v in (start, stop))
+    exact = exact and float(step).is_integer()
+    count = max(0, -((int(start) - int(stop)) // int(step)) if exact else math.ceil((stop - start) / step))
+    values = start + step * np.arange(count)
+    return from_value(np.repeat(values, repeat), dtype=target, ctx=ctx)
+
+
+def linspace(start, stop, num: int, endpoint: bool = True, ctx: Context | None = None, dtype=None) -> NDArray:
+    """`num` evenly spaced numbers from `start` to `stop` (without it if not `endpoint`)."""
+    return from_value(np.linspace(start, stop, num, endpoint=endpoint), dtype=as_dtype(dtype), ctx=ctx)
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype=None) -> NDArray:
+    """Ones on diagonal `k`, zeros elsewhere, in shape (N, M or N)."""
+    return from_value(np.eye(N, M or N, k), dtype=as_dtype(dtype), ctx=ctx)
+
+
+def _like(value: float, name: str):
+    def call(data, dtype=None):
+        x = as_array(data, name)
+        return full(x.shape, value, x._kind.dtype if dtype is None else dtype, x._kind.ctx)
+
+    call.__name__ = name
+    call.__doc__ = f"An array of {name.split('_')[0]} with the shape and (unless given) dtype of `data`. Gradient: 0."
+    return composite(name, method=True, samples=({"kind": name},), differentiable=False)(call)
+
+
+zeros_like = _like(0, "zeros_like")
+ones_like = _like(1, "ones_like")
+
+
+@composite(method=False, samples=({"kind": "full_like"},), differentiable=False)
+def full_like(data, fill_value, dtype=None):
+    """An array of one value with the shape and (unless given) dtype of `data`. Gradient: 0."""
+    x = as_array(data, "full_like")
+    return full(x.shape, fill_value, x._kind.dtype if dtype is None else dtype, x._kind.ctx)
+
+
+@composite("cast", aliases=("Cast", "amp_cast"), method=True, samples=({"kind": "cast"},))
+def cast(data, dtype):
+    """The array converted to another dtype. The gradient is converted back.
+
+    Parameters
+    ----------
+    data : NDArray
+    dtype : str or type
+
+    Returns
+    -------
+    NDArray
+        Floats become integers by truncation; NaN and what does not fit give the smallest integer.
+    """
+    x = as_array(data, "cast")
+    return _cast_to(x, kind_of(as_dtype(dtype), x._kind.ctx))
+
+
+@composite("BlockGrad", aliases=("stop_gradient",), method=False, samples=({"kind": "blockgrad"},), differentiable=False)
+def block_grad(data):
+    """The same values as a constant: no gradient flows through."""
+    return identity(as_array(data, "BlockGrad").detach())  # type: ignore[attr-defined]
+
+
+def astype(self: NDArray, dtype, copy: bool = True) -> NDArray:
+    """The array converted to `dtype`: a new array unless `copy` is False and the dtype is the same."""
+    kind = kind_of(as_dtype(dtype), self._kind.ctx)
+    if self._kind is kind and not copy:
+        return self
+    return identity(self) if self._kind is kind else _cast_to(self, kind)
+
+
+def copy(self: NDArray) -> NDArray:
+    """A copy on new memory; recorded."""
+    return identity(self)
+
+
+def copyto(self: NDArray, other) -> NDArray:
+    """Copy the values into another array of the same shape (returned), or onto a context (a new array)."""
+    if isinstance(other, Context):
+        return _cast_to(self, kind_of(self._kind.dtype, usable(other)))
+    if not isinstance(other, NDArray):
+        raise AttrError(f"copyto: an NDArray or a Context is needed, got {other!r}")
+    if other is self:
+        return other
+    if other.shape != self.shape:
+        raise ShapeError(f"copyto: shapes must be equal, got {self.shape} into {other.shape}")
+    other[:] = self  # type: ignore[index]
+    return other
+
+
+def as_in_context(self: NDArray, context: Context) -> NDArray:
+    """The array on `context`: itself if it is there, else a copy; recorded."""
+    return self if self._kind.ctx == context else _cast_to(self, kind_of(self._kind.dtype, usable(context)))

@@ -1,0 +1,274 @@
+"""Operators that rearrange elements, composed of those in :mod:`.shape`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..codegen.launch import fill, kind_of
+from ..dtypes import int64
+from ..entry import as_array
+from ..errors import AttrError, ShapeError
+from ..ndarray import NDArray, from_value
+from ..shapes import as_shape, broadcast_shape, size
+from ..shapes import axis as resolve_axis
+from ..structured import REQUIRED, Spec, composite, structured
+from .indexing import take_axis
+from .move import scatter, strides_of
+from .selection import where
+from .shape import (
+    broadcast_to,
+    concat,
+    embed,
+    expand_dims,
+    reshape,
+    slice_axis,
+    slices,
+    squeeze,
+    transpose,
+)
+
+__all__ = ["split", "tile"]
+
+
+def _ints(given, what: str) -> tuple[int, ...]:
+    return as_shape(given, what)
+
+
+@composite(method=True, samples=({"kind": "tile"},))
+def tile(data, reps):
+    """The array repeated as a whole, ``reps[k]`` times along axis k."""
+    data, reps = as_array(data, "tile"), _ints(reps, "tile: reps")
+    ndim = max(len(reps), data.ndim)
+    reps = (1,) * (ndim - len(reps)) + reps
+    shape = (1,) * (ndim - data.ndim) + data.shape
+    split_shape = tuple(n for k in range(ndim) for n in (1, shape[k]))
+    wide = tuple(n for k in range(ndim) for n in (reps[k], shape[k]))
+    return reshape(broadcast_to(reshape(data, split_shape), shape=wide), tuple(r * n for r, n in zip(reps, shape, strict=True)))
+
+
+@composite(method=True, samples=({"kind": "repeat"},))
+def repeat(data, repeats, axis=None):
+    """Every element repeated `repeats` times along `axis` (of the flattened array if None)."""
+    data = as_array(data, "repeat")
+    if axis is None:
+        data, axis = reshape(data, (data.size,)), 0
+    k = resolve_axis(axis, data.ndim, "repeat")
+    (times,) = _ints((repeats,), "repeat: repeats")
+    wide = (*data.shape[: k + 1], times, *data.shape[k + 1 :])
+    shape = (*data.shape[:k], data.shape[k] * times, *data.shape[k + 1 :])
+    return reshape(broadcast_to(expand_dims(data, axis=k + 1), shape=wide), shape)
+
+
+@structured("_pad_constant", moves_only=True, method=False, samples=({"kind": "pad_constant"},))
+def _pad_constant(data, before=REQUIRED, after=REQUIRED, value=0.0):
+    """The array with `value` around it."""
+    shape = tuple(b + n + a for b, n, a in zip(before, data._shape, after, strict=True))
+    return Spec(shape, data._kind.dtype, before=before, after=after, value=value)
+
+
+@_pad_constant.run
+def _(data, out, *, before, after, value):
+    fill(out._buf, out._kind.dtype, value)
+    strides = strides_of(out._shape)
+    scatter(data._buf, out._buf, data._shape, strides, sum(b * s for b, s in zip(before, strides, strict=True)))
+
+
+_pad_constant.vjp(
+    data=lambda g, data_shape, before: slices(g, [slice(b, b + n) for b, n in zip(before, data_shape, strict=True)])
+)
+
+
+@composite(aliases=("Pad",), method=True, samples=({"kind": "pad"},))
+def pad(data, mode="constant", pad_width=(), constant_value=0.0):
+    """The array with a border.
+
+    Parameters
+    ----------
+    data : NDArray
+    mode : {'constant', 'edge', 'reflect'}
+        What the border holds: `constant_value`, the outermost element, or the array mirrored at that.
+    pad_width : tuple of int
+        (before, after) for every axis, one after the other.
+    constant_value : float
+    """
+    data, widths = as_array(data, "pad"), _ints(pad_width, "pad: pad_width")
+    if len(widths) != 2 * data.ndim:
+        raise ShapeError(f"pad: pad_width needs {2 * data.ndim} entries for shape {data.shape}, got {len(widths)}")
+    before, after = widths[::2], widths[1::2]
+    if mode == "constant":
+        return _pad_constant(data, before=before, after=after, value=float(constant_value))
+    if mode not in ("edge", "reflect"):
+        raise AttrError(f"pad: mode must be 'constant', 'edge' or 'reflect', got {mode!r}")
+    for k, n in enumerate(data.shape):
+        if before[k] or after[k]:
+            if n == 0 or (mode == "reflect" and max(before[k], after[k]) >= n):
+                raise ShapeError(f"pad: mode {mode!r} cannot pad axis {k} of shape {data.shape} by {before[k], after[k]}")
+            data = take_axis(data, np.pad(np.arange(n), (before[k], after[k]), mode=mode), k)
+    return data
+
+
+def _pieces(data: NDArray, axis: int, bounds: Sequence[int], squeeze_axis: bool):
+    parts = [slice_axis(data, axis=axis, begin=a, end=b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    parts = [squeeze(p, axis=axis) for p in parts] if squeeze_axis else parts
+    return parts if len(parts) > 1 else parts[0]
+
+
+@composite(aliases=("SliceChannel",), method=True, samples=({"kind": "split"},))
+def split(data, num_outputs, axis=1, squeeze_axis=False):
+    """The array cut into equal parts along an axis.
+
+    Returns
+    -------
+    list of NDArray
+        Or one NDArray for one part.
+
+    Raises
+    ------
+    ShapeError
+        If the length is not a multiple of `num_outputs`.
+    """
+    data = as_array(data, "split")
+    k = resolve_axis(axis, data.ndim, "split")
+    n = data.shape[k]
+    if num_outputs < 1 or n % num_outputs:
+        raise ShapeError(f"split: axis {k} of length {n} cannot be cut into {num_outputs} equal parts")
+    step = n // num_outputs
+    if squeeze_axis and step != 1:
+        raise ShapeError(f"split: squeeze_axis needs parts of length 1, got {step}")
+    return _pieces(data, k, [step * i for i in range(num_outputs + 1)], bool(squeeze_axis))
+
+
+@composite(method=True, samples=({"kind": "split_v2"},))
+def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
+    """The array cut along an axis: into that many equal parts, or at the given positions."""
+    data = as_array(ary, "split_v2", "ary")
+    k = resolve_axis(axis, data.ndim, "split_v2")
+    if hasattr(indices_or_sections, "__index__"):
+        return split(data, indices_or_sections, axis=k, squeeze_axis=squeeze_axis)
+    n = data.shape[k]
+    return _pieces(data, k, [0, *(min(int(i), n) for i in indices_or_sections), n], bool(squeeze_axis))
+
+
+@composite(method=True, samples=({"kind": "depth_to_space"},))
+def depth_to_space(data, block_size):
+    """Channels to blocks of pixels: (N, C*b*b, H, W) -> (N, C, H*b, W*b)."""
+    data, b = as_array(data, "depth_to_space"), int(block_size)
+    if data.ndim != 4 or b < 1 or data.shape[1] % (b * b):
+        raise ShapeError(f"depth_to_space: shape {data.shape} does not fit (N, C*{b}*{b}, H, W)")
+    n, c, h, w = data.shape
+    moved = transpose(reshape(data, (n, b, b, c // (b * b), h, w)), axes=(0, 3, 4, 1, 5, 2))
+    return reshape(moved, (n, c // (b * b), h * b, w * b))
+
+
+@composite(method=True, samples=({"kind": "space_to_depth"},))
+def space_to_depth(data, block_size):
+    """Blocks of pixels to channels: (N, C, H*b, W*b) -> (N, C*b*b, H, W)."""
+    data, b = as_array(data, "space_to_depth"), int(block_size)
+    if data.ndim != 4 or b < 1 or data.shape[2] % b or data.shape[3] % b:
+        raise ShapeError(f"space_to_depth: shape {data.shape} does not fit (N, C, H*{b}, W*{b})")
+    n, c, h, w = data.shape
+    moved = transpose(reshape(data, (n, c, h // b, b, w // b, b)), axes=(0, 3, 5, 1, 2, 4))
+    return reshape(moved, (n, c * b * b, h // b, w // b))
+
+
+@composite(method=True, samples=({"kind": "diag"},))
+def diag(data, k=0, axis1=0, axis2=1):
+    """Diagonal `k` of an array (its last axis then), or a matrix with a 1-d array on it."""
+    data = as_array(data, "diag")
+    if data.ndim == 1:
+        n = data.shape[0] + abs(k)
+        start = k if k >= 0 else -k * n
+        return reshape(embed(data, begin=(start,), step=(n + 1,), shape=(n * n,)), (n, n))
+    a, b = resolve_axis(axis1, data.ndim, "diag"), resolve_axis(axis2, data.ndim, "diag")
+    if a == b:
+        raise ShapeError(f"diag: axis1 and axis2 must differ, got {axis1} and {axis2}")
+    rest = tuple(m for m in range(data.ndim) if m not in (a, b))
+    moved = transpose(data, axes=(*rest, a, b))
+    rows, columns = moved.shape[-2:]
+    count = max(0, min(rows, columns - k) if k >= 0 else min(rows + k, columns))
+    flat = reshape(moved, (*moved.shape[:-2], rows * columns))
+    start = k if k >= 0 else -k * columns
+    stop = start + count * (columns + 1)
+    part = slice(start, stop if count else start, columns + 1)
+    ranges = range(*part.indices(rows * columns))[:count]
+    return slices(flat, [slice(None)] * (flat.ndim - 1) + [slice(ranges.start, ranges.stop, columns + 1)])
+
+
+def _triangle(name: str, keep):
+    def call(data, k=0):
+        x = as_array(data, name)
+        if x.ndim < 2:
+            raise ShapeError(f"{name}: at least two axes are needed, got shape {x.shape}")
+        mask = from_value(keep(np.ones(x.shape[-2:]), k), like=x._kind, dtype=x._kind.dtype)
+        return where(mask, x, from_value(0, like=x._kind, dtype=x._kind.dtype))
+
+    call.__name__ = name
+    side = "below" if name == "tril" else "above"
+    call.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
+    return composite(name, method=True, samples=({"kind": name},))(call)
+
+
+tril = _triangle("tril", np.tril)
+triu = _triangle("triu", np.triu)
+
+
+@composite(method=True, samples=({"kind": "roll"},))
+def roll(data, shift, axis=None):
+    """The array with elements shifted cyclically along an axis (of the flattened array if None), or several."""
+    data = as_array(data, "roll")
+    if axis is None:
+        return reshape(roll(reshape(data, (data.size,)), shift, axis=0), data.shape)
+    pairs = [(shift, axis)] if hasattr(axis, "__index__") else list(zip(shift, axis, strict=True))
+    for by, along in pairs:
+        k = resolve_axis(along, data.ndim, "roll")
+        n = data.shape[k]
+        cut = (-int(by)) % n if n else 0
+        if cut:
+            parts = [slice_axis(data, axis=k, begin=cut, end=None), slice_axis(data, axis=k, begin=0, end=cut)]
+            data = concat(*parts, dim=k)
+    return data
+
+
+@composite(samples=({"kind": "meshgrid"},))
+def meshgrid(*arrays, indexing="xy"):
+    """Coordinate arrays of a grid from 1-d arrays, as NumPy's."""
+    arrays = tuple(as_array(a, "meshgrid", f"{k}") for k, a in enumerate(arrays))
+    if indexing not in ("xy", "ij") or any(a.ndim > 1 for a in arrays):
+        raise AttrError("meshgrid: 1-d arrays and indexing 'xy' or 'ij' are needed")
+    order = list(range(len(arrays)))
+    if indexing == "xy" and len(arrays) > 1:
+        order[:2] = 1, 0
+    placed = []
+    for k, a in enumerate(arrays):
+        shape = [1] * len(arrays)
+        shape[order[k]] = a.size
+        placed.append(reshape(a, tuple(shape)))
+    target = broadcast_shape([a.shape for a in placed], "meshgrid")
+    return [broadcast_to(a, shape=target) for a in placed]
+
+
+@composite(method=False, samples=({"kind": "shape_array"},), differentiable=False)
+def shape_array(data):
+    """The shape as a 1-d int64 array."""
+    data = as_array(data, "shape_array")
+    return from_value(np.array(data.shape, np.int64), like=kind_of(int64, data.ctx))
+
+
+@composite(method=False, samples=({"kind": "size_array"},), differentiable=False)
+def size_array(data):
+    """The number of elements as an int64 array of shape (1,)."""
+    data = as_array(data, "size_array")
+    return from_value(np.array([data.size], np.int64), like=kind_of(int64, data.ctx))
+
+
+@composite("arange_like", method=False, samples=({"kind": "arange_like"},), differentiable=False)
+def arange_like(data, start=0.0, step=1.0, repeat=1, axis=None):
+    """start, start + step, ...: as many as `data` has elements (in its shape), or as its length along `axis`."""
+    x = as_array(data, "arange_like")
+    shape = x.shape if axis is None else (x.shape[resolve_axis(axis, x.ndim, "arange_like")],)
+    count = math.ceil(size(shape) / repeat)
+    values = np.repeat(start + step * np.arange(count), repeat)[: size(shape)].reshape(shape)
+    return from_value(values, like=x._kind, dtype=x._kind.dtype)

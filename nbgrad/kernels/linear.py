@@ -1,0 +1,203 @@
+"""Matrix products.
+
+The family. ``_matmul`` multiplies stacks of matrices, (b, m, k) by (b, k, n), either one stored transposed:
+no transposed copy is ever made. It is bilinear, and its derivatives are products with other flags:
+
+    C = A B:   dA = G B^T,   dB = A^T G.
+
+``dot``, ``batch_dot`` and ``FullyConnected`` are shapes around it. The products run in the BLAS that SciPy
+brings (through Numba's binding).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..codegen.compile import kernel
+from ..dtypes import promote
+from ..elementwise import unify
+from ..entry import as_array
+from ..errors import ShapeError
+from ..ndarray import NDArray, from_value
+from ..shapes import broadcast_shape, size
+from ..structured import Spec, composite, structured
+from .binary import multiply
+from .shape import broadcast_to, expand_dims, reshape
+
+__all__ = ["batch_dot", "dot", "matmul"]
+
+
+@kernel
+def _product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
+    for i in range(batch):
+        x = a[i * m * k : (i + 1) * m * k]
+        y = b[i * k * n : (i + 1) * k * n]
+        z = c[i * m * n : (i + 1) * m * n].reshape((m, n))
+        if transpose_a == 0:
+            if transpose_b == 0:
+                np.dot(x.reshape((m, k)), y.reshape((k, n)), z)
+            else:
+                np.dot(x.reshape((m, k)), y.reshape((n, k)).T, z)
+        elif transpose_b == 0:
+            np.dot(x.reshape((k, m)).T, y.reshape((k, n)), z)
+        else:
+            np.dot(x.reshape((k, m)).T, y.reshape((n, k)).T, z)
+
+
+@kernel
+def _product_integers(a, b, c, batch, m, k, n, transpose_a, transpose_b):
+    for i in range(batch):
+        for r in range(m):
+            for s in range(n):
+                total = np.int64(0)
+                for j in range(k):
+                    x = a[i * m * k + (j * m + r if transpose_a else r * k + j)]
+                    y = b[i * k * n + (s * k + j if transpose_b else j * n + s)]
+                    total += np.int64(x) * np.int64(y)
+                c[i * m * n + r * n + s] = total
+
+
+@structured("_matmul", method=False, samples=({"kind": "matmul"},))
+def matmul(lhs, rhs, transpose_a=False, transpose_b=False):
+    """Products of stacks of matrices; shapes (b, m, k) and (b, k, n), or with the last two axes exchanged."""
+    (b, *left), (_, *right) = lhs._shape, rhs._shape
+    m = left[1] if transpose_a else left[0]
+    n = right[0] if transpose_b else right[1]
+    return Spec((b, m, n), promote(lhs._kind.dtype, rhs._kind.dtype), transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+@matmul.run
+def _(lhs, rhs, out, *, transpose_a, transpose_b):
+    b, m, n = out._shape
+    k = lhs._shape[1] if transpose_a else lhs._shape[2]
+    if out.size == 0:
+        return
+    if k == 0:
+        out._buf.fill(0)
+        return
+    kernel_ = _product if out._kind.dtype.is_float else _product_integers
+    kernel_(lhs._buf, rhs._buf, out._buf, b, m, k, n, int(transpose_a), int(transpose_b))
+
+
+def _left(g, rhs, transpose_a, transpose_b):
+    if transpose_a:
+        return matmul(rhs, g, transpose_a=transpose_b, transpose_b=True)
+    return matmul(g, rhs, transpose_b=not transpose_b)
+
+
+def _right(g, lhs, transpose_a, transpose_b):
+    if transpose_b:
+        return matmul(g, lhs, transpose_a=True, transpose_b=transpose_a)
+    return matmul(lhs, g, transpose_a=not transpose_a)
+
+
+matmul.vjp(lhs=_left, rhs=_right)
+
+
+def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
+    return unify([as_array(lhs, op, "lhs"), as_array(rhs, op, "rhs")], op)
+
+
+@composite(method=True, samples=({"kind": "dot"},))
+def dot(lhs, rhs, transpose_a=False, transpose_b=False):
+    """Product over the last axis of `lhs` and the first of `rhs`.
+
+    For matrices the matrix product, for vectors the inner product (shape (1,)).
+
+    Parameters
+    ----------
+    lhs, rhs : NDArray
+        Shapes (..., k) and (k, ...).
+    transpose_a, transpose_b : bool
+        Take the first axis of `lhs`, the last axis of `rhs` instead.
+
+    Returns
+    -------
+    NDArray
+        The remaining axes of `lhs`, then those of `rhs`.
+
+    Raises
+    ------
+    ShapeError
+        If the lengths multiplied over differ.
+    """
+    lhs, rhs = _same_dtype(lhs, rhs, "dot")
+    if lhs.ndim == 0 or rhs.ndim == 0:
+        return multiply(lhs, rhs)
+    ta, tb = bool(transpose_a) and lhs.ndim > 1, bool(transpose_b) and rhs.ndim > 1
+    inner_a = lhs.shape[0] if ta else lhs.shape[-1]
+    inner_b = rhs.shape[-1] if tb else rhs.shape[0]
+    if inner_a != inner_b:
+        raise ShapeError(_explain("dot", lhs.shape, rhs.shape, inner_a, inner_b, ta, tb))
+    rest_a = lhs.shape[1:] if ta else lhs.shape[:-1]
+    rest_b = rhs.shape[:-1] if tb else rhs.shape[1:]
+    m, n, k = size(rest_a), size(rest_b), inner_a
+    a = reshape(lhs, (1, k, m) if ta else (1, m, k))
+    b = reshape(rhs, (1, n, k) if tb else (1, k, n))
+    return reshape(matmul(a, b, transpose_a=ta, transpose_b=tb), rest_a + rest_b or (1,))
+
+
+def _explain(op: str, a, b, inner_a: int, inner_b: int, ta: bool, tb: bool) -> str:
+    text = f"{op}: inner sizes differ: lhs {a} gives {inner_a}, rhs {b} gives {inner_b}"
+    if len(a) > 1 and (a[-1] if ta else a[-2 if op == "batch_dot" else 0]) == inner_b:
+        return f"{text}; transpose_a={not ta} would make them match"
+    if len(b) > 1 and (b[-2 if op == "batch_dot" else 0] if tb else b[-1]) == inner_a:
+        return f"{text}; transpose_b={not tb} would make them match"
+    return text
+
+
+@composite(method=True, samples=({"kind": "batch_dot"},))
+def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False):
+    """Matrix products of two stacks: shapes (b, m, k) and (b, k, n) give (b, m, n).
+
+    Parameters
+    ----------
+    lhs, rhs : NDArray
+        Three axes (or more: all but the last two count as the stack).
+    transpose_a, transpose_b : bool
+        The matrices are stored transposed.
+    """
+    lhs, rhs = _same_dtype(lhs, rhs, "batch_dot")
+    if lhs.ndim < 3 or lhs.ndim != rhs.ndim or lhs.shape[:-2] != rhs.shape[:-2]:
+        raise ShapeError(f"batch_dot: stacks of matrices of equal length are needed, got shapes {lhs.shape} and {rhs.shape}")
+    ta, tb = bool(transpose_a), bool(transpose_b)
+    inner_a, inner_b = lhs.shape[-2 if ta else -1], rhs.shape[-1 if tb else -2]
+    if inner_a != inner_b:
+        raise ShapeError(_explain("batch_dot", lhs.shape, rhs.shape, inner_a, inner_b, ta, tb))
+    stack = lhs.shape[:-2]
+    out = matmul(
+        reshape(lhs, (size(stack), *lhs.shape[-2:])),
+        reshape(rhs, (size(stack), *rhs.shape[-2:])),
+        transpose_a=ta,
+        transpose_b=tb,
+    )
+    return reshape(out, stack + out.shape[1:])
+
+
+def matmul_operator(self: NDArray, other) -> NDArray:
+    """``self @ other``, as NumPy's ``matmul``: stacks of matrices broadcast."""
+    other = other if isinstance(other, NDArray) else from_value(other, like=self._kind)
+    lhs, rhs = _same_dtype(self, other, "matmul")
+    if lhs.ndim == 0 or rhs.ndim == 0:
+        raise ShapeError("matmul: operands need at least one axis; use * for scalars")
+    if lhs.ndim <= 2 and rhs.ndim <= 2:
+        return dot(lhs, rhs)
+    a = expand_dims(lhs, axis=0) if lhs.ndim == 1 else lhs
+    b = expand_dims(rhs, axis=1) if rhs.ndim == 1 else rhs
+    stack = broadcast_shape([a.shape[:-2], b.shape[:-2]], "matmul")
+    out = batch_dot(broadcast_to(a, shape=stack + a.shape[-2:]), broadcast_to(b, shape=stack + b.shape[-2:]))
+    shape = stack + (() if lhs.ndim == 1 else a.shape[-2:-1]) + (() if rhs.ndim == 1 else b.shape[-1:])
+    return reshape(out, shape)
+
+
+def matmul_reflected(self: NDArray, other) -> NDArray:
+    """``other @ self``."""
+    return matmul_operator(from_value(other, like=self._kind), self)
+
+
+@composite(samples=({"kind": "outer"},))
+def outer(a, b):
+    """All products of an element of `a` and one of `b`: shape (a.size, b.size)."""
+    a, b = as_array(a, "outer", "a"), as_array(b, "outer", "b")
+    return multiply(reshape(a, (a.size, 1)), reshape(b, (1, b.size)))
+

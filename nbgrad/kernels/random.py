@@ -1,0 +1,228 @@
+"""Random arrays: one stream of numbers, positions in it counted.
+
+The stream is a function of the seed (:mod:`.philox`). Drawing takes the next positions, whichever thread
+asks, so a program that draws in the same order gets the same numbers again after ``seed(n)``.
+
+``uniform``, ``normal`` and ``exponential`` are shifted and scaled standard draws, and so differentiable with
+respect to parameters that are arrays.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from ..codegen.launch import kind_of
+from ..context import Context, usable
+from ..dtypes import DType, as_dtype, float32, int64
+from ..entry import as_array, store_out
+from ..errors import AttrError, ShapeError
+from ..ndarray import NDArray, wrap
+from ..shapes import as_shape, size
+from . import philox
+from .binary import add, multiply
+from .indexing import take_axis
+from .shape import reshape
+
+__all__ = ["bernoulli", "exponential", "normal", "randint", "randn", "seed", "shuffle", "uniform"]
+
+
+class _Stream:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.key = 0
+        self.offset = 0
+
+    def take(self, blocks: int) -> tuple[int, int]:
+        """Key and position of the next `blocks` blocks."""
+        with self.lock:
+            start = self.offset
+            self.offset += blocks
+            return self.key, start
+
+
+_stream = _Stream()
+
+
+def seed(seed_state: int, ctx: Context | str = "all") -> None:
+    """Start the stream of random numbers anew.
+
+    Parameters
+    ----------
+    seed_state : int
+        The same seed gives the same numbers, on every machine.
+    ctx : optional
+        Accepted for MXNet's sake; there is one stream.
+
+    Examples
+    --------
+    >>> import nbgrad as nb
+    >>> nb.random.seed(7); a = nb.nd.random.uniform(shape=3)
+    >>> nb.random.seed(7); b = nb.nd.random.uniform(shape=3)
+    >>> (a == b).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    if isinstance(seed_state, bool) or not isinstance(seed_state, int | np.integer):
+        raise AttrError(f"seed: an integer is needed, got {seed_state!r}")
+    with _stream.lock:
+        _stream.key = int(seed_state) & (2**63 - 1)
+        _stream.offset = 0
+
+
+def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *parameters) -> NDArray:
+    """An array filled by one of :mod:`.philox`'s kernels with the next numbers of the stream."""
+    kind = kind_of(dtype, usable(ctx))
+    inner = kind_of(float32, kind.ctx) if dtype.name == "float16" else kind
+    out = wrap(inner.empty(size(shape), inner.storage), shape, inner)
+    key, offset = _stream.take(philox.consumed(kernel, out.size, inner.storage.itemsize))
+    kernel(out._buf, key, offset, *parameters)
+    return out if inner is kind else out.astype(dtype.type)  # type: ignore[attr-defined]
+
+
+def _float_dtype(dtype, op: str) -> DType:
+    chosen = as_dtype(None if dtype in (None, "None") else dtype)
+    if not chosen.is_float:
+        raise AttrError(f"{op}: a floating dtype is needed, got {chosen}")
+    return chosen
+
+
+def _shape_of(shape, parameters: tuple, op: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape per parameter set, and of the parameter arrays (one draw of the first for each of the second)."""
+    arrays = [as_array(p, op) for p in parameters if isinstance(p, NDArray)]
+    if not arrays:
+        return as_shape((1,) if shape in (None, 0) else shape, f"{op}: shape"), ()
+    for a in arrays:
+        if a.shape != arrays[0].shape or len(arrays) != len(parameters):
+            raise ShapeError(f"{op}: parameters must be numbers, or arrays of one shape; got {parameters}")
+    return as_shape(() if shape in (None, 0) else shape, f"{op}: shape"), arrays[0].shape
+
+
+def _affine(standard: NDArray, shift, scale, shape: tuple[int, ...]) -> NDArray:
+    """shift + scale*standard for parameter arrays, each broadcast over its own block of draws."""
+
+    def spread(p: NDArray) -> NDArray:
+        return reshape(p, p.shape + (1,) * len(shape))
+
+    scaled = multiply(standard, spread(scale))
+    return scaled if shift is None else add(scaled, spread(shift))
+
+
+def uniform(low=0.0, high=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+    """Uniform on [low, high).
+
+    Parameters
+    ----------
+    low, high : float or NDArray
+        Arrays give one block of `shape` per element, and gradients flow to them.
+    shape : int or tuple of int, optional
+        Default (1,), or one number per element of `low`.
+    dtype : optional
+        A floating dtype; default float32.
+    ctx : Context, optional
+    out : NDArray, optional
+        Where to put the numbers; gives the shape and dtype.
+
+    Raises
+    ------
+    AttrError
+        If `low` is greater than `high`.
+    """
+    dtype, shape, ctx = _of_out(out, dtype, shape, ctx)
+    target = _float_dtype(dtype, "uniform")
+    block, outer = _shape_of(shape, (low, high), "uniform")
+    if outer:
+        if (low > high).asnumpy().any():
+            raise AttrError("uniform: low must not be greater than high")
+        standard = draw(philox.uniform, outer + block, target, ctx, 0.0, 1.0)
+        return store_out(_affine(standard, low, high - low, block), out, "uniform")
+    if not low <= high:
+        raise AttrError(f"uniform: low must not be greater than high, got {low} and {high}")
+    return store_out(draw(philox.uniform, block, target, ctx, float(low), float(high)), out, "uniform")
+
+
+def _of_out(out, dtype, shape, ctx):
+    if out is None:
+        return dtype, shape, ctx
+    as_array(out, "random", "out")
+    return out.dtype if dtype is None else dtype, out.shape if shape is None else shape, out.ctx
+
+
+def normal(loc=0.0, scale=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+    """Normal with mean `loc` and standard deviation `scale` (>= 0); other parameters as for ``uniform``."""
+    dtype, shape, ctx = _of_out(out, dtype, shape, ctx)
+    target = _float_dtype(dtype, "normal")
+    block, outer = _shape_of(shape, (loc, scale), "normal")
+    if outer:
+        if (scale < 0).asnumpy().any():
+            raise AttrError("normal: scale must not be negative")
+        standard = draw(philox.normal, outer + block, target, ctx, 0.0, 1.0)
+        return store_out(_affine(standard, loc, scale, block), out, "normal")
+    if not scale >= 0:
+        raise AttrError(f"normal: scale must not be negative, got {scale}")
+    return store_out(draw(philox.normal, block, target, ctx, float(loc), float(scale)), out, "normal")
+
+
+def randn(*shape, loc=0.0, scale=1.0, dtype=None, ctx: Context | None = None) -> NDArray:
+    """Normal numbers in the shape given by the arguments: ``randn(2, 3)``."""
+    return normal(loc, scale, shape or (1,), dtype, ctx)
+
+
+def exponential(scale=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None) -> NDArray:
+    """Exponential with mean `scale` (> 0); other parameters as for ``uniform``."""
+    dtype, shape, ctx = _of_out(out, dtype, shape, ctx)
+    target = _float_dtype(dtype, "exponential")
+    block, outer = _shape_of(shape, (scale,), "exponential")
+    if outer:
+        if not (scale > 0).asnumpy().all():
+            raise AttrError("exponential: scale must be positive")
+        standard = draw(philox.exponential, outer + block, target, ctx, 1.0)
+        return store_out(_affine(standard, None, scale, block), out, "exponential")
+    if not scale > 0:
+        raise AttrError(f"exponential: scale must be positive, got {scale}")
+    return store_out(draw(philox.exponential, block, target, ctx, float(scale)), out, "exponential")
+
+
+def bernoulli(prob=0.5, shape=None, dtype=None, ctx: Context | None = None) -> NDArray:
+    """1 with probability `prob`, else 0."""
+    if not 0 <= prob <= 1:
+        raise AttrError(f"bernoulli: prob must be in [0, 1], got {prob}")
+    block, _ = _shape_of(shape, (prob,), "bernoulli")
+    return draw(philox.bernoulli, block, as_dtype(dtype), ctx, 1.0 - float(prob), 1.0)
+
+
+def randint(low, high, shape=None, dtype="int32", ctx: Context | None = None, out=None) -> NDArray:
+    """Integers from `low` up to but without `high`, all equally likely.
+
+    Parameters
+    ----------
+    low, high : int
+    shape : int or tuple of int, optional
+        Default (1,).
+    dtype : optional
+        An integer dtype that holds them; default int32.
+    """
+    dtype, shape, ctx = _of_out(out, dtype, shape, ctx)
+    target = as_dtype(dtype)
+    if target.is_float or target.name == "bool":
+        raise AttrError(f"randint: an integer dtype is needed, got {target}")
+    limits = np.iinfo(target.np)
+    if not low < high:
+        raise AttrError(f"randint: low must be less than high, got {low} and {high}")
+    if low < limits.min or high - 1 > limits.max:
+        raise AttrError(f"randint: [{low}, {high}) does not fit {target}")
+    block = as_shape((1,) if shape is None else shape, "randint: shape")
+    return store_out(draw(philox.integers, block, target, ctx, int(low), int(high)), out, "randint")
+
+
+def permutation(n: int) -> NDArray:
+    """The integers below `n` in random order, as int64."""
+    return draw(philox.permutation, as_shape(n, "permutation"), int64, None)
+
+
+def shuffle(data, out=None) -> NDArray:
+    """The array with its slices along the first axis in random order. Gradients follow."""
+    data = as_array(data, "shuffle")
+    if data.ndim == 0:
+        raise ShapeError("shuffle: at least one axis is needed")
+    return store_out(take_axis(data, permutation(data.shape[0])._view(), 0), out, "shuffle")

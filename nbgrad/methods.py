@@ -1,0 +1,94 @@
+"""What NDArray can do: attaches operators, indexing and gradients to the class, from the registry."""
+
+from __future__ import annotations
+
+from . import autograd, inplace
+from .kernels import creation, indexing, linear
+from .ndarray import NDArray
+from .registry import operators
+
+__all__: list[str] = []
+
+_BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "modulo",
+    "pow": "power",
+}
+_COMPARE = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "lesser",
+    "le": "lesser_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+
+
+def _forward(call):
+    def method(self, other):
+        return call(self, other)
+
+    return method
+
+
+def _reflected(call):
+    def method(self, other):
+        return call(other, self)
+
+    return method
+
+
+def _comparison(call, fallback):
+    def method(self, other):
+        if other is None or isinstance(other, str):
+            raise TypeError(f"an NDArray cannot be compared with {other!r}")
+        return call(self, other)
+
+    return method
+
+
+def _attach() -> None:
+    for entry in operators.values():
+        if entry.method:
+            for name in (entry.name, *entry.aliases):
+                if not hasattr(NDArray, name):
+                    setattr(NDArray, name, entry.call)
+    for short, name in _BINARY.items():
+        call = operators[name].call
+        setattr(NDArray, f"__{short}__", call)
+        setattr(NDArray, f"__r{short}__", _reflected(call))
+        setattr(NDArray, f"__i{short}__", inplace.operator(name))
+    for short, name in _COMPARE.items():
+        setattr(NDArray, f"__{short}__", _comparison(operators[name].call, None))
+    more = {
+        "__neg__": operators["negative"].call,
+        "__pos__": creation.copy,
+        "__abs__": operators["abs"].call,
+        "__matmul__": linear.matmul_operator,
+        "__rmatmul__": linear.matmul_reflected,
+        "__divmod__": lambda self, other: (self // other, self % other),
+        "__rdivmod__": lambda self, other: (other // self, other % self),
+        "__round__": lambda self, ndigits=None: operators["rint"].call(self),
+        "__getitem__": indexing.getitem,
+        "__setitem__": indexing.setitem,
+        "T": property(operators["transpose"].call, doc="The array with its axes in reverse order."),
+        "astype": creation.astype,
+        "copy": creation.copy,
+        "copyto": creation.copyto,
+        "as_in_context": creation.as_in_context,
+        "as_in_ctx": creation.as_in_context,
+        "attach_grad": autograd.attach_grad,
+        "grad": property(autograd.get_grad, doc=autograd.get_grad.__doc__),
+        "_fresh_grad": property(autograd.get_fresh, autograd.set_fresh),
+        "detach": autograd.detach,
+        "backward": autograd.backward_method,
+    }
+    for name, value in more.items():
+        setattr(NDArray, name, value)
+
+
+_attach()

@@ -1,0 +1,61 @@
+"""The ``nd`` namespace: every operator of the registry under its names, and what makes arrays.
+
+``nd.random`` and ``nd.contrib`` are namespaces inside it.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from .kernels import creation as _creation
+from .kernels import random as _random
+from .ndarray import NDArray, array, from_numpy
+from .registry import operators as _operators
+
+__all__ = ["NDArray", "array", "from_numpy"]
+
+zeros = _creation.zeros
+ones = _creation.ones
+full = _creation.full_of
+empty = _creation.empty_of
+arange = _creation.arange
+linspace = _creation.linspace
+eye = _creation.eye
+
+random: Any = SimpleNamespace(**{name: getattr(_random, name) for name in _random.__all__})
+random_uniform, random_normal, random_exponential, random_randint = (
+    _random.uniform,
+    _random.normal,
+    _random.exponential,
+    _random.randint,
+)
+sample_uniform, sample_normal, sample_exponential = _random.uniform, _random.normal, _random.exponential
+shuffle = _random.shuffle
+
+#: Operators that MXNet has in ``nd.contrib``.
+contrib: Any = SimpleNamespace()
+_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask")
+
+
+def waitall() -> None:
+    """Wait until everything is computed. On the CPU it always is."""
+
+
+def concatenate(arrays, axis: int = 0, always_copy: bool = True) -> NDArray:
+    """Arrays joined along an axis, the first by default; see ``concat``."""
+    return _operators["concat"].call(*arrays, dim=axis)
+
+
+def _fill() -> None:
+    names = globals()
+    for entry in _operators.values():
+        for name in (entry.name, *entry.aliases):
+            names.setdefault(name, entry.call)
+            if not name.startswith("_"):
+                __all__.append(name)
+        if entry.name in _CONTRIB:
+            setattr(contrib, entry.name, entry.call)
+
+
+_fill()
