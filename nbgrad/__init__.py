@@ -19,8 +19,8 @@ from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
 from .dtypes import set_default_dtype
 from .errors import MXNetError, NBGradError
-from .ndarray import NDArray
 from .nd import random
+from .ndarray import NDArray
 
 __all__ = [
     "Context",

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from . import symbol, tape
+from .cast import cast
 from .codegen.launch import fill
 from .errors import DTypeError, NBGradError, ShapeError
 from .function import Function
@@ -65,7 +66,9 @@ def _list(arrays, what: str, function: str) -> list:
     items = list(items)
     for item in items:
         if not isinstance(item, NDArray):
-            raise DTypeError(f"{function}: {what} must be an NDArray or an iterable of them, got {item!r} in it")
+            raise DTypeError(
+                f"{function}: {what} must be an NDArray or an iterable of them, got {item!r} in it"
+            )
     return items
 
 
@@ -90,7 +93,7 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
     Examples
     --------
     >>> from nbgrad import autograd, nd
-    >>> x, g = nd.array([1., 2., 3.], dtype="float64"), nd.zeros(3, dtype="float64")
+    >>> x, g = nd.array([1.0, 2.0, 3.0], dtype="float64"), nd.zeros(3, dtype="float64")
     >>> autograd.mark_variables(x, g)
     >>> with autograd.record():
     ...     y = x * x + 1
@@ -111,7 +114,8 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
     for k, (x, g, request) in enumerate(zip(variables, gradients, requests, strict=True)):
         _check_request(request, "mark_variables")
         if x._shape != g._shape or x._kind is not g._kind:
-            raise ShapeError(
+            error = DTypeError if x._shape == g._shape else ShapeError
+            raise error(
                 f"mark_variables: variable {k} has shape {x._shape} and is {x._kind}, its gradient buffer has shape "
                 f"{g._shape} and is {g._kind}; they must be the same"
             )
@@ -172,7 +176,8 @@ def detach(self: NDArray) -> NDArray:
     Examples
     --------
     >>> from nbgrad import nd
-    >>> x = nd.ones(2); x.attach_grad()
+    >>> x = nd.ones(2)
+    >>> x.attach_grad()
     >>> x.detach().grad is None
     True
     """
@@ -201,7 +206,7 @@ def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
     elif one:
         grads = [head_grads] if not isinstance(head_grads, list | tuple) else list(head_grads)
     else:
-        grads = [head_grads] if isinstance(head_grads, NDArray) else list(head_grads)
+        grads = [head_grads] if isinstance(head_grads, NDArray | np.ndarray) else list(head_grads)
     assert len(heads) == len(grads), "heads and head_grads must be lists of the same length"
     for k, (head, g) in enumerate(zip(heads, grads, strict=True)):
         if head._node is None:
@@ -212,7 +217,9 @@ def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
             continue
         if not isinstance(g, NDArray):
             if not isinstance(g, np.ndarray):
-                raise DTypeError(f"{function}: head gradient {k} must be an NDArray, a NumPy array or None, got {g!r}")
+                raise DTypeError(
+                    f"{function}: head gradient {k} must be an NDArray, a NumPy array or None, got {g!r}"
+                )
             g = grads[k] = from_value(g, like=head._kind, dtype=head.dtype)
         if g._shape != head._shape:
             raise ShapeError(
@@ -249,10 +256,11 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
     Examples
     --------
     >>> from nbgrad import autograd, nd
-    >>> x = nd.array([1., 2.]); x.attach_grad()
+    >>> x = nd.array([1.0, 2.0])
+    >>> x.attach_grad()
     >>> with autograd.record():
     ...     y = x * x
-    >>> autograd.backward(y, nd.array([10., 100.]))
+    >>> autograd.backward(y, nd.array([10.0, 100.0]))
     >>> x.grad
     <BLANKLINE>
     [ 20. 400.]
@@ -269,7 +277,9 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
         state.training = previous
 
 
-def backward_method(self: NDArray, out_grad=None, retain_graph: bool = False, train_mode: bool = True) -> None:
+def backward_method(
+    self: NDArray, out_grad=None, retain_graph: bool = False, train_mode: bool = True
+) -> None:
     """Compute the gradients of this array with respect to the marked variables; see :func:`autograd.backward`.
 
     Parameters
@@ -318,10 +328,11 @@ def grad(
     Examples
     --------
     >>> from nbgrad import autograd, nd
-    >>> x = nd.ones((1,)); x.attach_grad()
+    >>> x = nd.ones((1,))
+    >>> x.attach_grad()
     >>> with autograd.record():
     ...     z = nd.elemwise_add(nd.exp(x), x)
-    >>> dx, = autograd.grad(z, [x], create_graph=True)
+    >>> (dx,) = autograd.grad(z, [x], create_graph=True)
     >>> dx.backward()
     >>> dx.asscalar(), x.grad.asscalar()
     (np.float32(3.7182817), np.float32(2.7182817))
@@ -331,15 +342,16 @@ def grad(
     if not variables:
         raise AssertionError("variables cannot be an empty list.")
     heads, grads = _heads(heads, head_grads, "grad")
-    targets = {}
+    targets: dict = {}
     for k, x in enumerate(variables, 1):
         if x._node is None:
             raise NBGradError(
                 f"Cannot differentiate with respect to the {k}-th variable because it does not require gradient."
             )
-        targets[x._node] = None
+        targets.setdefault(x._node, k)
     retain = create_graph if retain_graph is None else bool(retain_graph)
-    previous, state.training = state.training, bool(train_mode)
+    flags = state.recording, state.training
+    state.recording, state.training = bool(create_graph), bool(train_mode)
     try:
         if create_graph:
             recorded = [(h._node, _head_array(h, g)) for h, g in zip(heads, grads, strict=True)]
@@ -348,29 +360,22 @@ def grad(
             seeds = [(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)]
             raw = tape.sweep_raw(seeds, retain, targets)
             found = {n: wrap(buf, n.shape, n.kind) for n, buf in raw.items()}
-    finally:
-        state.training = previous
-    results = []
-    taken: set[int] = set()
-    for k, x in enumerate(variables, 1):
-        g = found.get(x._node)
-        if g is None:
-            raise NBGradError(
-                f"Cannot differentiate with respect to the {k}-th variable because it is unreachable from the outputs."
-            )
-        if not create_graph:
-            if id(g._buf) in taken:  # buffers of a sweep may be shared; what users get is theirs alone
-                g = wrap(g._buf.copy(), g._shape, g._kind)
+        results = []
+        taken: set[int] = set()
+        for x in variables:
+            g = found[x._node]
+            if id(g._buf) in taken:  # memory of a sweep may be shared; what users get is theirs alone
+                g = cast(g, g._kind)
             taken.add(id(g._buf))
-        results.append(g)
+            results.append(g)
+    finally:
+        state.recording, state.training = flags
     return results[0] if one else results
 
 
 def _head_array(head: NDArray, g: NDArray | None) -> NDArray:
-    if g is not None and g._kind is head._kind:
-        return g
     if g is not None:
-        return g.astype(head.dtype)  # type: ignore[attr-defined]
+        return cast(g, head._kind)
     return wrap(tape.ones_raw(head._kind, head._buf.size), head._shape, head._kind)
 
 
@@ -385,12 +390,11 @@ def get_symbol(x: NDArray):
     Examples
     --------
     >>> from nbgrad import autograd, nd
-    >>> x = nd.ones(2); x.attach_grad()
+    >>> x = nd.ones(2)
+    >>> x.attach_grad()
     >>> with autograd.record():
     ...     y = nd.exp(x)
     >>> len(autograd.get_symbol(y).list_arguments())
     1
     """
     return symbol.trace(x)
-
-

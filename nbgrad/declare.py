@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from . import dtypes
+from .cast import cast
 from .codegen.launch import kind_of
-from .elementwise import Elementwise, cast, derived
+from .elementwise import Elementwise, derived, short_binary
 from .entry import Entry, as_array, store_out
 from .errors import AttrError, DTypeError
 from .expr import Expr, as_expr, substitute, var
 from .ndarray import NDArray, from_value
+from .samples import Input, Sample, table
 
 __all__ = ["binary", "parametric", "unary"]
+
 
 def _document(call: Callable, name: str, doc: str) -> None:
     call.__name__ = call.__qualname__ = name
@@ -26,8 +29,9 @@ def unary_call(op: Elementwise) -> Callable:
     apply = op.apply1
 
     def call(data, out=None, name=None):
-        result = apply(data if type(data) is NDArray else as_array(data, op.name))
-        return result if out is None else store_out(result, out, op.name)
+        if out is None and data.__class__ is NDArray:
+            return apply(data)
+        return store_out(apply(as_array(data, op.name)), out, op.name)
 
     return call
 
@@ -41,7 +45,8 @@ def unary(
     ints: bool = False,
     domain: tuple[float, float] = (-2.0, 2.0),
     method: bool = True,
-    reference: Callable | None = None,
+    reference: Callable | str | None = None,
+    ulp: float = 1,
     differentiable: bool = True,
 ) -> Callable:
     """Declare an elementwise operator of one array: `expr` in the variable ``x``.
@@ -59,17 +64,27 @@ def unary(
         Where tests sample, away from kinks and poles.
     method : bool
         Whether NDArrays have it as a method.
-    reference : callable, optional
-        The same function in NumPy, for tests (default: ``numpy.<name>``).
+    reference : callable or str, optional
+        The same function in NumPy or SciPy, for tests (default: ``numpy.<name>``).
+    ulp : float
+        How close to it the result is, in units in the last place.
     differentiable : bool
         False for functions that are constant wherever they have a derivative.
     """
     op = Elementwise(name, substitute(expr, {var("x"): var("x0")}), 1, ints=ints)
     call = unary_call(op)
     _document(call, name, _elementwise_doc(name, doc, expr, ("data",)))
-    sample = {"kind": "unary", "domain": domain, "reference": reference or getattr(np, name, None)}
+    rows = ([Input((5,), *domain)],)
+    samples = _samples(reference or f"numpy.{name}", rows, [Input((3, 50), *domain)], ints=ints, ulp=ulp)
     Entry(
-        name, aliases, call, method=method, rule=op, samples=(sample,), differentiable=differentiable, formula=repr(expr)
+        name,
+        aliases,
+        call,
+        method=method,
+        rule=op,
+        samples=samples,
+        differentiable=differentiable,
+        formula=repr(expr),
     )
     return call
 
@@ -78,13 +93,15 @@ def parametric(
     name: str,
     expr: Expr,
     doc: str,
-    params: dict[str, float],
+    params: dict[str, float | None],
     *,
+    examples: Sequence[dict],
     aliases: Sequence[str] = (),
     ints: bool = False,
     domain: tuple[float, float] = (-2.0, 2.0),
     method: bool = True,
-    reference: Callable | None = None,
+    reference: Callable | str | None = None,
+    ulp: float = 1,
 ) -> Callable:
     """Declare an elementwise operator of one array ``x`` and scalar parameters, which are not differentiated.
 
@@ -92,7 +109,9 @@ def parametric(
     ----------
     params : dict
         Names (variables in `expr`) and defaults; ``None`` means it must be given.
-    name, expr, doc, aliases, ints, domain, method, reference
+    examples : sequence of dict
+        Parameters that tests give.
+    name, expr, doc, aliases, ints, domain, method, reference, ulp
         As for :func:`unary`.
     """
     names = tuple(params)
@@ -118,9 +137,17 @@ def parametric(
     attributes = [f"{p} : float\n    {'Required.' if d is None else f'Default {d}.'}" for p, d in params.items()]
     text = _elementwise_doc(name, doc, expr, ("data",)).replace("\nout :", "\n" + "\n".join(attributes) + "\nout :")
     _document(call, name, text)
-    sample = {"kind": "parametric", "domain": domain, "reference": reference, "params": params}
-    Entry(name, aliases, call, method=method, rule=op, samples=(sample,), formula=repr(expr))
+    rows = [[Input((5,), *domain), given] for given in examples]
+    many = [Input((3, 50), *domain), examples[0]]
+    samples = _samples(reference, rows, many, ints=ints, ulp=ulp)
+    Entry(name, aliases, call, method=method, rule=op, samples=samples, params=names, formula=repr(expr))
     return call
+
+
+def _samples(reference, rows: Sequence, many: Sequence, ints: bool, ulp: float) -> tuple[Sample, ...]:
+    """Few elements to differentiate, and many to compute."""
+    options = {"ulp": ulp, "result": "same" if ints else "float"}
+    return table(reference, *rows, **options) + table(reference, many, order=0, **options)
 
 
 def _elementwise_doc(name: str, doc: str, expr: Expr, operands: Sequence[str]) -> str:
@@ -142,17 +169,15 @@ def binary_call(op: Elementwise, left: Callable, right: Callable) -> Callable:
 
     ``right(s)`` gives the one-array operator (and scalars) for ``array op s``; ``left(s)`` for ``s op array``.
     """
-    apply = op.apply2
 
-    def call(lhs, rhs, out=None, name=None):
-        if type(lhs) is NDArray and type(rhs) is NDArray:
-            result = apply(lhs, rhs)
-        elif type(lhs) is NDArray and isinstance(rhs, float | int):
-            result = _with_scalar(right, lhs, rhs)
-        else:
-            result = _mixed(op, left, right, lhs, rhs)
-        return result if out is None else store_out(result, out, op.name)
+    def otherwise(lhs, rhs, out):
+        if out is not None:
+            return store_out(call(lhs, rhs), out, op.name)
+        if type(lhs) is NDArray and isinstance(rhs, float | int):
+            return _with_scalar(right, lhs, rhs)
+        return _mixed(op, left, right, lhs, rhs)
 
+    call = short_binary(op, otherwise)
     return call
 
 
@@ -203,7 +228,8 @@ def binary(
     ints: bool = True,
     domain: tuple[tuple[float, float], tuple[float, float]] = ((-2.0, 2.0), (-2.0, 2.0)),
     method: bool = False,
-    reference: Callable | None = None,
+    reference: Callable | str | None = None,
+    ulp: float = 1,
     differentiable: bool = True,
     special: dict[float, Expr] | None = None,
 ) -> Callable:
@@ -211,7 +237,7 @@ def binary(
 
     Parameters
     ----------
-    name, expr, doc, aliases, ints, domain, method, reference, differentiable
+    name, expr, doc, aliases, ints, domain, method, reference, ulp, differentiable
         As for :func:`unary`; `domain` has one range per operand.
     special : dict, optional
         Better expressions in ``a`` for particular numbers in place of ``b`` (x**2).
@@ -234,8 +260,17 @@ def binary(
 
     call = binary_call(op, left, right)
     _document(call, name, _elementwise_doc(name, doc, expr, ("lhs", "rhs")))
-    sample = {"kind": "binary", "domain": domain, "reference": reference or getattr(np, name, None)}
+    rows = ([Input((3,), *domain[0]), Input((3,), *domain[1])], [Input((2, 1), *domain[0]), Input((2,), *domain[1])])
+    many = [Input((3, 50), *domain[0]), Input((50,), *domain[1])]
+    samples = _samples(reference or f"numpy.{name}", rows, many, ints=ints, ulp=ulp)
     Entry(
-        name, aliases, call, method=method, rule=op, samples=(sample,), differentiable=differentiable, formula=repr(expr)
+        name,
+        aliases,
+        call,
+        method=method,
+        rule=op,
+        samples=samples,
+        differentiable=differentiable,
+        formula=repr(expr),
     )
     return call

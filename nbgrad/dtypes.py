@@ -60,7 +60,15 @@ int64 = DType("int64", "int64", "int64", 3)
 ALL = (float16, float32, float64, bool_, uint8, int8, int32, int64)
 FLOATS = ALL[:3]
 _by_name = {d.name: d for d in ALL}
-_lookup: dict = {**_by_name, "float": float64, "int": int64, "bool_": bool_, float: float64, int: int64, bool: bool_}
+_lookup: dict = {
+    **_by_name,
+    "float": float64,
+    "int": int64,
+    "bool_": bool_,
+    float: float64,
+    int: int64,
+    bool: bool_,
+}
 for _d in ALL:
     _lookup[_d] = _lookup[_d.type] = _lookup[_d.np] = _d
 _default = float32
@@ -96,7 +104,8 @@ def set_default_dtype(dtype) -> None:
     Examples
     --------
     >>> import nbgrad as nb
-    >>> nb.set_default_dtype("float64"); nb.nd.array([1, 2]).dtype.__name__
+    >>> nb.set_default_dtype("float64")
+    >>> nb.nd.array([1, 2]).dtype.__name__
     'float64'
     >>> nb.set_default_dtype("float32")
     """
@@ -112,7 +121,9 @@ def _promote(a: DType, b: DType) -> DType:
         if a.is_float and b.is_float:
             return a if a.rank >= b.rank else b
         return a if a.is_float else b
-    return _by_name.get(np.promote_types(a.np, b.np).name, int32)  # uint8 with int8 is int16 in NumPy: the next we have
+    return _by_name.get(
+        np.promote_types(a.np, b.np).name, int32
+    )  # uint8 with int8 is int16 in NumPy: the next we have
 
 
 _promotion = {(a, b): _promote(a, b) for a in ALL for b in ALL}

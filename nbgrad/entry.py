@@ -8,6 +8,7 @@ from .codegen.launch import cast_into
 from .errors import DTypeError, NBGradError, ShapeError
 from .ndarray import NDArray
 from .registry import operators, register
+from .samples import Sample
 from .state import state
 
 __all__ = ["IN_GRAPH", "IN_PLACE", "Entry", "as_array", "lookup", "store_out"]
@@ -27,18 +28,23 @@ class Entry:
     rule : Elementwise or Structured or None
         The tape's rule; None for a composite.
     samples : tuple
-        What tests feed it; see :mod:`nbgrad.testing`.
+        What tests feed it; see :mod:`nbgrad.samples`.
     differentiable : bool
+    params : tuple of str
+        The names of an elementwise operator's scalar parameters.
     """
 
-    def __init__(self, name, aliases, call, *, method, rule, samples=(), differentiable=True, formula="") -> None:
+    def __init__(
+        self, name, aliases, call, *, method, rule, samples=(), differentiable=True, params=(), formula=""
+    ) -> None:
         self.name: str = name
         self.aliases: tuple[str, ...] = tuple(aliases)
         self.call: Callable = call
         self.method: bool = method
         self.rule = rule
-        self.samples = samples
+        self.samples: tuple[Sample, ...] = samples
         self.differentiable = differentiable
+        self.params: tuple[str, ...] = params
         self.formula = formula
         register(self)
 
@@ -67,7 +73,8 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
         raise NBGradError(IN_GRAPH)
     cast_into(result._buf, result._kind.dtype, out._buf, out._kind.dtype)
     out._cell[0] += 1
-    out._node = result._node
+    if state.recording:
+        out._node = result._node
     return out
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from threading import RLock
 
-__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "select", "vjp", "var"]
+__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "select", "var", "vjp"]
 
 
 class Fn:
@@ -136,14 +137,16 @@ class Expr:
 
 
 _nodes: weakref.WeakValueDictionary[tuple, Expr] = weakref.WeakValueDictionary()
+_interning = RLock()
 
 
 def _intern(key: tuple, fn, args, name, value) -> Expr:
-    node = _nodes.get(key)
-    if node is None:
-        node = Expr()
-        node.fn, node.args, node.name, node.value = fn, args, name, value
-        node = _nodes.setdefault(key, node)
+    with _interning:
+        node = _nodes.get(key)
+        if node is None:
+            node = Expr()
+            node.fn, node.args, node.name, node.value = fn, args, name, value
+            _nodes[key] = node
     return node
 
 
@@ -373,7 +376,9 @@ def literal(value: float | int, cast: str) -> str:
     return f"{cast}({value!r})"
 
 
-def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[list[str], list[str], list[str], dict]:
+def emit(
+    outputs: Sequence[Expr], names: dict[str, str], cast: str
+) -> tuple[list[str], list[str], list[str], dict]:
     """Python statements that compute `outputs`, each subexpression once.
 
     Parameters

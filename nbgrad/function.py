@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import tape
-from .elementwise import cast
+from .cast import cast
 from .errors import DTypeError, NBGradError, ShapeError
 from .ndarray import NDArray, from_value, wrap
 from .shapes import size
@@ -34,13 +34,16 @@ class Function:
     ...         y = 1 / (1 + nd.exp(-x))
     ...         self.save_for_backward(y)
     ...         return y
+    ...
     ...     def backward(self, dy):
-    ...         y, = self.saved_tensors
+    ...         (y,) = self.saved_tensors
     ...         return dy * y * (1 - y)
-    >>> x = nd.array([0.]); x.attach_grad()
+    >>> x = nd.array([0.0])
+    >>> x.attach_grad()
     >>> with autograd.record():
     ...     y = Sigmoid()(x)
-    >>> y.backward(); x.grad.asscalar()
+    >>> y.backward()
+    >>> x.grad.asscalar()
     np.float32(0.25)
     """
 
@@ -74,7 +77,9 @@ class Function:
         AssertionError
             On a second call of one instance.
         """
-        assert not self._used, "Each Function instance can only be called once. Please create another instance."
+        assert not self._used, (
+            "Each Function instance can only be called once. Please create another instance."
+        )
         self._used = True
         recording, state.recording = state.recording, False
         try:
@@ -100,12 +105,13 @@ class Function:
         parents = tuple(map(tape.parent, arrays))
         avals = tuple([(x._shape, x._kind) for x in arrays])
         rule = _Call(self)
+        saved = tape.save([x for x in self._saved if isinstance(x, NDArray)])
         if len(outputs) == 1:
-            node = tape.node(rule, parents, (), avals, outputs[0]._shape, outputs[0]._kind)
+            node = tape.node(rule, parents, saved, avals, outputs[0]._shape, outputs[0]._kind)
             outputs[0]._node = node
         else:
             shapes, kinds = tuple(o._shape for o in outputs), tuple(o._kind for o in outputs)
-            node = tape.node(rule, parents, (), avals, shapes, kinds)  # type: ignore[arg-type]
+            node = tape.node(rule, parents, saved, avals, shapes, kinds)  # type: ignore[arg-type]
             for k, out in enumerate(outputs):
                 out._node = tape.select(node, k)
         # A saved result must not hold the node that holds this function: it is kept as memory, and gets its
@@ -123,12 +129,9 @@ class _Result:
     def __init__(self, x: NDArray, index: int | None) -> None:
         self.parts = (x._buf, x._shape, x._kind)
         self.cell = x._cell
-        self.version = x._cell[0]
         self.index = index
 
     def handle(self, node) -> NDArray:
-        if self.cell[0] != self.version:
-            raise NBGradError("saved_tensors: a saved result of forward was changed in place since; save a copy of it")
         if node is not None and self.index is not None:
             node = tape.select(node, self.index)
         x = wrap(*self.parts, node)
@@ -146,7 +149,7 @@ class _Call(tape.Rule):
     def grads(self, node, g, useful):
         several = isinstance(g, list)
         gs = [
-            _zeros(shape, kind) if h is None else h
+            _zeros(shape, kind) if h is None else cast(h, kind)  # a copy, which the user may change
             for h, shape, kind in zip(
                 g if several else [g],
                 node.shape if several else [node.shape],
@@ -184,7 +187,9 @@ class _Call(tape.Rule):
             if not isinstance(h, NDArray):
                 raise DTypeError(f"{self.name}.backward: gradient {k} must be an NDArray or None, got {h!r}")
             if h._shape != shape:
-                raise ShapeError(f"{self.name}.backward: gradient {k} has shape {h._shape}, its input has shape {shape}")
+                raise ShapeError(
+                    f"{self.name}.backward: gradient {k} has shape {h._shape}, its input has shape {shape}"
+                )
             results.append((h if h._kind is kind else cast(h, kind)) if tape.wanted(p, useful) else None)
         return results
 

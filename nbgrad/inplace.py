@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from .codegen.launch import cast_into
 from .errors import ShapeError
-from .kernels.indexing import check_write
+from .kernels.subscript import check_write
 from .ndarray import NDArray
 from .registry import operators
 from .state import state
@@ -26,7 +28,9 @@ def operator(name: str) -> Callable:
         finally:
             state.recording = recording
         if result._shape != self._shape:
-            raise ShapeError(f"in-place {name}: an operand of shape {other.shape} does not broadcast into {self._shape}")
+            raise ShapeError(
+                f"in-place {name}: an operand of shape {np.shape(other)} does not broadcast into {self._shape}"
+            )
         cast_into(result._buf, result._kind.dtype, self._buf, self._kind.dtype)
         self._cell[0] += 1
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import autograd, inplace
-from .kernels import creation, indexing, linear
+from .kernels import creation, linear, subscript
 from .ndarray import NDArray
 from .registry import operators
 
@@ -73,8 +73,8 @@ def _attach() -> None:
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
         "__round__": lambda self, ndigits=None: operators["rint"].call(self),
-        "__getitem__": indexing.getitem,
-        "__setitem__": indexing.setitem,
+        "__getitem__": subscript.getitem,
+        "__setitem__": subscript.setitem,
         "T": property(operators["transpose"].call, doc="The array with its axes in reverse order."),
         "astype": creation.astype,
         "copy": creation.copy,

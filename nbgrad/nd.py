@@ -10,11 +10,12 @@ from typing import Any
 
 from .kernels import creation as _creation
 from .kernels import random as _random
-from .ndarray import NDArray, array, from_numpy
+from .ndarray import NDArray, from_numpy
 from .registry import operators as _operators
 
 __all__ = ["NDArray", "array", "from_numpy"]
 
+array = _creation.array
 zeros = _creation.zeros
 ones = _creation.ones
 full = _creation.full_of

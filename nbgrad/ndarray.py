@@ -7,7 +7,7 @@ layers above (:mod:`nbgrad.methods` lists them).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .context import Context
 from .dtypes import as_dtype
 from .errors import DTypeError, ShapeError
 
-__all__ = ["NDArray", "array", "from_numpy", "wrap"]
+__all__ = ["NDArray", "from_numpy", "from_value", "wrap"]
 
 
 class NDArray:
@@ -57,12 +57,31 @@ class NDArray:
     _node: Any
     _shape: tuple[int, ...]
 
+    if TYPE_CHECKING:  # nbgrad.methods attaches these
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+        def __getitem__(self, key: Any) -> NDArray: ...
+        def _operator(self, other: Any) -> NDArray: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = _operator
+        __lt__ = __le__ = __gt__ = __ge__ = _operator
+
+        def __neg__(self) -> NDArray: ...
+
     #: NumPy's operators leave an NDArray operand to ours.
     __array_ufunc__ = None
 
     def __init__(self, source=None, ctx: Context | None = None, dtype=None) -> None:
-        other = array(() if source is None else source, ctx=ctx, dtype=dtype)
-        self._buf, self._shape, self._kind, self._cell, self._node = other._buf, other._shape, other._kind, [0], None
+        other = from_value(() if source is None else source, ctx=ctx, dtype=dtype)
+        self._buf, self._shape, self._kind, self._cell, self._node = (
+            other._buf,
+            other._shape,
+            other._kind,
+            [0],
+            None,
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,7 +158,9 @@ class NDArray:
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         if copy is False:
-            raise ValueError("an NDArray is converted to a NumPy array by copying; use np.asarray(x) without copy=False")
+            raise ValueError(
+                "an NDArray is converted to a NumPy array by copying; use np.asarray(x) without copy=False"
+            )
         found = self.asnumpy()
         return found if dtype is None else found.astype(dtype)
 
@@ -208,7 +229,7 @@ def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
 
 
 def _unpickle(value: np.ndarray, ctx: Context) -> NDArray:
-    return array(value, ctx=ctx)
+    return from_value(value, ctx=ctx)
 
 
 def full(shape, value, dtype=None, ctx: Context | None = None) -> NDArray:
@@ -270,38 +291,6 @@ def _nested(source):
     return source
 
 
-def array(object, ctx: Context | None = None, dtype=None) -> NDArray:
-    """An array with a copy of the given values.
-
-    Parameters
-    ----------
-    object : number, nested sequence, numpy.ndarray or NDArray
-    ctx : Context, optional
-        Default: the current context.
-    dtype : str or type, optional
-        Default: the dtype of a NumPy array or NDArray; float32 for Python numbers (see `set_default_dtype`).
-
-    Returns
-    -------
-    NDArray
-
-    Raises
-    ------
-    ShapeError
-        If nested sequences have different lengths.
-    DTypeError
-        If the elements are not numbers, or of a dtype that is not supported (complex, for example).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nbgrad import nd
-    >>> nd.array([1, 2]).dtype.__name__, nd.array(np.ones(2)).dtype.__name__
-    ('float32', 'float64')
-    """
-    return from_value(object, dtype=dtype, ctx=ctx)
-
-
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """An array on a NumPy array's memory.
 
@@ -317,14 +306,16 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
         If `zero_copy` is asked for and the array is not C-contiguous.
     """
     if not zero_copy:
-        return array(ndarray)
+        return from_value(ndarray)
     if not isinstance(ndarray, np.ndarray):
         raise DTypeError(f"from_numpy: a numpy.ndarray is needed, got {type(ndarray).__name__}")
     if not ndarray.flags.c_contiguous:
-        raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
+        raise ShapeError(
+            "from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first"
+        )
     kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
     if not ndarray.flags.writeable or not ndarray.dtype.isnative:
-        return array(ndarray)
+        return from_value(ndarray)
     buf = ndarray.reshape(-1).view(kind.storage)
     ndarray.flags.writeable = False
     return wrap(buf, ndarray.shape, kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from threading import get_ident
 
 import numpy as np
 
@@ -85,23 +86,23 @@ def is_training() -> bool:
 class _Scope:
     """Sets flags inside a ``with`` block or a decorated function, and restores them however it is left.
 
-    One scope object may be entered again, also while it is active.
+    One scope object may be entered again, also while it is active, and by several threads.
     """
 
     def __init__(self, recording: bool | None, training: bool | None) -> None:
         self._recording = recording
         self._training = training
-        self._entered: list[tuple[bool, bool]] = []
+        self._entered: dict[int, list[tuple[bool, bool]]] = {}  # by thread: the flags at each entry
 
     def __enter__(self) -> None:
-        self._entered.append((state.recording, state.training))
+        self._entered.setdefault(get_ident(), []).append((state.recording, state.training))
         if self._recording is not None:
             state.recording = self._recording
         if self._training is not None:
             state.training = self._training
 
     def __exit__(self, *exc: object) -> None:
-        recording, training = self._entered.pop()
+        recording, training = self._entered[get_ident()].pop()
         if self._recording is not None and self._recording != recording:
             state.recording = recording
         if self._training is not None and self._training != training:

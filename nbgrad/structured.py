@@ -13,16 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import dtypes, tape
+from .cast import cast
 from .codegen.launch import cast_into, kind_of
 from .dtypes import DType, as_dtype
-from .elementwise import cast
 from .entry import Entry, as_array, store_out
-from .errors import AttrError, NBGradError
+from .errors import AttrError, ContextError, NBGradError
 from .ndarray import NDArray, wrap
 from .shapes import Shape, size
 from .state import state
 
 __all__ = ["REQUIRED", "Spec", "composite", "structured"]
+
 
 class _Required:
     def __repr__(self) -> str:
@@ -54,6 +55,100 @@ class Spec:
         self.attrs = attrs
 
 
+class Plan:
+    """One way a structured operator is called, worked out once: shapes and kinds, attributes, what to run.
+
+    Attributes
+    ----------
+    given, attrs : dict
+        The attributes as given, and in canonical form.
+    avals : tuple of (shape, kind)
+        Of the operands.
+    shapes, kinds, sizes : tuple
+        Of the results.
+    single : bool
+        There is one result, and it is not in a list.
+    run : callable
+        ``run(*operands, result)``, or with a list of results.
+    """
+
+    __slots__ = ("_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "run", "shapes", "single", "sizes")
+
+    def __init__(self, op: Structured, arrays: Sequence[NDArray], spec: Spec, given: dict) -> None:
+        missing = [name for name, value in spec.attrs.items() if value is REQUIRED]
+        if missing:
+            raise AttrError(f"{op.name}: {', '.join(missing)} must be given")
+        ctx = arrays[0]._kind.ctx
+        for x in arrays[1:]:
+            if x._kind.ctx != ctx:
+                raise ContextError(f"{op.name}: operands are on different devices, {ctx} and {x._kind.ctx}")
+        self.op = op
+        self.given = given
+        self.attrs = spec.attrs
+        self.single = spec.single
+        self.avals = tuple([(x._shape, x._kind) for x in arrays])
+        self.shapes = tuple(spec.shapes)
+        self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
+        self.sizes = tuple(map(size, self.shapes))
+        self.run = self._runner()
+        self._saves: dict[tuple, tuple] = {}
+        self._steps: list = [None] * len(self.avals)
+
+    def _runner(self) -> Callable:
+        op = self.op
+        results = tuple(zip(self.shapes, self.kinds, strict=True))
+        narrow = not op.moves_only and any(kind.dtype.name == "float16" for _, kind in (*self.avals, *results))
+        if not narrow:
+            return op.bound(self.avals, results, self.attrs)
+        # float16 is calculated in float32.
+        inner = op.bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
+
+        def run(*arguments):
+            *arrays, given = arguments
+            outs = [given] if self.single else given
+            wide = [_widened(x, copy=True) for x in arrays]
+            wide_outs = [_widened(x, copy=False) for x in outs]
+            inner(*wide, wide_outs[0] if self.single else wide_outs)
+            for out, full in zip(outs, wide_outs, strict=True):
+                if full is not out:
+                    cast_into(full._buf, full._kind.dtype, out._buf, out._kind.dtype)
+
+        return run
+
+    def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
+        """What the rules of the wanted operands read: (name, number), counting operands from 0, results from -1 down."""
+        found = self._saves.get(wanted)
+        if found is None:
+            op = self.op
+            names: dict[str, int] = {}
+            for k, want in enumerate(wanted):
+                for name in op.reads.get(op.operand(k), ()) if want else ():
+                    if name in op.inputs:
+                        names[name] = op.inputs.index(name)
+                    elif name == "y":
+                        names[name] = -1
+                    elif name.startswith("y") and name[1:].isdigit():
+                        names[name] = -1 - int(name[1:])
+            found = self._saves[wanted] = tuple(names.items())
+        return found
+
+    def step(self, k: int) -> tuple[Callable | None, dict, tuple[str, ...]]:
+        """The rule of operand `k`, its arguments that are known beforehand, and the names of the others."""
+        found = self._steps[k]
+        if found is None:
+            op = self.op
+            known: dict[str, Any] = dict(self.attrs)
+            known |= {f"{name}_shape": aval[0] for name, aval in zip(op.inputs, self.avals)}
+            if op.variadic:
+                known |= {"index": k, "shapes": [aval[0] for aval in self.avals]}
+            names = op.reads.get(op.operand(k), ())
+            saved = {name for name, _ in self.saves((True,) * len(self.avals))}
+            static = {name: known[name] for name in names if name not in saved and name in known}
+            rule = op.rules.get(op.operand(k))
+            found = self._steps[k] = (rule, static, tuple([name for name in names if name not in static]))
+        return found
+
+
 class Structured(tape.Rule):
     """An operator with kernels of its own. Built by :func:`structured`; see there."""
 
@@ -67,9 +162,10 @@ class Structured(tape.Rule):
         self.attrs = tuple(n for n, p in parameters.items() if p.default is not empty)
         self.moves_only = options.pop("moves_only", False)
         self.visible = options.pop("visible", None)
-        self.launch: Callable | None = None
         self.rules: dict[str, Callable] = {}
-        self._reads: dict[str, tuple[str, ...]] = {}
+        self.joint: Callable | None = None
+        self.reads: dict[str, tuple[str, ...]] = {}
+        self._plans: dict[tuple, Plan] = {}
 
         @functools.wraps(infer)
         def call(*args, out=None, name=None, **kwargs):
@@ -92,27 +188,54 @@ class Structured(tape.Rule):
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
 
+    # Declaring.
+
     def run(self, launcher: Callable) -> Callable:
         """Decorator: the launcher, called with the input arrays, the output array(s), and the attributes."""
-        self.launch = launcher
+        self.bound = lambda operands, results, attrs: functools.partial(launcher, **attrs)
         return launcher
+
+    def bind(self, binder: Callable) -> Callable:
+        """Decorator, instead of :meth:`run`: makes a launcher for one combination of shapes and kinds.
+
+        Called once per combination with the (shape, kind) pairs of operands and of results, and the
+        attributes. Returns a function of the operands and the result (or the list of results).
+        """
+        self.bound = lambda operands, results, attrs: binder(operands, results, **attrs)
+        return binder
 
     def vjp(self, **rules: Callable | None) -> None:
         """Give the derivative rules, by operand.
 
-        A rule takes the cotangent ``g`` and, by name, whatever it reads: operands, ``y`` (the result),
-        attributes, and ``<operand>_shape``. It returns the operand's cotangent, computed with operators.
-        ``None`` instead of a rule, or no rule, means zero. A variadic operator has one rule named like its
-        parameter, which also takes ``index`` (the operand's number) and ``shapes`` (of all operands).
+        A rule takes the cotangent ``g`` and, by name, whatever it reads: operands, ``y`` (the result; of
+        several ``y0``, ``y1`` ...), attributes, and ``<operand>_shape``. It returns the operand's cotangent,
+        computed with operators. ``None`` instead of a rule, or no rule, means zero. A variadic operator has
+        one rule named like its parameter, which also takes ``index`` (the operand's number) and ``shapes``
+        (of all operands).
         """
         for operand, rule in rules.items():
             if rule is not None:
                 self.rules[operand] = rule
-                self._reads[operand] = tuple(inspect.signature(rule).parameters)[1:]
+                self.reads[operand] = tuple(inspect.signature(rule).parameters)[1:]
+
+    def pullback(self, rule: Callable) -> Callable:
+        """Decorator: one derivative rule for all operands together, where they share work.
+
+        It reads as the rules of :meth:`vjp` do, and may also ask for ``wanted``, a bool per operand. It returns
+        a cotangent, or None for zero, per operand.
+        """
+        self.joint = rule
+        for operand in self.inputs:
+            self.reads[operand] = tuple(inspect.signature(rule).parameters)[1:]
+        return rule
+
+    def operand(self, k: int) -> str:
+        """The name of operand number `k`."""
+        return "data" if self.variadic else self.inputs[k]
 
     # Calling.
 
-    def _split(self, args: tuple, kwargs: dict) -> tuple[list[NDArray], dict]:
+    def _split(self, args: tuple, kwargs: dict) -> tuple[Sequence[NDArray], dict]:
         if self.variadic:
             arrays = list(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else list(args)
             rest: tuple = ()
@@ -126,7 +249,7 @@ class Structured(tape.Rule):
                 arrays.append(kwargs.pop(name))
         if len(rest) > len(self.attrs):
             raise TypeError(f"{self.name}: takes {len(self.inputs)} array(s) and {', '.join(self.attrs)}; got too many")
-        attrs = dict(zip(self.attrs, rest))
+        attrs = dict(zip(self.attrs, rest)) if rest else {}
         for key, value in kwargs.items():
             if key not in self.attrs or key in attrs:
                 wrong = "is given twice" if key in attrs else "is unknown"
@@ -134,110 +257,90 @@ class Structured(tape.Rule):
                 raise TypeError(f"{self.name}: keyword {key!r} {wrong}; its arguments are {known}")
             attrs[key] = value
         for k, x in enumerate(arrays):
-            if type(x) is not NDArray:
+            if x.__class__ is not NDArray:
                 arrays[k] = as_array(x, self.name, self.inputs[k] if k < len(self.inputs) else f"{k}")
         return arrays, attrs
 
     def invoke(self, arrays: Sequence[NDArray], attrs: dict):
         """Check, allocate, run, record."""
-        spec = self.infer(*arrays, **attrs)
-        missing = [name for name, value in spec.attrs.items() if value is REQUIRED]
-        if missing:
-            raise AttrError(f"{self.name}: {', '.join(missing)} must be given")
-        ctx = arrays[0]._kind.ctx if arrays else None
-        for x in arrays[1:]:
-            if x._kind.ctx != ctx:
-                raise NBGradError(f"{self.name}: operands are on different devices, {ctx} and {x._kind.ctx}")
-        kinds = [kind_of(dtype, ctx) for dtype in spec.kinds]
-        outs = [wrap(kind.empty(size(s), kind.storage), s, kind) for s, kind in zip(spec.shapes, kinds, strict=True)]
-        self._launch(arrays, outs, spec)
-        if state.recording:
-            for x in arrays:
-                if x._node is not None:
-                    self._record(arrays, outs, spec)
-                    break
-        if spec.single:
+        key: tuple | None = (*attrs.items(), *[x._shape for x in arrays], *[x._kind for x in arrays])
+        try:
+            plan = self._plans.get(key)  # type: ignore[arg-type]
+        except TypeError:  # an attribute that cannot be hashed
+            plan = key = None
+        if plan is None:
+            plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
+            if key is not None:
+                if len(self._plans) >= 1024:
+                    self._plans.clear()
+                self._plans[key] = plan
+        outs = self.execute(arrays, plan)
+        if plan.single:
             return outs[0]
         return outs if self.visible is None else (outs[0] if self.visible == 1 else outs[: self.visible])
 
-    def _launch(self, arrays: Sequence[NDArray], outs: list[NDArray], spec: Spec) -> None:
-        assert self.launch is not None
-        given = outs[0] if spec.single else outs
-        halves = () if self.moves_only else [x for x in (*arrays, *outs) if x._kind.dtype.name == "float16"]
-        if not halves:
-            self.launch(*arrays, given, **spec.attrs)
-            return
-        # float16 is calculated in float32.
-        wide = [_widened(x, copy=True) for x in arrays]
-        wide_outs = [_widened(x, copy=False) for x in outs]
-        self.launch(*wide, wide_outs[0] if spec.single else wide_outs, **spec.attrs)
-        for narrow, full in zip(outs, wide_outs, strict=True):
-            if full is not narrow:
-                cast_into(full._buf, full._kind.dtype, narrow._buf, narrow._kind.dtype)
+    def execute(self, arrays: Sequence[NDArray], plan: Plan) -> list[NDArray]:
+        """Allocate, run and record; all results."""
+        outs = [
+            wrap(kind.empty(n, kind.storage), shape, kind)
+            for n, shape, kind in zip(plan.sizes, plan.shapes, plan.kinds)
+        ]
+        plan.run(*arrays, outs[0] if plan.single else outs)
+        if state.recording:
+            for x in arrays:
+                if x._node is not None:
+                    self._record(arrays, outs, plan)
+                    break
+        return outs
 
-    def _operand(self, k: int) -> str:
-        return "data" if self.variadic else self.inputs[k]
-
-    def _record(self, arrays: Sequence[NDArray], outs: list[NDArray], spec: Spec) -> None:
-        parents = tuple([tape.parent(x) for x in arrays])
-        reads: dict[str, NDArray] = {}
-        for k, p in enumerate(parents):
-            if type(p) is not list:
-                for name in self._reads.get(self._operand(k), ()):
-                    if name in self.inputs:
-                        reads[name] = arrays[self.inputs.index(name)]
-                    elif name == "y":
-                        reads[name] = outs[0]
-                    elif name.startswith("y") and name[1:].isdigit():
-                        reads[name] = outs[int(name[1:])]
-        avals = tuple([(x._shape, x._kind) for x in arrays])
-        attrs = (spec.attrs, avals, tuple(reads))
-        saved = tape.save(reads.values())
-        if spec.single:
+    def _record(self, arrays: Sequence[NDArray], outs: list[NDArray], plan: Plan) -> None:
+        parents = tuple([x._node or x._cell for x in arrays])
+        names = plan.saves(tuple([p.__class__ is not list for p in parents]))
+        saved = tape.save([arrays[k] if k >= 0 else outs[-1 - k] for _, k in names])
+        if plan.single:
             out = outs[0]
-            out._node = tape.node(self, parents, saved, attrs, out._shape, out._kind)
+            out._node = tape.node(self, parents, saved, (plan, names), out._shape, out._kind)
             return
-        shapes, kinds = tuple(o._shape for o in outs), tuple(o._kind for o in outs)
-        big = tape.node(self, parents, saved, attrs, shapes, kinds)  # type: ignore[arg-type]
+        big = tape.node(self, parents, saved, (plan, names), plan.shapes, plan.kinds)  # type: ignore[arg-type]
         for k, out in enumerate(outs):
             out._node = tape.select(big, k)
 
     # Derivatives.
 
     def grads(self, node, g, useful):
-        attrs, avals, names = node.attrs
-        values: dict[str, Any] = dict(attrs)
-        for name, buf, cell in zip(names, node.saved[::3], node.saved[1::3], strict=True):
-            if name in self.inputs:
-                k = self.inputs.index(name)
+        plan, names = node.attrs
+        values: dict[str, Any] = {}
+        for (name, k), buf, cell in zip(names, node.saved[::3], node.saved[1::3]):
+            if k >= 0:
                 p = node.parents[k]
-                x = wrap(buf, *avals[k], None if type(p) is list else p)
-            elif isinstance(node.shape, tuple) and node.shape and isinstance(node.shape[0], tuple):
-                k = int(name[1:] or 0)
-                x = wrap(buf, node.shape[k], node.kind[k], tape.select(node, k))
+                x = wrap(buf, *plan.avals[k], None if p.__class__ is list else p)
             else:
-                x = wrap(buf, node.shape, node.kind, node)
+                x = wrap(buf, plan.shapes[-1 - k], plan.kinds[-1 - k], node if plan.single else tape.select(node, -1 - k))
             x._cell = cell
             values[name] = x
-        if isinstance(g, list):
-            g = [_zeros(s, k) if h is None else h for h, s, k in zip(g, node.shape, node.kind, strict=True)]
+        if not plan.single:
+            # A result of integers (positions, say) has no cotangent; its place stays None.
+            g = [_zeros(s, k) if h is None and k.dtype.is_float else h for h, s, k in zip(g, plan.shapes, plan.kinds)]
+        wanted = [tape.wanted(p, useful) for p in node.parents]
+        together = None
+        if self.joint is not None:
+            values["wanted"] = wanted
+            _, static, open_ = plan.step(0)
+            together = self.joint(g, **static, **{name: values[name] for name in open_})
         found: list[NDArray | None] = []
-        for k, p in enumerate(node.parents):
-            if not tape.wanted(p, useful):
+        for k, (shape, kind) in enumerate(plan.avals):
+            if not wanted[k]:
                 found.append(None)
                 continue
-            shape, kind = avals[k]
-            operand = self._operand(k)
-            rule = self.rules.get(operand)
-            if rule is None:
-                found.append(_zeros(shape, kind))
-                continue
-            if self.variadic:
-                values |= {"index": k, "shapes": [a[0] for a in avals]}
-            values |= {f"{n}_shape": a[0] for n, a in zip(self.inputs, avals)}
-            h = rule(g, **{name: values[name] for name in self._reads[operand]})
+            if together is not None:
+                h = together[k]
+            else:
+                rule, static, open_ = plan.step(k)
+                h = None if rule is None else rule(g, **static, **{name: values[name] for name in open_})
+            if h is None:
+                h = _zeros(shape, kind)
             if h._shape != shape:
-                raise NBGradError(f"{self.name}: the rule for {operand} gave shape {h._shape}, expected {shape}")
+                raise NBGradError(f"{self.name}: the rule for {self.operand(k)} gave shape {h._shape}, expected {shape}")
             found.append(h if h._kind is kind else cast(h, kind))
         return found
 
@@ -246,6 +349,11 @@ def _zeros(shape: Shape, kind) -> NDArray:
     buf = kind.empty(size(shape), kind.storage)
     buf.fill(0)
     return wrap(buf, shape, kind)
+
+
+def _wider(aval: tuple) -> tuple:
+    shape, kind = aval
+    return shape, kind_of(dtypes.float32, kind.ctx) if kind.dtype.name == "float16" else kind
 
 
 def _widened(x: NDArray, copy: bool) -> NDArray:
@@ -258,7 +366,9 @@ def _widened(x: NDArray, copy: bool) -> NDArray:
     return out
 
 
-def structured(name: str | None = None, *, aliases: Sequence[str] = (), **options) -> Callable[[Callable], Structured]:
+def structured(
+    name: str | None = None, *, aliases: Sequence[str] = (), **options
+) -> Callable[[Callable], Structured]:
     """Decorator: declare an operator with kernels of its own.
 
     The decorated function is the operator's face: its docstring is what users read, its parameters without
@@ -281,7 +391,9 @@ def structured(name: str | None = None, *, aliases: Sequence[str] = (), **option
     return declare
 
 
-def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options) -> Callable[[Callable], Callable]:
+def composite(
+    name: str | None = None, *, aliases: Sequence[str] = (), **options
+) -> Callable[[Callable], Callable]:
     """Decorator: declare an operator that is a function of others.
 
     The function's arguments are documented and checked as Python does; ``out`` and ``name`` are added.

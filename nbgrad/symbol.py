@@ -1,3 +1,451 @@
-"""Stub."""
-def trace(x):
-    raise NotImplementedError
+"""Symbols: what was recorded, detached from the tape. To look at, to keep in a file, to run again.
+
+:func:`nbgrad.autograd.get_symbol` makes one from a recorded array. It holds neither arrays nor the tape, only
+what was done to what: operators, their attributes, and shapes and dtypes as they were.
+
+Examples
+--------
+>>> from nbgrad import autograd, nd, symbol
+>>> x, w = nd.array([1.0, 2.0]), nd.array([3.0, 4.0])
+>>> x.attach_grad(), w.attach_grad()
+(None, None)
+>>> with autograd.record():
+...     y = nd.exp(x * w) + 1
+>>> s = symbol.load_json(autograd.get_symbol(y).tojson())
+>>> s, s.list_outputs()
+(<Symbol node_2>, ['node_2_output'])
+>>> (out,) = s.eval(**dict(zip(s.list_arguments(), [x, w])))
+>>> (out == y).tolist()
+[1.0, 1.0]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from . import symbol_draw
+from .cast import cast
+from .codegen.launch import kind_of
+from .config import __version__
+from .context import Context, usable
+from .dtypes import as_dtype
+from .errors import AttrError, DTypeError, NBGradError
+from .ndarray import NDArray
+from .shapes import as_shape
+from .symbol_steps import Aval, from_text
+from .symbol_trace import Node, build
+
+__all__ = ["Symbol", "load", "load_json"]
+
+
+class Symbol:
+    """Results of a graph of operators: usually one, several for a group.
+
+    Made by :func:`nbgrad.autograd.get_symbol`, :func:`load` and :func:`load_json`. Arguments are the variables
+    the graph starts from: ``var0``, ``var1`` ... for marked arrays, which keep their name for as long as they
+    live, and ``null0`` ... for other operands. The numbers of operators (``node_0`` ...) are their order.
+
+    Notes
+    -----
+    A graph is of the shapes it was recorded with. Arguments of other shapes work where every operator between
+    them and the result can do with them (elementwise ones and reductions can, reshapes and slices cannot).
+    """
+
+    __slots__ = ("__weakref__", "_heads", "_nodes")
+
+    def __init__(self, nodes: Sequence[Node], heads: Sequence[tuple[int, int]]) -> None:
+        self._nodes = nodes  # inputs before what uses them; several symbols may share it
+        self._heads = tuple(heads)
+
+    def _order(self) -> list[int]:
+        """Numbers of the nodes that matter here, inputs first."""
+        seen = {k for k, _ in self._heads}
+        stack = list(seen)
+        while stack:
+            for k, _ in self._nodes[stack.pop()].inputs:
+                if k not in seen:
+                    seen.add(k)
+                    stack.append(k)
+        return sorted(seen)
+
+    def _output_name(self, k: int, index: int) -> str:
+        node = self._nodes[k]
+        if node.step is None:
+            return node.name
+        return f"{node.name}_output{index if len(node.outs) > 1 else ''}"
+
+    # Looking.
+
+    @property
+    def name(self) -> str | None:
+        """The name of the variable or operator; None for a group."""
+        return self._nodes[self._heads[0][0]].name if len(self._heads) == 1 else None
+
+    def __repr__(self) -> str:
+        if len(self._heads) == 1:
+            return f"<Symbol {self.name}>"
+        names = [self._output_name(*head) for head in self._heads[:10]]
+        more = ", ..." if len(self._heads) > 10 else ""
+        return f"<Symbol group [{', '.join(names)}{more}]>"
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def __iter__(self) -> Iterator[Symbol]:
+        for head in self._heads:
+            yield Symbol(self._nodes, [head])
+
+    def __getitem__(self, key: int | str) -> Symbol:
+        """One result, by number or by its name (``'node_0_output'``)."""
+        if isinstance(key, str):
+            for head in self._heads:
+                if self._output_name(*head) == key:
+                    return Symbol(self._nodes, [head])
+            names = self.list_outputs()
+            some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            raise AttrError(f"Symbol: no output is called {key!r}; there are {some}")
+        if not hasattr(key, "__index__"):
+            raise DTypeError(f"Symbol: an output's number or name is needed, got {key!r}")
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"Symbol: output {key} of a symbol with {len(self)}")
+        return Symbol(self._nodes, [self._heads[key]])
+
+    def list_arguments(self) -> list[str]:
+        """Names of the variables, in the order of first use."""
+        return [self._nodes[k].name for k in self._order() if self._nodes[k].step is None]
+
+    #: All variables are arguments: there are no auxiliary states.
+    list_inputs = list_arguments
+
+    def list_auxiliary_states(self) -> list[str]:
+        """Always empty."""
+        return []
+
+    def list_outputs(self) -> list[str]:
+        """Names of the results: ``node_4_output``; ``node_4_output1`` for an operator with several."""
+        return [self._output_name(*head) for head in self._heads]
+
+    def get_internals(self) -> Symbol:
+        """The group of all variables' values and all operators' results."""
+        return Symbol(self._nodes, [(k, n) for k in self._order() for n in range(len(self._nodes[k].outs))])
+
+    def get_children(self) -> Symbol | None:
+        """The group of the inputs of the operator (of the group's operators); None for a variable."""
+        found = [entry for k in dict.fromkeys(k for k, _ in self._heads) for entry in self._nodes[k].inputs]
+        return Symbol(self._nodes, found) if found else None
+
+    children = property(get_children, doc="See :meth:`get_children`.")
+
+    def list_attr(self) -> dict[str, str]:
+        """Attributes of the operator as text."""
+        return self._nodes[self._heads[0][0]].attrs() if len(self._heads) == 1 else {}
+
+    def attr(self, key: str) -> str | None:
+        """An attribute of the operator as text, or None.
+
+        Examples
+        --------
+        >>> from nbgrad import autograd, nd
+        >>> x = nd.ones(2)
+        >>> x.attach_grad()
+        >>> with autograd.record():
+        ...     y = x * 2
+        >>> autograd.get_symbol(y).attr("scalar")
+        '2.0'
+        """
+        return self.list_attr().get(key)
+
+    def debug_str(self) -> str:
+        """The graph as text, a paragraph per operator."""
+        lines = ["Symbol Outputs:"]
+        lines += [f"\toutput[{n}]={self._nodes[k].name}({i})" for n, (k, i) in enumerate(self._heads)]
+        for k in self._order():
+            node = self._nodes[k]
+            if node.step is None:
+                lines.append(f"Variable:{node.name} ({node.outs[0]})")
+                continue
+            lines += ["-" * 20, f"Op:{node.op}, Name={node.name}", "Inputs:"]
+            lines += [f"\targ[{n}]={self._nodes[p].name}({i})" for n, (p, i) in enumerate(node.inputs)]
+            if attrs := node.attrs():
+                lines += ["Attrs:", *[f"\t{key}={value}" for key, value in sorted(attrs.items())]]
+        return "\n".join(lines) + "\n"
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return symbol_draw.dot(self._nodes, self._order(), self._heads)
+
+    def to_mermaid(self) -> str:
+        """The graph in Mermaid's language, which many Markdown viewers draw."""
+        return symbol_draw.mermaid(self._nodes, self._order(), self._heads)
+
+    def draw(self, path: str) -> None:
+        """Draw the graph into a file with Graphviz; the ending (``.svg``, ``.png``, ``.pdf``) says how.
+
+        Raises
+        ------
+        NBGradError
+            If Graphviz's program ``dot`` is not there, or fails.
+        """
+        symbol_draw.draw(self.to_dot(), path)
+
+    # Text.
+
+    def tojson(self) -> str:
+        """The symbol as JSON text, which :func:`load_json` reads.
+
+        Functions of your own and attributes that have no text are named in it, but cannot be run from it.
+        """
+        order = self._order()
+        number = {k: n for n, k in enumerate(order)}
+        nodes = [self._nodes[k] for k in order]
+        outs = [a for node in nodes for a in node.outs]
+        lines = [
+            {
+                "op": node.op,
+                "name": node.name,
+                "attrs": node.attrs(),
+                "inputs": [[number[k], n, 0] for k, n in node.inputs],
+            }
+            for node in nodes
+        ]
+        rest = {
+            "arg_nodes": [n for n, node in enumerate(nodes) if node.step is None],
+            "node_row_ptr": list(accumulate((len(node.outs) for node in nodes), initial=0)),
+            "heads": [[number[k], n, 0] for k, n in self._heads],
+            "attrs": {
+                "nbgrad_version": ["str", __version__],
+                "shape": ["list_shape", [a and list(a.shape) for a in outs]],
+                "dtype": ["list_str", [a and a.dtype.name for a in outs]],
+            },
+        }
+        parts = ['"nodes": [\n' + ",\n".join(map(json.dumps, lines)) + "\n]"]  # a line per node
+        parts += [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in rest.items()]
+        return "{\n" + ",\n".join(parts) + "\n}\n"
+
+    def save(self, fname: str) -> None:
+        """Write :meth:`tojson` to a file, for :func:`load`."""
+        with open(fname, "w", encoding="utf-8") as file:
+            file.write(self.tojson())
+
+    def __reduce__(self):
+        return load_json, (self.tojson(),)
+
+    # Shapes and values.
+
+    def _arguments(self, given: dict, method: str) -> dict[str, int]:
+        """Names of the variables -> node numbers, after a check that `given` has no other names."""
+        known = {self._nodes[k].name: k for k in self._order() if self._nodes[k].step is None}
+        if wrong := [name for name in given if name not in known]:
+            raise AttrError(f"Symbol.{method}: no argument is called {', '.join(wrong)}; they are {', '.join(known)}")
+        return known
+
+    def _infer(self, known: dict[int, Aval | None]) -> list[Aval]:
+        """Avals of the heads, where those of variables are as in `known`."""
+        found: dict[tuple[int, int], Aval | None] = {}
+        for k in self._order():
+            node = self._nodes[k]
+            if node.step is None:
+                found[k, 0] = known[k]
+                continue
+            before: Any = [self._nodes[p].outs[n] for p, n in node.inputs]
+            given: Any = [found[entry] for entry in node.inputs]
+            try:
+                outs = node.outs if given == before else node.step.infer(given, before, node.outs)
+            except NBGradError as err:
+                err.add_note(f"in {node.name} ({node.op}) of a Symbol")
+                raise
+            found.update({(k, n): a for n, a in enumerate(outs)})
+        return [found[head] for head in self._heads]  # type: ignore[misc]
+
+    def infer_shape(self, **shapes) -> tuple[list, list, list]:
+        """Shapes of arguments and results.
+
+        Parameters
+        ----------
+        **shapes : tuple of int
+            Shapes of arguments by name. Those not given are as recorded.
+
+        Returns
+        -------
+        arg_shapes, out_shapes, aux_shapes : list of tuple of int
+            In the order of :meth:`list_arguments` and :meth:`list_outputs`; the last is empty.
+
+        Raises
+        ------
+        AttrError
+            For a name that no argument has.
+        ShapeError
+            If the graph does not work for these shapes.
+
+        Examples
+        --------
+        >>> from nbgrad import autograd, nd
+        >>> x = nd.ones((2, 3))
+        >>> x.attach_grad()
+        >>> with autograd.record():
+        ...     y = (x * x).sum(axis=1)
+        >>> s = autograd.get_symbol(y)
+        >>> s.infer_shape()
+        ([(2, 3)], [(2,)], [])
+        >>> s.infer_shape(**{s.list_arguments()[0]: (5, 4)})
+        ([(5, 4)], [(5,)], [])
+        """
+        names = self._arguments(shapes, "infer_shape")
+        known = {k: self._nodes[k].outs[0] for k in names.values()}
+        for name, shape in shapes.items():
+            old = known[names[name]]
+            dtype = as_dtype(None) if old is None else old.dtype
+            known[names[name]] = Aval(as_shape(shape, f"Symbol.infer_shape: {name}"), dtype)
+        return [a and a.shape for a in known.values()], [a and a.shape for a in self._infer(known)], []
+
+    def infer_type(self, **dtypes) -> tuple[list, list, list]:
+        """Dtypes of arguments and results, as NumPy's classes; otherwise as :meth:`infer_shape`.
+
+        Parameters
+        ----------
+        **dtypes : str or type
+            Dtypes of arguments by name. Those not given are as recorded.
+        """
+        names = self._arguments(dtypes, "infer_type")
+        known = {k: self._nodes[k].outs[0] for k in names.values()}
+        for name, dtype in dtypes.items():
+            old = known[names[name]]
+            known[names[name]] = Aval(() if old is None else old.shape, as_dtype(dtype))
+        return [a and a.dtype.type for a in known.values()], [a and a.dtype.type for a in self._infer(known)], []
+
+    def eval(self, ctx: Context | None = None, **arrays: NDArray) -> list[NDArray]:
+        """Run the graph: the same operators, and for the same values the same numbers, as when it was recorded.
+
+        Parameters
+        ----------
+        ctx : Context, optional
+            Where to run; default: where the arrays are.
+        **arrays : NDArray
+            All arguments, by name.
+
+        Returns
+        -------
+        list of NDArray
+            One per result. While recording, they are recorded like any others.
+
+        Raises
+        ------
+        AttrError
+            If arguments are missing, or names are given that no argument has.
+        DTypeError
+            If something else than an NDArray is given.
+        ShapeError
+            If the graph does not work for these shapes.
+
+        Examples
+        --------
+        >>> from nbgrad import autograd, nd
+        >>> x = nd.array([1.0, 2.0])
+        >>> x.attach_grad()
+        >>> with autograd.record():
+        ...     y = x * x
+        >>> s = autograd.get_symbol(y)
+        >>> s.eval(**{s.list_arguments()[0]: nd.array([3.0, 4.0])})[0].tolist()
+        [9.0, 16.0]
+        """
+        names = self._arguments(arrays, "eval")
+        for name, x in arrays.items():
+            if not isinstance(x, NDArray):
+                raise DTypeError(f"Symbol.eval: argument {name} must be an NDArray, got {x!r}")
+        if missing := [f"{name} ({self._nodes[k].outs[0]})" for name, k in names.items() if name not in arrays]:
+            raise AttrError(
+                f"Symbol.eval: {len(missing)} argument(s) missing: {', '.join(missing)}; give each by name, "
+                f"eval({missing[0].split()[0]}=...)"
+            )
+        if ctx is not None:
+            usable(ctx)
+            arrays = {n: x if x.ctx == ctx else cast(x, kind_of(x._kind.dtype, ctx)) for n, x in arrays.items()}
+        values: dict[tuple[int, int], NDArray] = {(k, 0): arrays[name] for name, k in names.items()}
+        order = self._order()
+        last = {entry: k for k in order for entry in self._nodes[k].inputs}
+        for head in self._heads:
+            last.pop(head, None)
+        for k in order:
+            node = self._nodes[k]
+            if node.step is None:
+                continue
+            before: Any = [self._nodes[p].outs[n] for p, n in node.inputs]
+            try:
+                results = node.step.run([values[entry] for entry in node.inputs], before, node.outs)
+            except NBGradError as err:
+                err.add_note(f"in {node.name} ({node.op}) of a Symbol")
+                raise
+            values.update({(k, n): x for n, x in enumerate(results)})
+            for entry in node.inputs:  # what nobody reads any more goes
+                if last.get(entry) == k:
+                    values.pop(entry, None)
+        return [values[head] for head in self._heads]
+
+
+def trace(x: NDArray) -> Symbol:
+    """The recorded history of `x`; see :func:`nbgrad.autograd.get_symbol`.
+
+    Notes
+    -----
+    Operands that are not marked become arguments, too, also those that an operator made for itself: index arrays,
+    masks, the head gradient of a recorded gradient. Unmarked operands on one memory with one shape are taken for
+    one argument, where no derivative reads them: mark, or copy, what should stay apart.
+    """
+    if not isinstance(x, NDArray):
+        raise DTypeError(f"get_symbol: an NDArray is needed, got {x!r}")
+    nodes, head = build(x._node)
+    return Symbol(nodes, [head])
+
+
+# From text.
+
+
+def load_json(text: str) -> Symbol:
+    """The symbol that :meth:`Symbol.tojson` wrote.
+
+    Raises
+    ------
+    NBGradError
+        If it is not such a text.
+
+    Notes
+    -----
+    Nothing in the text is executed, but sizes in it are believed: run only what you would also trust as data.
+    """
+    try:
+        return _read(json.loads(text))
+    except (json.JSONDecodeError, RecursionError) as err:
+        raise NBGradError(f"load_json: not JSON: {err}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
+        raise NBGradError(f"load_json: not a Symbol written by tojson: {type(err).__name__}: {err}") from None
+
+
+def _read(content: dict) -> Symbol:
+    rows, extra = content["node_row_ptr"], content["attrs"]
+    outs = [
+        None if shape is None else Aval(as_shape(shape), as_dtype(dtype))
+        for shape, dtype in zip(extra["shape"][1], extra["dtype"][1], strict=True)
+    ]
+    if len(rows) != len(content["nodes"]) + 1 or rows[-1] != len(outs):
+        raise ValueError("node_row_ptr does not fit the nodes")
+    nodes: list[Node] = []
+
+    def entry(given) -> tuple[int, int]:
+        k, n = given[:2]
+        if not (0 <= k < len(nodes) and 0 <= n < len(nodes[k].outs)):
+            raise ValueError(f"there is no result {n} of node {k} here; nodes come after their inputs")
+        return k, n
+
+    for raw, start, stop in zip(content["nodes"], rows[:-1], rows[1:], strict=True):
+        step = None if raw["op"] == "null" else from_text(raw["op"], dict(raw.get("attrs", {})))
+        nodes.append(Node(str(raw["name"]), step, tuple(map(entry, raw["inputs"])), tuple(outs[start:stop])))
+    return Symbol(nodes, [entry(head) for head in content["heads"]])
+
+
+def load(fname: str) -> Symbol:
+    """The symbol that :meth:`Symbol.save` wrote to a file."""
+    with open(fname, encoding="utf-8") as file:
+        return load_json(file.read())

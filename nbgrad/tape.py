@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 from operator import attrgetter
+from threading import Lock
 from typing import Any
 
-from .codegen.launch import Kind, accumulate, cast_into
+from .codegen.launch import Kind, cast_into
 from .errors import InPlaceError, NBGradError
 from .ndarray import NDArray, wrap
 from .state import state
@@ -33,12 +34,16 @@ FREED = (
     "pass retain_graph=True to that one if the two share history."
 )
 
+UNREACHABLE = (
+    "Cannot differentiate with respect to the {k}-th variable because it is unreachable from the outputs."
+)
 CHANGED = (
     "backward: an array that the gradient of operator {op} reads was changed in place after it was recorded; "
     "change a copy instead, or run backward first"
 )
 
 next_seq = count().__next__
+_committing = Lock()  # kernels run without the GIL: two threads may add to one gradient
 
 
 class Leaf:
@@ -161,20 +166,20 @@ def add_raw(p, buf, kind: Kind, cotangents: dict, borrowed: set) -> None:
     if old is None:
         cotangents[p] = buf
         borrowed.add(p)
-        return
-    own(p, kind, cotangents, borrowed)
-    accumulate(cotangents[p], buf, kind.dtype)
+    elif p in borrowed:
+        cotangents[p] = fresh = kind.empty(old.size, kind.storage)
+        borrowed.discard(p)
+        kind.add(old, buf, fresh)
+    else:
+        kind.accumulate(buf, old)
 
 
 def own(p, kind: Kind, cotangents: dict, borrowed: set):
-    """The cotangent of `p`, as a buffer that may be written."""
-    old = cotangents[p]
-    if p in borrowed:
-        fresh = kind.empty(old.size, kind.storage)
-        fresh[:] = old
-        borrowed.discard(p)
-        cotangents[p] = old = fresh
-    return old
+    """A copy of the borrowed cotangent of `p`, in its place: a buffer that may be written."""
+    fresh = cotangents[p].copy()
+    borrowed.discard(p)
+    cotangents[p] = fresh
+    return fresh
 
 
 class _Select(Rule):
@@ -188,11 +193,22 @@ class _Select(Rule):
             cotangents[big] = [None] * len(big.shape)
         return cotangents[big]
 
+    # Several of these may stand for one result: rules that read it make their own.
+
     def pull_raw(self, node, g, cotangents, borrowed, useful):
-        self._slots(node, cotangents)[node.attrs] = g
+        slots = self._slots(node, cotangents)
+        old = slots[node.attrs]
+        if old is not None:
+            total = node.kind.empty(g.size, node.kind.storage)
+            total[:] = old
+            node.kind.accumulate(g, total)
+            g = total
+        slots[node.attrs] = g
 
     def pull_recorded(self, node, g, cotangents, useful):
-        self._slots(node, cotangents)[node.attrs] = g
+        slots = self._slots(node, cotangents)
+        old = slots[node.attrs]
+        slots[node.attrs] = g if old is None else old + g
 
 
 SELECT = _Select()
@@ -234,6 +250,9 @@ class _Plan:
         self.leaves = leaves
         self.useful: set | None = None
         if targets is not None:
+            for target, k in targets.items():
+                if target not in seen:
+                    raise NBGradError(UNREACHABLE.format(k=k))
             useful = set(targets)
             for item in reversed(nodes):
                 for p in item.parents:
@@ -263,7 +282,7 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
     retain : bool
         Keep the graph for another sweep.
     targets : dict, optional
-        Its keys are the nodes and leaves whose cotangents are asked for.
+        The nodes and leaves whose cotangents are asked for, and their numbers for error messages.
 
     Returns
     -------
@@ -273,7 +292,7 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
     Raises
     ------
     NBGradError
-        If part of the graph was freed, or nothing that requires a gradient was reached.
+        If part of the graph was freed, or a target, or anything that requires a gradient, is not reached.
     InPlaceError
         If a value that a derivative reads was changed since.
     """
@@ -338,10 +357,15 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
 
 def commit(found: dict) -> None:
     """Write the cotangents of marked variables into their gradient buffers, as each one's request says."""
+    with _committing:
+        _commit(found)
+
+
+def _commit(found: dict) -> None:
     for leaf, buf in found.items():
         grad = leaf.grad
         if leaf.request == "add":
-            accumulate(grad._buf, buf, grad._kind.dtype)
+            grad._kind.accumulate(buf, grad._buf)
         else:
             grad._buf[:] = buf
         grad._cell[0] += 1

@@ -68,7 +68,12 @@ def _choose() -> tuple[Path, ...]:
         candidates = _candidates()
         target = next((path for path in candidates if _writable(path)), None)
         sources = [] if target is None else [target]
-        if config.CACHE_DIR and candidates[0] != target and candidates[0].is_dir() and _trusted(candidates[0]):
+        if (
+            config.CACHE_DIR
+            and candidates[0] != target
+            and candidates[0].is_dir()
+            and _trusted(candidates[0])
+        ):
             sources.insert(0, candidates[0])
         if target is None:
             warnings.warn(

@@ -129,7 +129,7 @@ class Kernel:
         return f"<Kernel {self.name}, compiled for {len(self._entries)} combination(s)>"
 
     def __call__(self, *args) -> None:
-        key = tuple([a.dtype if isinstance(a, np.ndarray) else type(a) for a in args])
+        key = tuple([a.dtype if a.__class__ is np.ndarray else a.__class__ for a in args])
         entry = self._entries.get(key)
         if entry is None:
             entry = self.bind(*key)
@@ -169,7 +169,12 @@ class Kernel:
         result = dispatcher.overloads[signature]
         try:
             cache.store(key, serialize.dumps(result._reduce()))
-        except (AttributeError, TypeError, ValueError, pickle.PicklingError) as err:  # another Numba's internals
+        except (
+            AttributeError,
+            TypeError,
+            ValueError,
+            pickle.PicklingError,
+        ) as err:  # another Numba's internals
             if "compile" in config.LOG:
                 print(f"nbgrad: {self.name} cannot be stored: {err}", file=sys.stderr)
         return result.entry_point
@@ -219,7 +224,12 @@ def _checking(entry: Callable, kinds: tuple, name: str) -> Callable:
             raise AssertionError(f"{name}: {len(kinds)} arguments expected, {len(args)} given")
         for position, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
             if isinstance(kind, np.dtype):
-                fits = isinstance(arg, np.ndarray) and arg.dtype == kind and arg.ndim == 1 and arg.flags.c_contiguous
+                fits = (
+                    isinstance(arg, np.ndarray)
+                    and arg.dtype == kind
+                    and arg.ndim == 1
+                    and arg.flags.c_contiguous
+                )
             else:
                 fits = type(arg) is kind or (kind is float and type(arg) is int)
             if not fits:
@@ -233,7 +243,15 @@ def _environment_fingerprint() -> str:
     """Everything outside a kernel's own source that its machine code depends on."""
     global _environment
     if not _environment:
-        knobs = ("OPT", "BOUNDSCHECK", "DISABLE_JIT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "CPU_NAME")
+        knobs = (
+            "OPT",
+            "BOUNDSCHECK",
+            "DISABLE_JIT",
+            "LOOP_VECTORIZE",
+            "SLP_VECTORIZE",
+            "ENABLE_AVX",
+            "CPU_NAME",
+        )
         settings = [f"{knob}={getattr(numba.config, knob, None)}" for knob in knobs]
         _environment = "|".join(
             [config.__version__, numba.__version__, llvmlite.__version__, np.__version__, sys.version,
@@ -266,7 +284,7 @@ def _function_fingerprint(function, seen: set) -> str:
             if isinstance(const, pytypes.CodeType):
                 codes.append(const)
             else:
-                parts.append(repr(const))
+                parts.append(_value_fingerprint(const, seen))
     for name in dict.fromkeys(names):
         value = function.__globals__.get(name)
         parts.append(f"{name}={_value_fingerprint(value, seen)}")
@@ -276,7 +294,9 @@ def _function_fingerprint(function, seen: set) -> str:
 def _value_fingerprint(value, seen: set) -> str:
     if isinstance(value, Dispatcher):
         options = {k: sorted(v) if isinstance(v, set) else v for k, v in value.targetoptions.items()}
-        return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
+        return (
+            f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
+        )
     if isinstance(value, pytypes.FunctionType):
         return _function_fingerprint(value, seen)
     if hasattr(value, "_defn"):  # an intrinsic

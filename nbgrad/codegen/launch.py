@@ -1,11 +1,12 @@
-"""Allocation, and the few kernels that every layer above needs: fill, copy, cast, accumulate.
+"""Allocation, and the few kernels that every layer above needs: fill, copy, cast, add.
 
 They have no operator's name because they are not operators: nothing here is recorded.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ..dtypes import DType
 from ..expr import var
 from . import loops
 
-__all__ = ["Kind", "accumulate", "cast_into", "fill", "kind_of"]
+__all__ = ["Kind", "cast_into", "fill", "kind_of"]
 
 
 class Kind:
@@ -30,9 +31,13 @@ class Kind:
         Of raw buffers.
     empty : callable
         ``empty(n, storage)`` allocates a raw buffer there.
+    accumulate : callable
+        ``accumulate(source, target)`` adds one raw buffer to another.
+    add : callable
+        ``add(a, b, out)`` adds two raw buffers.
     """
 
-    __slots__ = ("ctx", "dtype", "empty", "storage")
+    __slots__ = ("__dict__", "ctx", "dtype", "empty", "storage")
 
     def __init__(self, dtype: DType, ctx: Context) -> None:
         self.dtype = dtype
@@ -43,6 +48,18 @@ class Kind:
     def __repr__(self) -> str:
         return f"{self.dtype}@{self.ctx}"
 
+    @cached_property
+    def accumulate(self) -> Callable:
+        inputs = [loops.Input("x", self.dtype)]
+        outputs = [loops.Output(_x, self.dtype, loops.ADD)]
+        return loops.elementwise(f"accumulate_{self.dtype}", inputs, [], outputs).bind(self.storage, self.storage)
+
+    @cached_property
+    def add(self) -> Callable:
+        inputs = [loops.Input("x", self.dtype), loops.Input("z", self.dtype)]
+        outputs = [loops.Output(_x + var("z"), self.dtype)]
+        return loops.elementwise(f"add_{self.dtype}", inputs, [], outputs).bind(*[self.storage] * 3)
+
     def zeros(self, n: int):
         """A raw buffer of `n` zeros."""
         buf = self.empty(n, self.storage)
@@ -50,10 +67,13 @@ class Kind:
         return buf
 
 
-@cache
+_kinds: dict[tuple[DType, Context], Kind] = {}
+
+
 def kind_of(dtype: DType, ctx: Context) -> Kind:
     """The one :class:`Kind` of these two."""
-    return Kind(dtype, ctx)
+    key = (dtype, ctx)
+    return _kinds.get(key) or _kinds.setdefault(key, Kind(dtype, ctx))  # setdefault: one, also when threads race
 
 
 _x = var("x")
@@ -61,15 +81,10 @@ _x = var("x")
 
 @cache
 def _cast(source: DType, target: DType):
-    kernel = loops.elementwise(f"cast_{source}_{target}", [loops.Input("x", source)], [], [loops.Output(_x, target)])
+    kernel = loops.elementwise(
+        f"cast_{source}_{target}", [loops.Input("x", source)], [], [loops.Output(_x, target)]
+    )
     return kernel.bind(source.storage, target.storage)
-
-
-@cache
-def _accumulate(dtype: DType):
-    inputs = [loops.Input("x", dtype)]
-    kernel = loops.elementwise(f"accumulate_{dtype}", inputs, [], [loops.Output(_x, dtype, loops.ADD)])
-    return kernel.bind(dtype.storage, dtype.storage)
 
 
 def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
@@ -78,11 +93,6 @@ def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
         target[:] = source
     else:
         _cast(source_dtype, target_dtype)(source, target)
-
-
-def accumulate(target, source, dtype: DType) -> None:
-    """``target += source`` on raw buffers of equal size and dtype."""
-    _accumulate(dtype)(source, target)
 
 
 def fill(buffer, dtype: DType, value) -> None:

@@ -28,18 +28,22 @@ __all__ = ["Input", "Output", "elementwise"]
 
 STEP = "step"  # the operand moves with the innermost loop
 HOLD = "hold"  # the operand stands still in the innermost loop
-IN_PLACE = "in place"  # the operand is output 0
+IN_PLACE = "in place"  # the operand is an output, too
 
 WRITE = "write"
 ADD = "add"
 
 
 class Input(NamedTuple):
-    """An array operand: the variable it stands for, its dtype, and how it moves in the innermost loop."""
+    """An array operand: the variable it stands for, its dtype, and how it moves in the innermost loop.
+
+    `output` is the number of the output that an operand in place is.
+    """
 
     name: str
     dtype: DType
     motion: str = STEP
+    output: int = 0
 
 
 class Output(NamedTuple):
@@ -95,7 +99,7 @@ def elementwise(
     Returns
     -------
     Kernel
-        Arguments: input arrays (less the in-place one), output arrays, parameters; for ``rank > 1`` the
+        Arguments: input arrays (less those in place), output arrays, parameters; for ``rank > 1`` the
         collapsed shape, then for each input array its strides along all axes but the last.
     """
     compute = compute_type(inputs, outputs)
@@ -110,7 +114,7 @@ def elementwise(
     used = set(free(*[y.expr for y in outputs]))
 
     def read(x: Input, index: str) -> str:
-        source = outs[0] if x.motion == IN_PLACE else x.name
+        source = outs[x.output] if x.motion == IN_PLACE else x.name
         return f"v_{x.name} = " + _load(x.dtype, f"{source}[{index}]")
 
     lines = [f"def {name}({', '.join([*(x.name for x in arrays), *outs, *params, *sizes, *strides])}):"]
@@ -131,7 +135,9 @@ def elementwise(
         lines.append(f"{pad}r{level} = {row}")
     if rank > 1:
         lines += [f"{pad}base = r{rank - 2} * np.uint64(n{rank - 1})"]
-        lines += [f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD and x.name in used]
+        lines += [
+            f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD and x.name in used
+        ]
     extent = f"n{rank - 1}" if rank > 1 else f"{outs[0]}.size"
     lines.append(f"{pad}for i in range(np.uint64({extent})):")
     pad += "    "

@@ -32,6 +32,7 @@ modulo = binary(
     vm.floor_mod(a, b),
     "Remainder with the sign of the divisor. Gradient: 1 and -floor(a/b).",
     aliases=("broadcast_mod", "mod"),
+    reference="numpy.mod",
     domain=((2.1, 2.4), (1.5, 2.0)),
 )
 floor_divide = binary(

@@ -6,17 +6,53 @@ import math
 
 import numpy as np
 
+from ..cast import cast as _cast_to
+from ..codegen.launch import kind_of
 from ..context import Context, usable
 from ..dtypes import as_dtype
-from ..elementwise import cast as _cast_to
 from ..entry import as_array
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, empty, from_value, full
-from ..codegen.launch import kind_of
+from ..samples import table
 from ..structured import composite
 from .unary import identity
 
-__all__ = ["arange", "eye", "full_of", "linspace", "ones", "zeros"]
+__all__ = ["arange", "array", "eye", "full_of", "linspace", "ones", "zeros"]
+
+
+def array(object, ctx: Context | None = None, dtype=None) -> NDArray:
+    """An array with a copy of the given values; the copy of an NDArray is recorded.
+
+    Parameters
+    ----------
+    object : number, nested sequence, numpy.ndarray or NDArray
+    ctx : Context, optional
+        Default: the current context.
+    dtype : str or type, optional
+        Default: the dtype of a NumPy array or NDArray; float32 for Python numbers (see `set_default_dtype`).
+
+    Returns
+    -------
+    NDArray
+
+    Raises
+    ------
+    ShapeError
+        If nested sequences have different lengths.
+    DTypeError
+        If the elements are not numbers, or of a dtype that is not supported (complex, for example).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nbgrad import nd
+    >>> nd.array([1, 2]).dtype.__name__, nd.array(np.ones(2)).dtype.__name__
+    ('float32', 'float64')
+    """
+    if not isinstance(object, NDArray):
+        return from_value(object, dtype=dtype, ctx=ctx)
+    target = object._kind.dtype if dtype is None else as_dtype(dtype)
+    return _cast_to(object, kind_of(target, usable(ctx)))
 
 
 def zeros(shape, ctx: Context | None = None, dtype=None, **kwargs) -> NDArray:
@@ -97,21 +133,33 @@ def _like(value: float, name: str):
 
     call.__name__ = name
     call.__doc__ = f"An array of {name.split('_')[0]} with the shape and (unless given) dtype of `data`. Gradient: 0."
-    return composite(name, method=True, samples=({"kind": name},), differentiable=False)(call)
+    return composite(name, method=True, samples=table(f"numpy.{name}", [(2, 3)], [()], [(2, 0)]), differentiable=False)(
+        call
+    )
 
 
 zeros_like = _like(0, "zeros_like")
 ones_like = _like(1, "ones_like")
 
 
-@composite(method=False, samples=({"kind": "full_like"},), differentiable=False)
+@composite(
+    method=False,
+    samples=table(np.full_like, [(2, 3), {"fill_value": 2}], [(), {"fill_value": 1}]),
+    differentiable=False,
+)
 def full_like(data, fill_value, dtype=None):
     """An array of one value with the shape and (unless given) dtype of `data`. Gradient: 0."""
     x = as_array(data, "full_like")
     return full(x.shape, fill_value, x._kind.dtype if dtype is None else dtype, x._kind.ctx)
 
 
-@composite("cast", aliases=("Cast", "amp_cast"), method=True, samples=({"kind": "cast"},))
+@composite(
+    "cast",
+    aliases=("Cast", "amp_cast"),
+    method=True,
+    samples=table(np.ndarray.astype, [(2, 3), {"dtype": "float64"}], [(), {"dtype": "float64"}], result="float64")
+    + table(np.ndarray.astype, [(2, 3), {"dtype": "int32"}], result="int32", order=0),
+)
 def cast(data, dtype):
     """The array converted to another dtype. The gradient is converted back.
 
@@ -129,7 +177,13 @@ def cast(data, dtype):
     return _cast_to(x, kind_of(as_dtype(dtype), x._kind.ctx))
 
 
-@composite("BlockGrad", aliases=("stop_gradient",), method=False, samples=({"kind": "blockgrad"},), differentiable=False)
+@composite(
+    "BlockGrad",
+    aliases=("stop_gradient",),
+    method=False,
+    samples=table(np.array, [(2, 3)], [()], [(0,)]),
+    differentiable=False,
+)
 def block_grad(data):
     """The same values as a constant: no gradient flows through."""
     return identity(as_array(data, "BlockGrad").detach())  # type: ignore[attr-defined]

@@ -12,17 +12,18 @@ from ..dtypes import int64
 from ..entry import as_array
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, from_value
+from ..samples import table
 from ..shapes import as_shape, broadcast_shape, size
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from .indexing import take_axis
-from .move import scatter, strides_of
+from .move import move, strides_of, surround
 from .selection import where
 from .shape import (
     broadcast_to,
-    concat,
     embed,
     expand_dims,
+    fixed,
     reshape,
     slice_axis,
     slices,
@@ -37,7 +38,57 @@ def _ints(given, what: str) -> tuple[int, ...]:
     return as_shape(given, what)
 
 
-@composite(method=True, samples=({"kind": "tile"},))
+@composite(
+    aliases=("broadcast_axes",),
+    method=True,
+    samples=table(
+        lambda a, axis, size: np.broadcast_to(a, (3, 2, 4) if isinstance(axis, tuple) else (1, 2, 3)),
+        [(1, 2, 1), {"axis": (0, 2), "size": (3, 4)}],
+        [(1, 2, 1), {"axis": -1, "size": 3}],
+    ),
+)
+def broadcast_axis(data, axis=(), size=()):
+    """The array repeated along the given axes, of length 1, to the given lengths."""
+    data = as_array(data, "broadcast_axis")
+    axes, sizes = ((v,) if hasattr(v, "__index__") else tuple(v) for v in (axis, size))
+    if len(axes) != len(sizes):
+        raise ShapeError(f"broadcast_axis: {len(axes)} axes and {len(sizes)} sizes given; the numbers must agree")
+    shape = list(data.shape)
+    for k, n in zip(axes, sizes, strict=True):
+        at = resolve_axis(k, data.ndim, "broadcast_axis")
+        if shape[at] != 1:
+            raise ShapeError(f"broadcast_axis: axis {k} has length {shape[at]}, not 1")
+        shape[at] = n
+    return broadcast_to(data, shape=tuple(shape))
+
+
+@composite(
+    method=True,
+    samples=table(
+        lambda a, b, lhs_axes=None, rhs_axes=None: np.broadcast_to(a, (2, 3)),
+        [(1, 3), fixed(2, 3)],
+        [(2, 1), fixed(5, 3), {"lhs_axes": (1,), "rhs_axes": (-1,)}],
+    ),
+)
+def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
+    """`lhs` repeated to the shape of `rhs`, or to its lengths along `rhs_axes`."""
+    lhs, rhs = as_array(lhs, "broadcast_like", "lhs"), as_array(rhs, "broadcast_like", "rhs")
+    if lhs_axes is None and rhs_axes is None:
+        return broadcast_to(lhs, shape=rhs.shape)
+    return broadcast_axis(lhs, axis=lhs_axes, size=tuple(rhs.shape[k] for k in rhs_axes))
+
+
+@composite(
+    method=True,
+    samples=table(
+        np.tile,
+        [(2, 3), {"reps": (2, 1)}],
+        [(2,), {"reps": (2, 2)}],
+        [(2, 1), {"reps": 2}],
+        [(), {"reps": (2,)}],
+        [(2,), {"reps": (0,)}],
+    ),
+)
 def tile(data, reps):
     """The array repeated as a whole, ``reps[k]`` times along axis k."""
     data, reps = as_array(data, "tile"), _ints(reps, "tile: reps")
@@ -46,10 +97,22 @@ def tile(data, reps):
     shape = (1,) * (ndim - data.ndim) + data.shape
     split_shape = tuple(n for k in range(ndim) for n in (1, shape[k]))
     wide = tuple(n for k in range(ndim) for n in (reps[k], shape[k]))
-    return reshape(broadcast_to(reshape(data, split_shape), shape=wide), tuple(r * n for r, n in zip(reps, shape, strict=True)))
+    return reshape(
+        broadcast_to(reshape(data, split_shape), shape=wide), tuple(r * n for r, n in zip(reps, shape, strict=True))
+    )
 
 
-@composite(method=True, samples=({"kind": "repeat"},))
+@composite(
+    method=True,
+    samples=table(
+        np.repeat,
+        [(2, 3), {"repeats": 2}],
+        [(2, 3), {"repeats": 2, "axis": 1}],
+        [(2, 3), {"repeats": 3, "axis": -2}],
+        [(), {"repeats": 2}],
+        [(2,), {"repeats": 0}],
+    ),
+)
 def repeat(data, repeats, axis=None):
     """Every element repeated `repeats` times along `axis` (of the flattened array if None)."""
     data = as_array(data, "repeat")
@@ -62,7 +125,16 @@ def repeat(data, repeats, axis=None):
     return reshape(broadcast_to(expand_dims(data, axis=k + 1), shape=wide), shape)
 
 
-@structured("_pad_constant", moves_only=True, method=False, samples=({"kind": "pad_constant"},))
+@structured(
+    "_pad_constant",
+    moves_only=True,
+    method=False,
+    samples=table(
+        lambda a, before, after, value: np.pad(a, tuple(zip(before, after, strict=True)), constant_values=value),
+        [(2, 3), {"before": (1, 0), "after": (0, 2), "value": 3.0}],
+        [(0,), {"before": (1,), "after": (1,), "value": 1.0}],
+    ),
+)
 def _pad_constant(data, before=REQUIRED, after=REQUIRED, value=0.0):
     """The array with `value` around it."""
     shape = tuple(b + n + a for b, n, a in zip(before, data._shape, after, strict=True))
@@ -71,9 +143,9 @@ def _pad_constant(data, before=REQUIRED, after=REQUIRED, value=0.0):
 
 @_pad_constant.run
 def _(data, out, *, before, after, value):
-    fill(out._buf, out._kind.dtype, value)
-    strides = strides_of(out._shape)
-    scatter(data._buf, out._buf, data._shape, strides, sum(b * s for b, s in zip(before, strides, strict=True)))
+    around = out._kind.empty(1, out._kind.storage)
+    fill(around, out._kind.dtype, value)
+    surround(data._buf, out._buf, data._shape, out._shape, before, around)
 
 
 _pad_constant.vjp(
@@ -81,7 +153,21 @@ _pad_constant.vjp(
 )
 
 
-@composite(aliases=("Pad",), method=True, samples=({"kind": "pad"},))
+@composite(
+    aliases=("Pad",),
+    method=True,
+    samples=table(
+        lambda a, pad_width, mode="constant", constant_value=0.0: np.pad(
+            a,
+            np.reshape(pad_width, (-1, 2)),
+            mode,
+            **({"constant_values": constant_value} if mode == "constant" else {}),
+        ),
+        [(2, 3), {"pad_width": (1, 0, 0, 2), "constant_value": 2.0}],
+        [(2, 3), {"pad_width": (1, 2, 0, 1), "mode": "edge"}],
+        [(2, 3), {"pad_width": (1, 0, 2, 2), "mode": "reflect"}],
+    ),
+)
 def pad(data, mode="constant", pad_width=(), constant_value=0.0):
     """The array with a border.
 
@@ -105,7 +191,9 @@ def pad(data, mode="constant", pad_width=(), constant_value=0.0):
     for k, n in enumerate(data.shape):
         if before[k] or after[k]:
             if n == 0 or (mode == "reflect" and max(before[k], after[k]) >= n):
-                raise ShapeError(f"pad: mode {mode!r} cannot pad axis {k} of shape {data.shape} by {before[k], after[k]}")
+                raise ShapeError(
+                    f"pad: mode {mode!r} cannot pad axis {k} of shape {data.shape} by {before[k], after[k]}"
+                )
             data = take_axis(data, np.pad(np.arange(n), (before[k], after[k]), mode=mode), k)
     return data
 
@@ -116,7 +204,18 @@ def _pieces(data: NDArray, axis: int, bounds: Sequence[int], squeeze_axis: bool)
     return parts if len(parts) > 1 else parts[0]
 
 
-@composite(aliases=("SliceChannel",), method=True, samples=({"kind": "split"},))
+@composite(
+    aliases=("SliceChannel",),
+    method=True,
+    samples=table(
+        lambda a, num_outputs, axis=1, squeeze_axis=False: [
+            p.squeeze(axis) if squeeze_axis else p for p in np.split(a, num_outputs, axis)
+        ],
+        [(2, 4), {"num_outputs": 2}],
+        [(3, 2), {"num_outputs": 3, "axis": 0, "squeeze_axis": True}],
+        [(2, 3), {"num_outputs": 1, "axis": -1}],
+    ),
+)
 def split(data, num_outputs, axis=1, squeeze_axis=False):
     """The array cut into equal parts along an axis.
 
@@ -141,7 +240,15 @@ def split(data, num_outputs, axis=1, squeeze_axis=False):
     return _pieces(data, k, [step * i for i in range(num_outputs + 1)], bool(squeeze_axis))
 
 
-@composite(method=True, samples=({"kind": "split_v2"},))
+@composite(
+    method=True,
+    samples=table(
+        lambda a, indices_or_sections, axis=0: np.split(a, indices_or_sections, axis),
+        [(5, 2), {"indices_or_sections": (1, 3)}],
+        [(2, 4), {"indices_or_sections": 2, "axis": -1}],
+        [(3,), {"indices_or_sections": (0, 9)}],
+    ),
+)
 def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
     """The array cut along an axis: into that many equal parts, or at the given positions."""
     data = as_array(ary, "split_v2", "ary")
@@ -152,7 +259,19 @@ def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
     return _pieces(data, k, [0, *(min(int(i), n) for i in indices_or_sections), n], bool(squeeze_axis))
 
 
-@composite(method=True, samples=({"kind": "depth_to_space"},))
+def _to_space(a: np.ndarray, block_size: int) -> np.ndarray:
+    n, c, h, w = a.shape
+    b = block_size
+    return np.einsum("nijchw->nchiwj", a.reshape(n, b, b, c // b**2, h, w)).reshape(n, c // b**2, h * b, w * b)
+
+
+def _to_depth(a: np.ndarray, block_size: int) -> np.ndarray:
+    n, c, h, w = a.shape
+    b = block_size
+    return np.einsum("nchiwj->nijchw", a.reshape(n, c, h // b, b, w // b, b)).reshape(n, -1, h // b, w // b)
+
+
+@composite(method=True, samples=table(_to_space, [(1, 8, 1, 2), {"block_size": 2}], [(2, 4, 1, 1), {"block_size": 1}]))
 def depth_to_space(data, block_size):
     """Channels to blocks of pixels: (N, C*b*b, H, W) -> (N, C, H*b, W*b)."""
     data, b = as_array(data, "depth_to_space"), int(block_size)
@@ -163,7 +282,7 @@ def depth_to_space(data, block_size):
     return reshape(moved, (n, c // (b * b), h * b, w * b))
 
 
-@composite(method=True, samples=({"kind": "space_to_depth"},))
+@composite(method=True, samples=table(_to_depth, [(1, 2, 2, 4), {"block_size": 2}], [(2, 1, 4, 2), {"block_size": 2}]))
 def space_to_depth(data, block_size):
     """Blocks of pixels to channels: (N, C, H*b, W*b) -> (N, C*b*b, H, W)."""
     data, b = as_array(data, "space_to_depth"), int(block_size)
@@ -174,7 +293,20 @@ def space_to_depth(data, block_size):
     return reshape(moved, (n, c * b * b, h // b, w // b))
 
 
-@composite(method=True, samples=({"kind": "diag"},))
+@composite(
+    method=True,
+    samples=table(
+        lambda a, k=0, axis1=0, axis2=1: np.diag(a, k) if a.ndim < 3 else np.diagonal(a, k, axis1, axis2),
+        [(3,)],
+        [(2,), {"k": -1}],
+        [(3, 4)],
+        [(3, 4), {"k": 1}],
+        [(3, 4), {"k": -2}],
+        [(2, 2), {"k": 5}],
+        [(2, 3, 2), {"axis1": 0, "axis2": 2}],
+        [(2, 3, 2), {"k": 1, "axis1": -1, "axis2": 1}],
+    ),
+)
 def diag(data, k=0, axis1=0, axis2=1):
     """Diagonal `k` of an array (its last axis then), or a matrix with a 1-d array on it."""
     data = as_array(data, "diag")
@@ -208,14 +340,51 @@ def _triangle(name: str, keep):
     call.__name__ = name
     side = "below" if name == "tril" else "above"
     call.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
-    return composite(name, method=True, samples=({"kind": name},))(call)
+    return composite(
+        name,
+        method=True,
+        samples=table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)]),
+    )(call)
 
 
 tril = _triangle("tril", np.tril)
 triu = _triangle("triu", np.triu)
 
 
-@composite(method=True, samples=({"kind": "roll"},))
+@structured(
+    "_roll",
+    moves_only=True,
+    method=False,
+    samples=table(np.roll, [(2, 3), {"shift": 2, "axis": 1}], [(4,), {"shift": 0, "axis": 0}]),
+)
+def _roll(data, shift=REQUIRED, axis=REQUIRED):
+    """The array shifted cyclically along one axis, by less than its length."""
+    return Spec(data._shape, data._kind.dtype, shift=shift, axis=axis)
+
+
+@_roll.run
+def _(data, out, *, shift, axis):
+    shape, strides = data._shape, strides_of(data._shape)
+    cut, step = shape[axis] - shift, strides[axis]
+    for begin, n, target in ((0, cut, shift), (cut, shift, 0)):
+        block = (*shape[:axis], n, *shape[axis + 1 :])
+        move(data._buf, out._buf, block, strides, strides, begin * step, target * step)
+
+
+_roll.vjp(data=lambda g, shift, axis, data_shape: _roll(g, shift=-shift % max(data_shape[axis], 1), axis=axis))
+
+
+@composite(
+    method=True,
+    samples=table(
+        np.roll,
+        [(5,), {"shift": 2}],
+        [(2, 3), {"shift": -1, "axis": 1}],
+        [(2, 3), {"shift": (1, 4), "axis": (0, -1)}],
+        [(2, 3), {"shift": 7}],
+        [(0,), {"shift": 1}],
+    ),
+)
 def roll(data, shift, axis=None):
     """The array with elements shifted cyclically along an axis (of the flattened array if None), or several."""
     data = as_array(data, "roll")
@@ -224,15 +393,17 @@ def roll(data, shift, axis=None):
     pairs = [(shift, axis)] if hasattr(axis, "__index__") else list(zip(shift, axis, strict=True))
     for by, along in pairs:
         k = resolve_axis(along, data.ndim, "roll")
-        n = data.shape[k]
-        cut = (-int(by)) % n if n else 0
-        if cut:
-            parts = [slice_axis(data, axis=k, begin=cut, end=None), slice_axis(data, axis=k, begin=0, end=cut)]
-            data = concat(*parts, dim=k)
+        data = _roll(data, shift=int(by) % max(data.shape[k], 1), axis=k)
     return data
 
 
-@composite(samples=({"kind": "meshgrid"},))
+@composite(
+    samples=table(
+        lambda *a, indexing="xy": list(np.meshgrid(*a, indexing=indexing)),
+        [(2,), (3,)],
+        [(2,), (3,), (1,), {"indexing": "ij"}],
+    )
+)
 def meshgrid(*arrays, indexing="xy"):
     """Coordinate arrays of a grid from 1-d arrays, as NumPy's."""
     arrays = tuple(as_array(a, "meshgrid", f"{k}") for k, a in enumerate(arrays))
@@ -250,21 +421,41 @@ def meshgrid(*arrays, indexing="xy"):
     return [broadcast_to(a, shape=target) for a in placed]
 
 
-@composite(method=False, samples=({"kind": "shape_array"},), differentiable=False)
+@composite(method=False, samples=table(np.shape, [(2, 3)], [()], [(0,)], result="int64"), differentiable=False)
 def shape_array(data):
     """The shape as a 1-d int64 array."""
     data = as_array(data, "shape_array")
     return from_value(np.array(data.shape, np.int64), like=kind_of(int64, data.ctx))
 
 
-@composite(method=False, samples=({"kind": "size_array"},), differentiable=False)
+@composite(
+    method=False, samples=table(lambda a: [a.size], [(2, 3)], [()], [(0,)], result="int64"), differentiable=False
+)
 def size_array(data):
     """The number of elements as an int64 array of shape (1,)."""
     data = as_array(data, "size_array")
     return from_value(np.array([data.size], np.int64), like=kind_of(int64, data.ctx))
 
 
-@composite("arange_like", method=False, samples=({"kind": "arange_like"},), differentiable=False)
+def _arange(shape, start, step, repeat) -> np.ndarray:
+    return (start + step * (np.arange(size(shape)) // repeat)).reshape(shape)
+
+
+@composite(
+    "arange_like",
+    method=False,
+    samples=table(
+        lambda a, start=0.0, step=1.0, repeat=1, axis=None: _arange(
+            a.shape if axis is None else (a.shape[axis],), start, step, repeat
+        ),
+        [(2, 3)],
+        [(2, 3), {"axis": -1, "start": 2.0}],
+        [(5,), {"step": 0.5, "repeat": 2}],
+        [()],
+        ints=False,
+    ),
+    differentiable=False,
+)
 def arange_like(data, start=0.0, step=1.0, repeat=1, axis=None):
     """start, start + step, ...: as many as `data` has elements (in its shape), or as its length along `axis`."""
     x = as_array(data, "arange_like")

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..cast import unify
 from ..codegen.compile import kernel
 from ..dtypes import promote
-from ..elementwise import unify
 from ..entry import as_array
 from ..errors import ShapeError
 from ..ndarray import NDArray, from_value
+from ..samples import table
 from ..shapes import broadcast_shape, size
 from ..structured import Spec, composite, structured
 from .binary import multiply
@@ -57,7 +58,21 @@ def _product_integers(a, b, c, batch, m, k, n, transpose_a, transpose_b):
                 c[i * m * n + r * n + s] = total
 
 
-@structured("_matmul", method=False, samples=({"kind": "matmul"},))
+@structured(
+    "_matmul",
+    method=False,
+    samples=table(
+        lambda a, b, transpose_a=False, transpose_b=False: (
+            (a.swapaxes(1, 2) if transpose_a else a) @ (b.swapaxes(1, 2) if transpose_b else b)
+        ),
+        [(2, 2, 3), (2, 3, 2)],
+        [(1, 3, 2), (1, 3, 2), {"transpose_a": True}],
+        [(1, 2, 3), (1, 2, 3), {"transpose_b": True}],
+        [(2, 3, 2), (2, 1, 3), {"transpose_a": True, "transpose_b": True}],
+        [(1, 2, 0), (1, 0, 2)],
+        ulp=4,
+    ),
+)
 def matmul(lhs, rhs, transpose_a=False, transpose_b=False):
     """Products of stacks of matrices; shapes (b, m, k) and (b, k, n), or with the last two axes exchanged."""
     (b, *left), (_, *right) = lhs._shape, rhs._shape
@@ -66,17 +81,17 @@ def matmul(lhs, rhs, transpose_a=False, transpose_b=False):
     return Spec((b, m, n), promote(lhs._kind.dtype, rhs._kind.dtype), transpose_a=transpose_a, transpose_b=transpose_b)
 
 
-@matmul.run
-def _(lhs, rhs, out, *, transpose_a, transpose_b):
-    b, m, n = out._shape
-    k = lhs._shape[1] if transpose_a else lhs._shape[2]
-    if out.size == 0:
-        return
-    if k == 0:
-        out._buf.fill(0)
-        return
-    kernel_ = _product if out._kind.dtype.is_float else _product_integers
-    kernel_(lhs._buf, rhs._buf, out._buf, b, m, k, n, int(transpose_a), int(transpose_b))
+@matmul.bind
+def _(operands, results, *, transpose_a, transpose_b):
+    (left, kind), (_, other) = operands
+    (((b, m, n), out_kind),) = results
+    k = left[1] if transpose_a else left[2]
+    if b * m * n == 0 or k == 0:
+        return lambda lhs, rhs, out: out._buf.fill(0)
+    kernel_ = _product if out_kind.dtype.is_float else _product_integers
+    entry = kernel_.bind(kind.storage, other.storage, out_kind.storage, *[int] * 6)
+    sizes = (b, m, k, n, int(transpose_a), int(transpose_b))
+    return lambda lhs, rhs, out: entry(lhs._buf, rhs._buf, out._buf, *sizes)
 
 
 def _left(g, rhs, transpose_a, transpose_b):
@@ -98,7 +113,27 @@ def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
     return unify([as_array(lhs, op, "lhs"), as_array(rhs, op, "rhs")], op)
 
 
-@composite(method=True, samples=({"kind": "dot"},))
+@composite(
+    method=True,
+    samples=table(
+        lambda a, b, transpose_a=False, transpose_b=False: np.atleast_1d(
+            np.tensordot(np.moveaxis(a, 0, -1) if transpose_a else a, np.moveaxis(b, -1, 0) if transpose_b else b, 1)
+        ),
+        [(2, 3), (3, 2)],
+        [(3, 2), (3, 2), {"transpose_a": True}],
+        [(2, 3), (2, 3), {"transpose_b": True}],
+        [(3, 2), (2, 3), {"transpose_a": True, "transpose_b": True}],
+        [(3,), (3,)],
+        [(2, 3), (3,)],
+        [(3,), (3, 2)],
+        [(2, 1, 3), (3, 1, 2)],
+        [(3, 1, 2), (2, 1, 3), {"transpose_a": True, "transpose_b": True}],
+        [(2, 0), (0, 3)],
+        [(0, 2), (2, 3)],
+        ulp=4,
+    )
+    + table(np.multiply, [(), ()], [(2,), ()], ulp=1),
+)
 def dot(lhs, rhs, transpose_a=False, transpose_b=False):
     """Product over the last axis of `lhs` and the first of `rhs`.
 
@@ -146,7 +181,19 @@ def _explain(op: str, a, b, inner_a: int, inner_b: int, ta: bool, tb: bool) -> s
     return text
 
 
-@composite(method=True, samples=({"kind": "batch_dot"},))
+@composite(
+    method=True,
+    samples=table(
+        lambda a, b, transpose_a=False, transpose_b=False: (
+            (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
+        ),
+        [(2, 2, 3), (2, 3, 1)],
+        [(2, 3, 2), (2, 1, 3), {"transpose_a": True, "transpose_b": True}],
+        [(1, 2, 2, 2), (1, 2, 2, 2), {"transpose_b": True}],
+        [(0, 2, 3), (0, 3, 2)],
+        ulp=4,
+    ),
+)
 def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False):
     """Matrix products of two stacks: shapes (b, m, k) and (b, k, n) give (b, m, n).
 
@@ -159,7 +206,9 @@ def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False):
     """
     lhs, rhs = _same_dtype(lhs, rhs, "batch_dot")
     if lhs.ndim < 3 or lhs.ndim != rhs.ndim or lhs.shape[:-2] != rhs.shape[:-2]:
-        raise ShapeError(f"batch_dot: stacks of matrices of equal length are needed, got shapes {lhs.shape} and {rhs.shape}")
+        raise ShapeError(
+            f"batch_dot: stacks of matrices of equal length are needed, got shapes {lhs.shape} and {rhs.shape}"
+        )
     ta, tb = bool(transpose_a), bool(transpose_b)
     inner_a, inner_b = lhs.shape[-2 if ta else -1], rhs.shape[-1 if tb else -2]
     if inner_a != inner_b:
@@ -195,9 +244,8 @@ def matmul_reflected(self: NDArray, other) -> NDArray:
     return matmul_operator(from_value(other, like=self._kind), self)
 
 
-@composite(samples=({"kind": "outer"},))
+@composite(samples=table(np.outer, [(2,), (3,)], [(2, 2), (1,)], [(), (2,)], [(0,), (2,)], ulp=1))
 def outer(a, b):
     """All products of an element of `a` and one of `b`: shape (a.size, b.size)."""
     a, b = as_array(a, "outer", "a"), as_array(b, "outer", "b")
     return multiply(reshape(a, (a.size, 1)), reshape(b, (1, b.size)))
-

@@ -1,92 +1,104 @@
 """Moving elements: the kernels behind transposing, slicing, embedding and joining.
 
 One idea serves them all: element (i_0, ..., i_r) of a block is at ``offset + sum(i_k * stride_k)`` of a
-buffer. :func:`gather` reads such a block into contiguous memory, :func:`scatter` writes it back; they are
-each other's adjoint when no two elements share a place. Elements are moved as bit patterns, so there is
-one kernel per element size.
+buffer. :func:`move` copies a block of one buffer to a block of another; :func:`gather` reads one into
+contiguous memory, :func:`scatter` writes it back, and they are each other's adjoint when no two elements
+share a place. Elements are moved as bit patterns, so there is one kernel per element size.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..codegen.compile import kernel
 from ..shapes import Shape, size
 
-__all__ = ["gather", "scatter", "strides_of"]
+__all__ = ["gather", "move", "scatter", "strides_of", "surround"]
 
 
 @kernel
-def _gather(x, out, dims, strides, counter, offset):
+def _move(x, out, dims, sources, targets, counter, source, target):
     """Rows of the last axis one after the other; `counter` is scratch for the position in the others."""
     last = dims.size - 1
     n = np.uint64(dims[last])
-    step = strides[last]
+    step, stride = sources[last], targets[last]
     rows = np.uint64(1)
     for k in range(last):
         rows *= np.uint64(dims[k])
         counter[k] = 0
-    at = np.int64(offset)
-    for row in range(rows):
-        base = row * n
-        if step == 1:
+    at, to = np.int64(source), np.int64(target)
+    for _ in range(rows):
+        if stride != 1:
             for i in range(n):
-                out[base + i] = x[np.uint64(at) + i]
+                out[np.uint64(to + np.int64(i) * stride)] = x[np.uint64(at + np.int64(i) * step)]
+        elif step != 1:
+            for i in range(n):
+                out[np.uint64(to) + i] = x[np.uint64(at + np.int64(i) * step)]
         else:
             for i in range(n):
-                out[base + i] = x[np.uint64(at + np.int64(i) * step)]
+                out[np.uint64(to) + i] = x[np.uint64(at) + i]
         k = last - 1
         while k >= 0:
             counter[k] += 1
-            at += strides[k]
+            at += sources[k]
+            to += targets[k]
             if counter[k] < dims[k]:
                 break
-            at -= strides[k] * dims[k]
+            at -= sources[k] * dims[k]
+            to -= targets[k] * dims[k]
             counter[k] = 0
             k -= 1
 
 
 @kernel
-def _scatter(x, out, dims, strides, counter, offset):
+def _surround(x, out, dims, counts, begin, counter, value):
+    """Row by row: each is `value` throughout, or a row of x with `value` on both sides."""
     last = dims.size - 1
-    n = np.uint64(dims[last])
-    step = strides[last]
+    width, n, left = np.uint64(dims[last]), np.uint64(counts[last]), np.uint64(begin[last])
+    around = value[0]
     rows = np.uint64(1)
     for k in range(last):
         rows *= np.uint64(dims[k])
         counter[k] = 0
-    at = np.int64(offset)
+    source = np.uint64(0)
     for row in range(rows):
-        base = row * n
-        if step == 1:
+        base = row * width
+        inside = True
+        for k in range(last):
+            inside &= (begin[k] <= counter[k]) & (counter[k] < begin[k] + counts[k])
+        if inside:
+            for i in range(left):
+                out[base + i] = around
             for i in range(n):
-                out[np.uint64(at) + i] = x[base + i]
+                out[base + left + i] = x[source + i]
+            for i in range(left + n, width):
+                out[base + i] = around
+            source += n
         else:
-            for i in range(n):
-                out[np.uint64(at + np.int64(i) * step)] = x[base + i]
+            for i in range(width):
+                out[base + i] = around
         k = last - 1
         while k >= 0:
             counter[k] += 1
-            at += strides[k]
             if counter[k] < dims[k]:
                 break
-            at -= strides[k] * dims[k]
             counter[k] = 0
             k -= 1
 
 
 @kernel
 def _transpose(x, out, batch, rows, columns):
-    """(batch, rows, columns) -> (batch, columns, rows), in tiles that fit the first-level cache."""
-    tile = np.uint64(32)
+    """(batch, rows, columns) -> (batch, columns, rows): as many rows at a time as give a cache line to write."""
+    tile = np.uint64(64 // x.itemsize)
     m, n = np.uint64(rows), np.uint64(columns)
     for b in range(np.uint64(batch)):
         base = b * m * n
-        for j0 in range((n + tile - np.uint64(1)) // tile):
-            for i0 in range((m + tile - np.uint64(1)) // tile):
-                for j in range(j0 * tile, min(j0 * tile + tile, n)):
-                    for i in range(i0 * tile, min(i0 * tile + tile, m)):
-                        out[base + j * m + i] = x[base + i * n + j]
+        for i0 in range((m + tile - np.uint64(1)) // tile):
+            for j in range(n):
+                for i in range(i0 * tile, min(i0 * tile + tile, m)):
+                    out[base + j * m + i] = x[base + i * n + j]
 
 
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
@@ -104,40 +116,59 @@ def strides_of(shape: Shape) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _collapse(shape: Shape, strides: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Fewest axes that describe the same walk."""
+def _collapse(shape: Shape, *strides: tuple[int, ...]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Fewest axes that describe the same walks: their lengths, and per axis its stride in each walk."""
     dims: list[int] = []
-    steps: list[int] = []
-    for n, s in zip(shape, strides, strict=True):
+    steps: list[tuple[int, ...]] = []
+    for n, *here in zip(shape, *strides, strict=True):
         if n == 1:
             continue
-        if dims and steps[-1] == s * n:
+        if dims and all(before == s * n for before, s in zip(steps[-1], here, strict=True)):
             dims[-1] *= n
-            steps[-1] = s
+            steps[-1] = tuple(here)
         else:
             dims.append(n)
-            steps.append(s)
-    return (dims, steps) if dims else ([1], [1])
+            steps.append(tuple(here))
+    return (dims, steps) if dims else ([1], [(1,) * len(strides)])
+
+
+def _integers(values: Sequence[int]) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def move(
+    buf, out, shape: Shape, sources: tuple[int, ...], targets: tuple[int, ...], source: int = 0, target: int = 0
+) -> None:
+    """Copy the block of `shape` at strides `sources` and offset `source` (in elements) of `buf` to `out`."""
+    if size(shape) == 0:
+        return
+    dims, steps = _collapse(shape, sources, targets)
+    scratch = np.empty(len(dims), np.int64)
+    walks = [_integers(walk) for walk in zip(*steps, strict=True)]
+    _move(_bits(buf), _bits(out), _integers(dims), *walks, scratch, source, target)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Read the block of `shape` at `strides` and `offset` (in elements) of `buf` into `out`, in order."""
-    if size(shape) == 0:
-        return
     dims, steps = _collapse(shape, strides)
-    if len(dims) in (2, 3) and offset == 0 and steps[-2] == 1 and steps[-1] == dims[-2]:
-        if len(dims) == 2 or steps[0] == dims[1] * dims[2]:
-            return _transpose(_bits(buf), _bits(out), dims[0] if len(dims) == 3 else 1, dims[-1], dims[-2])
-    _walk(_gather, buf, out, dims, steps, offset)
+    *batch, rows, columns = (1, 1, *dims)
+    if offset == 0 and steps[-2:] == [(1,), (rows,)] and steps[:-2] in ([], [(rows * columns,)]):
+        _transpose(_bits(buf), _bits(out), batch[-1], columns, rows)
+    else:
+        move(buf, out, shape, strides, strides_of(shape), offset)
 
 
 def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Write the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out`."""
-    if size(shape) == 0:
-        return
-    _walk(_scatter, buf, out, *_collapse(shape, strides), offset)
+    move(buf, out, shape, strides_of(shape), strides, 0, offset)
 
 
-def _walk(kernel_, buf, out, dims: list[int], steps: list[int], offset: int) -> None:
-    counter = np.empty(len(dims), np.int64)
-    kernel_(_bits(buf), _bits(out), np.array(dims, np.int64), np.array(steps, np.int64), counter, offset)
+def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:
+    """Write the elements of `buf`, a block of shape `counts`, at `begin` of `out`, and `value[0]` around them."""
+    axes = [(1, 1, 0), *zip(shape, counts, begin, strict=True)]
+    while len(axes) > 1 and axes[-1][0] == axes[-1][1]:  # a whole axis belongs to the row
+        n = axes.pop()[0]
+        axes[-1] = tuple(n * v for v in axes[-1])  # type: ignore[assignment]
+    scratch = np.empty(len(axes), np.int64)
+    walks = [_integers(walk) for walk in zip(*axes, strict=True)]
+    _surround(_bits(buf), _bits(out), *walks, scratch, _bits(value))

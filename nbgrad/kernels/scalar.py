@@ -120,9 +120,7 @@ polygamma = _special("polygamma", lambda n, x, y: (None, polygamma(n + 1, x)), 2
 betaln = _special("betaln", lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2)
 
 # Products with logarithms, zero where the factor is.
-xlogy = _special(
-    "xlogy", lambda a, b, y: (select(eq(a, 0), _where_zero(b), log(b)), select(eq(a, 0), 0, a / b)), 2
-)
+xlogy = _special("xlogy", lambda a, b, y: (log(b), select(eq(a, 0), 0, a / b)), 2)
 xlog1py = _special("xlog1py", lambda a, b, y: (log1p(b), select(eq(a, 0), 0, a / (1 + b))), 2)
 
 

@@ -12,6 +12,7 @@ from ..entry import as_array
 from ..errors import DTypeError, ShapeError
 from ..expr import lt, ne, select, var
 from ..ndarray import NDArray, from_value
+from ..samples import Input, table
 from ..structured import composite
 from . import scalar as vm
 from .binary import add, divide, multiply, subtract
@@ -25,8 +26,10 @@ clip = parametric(
     "clip",
     vm.minimum(vm.maximum(x, var("a_min")), var("a_max")),
     "x limited to [a_min, a_max]. Gradient at both ends: 1.",
-    {"a_min": None, "a_max": None},  # type: ignore[dict-item]
+    {"a_min": None, "a_max": None},
     ints=True,
+    examples=[{"a_min": -1, "a_max": 1}, {"a_min": 0, "a_max": 1}],
+    ulp=0,
     reference=lambda a, a_min, a_max: np.clip(a, a_min, a_max),
 )
 hard_sigmoid = parametric(
@@ -34,7 +37,8 @@ hard_sigmoid = parametric(
     vm.maximum(vm.minimum(var("alpha") * x + var("beta"), 1), 0),
     "alpha*x + beta limited to [0, 1].",
     {"alpha": 0.2, "beta": 0.5},
-    reference=lambda a, alpha, beta: np.clip(alpha * a + beta, 0, 1),
+    examples=[{}, {"alpha": 0.5, "beta": 0.25}],
+    reference=lambda a, alpha=0.2, beta=0.5: np.clip(alpha * a + beta, 0, 1),
 )
 _s2 = var("scalar") * var("scalar")
 smooth_l1 = parametric(
@@ -42,7 +46,8 @@ smooth_l1 = parametric(
     select(lt(vm.absolute(x), 1 / _s2), 0.5 * (_s2 * (x * x)), vm.absolute(x) - 0.5 / _s2),
     "Huber's loss: with s = scalar, 0.5*(s*x)^2 where |x| < 1/s^2, else |x| - 0.5/s^2.",
     {"scalar": 1.0},
-    reference=lambda a, scalar: np.where(
+    examples=[{}, {"scalar": 2.0}],
+    reference=lambda a, scalar=1.0: np.where(
         np.abs(a) < 1 / scalar**2, 0.5 * (scalar * a) ** 2, np.abs(a) - 0.5 / scalar**2
     ),
 )
@@ -51,24 +56,34 @@ leaky_relu = parametric(
     select(lt(0, x), x, var("slope") * x),
     "x where positive, slope*x elsewhere. Gradient at 0: slope.",
     {"slope": 0.25},
+    examples=[{}, {"slope": 0.5}],
     method=False,
-    domain=(0.2, 2.0),
-    reference=lambda a, slope: np.where(a > 0, a, slope * a),
+    reference=lambda a, slope=0.25: np.where(a > 0, a, slope * a),
 )
 elu = parametric(
     "_elu",
     select(lt(0, x), x, var("slope") * vm.expm1(x)),
     "x where positive, slope*(exp(x) - 1) elsewhere.",
     {"slope": 0.25},
+    examples=[{}, {"slope": 0.5}],
     method=False,
-    domain=(0.2, 2.0),
-    reference=lambda a, slope: np.where(a > 0, a, slope * np.expm1(a)),
+    reference=lambda a, slope=0.25: np.where(a > 0, a, slope * np.expm1(a)),
 )
 
 _where = Elementwise("where", select(ne(var("x0"), 0), var("x1"), var("x2")), 3)
 
 
-@composite(method=False, samples=({"kind": "where"},))
+@composite(
+    method=False,
+    samples=table(
+        np.where,
+        [Input(values=[1, 0, 1], dtype="float32"), (3,), (3,)],
+        [Input(values=[True, False], dtype="bool"), (2, 1), (2,)],
+        [Input(values=1, dtype="int32"), (), (2, 2)],
+        [Input((0,), dtype="float32"), (0,), (0,)],
+    )
+    + table(lambda c, x, y: np.where(c[:, None], x, y), [Input(values=[1, 0], dtype="float32"), (2, 3), (2, 3)]),
+)
 def where(condition, x, y):
     """Elements of `x` where `condition` is not zero, of `y` elsewhere.
 
@@ -91,7 +106,9 @@ def where(condition, x, y):
     if not arrays:
         x = from_value(x)
         arrays = [x]
-    x, y = (v if isinstance(v, NDArray) else from_value(v, like=arrays[0]._kind, dtype=_like(v, arrays[0])) for v in (x, y))
+    x, y = (
+        v if isinstance(v, NDArray) else from_value(v, like=arrays[0]._kind, dtype=_like(v, arrays[0])) for v in (x, y)
+    )
     shape = arrays[0].shape
     if condition.ndim == 1 and len(shape) > 1 and condition.shape[0] == shape[0] != shape[-1]:
         condition = reshape(condition, condition.shape + (1,) * (len(shape) - 1))
@@ -105,7 +122,10 @@ def _like(value, array: NDArray):
     return None
 
 
-@composite(aliases=("ElementWiseSum", "elemwise_sum"), samples=({"kind": "add_n"},))
+@composite(
+    aliases=("ElementWiseSum", "elemwise_sum"),
+    samples=table(lambda *a: sum(a), [(2, 3)], [(3,), (3,)], [(), (), ()], [(2, 2), (2, 2), (2, 2), (2, 2)], ulp=2),
+)
 def add_n(*args):
     """Sum of any number of arrays of one shape.
 
@@ -128,20 +148,26 @@ def add_n(*args):
     return reduce(add, args) if len(args) > 1 else args[0].copy()
 
 
-def _equal_shapes(name: str, operator):
+def _equal_shapes(name: str, operator, reference, result: str = "same"):
     def call(lhs, rhs):
         for side, a in (("lhs", lhs), ("rhs", rhs)):
             as_array(a, name, side)
         if lhs.shape != rhs.shape:
-            raise ShapeError(f"{name}: shapes must be equal, got {lhs.shape} and {rhs.shape}; nd.{operator.__name__} broadcasts")
+            raise ShapeError(
+                f"{name}: shapes must be equal, got {lhs.shape} and {rhs.shape}; nd.{operator.__name__} broadcasts"
+            )
         return operator(lhs, rhs)
 
     call.__name__ = name
-    call.__doc__ = f"nd.{operator.__name__} of arrays of equal shapes.\n\nRaises\n------\nShapeError\n    If they differ."
-    return composite(name, aliases=(f"_{name}",))(call)
+    call.__doc__ = (
+        f"nd.{operator.__name__} of arrays of equal shapes.\n\nRaises\n------\nShapeError\n    If they differ."
+    )
+    apart = Input((2, 3), 0.3, 3.0)
+    samples = table(reference, [apart, apart], [Input((), 0.3, 3.0)] * 2, ulp=1, result=result)
+    return composite(name, aliases=(f"_{name}",), samples=samples)(call)
 
 
-elemwise_add = _equal_shapes("elemwise_add", add)
-elemwise_sub = _equal_shapes("elemwise_sub", subtract)
-elemwise_mul = _equal_shapes("elemwise_mul", multiply)
-elemwise_div = _equal_shapes("elemwise_div", divide)
+elemwise_add = _equal_shapes("elemwise_add", add, np.add)
+elemwise_sub = _equal_shapes("elemwise_sub", subtract, np.subtract)
+elemwise_mul = _equal_shapes("elemwise_mul", multiply, np.multiply)
+elemwise_div = _equal_shapes("elemwise_div", divide, np.divide, "float")

@@ -2,41 +2,56 @@
 
 The families. ``reshape`` shares memory and is its own adjoint; ``transpose`` is undone by the inverse
 permutation; ``slice`` (any start and step along each axis) and ``embed`` (into zeros) are each other's
-adjoint, and ``flip`` is a slice; ``concat`` is undone by slices; ``broadcast_to`` by a sum
+adjoint, and ``flip`` is a slice; ``broadcast_to`` is undone by a sum
 (:mod:`.reduce`). Everything else here is composed of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 
 from .. import tape
-from ..dtypes import promote
+from ..codegen import loops
+from ..dtypes import DType
 from ..entry import Entry, as_array, store_out
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray, alias, from_value
-from ..shapes import Shape, as_shape, size
+from ..expr import var
+from ..ndarray import NDArray, alias
+from ..samples import Input, table
+from ..shapes import Shape, as_shape, broadcast, size
 from ..shapes import axis as resolve_axis
 from ..state import state
 from ..structured import REQUIRED, Spec, composite, structured
-from .move import gather, scatter, strides_of
+from .move import gather, scatter, strides_of, surround
 from .reshape_codes import resolve
 
 __all__ = [
     "broadcast_to",
-    "concat",
     "embed",
     "expand_dims",
+    "fixed",
     "flip",
     "reshape",
     "slice_",
     "slice_axis",
     "squeeze",
-    "stack",
     "transpose",
 ]
+
+
+def fixed(*shape: int) -> Input:
+    """For tests: an operand of which only the shape matters."""
+    return Input(shape, dtype="float32")
+
+
+def _embedded(a: np.ndarray, begin, step, shape) -> np.ndarray:
+    out = np.zeros(shape, a.dtype)
+    at = [b + s * np.arange(n) for b, s, n in zip(begin, step, a.shape, strict=True)]
+    out[np.ix_(*at)] = a
+    return out
 
 
 class _Reshape(tape.Rule):
@@ -94,7 +109,9 @@ def _reshape_call(data, *shape, reverse=False, out=None, name=None, **kwargs):
     """
     data = as_array(data, "reshape")
     if unknown := set(kwargs) - {"shape"}:
-        raise TypeError(f"reshape: keyword {unknown.pop()!r} is unknown; its arguments are data, shape, reverse, out, name")
+        raise TypeError(
+            f"reshape: keyword {unknown.pop()!r} is unknown; its arguments are data, shape, reverse, out, name"
+        )
     given = kwargs["shape"] if "shape" in kwargs and not shape else shape
     assert given != (), "reshape: the new shape must be given"
     if len(given) == 1 and not hasattr(given[0], "__index__"):
@@ -104,23 +121,51 @@ def _reshape_call(data, *shape, reverse=False, out=None, name=None, **kwargs):
 
 
 _reshape_call.__name__ = _reshape_call.__qualname__ = "reshape"
-Entry("reshape", ("Reshape",), _reshape_call, method=True, rule=_RESHAPE, samples=({"kind": "reshape"},))
+_RESHAPED = {(3, -1): (3, 2), (0, -3): (2, 12), (-4, 4, -1, 0): (4, 2, 3), (-1, 0): (6, 4), (): (), (3, 0): (3, 0)}
+Entry(
+    "reshape",
+    ("Reshape",),
+    _reshape_call,
+    method=True,
+    rule=_RESHAPE,
+    samples=table(
+        lambda a, shape, reverse=False: a.reshape(_RESHAPED[shape]),
+        [(2, 3), {"shape": (3, -1)}],
+        [(2, 3, 4), {"shape": (0, -3)}],
+        [(8, 3), {"shape": (-4, 4, -1, 0)}],
+        [(2, 3, 4), {"shape": (-1, 0), "reverse": True}],
+        [(1, 1), {"shape": ()}],
+        [(0, 2), {"shape": (3, 0)}],
+    ),
+)
 
 
-@composite(method=True, samples=({"kind": "reshape_like"},))
+@composite(
+    method=True,
+    samples=table(lambda a, b: a.reshape(b.shape), [(2, 3), fixed(3, 2)], [(1, 1), fixed()], [(0, 2), fixed(0)]),
+)
 def reshape_like(lhs, rhs):
     """`lhs` in the shape of `rhs`."""
     return reshape(as_array(lhs, "reshape_like", "lhs"), as_array(rhs, "reshape_like", "rhs").shape)
 
 
-@composite(aliases=("Flatten",), method=True, samples=({"kind": "flatten"},))
+@composite(
+    aliases=("Flatten",),
+    method=True,
+    samples=table(lambda a: a.reshape(len(a), -1), [(2, 3, 2)], [(3,)], [(2, 1, 1, 2)]),
+)
 def flatten(data):
     """All axes but the first as one: shape (n, ...) becomes (n, product of the rest)."""
     data = as_array(data, "flatten")
     return reshape(data, (data.shape[0] if data.ndim else 1, size(data.shape[1:])))
 
 
-@composite(method=True, samples=({"kind": "expand_dims"},))
+@composite(
+    method=True,
+    samples=table(
+        np.expand_dims, [(2, 3), {"axis": 1}], [(2, 3), {"axis": -1}], [(), {"axis": 0}], [(0,), {"axis": 0}]
+    ),
+)
 def expand_dims(data, axis):
     """A new axis of length 1 at position `axis` of the result."""
     data = as_array(data, "expand_dims")
@@ -128,7 +173,11 @@ def expand_dims(data, axis):
     return reshape(data, data.shape[:k] + (1,) + data.shape[k:])
 
 
-@composite(method=True, samples=({"kind": "squeeze"},))
+@composite(
+    method=True,
+    samples=table(np.squeeze, [(2, 1, 3, 1)], [(2, 1, 3, 1), {"axis": 1}], [(1, 2, 1), {"axis": (0, -1)}], [(1, 0)])
+    + table(lambda a: a.reshape(1), [(1, 1)]),
+)
 def squeeze(data, axis=None):
     """The array without the axes of length 1, or those of them that `axis` names."""
     data = as_array(data, "squeeze")
@@ -145,7 +194,12 @@ def squeeze(data, axis=None):
 # Transposition.
 
 
-@structured(moves_only=True, samples=({"kind": "transpose"},))
+@structured(
+    moves_only=True,
+    samples=table(
+        np.transpose, [(2, 3)], [(2, 3, 4), {"axes": (1, 2, 0)}], [(3, 2), {"axes": (0, -1)}], [()], [(0, 3)]
+    ),
+)
 def transpose(data, axes=None):
     """The array with its axes permuted; reversed by default.
 
@@ -177,7 +231,16 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
 transpose.vjp(data=lambda g, axes: transpose(g, axes=_inverse(axes)))
 
 
-@composite(aliases=("SwapAxis",), method=True, samples=({"kind": "swapaxes"},))
+@composite(
+    aliases=("SwapAxis",),
+    method=True,
+    samples=table(
+        lambda a, dim1=0, dim2=0: np.swapaxes(a, dim1, dim2),
+        [(2, 3, 2), {"dim1": 0, "dim2": 2}],
+        [(2, 3), {"dim1": -1, "dim2": 0}],
+        [(2, 3)],
+    ),
+)
 def swapaxes(data, dim1=0, dim2=0):
     """The array with two axes exchanged."""
     data = as_array(data, "swapaxes")
@@ -187,7 +250,14 @@ def swapaxes(data, dim1=0, dim2=0):
     return transpose(data, axes=tuple(order))
 
 
-@composite(method=True, samples=({"kind": "moveaxis"},))
+@composite(
+    method=True,
+    samples=table(
+        np.moveaxis,
+        [(2, 3, 2), {"source": 0, "destination": 2}],
+        [(2, 3, 1), {"source": (0, 1), "destination": (-1, 0)}],
+    ),
+)
 def moveaxis(tensor, source, destination):
     """The array with axes `source` (int or sequence) moved to positions `destination`."""
     data = as_array(tensor, "moveaxis", "tensor")
@@ -204,7 +274,20 @@ def moveaxis(tensor, source, destination):
 # Slices.
 
 
-@structured("_slice", moves_only=True, method=False, samples=({"kind": "slice"},))
+@structured(
+    "_slice",
+    moves_only=True,
+    method=False,
+    samples=table(
+        lambda a, begin, step, shape: a[
+            tuple(
+                slice(b, b + s * n if b + s * n >= 0 else None, s) for b, s, n in zip(begin, step, shape, strict=True)
+            )
+        ],
+        [(4, 5), {"begin": (1, 4), "step": (1, -2), "shape": (2, 3)}],
+        [(4,), {"begin": (0,), "step": (3,), "shape": (2,)}],
+    ),
+)
 def slice_(data, begin=REQUIRED, step=REQUIRED, shape=REQUIRED):
     """Elements begin + i*step along each axis, i below `shape`; arguments already checked."""
     return Spec(shape, data._kind.dtype, begin=begin, step=step, shape=shape)
@@ -212,7 +295,9 @@ def slice_(data, begin=REQUIRED, step=REQUIRED, shape=REQUIRED):
 
 def _walk(begin, step, shape) -> tuple[tuple[int, ...], int]:
     strides = strides_of(shape)
-    return tuple(s * t for s, t in zip(strides, step, strict=True)), sum(b * s for b, s in zip(begin, strides, strict=True))
+    return tuple(s * t for s, t in zip(strides, step, strict=True)), sum(
+        b * s for b, s in zip(begin, strides, strict=True)
+    )
 
 
 @slice_.run
@@ -220,7 +305,16 @@ def _(data, out, *, begin, step, shape):
     gather(data._buf, out._buf, shape, *_walk(begin, step, data._shape))
 
 
-@structured("_embed", moves_only=True, method=False, samples=({"kind": "embed"},))
+@structured(
+    "_embed",
+    moves_only=True,
+    method=False,
+    samples=table(
+        _embedded,
+        [(2, 3), {"begin": (1, 4), "step": (1, -2), "shape": (4, 5)}],
+        [(2,), {"begin": (0,), "step": (3,), "shape": (4,)}],
+    ),
+)
 def embed(data, begin=REQUIRED, step=REQUIRED, shape=REQUIRED):
     """Zeros of `shape` with `data` at begin + i*step along each axis; arguments already checked."""
     return Spec(shape, data._kind.dtype, begin=begin, step=step, shape=shape)
@@ -228,8 +322,11 @@ def embed(data, begin=REQUIRED, step=REQUIRED, shape=REQUIRED):
 
 @embed.run
 def _(data, out, *, begin, step, shape):
-    out._buf.fill(0)
-    scatter(data._buf, out._buf, data._shape, *_walk(begin, step, shape))
+    if all(s == 1 for s in step):
+        surround(data._buf, out._buf, data._shape, shape, begin, data._kind.zeros(1))
+    else:
+        out._buf.fill(0)
+        scatter(data._buf, out._buf, data._shape, *_walk(begin, step, shape))
 
 
 slice_.vjp(data=lambda g, data_shape, begin, step: embed(g, begin=begin, step=step, shape=data_shape))
@@ -247,7 +344,20 @@ def slices(data: NDArray, parts: Sequence[slice]) -> NDArray:
     )
 
 
-@composite("slice", aliases=("crop",), method=True, samples=({"kind": "slice_op"},))
+@composite(
+    "slice",
+    aliases=("crop",),
+    method=True,
+    samples=table(
+        lambda a, begin, end, step=(): a[
+            tuple(slice(*s) for s in zip(begin, end, *([step] if step else []), strict=True))
+        ],
+        [(4, 3), {"begin": (1, 0), "end": (3, 2)}],
+        [(4, 3), {"begin": (None,), "end": (None,), "step": (-2,)}],
+        [(5,), {"begin": (-3,), "end": (9,)}],
+        [(5,), {"begin": (3,), "end": (3,)}],
+    ),
+)
 def slice_op(data, begin, end, step=None):
     """A block of the array: ``data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]``.
 
@@ -269,7 +379,15 @@ def slice_op(data, begin, end, step=None):
     return slices(data, parts + [slice(None)] * (data.ndim - len(parts)))
 
 
-@composite(method=True, samples=({"kind": "slice_axis"},))
+@composite(
+    method=True,
+    samples=table(
+        lambda a, axis, begin, end: np.moveaxis(np.moveaxis(a, axis, 0)[begin:end], 0, axis),
+        [(2, 4), {"axis": 1, "begin": 1, "end": 3}],
+        [(2, 4), {"axis": -1, "begin": -2, "end": None}],
+        [(4, 2), {"axis": 0, "begin": 0, "end": 0}],
+    ),
+)
 def slice_axis(data, axis, begin, end):
     """``data`` from `begin` up to `end` (None: to the end) along one axis."""
     data = as_array(data, "slice_axis")
@@ -278,7 +396,16 @@ def slice_axis(data, axis, begin, end):
     return slices(data, parts)
 
 
-@composite(method=True, samples=({"kind": "slice_like"},))
+@composite(
+    method=True,
+    samples=table(
+        lambda a, b, axes=(): a[
+            tuple(slice(b.shape[k]) if k in axes or not axes else slice(None) for k in range(a.ndim))
+        ],
+        [(3, 4), fixed(2, 2)],
+        [(3, 4), fixed(2, 2), {"axes": (1,)}],
+    ),
+)
 def slice_like(data, shape_like, axes=()):
     """The leading part of `data` as long as `shape_like`, along the given axes (all by default)."""
     data, other = as_array(data, "slice_like"), as_array(shape_like, "slice_like", "shape_like")
@@ -292,7 +419,13 @@ def slice_like(data, shape_like, axes=()):
     return slices(data, parts)
 
 
-@composite(aliases=("reverse",), method=True, samples=({"kind": "flip"},))
+@composite(
+    aliases=("reverse",),
+    method=True,
+    samples=table(
+        np.flip, [(2, 3), {"axis": 0}], [(2, 3), {"axis": -1}], [(2, 3), {"axis": (0, 1)}], [(0,), {"axis": 0}]
+    ),
+)
 def flip(data, axis):
     """The array in reverse order along an axis, or several."""
     data = as_array(data, "flip")
@@ -303,7 +436,12 @@ def flip(data, axis):
 # Broadcasting.
 
 
-@structured("_broadcast_to", moves_only=True, method=False, samples=({"kind": "broadcast"},))
+@structured(
+    "_broadcast_to",
+    moves_only=True,
+    method=False,
+    samples=table(np.broadcast_to, [(2, 1), {"shape": (2, 3)}], [(3,), {"shape": (2, 2, 3)}], [(), {"shape": (2,)}]),
+)
 def broadcast_to(data, shape=REQUIRED):
     """The array repeated along axes of length 1 (and new leading axes) to `shape`."""
     extra = len(shape) - data.ndim
@@ -312,15 +450,34 @@ def broadcast_to(data, shape=REQUIRED):
     return Spec(shape, data._kind.dtype, shape=shape)
 
 
-@broadcast_to.run
-def _(data, out, *, shape):
-    extra = len(shape) - data.ndim
-    strides = strides_of(data._shape)
-    walk = tuple(0 if k < extra or data._shape[k - extra] == 1 else strides[k - extra] for k in range(len(shape)))
-    gather(data._buf, out._buf, shape, walk)
+@cache
+def _spread(dtype: DType, rank: int, move: bool) -> Callable:
+    """The copying loop of this rank; `move`: along the last axis too."""
+    inputs = [loops.Input("x", dtype, loops.STEP if move else loops.HOLD)]
+    kernel = loops.elementwise(f"spread_{dtype}", inputs, [], [loops.Output(var("x"), dtype)], rank)
+    return kernel.bind(dtype.storage, dtype.storage, *[int] * (2 * rank - 1 if rank > 1 else 0))
 
 
-@composite("broadcast_to", method=True, samples=({"kind": "broadcast_to"},))
+@broadcast_to.bind
+def _(operands, results, *, shape):
+    ((before, kind),) = operands
+    walk = broadcast((before, shape), "broadcast_to")
+    entry = _spread(kind.dtype, walk.rank, walk.moves[0])
+    arguments = walk.arguments[: 2 * walk.rank - 1]  # what follows are the strides of the result
+    return lambda data, out: entry(data._buf, out._buf, *arguments)
+
+
+@composite(
+    "broadcast_to",
+    method=True,
+    samples=table(
+        lambda a, shape: np.broadcast_to(a, shape if 0 not in shape else (2, 3)),
+        [(2, 1), {"shape": (2, 3)}],
+        [(1, 2, 1), {"shape": (2, 2, 2)}],
+        [(), {"shape": (2, 2)}],
+        [(2, 1), {"shape": (0, 3)}],
+    ),
+)
 def broadcast_to_op(data, shape):
     """The array repeated along axes of length 1 (and new leading axes) to `shape`; 0 keeps a length.
 
@@ -333,97 +490,3 @@ def broadcast_to_op(data, shape):
     extra = len(target) - data.ndim
     target = tuple(data.shape[k - extra] if n == 0 and k >= extra else n for k, n in enumerate(target))
     return broadcast_to(data, shape=target)
-
-
-@composite(aliases=("broadcast_axes",), method=True, samples=({"kind": "broadcast_axis"},))
-def broadcast_axis(data, axis=(), size=()):
-    """The array repeated along the given axes, of length 1, to the given lengths."""
-    data = as_array(data, "broadcast_axis")
-    axes, sizes = ((v,) if hasattr(v, "__index__") else tuple(v) for v in (axis, size))
-    if len(axes) != len(sizes):
-        raise ShapeError(f"broadcast_axis: {len(axes)} axes and {len(sizes)} sizes given; the numbers must agree")
-    shape = list(data.shape)
-    for k, n in zip(axes, sizes, strict=True):
-        at = resolve_axis(k, data.ndim, "broadcast_axis")
-        if shape[at] != 1:
-            raise ShapeError(f"broadcast_axis: axis {k} has length {shape[at]}, not 1")
-        shape[at] = n
-    return broadcast_to(data, shape=tuple(shape))
-
-
-@composite(method=True, samples=({"kind": "broadcast_like"},))
-def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
-    """`lhs` repeated to the shape of `rhs`, or to its lengths along `rhs_axes`."""
-    lhs, rhs = as_array(lhs, "broadcast_like", "lhs"), as_array(rhs, "broadcast_like", "rhs")
-    if lhs_axes is None and rhs_axes is None:
-        return broadcast_to(lhs, shape=rhs.shape)
-    return broadcast_axis(lhs, axis=lhs_axes, size=tuple(rhs.shape[k] for k in rhs_axes))
-
-
-# Joining.
-
-
-@structured(aliases=("Concat", "concatenate"), moves_only=True, method=False, samples=({"kind": "concat"},))
-def concat(*data, dim=None, axis=None):
-    """Arrays joined along an axis.
-
-    Parameters
-    ----------
-    *data : NDArray
-        Equal shapes but for that axis; or one list of them.
-    dim, axis : int
-        Two names of the same argument; default 1 (0 for ``concatenate``'s users: pass ``axis=0``).
-
-    Raises
-    ------
-    ShapeError
-        If other lengths differ.
-    """
-    if not data:
-        raise ShapeError("concat: at least one array is needed")
-    k = resolve_axis(next((v for v in (dim, axis) if v is not None), 1), data[0].ndim, "concat")
-    first = data[0]
-    for n, x in enumerate(data):
-        if x.ndim != first.ndim or x._shape[:k] + x._shape[k + 1 :] != first._shape[:k] + first._shape[k + 1 :]:
-            raise ShapeError(f"concat: array {n} has shape {x._shape}, the first {first._shape}; only axis {k} may differ")
-    shape = first._shape[:k] + (sum(x._shape[k] for x in data),) + first._shape[k + 1 :]
-    return Spec(shape, _widest(data), axis=k)
-
-
-def _widest(arrays: Sequence[NDArray]):
-    dtype = arrays[0]._kind.dtype
-    for x in arrays[1:]:
-        dtype = promote(dtype, x._kind.dtype)
-    return dtype
-
-
-@concat.run
-def _(*args, axis):
-    *data, out = args
-    strides = strides_of(out._shape)
-    start = 0
-    for x in data:
-        buf = x._buf if x._kind is out._kind else from_value(x, dtype=out._kind.dtype)._buf
-        scatter(buf, out._buf, x._shape, strides, start * strides[axis])
-        start += x._shape[axis]
-
-
-def _concat_vjp(g, index, shapes, axis):
-    start = sum(shape[axis] for shape in shapes[:index])
-    return slice_axis(g, axis=axis, begin=start, end=start + shapes[index][axis])
-
-
-concat.vjp(data=_concat_vjp)
-
-
-@composite(samples=({"kind": "stack"},))
-def stack(*data, axis=0):
-    """Arrays of one shape joined along a new axis."""
-    data = tuple(data[0]) if len(data) == 1 and isinstance(data[0], list | tuple) else data
-    if not data:
-        raise ShapeError("stack: at least one array is needed")
-    for k, x in enumerate(data):
-        if as_array(x, "stack", f"{k}").shape != data[0].shape:
-            raise ShapeError(f"stack: array {k} has shape {x.shape}, the first {data[0].shape}; they must be equal")
-    k = resolve_axis(axis, data[0].ndim + 1, "stack")
-    return concat(*[expand_dims(x, axis=k) for x in data], dim=k)

@@ -1,0 +1,267 @@
+"""The greatest and the smallest element, and where it is.
+
+Layout and arguments as in :mod:`.reduce`. NaN is both the greatest and the smallest element. A gradient goes
+in full to every element that equals the extreme, which is the derivative where there are no ties.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..codegen.compile import inline, kernel
+from ..elementwise import derived
+from ..entry import as_array
+from ..errors import ShapeError
+from ..expr import both, const, either, eq, isnan, lt, select, var
+from ..ndarray import NDArray
+from ..samples import table
+from ..shapes import axes as resolve_axes
+from ..shapes import axis as resolve_axis
+from ..shapes import size
+from ..structured import Spec, composite, structured
+from . import scalar as vm
+from . import unary
+from .reduce import DOC, by_groups, expand, reduced, rows, split, sum_
+from .selection import where
+from .shape import reshape
+
+__all__ = ["argmax", "argmin", "logsumexp", "max_", "min_"]
+
+_x0, _x1 = var("x0"), var("x1")
+
+# Kernels: x (outer, n, inner) -> out (outer, inner).
+
+
+@inline
+def _beats(a, b, sign):
+    """Whether a comes before b; NaN comes before everything."""
+    return (a > b if sign > 0 else a < b) | ((a != a) & (b == b))
+
+
+@inline
+def _extreme_of(x, start, stop, lanes, sign):
+    """The extreme of x[start:stop], which is not empty. `lanes` is scratch: one running extreme per place, which
+    is how a comparison loop gets into vector registers."""
+    width = np.uint64(lanes.size)
+    best = x[start]
+    whole = (stop - start) // width
+    if whole > 0:
+        for j in range(width):
+            lanes[j] = x[start + j]
+        for b in range(np.uint64(1), whole):
+            for j in range(width):
+                a = x[start + b * width + j]
+                lanes[j] = a if _beats(a, lanes[j], sign) else lanes[j]
+        for j in range(width):
+            best = lanes[j] if _beats(lanes[j], best, sign) else best
+    for i in range(start + whole * width, stop):
+        best = x[i] if _beats(x[i], best, sign) else best
+    return best
+
+
+@kernel
+def _extreme(x, out, outer, n, inner, sign):
+    width = np.uint64(inner)
+    for o in range(np.uint64(outer)):
+        first = o * np.uint64(n) * width
+        for j in range(width):
+            out[o * width + j] = x[first + j]
+        for k in range(np.uint64(1), np.uint64(n)):
+            base = first + k * width
+            for j in range(width):
+                a = x[base + j]
+                b = out[o * width + j]
+                out[o * width + j] = a if _beats(a, b, sign) else b
+
+
+@kernel
+def _extreme_rows(x, out, lanes, outer, n, sign):
+    length = np.uint64(n)
+    for o in range(np.uint64(outer)):
+        out[o] = _extreme_of(x, o * length, (o + np.uint64(1)) * length, lanes, sign)
+
+
+@kernel
+def _arg_extreme(x, out, best, outer, n, inner, sign):
+    width = np.uint64(inner)
+    for o in range(np.uint64(outer)):
+        first = o * np.uint64(n) * width
+        for j in range(width):
+            best[j] = x[first + j]
+            out[o * width + j] = 0
+        for k in range(np.uint64(1), np.uint64(n)):
+            base = first + k * width
+            where = out.dtype.type(k)
+            for j in range(width):
+                a = x[base + j]
+                better = _beats(a, best[j], sign)
+                best[j] = a if better else best[j]
+                out[o * width + j] = where if better else out[o * width + j]
+
+
+@kernel
+def _arg_extreme_rows(x, out, lanes, outer, n, sign):
+    """Block by block: only the block with the extreme is searched for its place."""
+    block, length = np.uint64(1024), np.uint64(n)
+    for o in range(np.uint64(outer)):
+        start, stop = o * length, (o + np.uint64(1)) * length
+        best = x[start]
+        at = start
+        for b in range((length + block - np.uint64(1)) // block):
+            first = start + b * block
+            candidate = _extreme_of(x, first, min(first + block, stop), lanes, sign)
+            if _beats(candidate, best, sign):
+                best = candidate
+                at = first
+        while not (x[at] == best or x[at] != x[at]):
+            at += np.uint64(1)
+        out[o] = at - start
+
+
+def _of_some(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
+    axes = resolve_axes(axis, data.ndim, op, bool(exclude))
+    if any(data.shape[k] == 0 for k in axes) and size(reduced(data._shape, axes, False)):
+        raise ShapeError(f"{op}: no elements to choose from: shape {data.shape} reduced over axes {axes}")
+    return Spec(reduced(data._shape, axes, bool(keepdims)), data._kind.dtype, axes=axes, keepdims=bool(keepdims))
+
+
+_LANES = 64
+
+
+def _extreme_step(sign: int):
+    def step(x, out, outer, n, inner):
+        if inner == 1:
+            _extreme_rows(x, out, np.empty(_LANES, x.dtype), outer, n, sign)
+        else:
+            _extreme(x, out, outer, n, inner, sign)
+
+    return step
+
+
+_tied = derived("tied", vm.as_number(either(eq(_x0, _x1), both(isnan(_x0), isnan(_x1)))), 2, 0, True)
+
+
+def _same(g, data, y, axes):
+    """Gradient 1 to every element that equals the extreme (and to NaN)."""
+    tied = _tied.apply((data.detach(), expand(y.detach(), data.shape, axes)))
+    return where(tied, expand(g, data.shape, axes), 0.0)
+
+
+@structured("max", aliases=("max_axis",), samples=rows(np.max, empty=False))
+def max_(data, axis=None, keepdims=False, exclude=False):
+    return _of_some(data, axis, keepdims, exclude, "max")
+
+
+@structured("min", aliases=("min_axis",), samples=rows(np.min, empty=False))
+def min_(data, axis=None, keepdims=False, exclude=False):
+    return _of_some(data, axis, keepdims, exclude, "min")
+
+
+@max_.bind
+def _(operands, results, *, axes, keepdims):
+    return by_groups(operands, results, axes, _extreme_step(1))
+
+
+@min_.bind
+def _(operands, results, *, axes, keepdims):
+    return by_groups(operands, results, axes, _extreme_step(-1))
+
+
+max_.vjp(data=_same)
+min_.vjp(data=_same)
+
+
+def _arg_rows(function):
+    def reference(a: np.ndarray, axis=None, keepdims=False) -> np.ndarray:
+        return (
+            function(a, axis, keepdims=keepdims).reshape(-1 if axis is None and not keepdims else (1,) * a.ndim)
+            if axis is None
+            else function(a, axis, keepdims=keepdims)
+        )
+
+    return table(
+        reference,
+        [(2, 3)],
+        [(2, 3, 2), {"axis": 1}],
+        [(2, 3), {"axis": -1, "keepdims": True}],
+        [(2, 3), {"keepdims": True}],
+        [()],
+        [(0, 3), {"axis": 1}],
+        result="float32",
+    )
+
+
+def _arg(name: str, sign: int, what: str):
+    def infer(data, axis=None, keepdims=False):
+        if axis is None:
+            shape = (1,) * data.ndim if keepdims else (1,)
+            lengths = (1, data.size, 1)
+        else:
+            k = resolve_axis(axis, data.ndim, name)
+            shape = reduced(data._shape, (k,), bool(keepdims))
+            lengths = split(data._shape, k)
+        if lengths[1] == 0:
+            raise ShapeError(f"{name}: no elements to choose from in shape {data.shape}")
+        return Spec(shape, "float32", lengths=lengths)
+
+    infer.__doc__ = f"""Index of the {what} element along an axis, the first one at a tie; NaN counts as {what}.
+
+    Parameters
+    ----------
+    data : NDArray
+    axis : int, optional
+        Default: index into the flattened array.
+    keepdims : bool
+
+    Returns
+    -------
+    NDArray
+        float32, as in MXNet (exact below 2^24). Gradient: 0.
+    """
+    op = structured(name, samples=_arg_rows(getattr(np, name)), differentiable=False)(infer)
+
+    @op.run
+    def _(data, out, *, lengths):
+        outer, n, inner = lengths
+        best = np.empty(_LANES if inner == 1 else inner, data._buf.dtype)
+        if inner == 1:
+            _arg_extreme_rows(data._buf, out._buf, best, outer, n, sign)
+        else:
+            _arg_extreme(data._buf, out._buf, best, outer, n, inner, sign)
+
+    return op
+
+
+argmax = _arg("argmax", 1, "greatest")
+argmin = _arg("argmin", -1, "smallest")
+
+
+@composite(
+    method=True, samples=table(lambda a: np.argmax(a, 1), [(2, 3)], [(2, 3, 2)], result="float32"), differentiable=False
+)
+def argmax_channel(data):
+    """Index of the greatest element along axis 1, as float32. Gradient: 0."""
+    return argmax(data, axis=1)
+
+
+for _op, _what in ((max_, "Greatest"), (min_, "Smallest")):
+    _op.call.__doc__ = DOC.format(
+        what=f"{_what} element; NaN if there is one. At a tie each of them gets the whole gradient."
+    )
+
+
+_finite_or_zero = derived("finite_or_zero", select(lt(vm.absolute(_x0), np.inf), _x0, const(0)), 1, 0, False)
+
+
+def _log_sum_exp(a: np.ndarray, **at) -> np.ndarray:
+    return np.log(np.sum(np.exp(a), **at))
+
+
+@composite(method=True, samples=rows(_log_sum_exp, empty=False, exclude=False, ulp=2, result="float"))
+def logsumexp(data, axis=None, keepdims=False):
+    """log(sum(exp(data))) without overflow; `axis` and `keepdims` as for ``sum``."""
+    data = as_array(data, "logsumexp")
+    top = max_(data, axis=axis, keepdims=True).detach()
+    top = _finite_or_zero.apply1(top)
+    total = unary.log(sum_(unary.exp(data - top), axis=axis, keepdims=True)) + top
+    return total if keepdims else reshape(total, reduced(data.shape, resolve_axes(axis, data.ndim, "logsumexp"), False))

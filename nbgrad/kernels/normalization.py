@@ -1,0 +1,606 @@
+"""Normalization: batch, layer, instance and group, and to unit length.
+
+The maths. With mean μ and (population) variance σ² over m elements, and h = (x - μ)/√(σ² + eps)::
+
+    y = γ h + β
+    β's cotangent: Σ g      γ's: Σ g h
+    x's: (k - mean(k) - h mean(k h))/√(σ² + eps), k = γ g; plus what reaches x through μ and σ² where they are used
+
+BatchNorm takes the statistics per channel, over an array seen as (outer, channels, inner), and keeps running ones;
+LayerNorm takes them over the last axis of (rows, n), and InstanceNorm and GroupNorm are made of it. μ and σ² are
+results, too. The rules are written with operators; where nothing records, one fused kernel gives all cotangents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cast import cast
+from ..codegen.compile import inline, kernel
+from ..codegen.launch import kind_of
+from ..dtypes import float32
+from ..elementwise import Elementwise
+from ..entry import as_array
+from ..errors import AttrError, DTypeError, ShapeError
+from ..expr import var
+from ..ndarray import NDArray, wrap
+from ..registry import operators
+from ..samples import Input, table
+from ..shapes import axis as resolve_axis
+from ..shapes import size
+from ..state import state
+from ..structured import REQUIRED, Spec, composite, structured
+from .creation import ones, zeros
+from .reduce import split, sum_
+from .shape import reshape, swapaxes
+from .unary import rsqrt, sqrt, square
+
+__all__ = ["BatchNorm", "LayerNorm"]
+
+
+# Sums over a run of memory, in vector registers; the caller adds up runs in float64.
+
+
+@inline(reorder=True)
+def _sum(x, start, n):
+    total = x.dtype.type(0)
+    for i in range(n):
+        total += x[start + i]
+    return total
+
+
+@inline(reorder=True)
+def _sum_squares(x, start, n, mean):
+    total = x.dtype.type(0)
+    for i in range(n):
+        d = x[start + i] - mean
+        total += d * d
+    return total
+
+
+@inline(reorder=True)
+def _sum_products(g, x, start, n, mean):
+    total = x.dtype.type(0)
+    for i in range(n):
+        total += g[start + i] * (x[start + i] - mean)
+    return total
+
+
+# Per channel: x (outer, channels, inner). A channel at a time where its elements lie in runs, so that it stays in
+# the cache between passes; a row of channels at a time where inner is 1.
+
+
+@kernel
+def _batch_norm_runs(x, gamma, beta, y, mean, variance, outer, channels, inner, eps):
+    step, n = np.uintp(channels * inner), np.uintp(inner)
+    count = np.float64(outer * inner)
+    for c in range(np.uintp(channels)):
+        total = 0.0
+        for o in range(np.uintp(outer)):
+            total += _sum(x, o * step + c * n, n)
+        mu = x.dtype.type(total / count)
+        total = 0.0
+        for o in range(np.uintp(outer)):
+            total += _sum_squares(x, o * step + c * n, n, mu)
+        mean[c] = mu
+        variance[c] = total / count
+        scale = x.dtype.type(gamma[c] / np.sqrt(total / count + eps))
+        shift = x.dtype.type(beta[c])
+        for o in range(np.uintp(outer)):
+            at = o * step + c * n
+            for i in range(n):
+                y[at + i] = (x[at + i] - mu) * scale + shift
+
+
+@kernel
+def _batch_norm_rows(x, gamma, beta, y, mean, variance, acc, rows, channels, eps):
+    """The same for inner = 1; `acc` has room for two float64 per channel."""
+    width = np.uintp(channels)
+    count = np.float64(rows)
+    for c in range(np.uintp(2) * width):
+        acc[c] = 0
+    for o in range(np.uintp(rows)):
+        for c in range(width):
+            acc[c] += x[o * width + c]
+    for c in range(width):
+        mean[c] = acc[c] / count
+    for o in range(np.uintp(rows)):
+        for c in range(width):
+            d = x[o * width + c] - mean[c]
+            acc[width + c] += d * d
+    for c in range(width):
+        variance[c] = acc[width + c] / count
+        acc[c] = gamma[c] / np.sqrt(acc[width + c] / count + eps)
+    for o in range(np.uintp(rows)):
+        for c in range(width):
+            y[o * width + c] = (x[o * width + c] - mean[c]) * x.dtype.type(acc[c]) + beta[c]
+
+
+@kernel
+def _batch_norm_back_runs(
+    g, x, gamma, mean, variance, dx, dgamma, dbeta, outer, channels, inner, eps, want_data
+):
+    step, n = np.uintp(channels * inner), np.uintp(inner)
+    count = np.float64(outer * inner)
+    for c in range(np.uintp(channels)):
+        mu = x.dtype.type(mean[c])
+        rstd = 1.0 / np.sqrt(variance[c] + eps)
+        total = 0.0
+        product = 0.0
+        for o in range(np.uintp(outer)):
+            total += _sum(g, o * step + c * n, n)
+            product += _sum_products(g, x, o * step + c * n, n, mu)
+        dbeta[c] = total
+        dgamma[c] = product * rstd
+        if want_data:
+            scale = x.dtype.type(gamma[c] * rstd)
+            shift = x.dtype.type(total / count)
+            slope = x.dtype.type(product * rstd * rstd / count)
+            for o in range(np.uintp(outer)):
+                at = o * step + c * n
+                for i in range(n):
+                    dx[at + i] = scale * (g[at + i] - shift - (x[at + i] - mu) * slope)
+
+
+@kernel
+def _batch_norm_back_rows(
+    g, x, gamma, mean, variance, dx, dgamma, dbeta, acc, rows, channels, eps, want_data
+):
+    width = np.uintp(channels)
+    count = np.float64(rows)
+    for c in range(np.uintp(2) * width):
+        acc[c] = 0
+    for o in range(np.uintp(rows)):
+        for c in range(width):
+            acc[c] += g[o * width + c]
+            acc[width + c] += g[o * width + c] * (x[o * width + c] - mean[c])
+    for c in range(width):
+        rstd = 1.0 / np.sqrt(variance[c] + eps)
+        dbeta[c] = acc[c]
+        dgamma[c] = acc[width + c] * rstd
+        acc[c] /= count
+        acc[width + c] *= rstd * rstd / count
+    if want_data:
+        for o in range(np.uintp(rows)):
+            for c in range(width):
+                i = o * width + c
+                scale = gamma[c] / np.sqrt(variance[c] + x.dtype.type(eps))
+                slope = x.dtype.type(acc[width + c])
+                dx[i] = scale * (g[i] - x.dtype.type(acc[c]) - (x[i] - mean[c]) * slope)
+
+
+# Per row: x (rows, n).
+
+
+@kernel
+def _layer_norm(x, gamma, beta, y, mean, variance, rows, n, eps):
+    width = np.uintp(n)
+    for o in range(np.uintp(rows)):
+        at = o * width
+        mu = x.dtype.type(np.float64(_sum(x, at, width)) / n)
+        var_ = np.float64(_sum_squares(x, at, width, mu)) / n
+        mean[o] = mu
+        variance[o] = var_
+        rstd = x.dtype.type(1.0 / np.sqrt(var_ + eps))
+        for i in range(width):
+            y[at + i] = (x[at + i] - mu) * rstd * gamma[i] + beta[i]
+
+
+@inline(reorder=True)
+def _layer_sums(g, x, gamma, at, width, mu):
+    total = x.dtype.type(0)
+    product = x.dtype.type(0)
+    for i in range(width):
+        k = g[at + i] * gamma[i]
+        total += k
+        product += k * (x[at + i] - mu)
+    return total, product
+
+
+@kernel
+def _layer_norm_back(g, x, gamma, mean, variance, dx, dgamma, dbeta, rows, n, eps, want_data):
+    width = np.uintp(n)
+    for i in range(width):
+        dgamma[i] = 0
+        dbeta[i] = 0
+    for o in range(np.uintp(rows)):
+        at = o * width
+        mu = mean[o]
+        rstd = x.dtype.type(1.0 / np.sqrt(np.float64(variance[o]) + eps))
+        for i in range(width):
+            dgamma[i] += g[at + i] * (x[at + i] - mu) * rstd
+            dbeta[i] += g[at + i]
+        if want_data:
+            total, product = _layer_sums(g, x, gamma, at, width, mu)
+            shift = x.dtype.type(total / n)
+            slope = x.dtype.type(product / n) * rstd * rstd
+            for i in range(width):
+                dx[at + i] = rstd * (g[at + i] * gamma[i] - shift - (x[at + i] - mu) * slope)
+
+
+def _statistics_kind(data: NDArray):
+    """Statistics, and what is learned, are float32 for float16 data."""
+    return kind_of(float32, data._kind.ctx) if data._kind.dtype.name == "float16" else data._kind
+
+
+def _fused(launch, g: NDArray, arrays: list[NDArray], learned: NDArray, wanted: bool) -> list[NDArray]:
+    """Cotangents of data and the two learned arrays from one raw kernel; float16 passes through float32."""
+    kind = _statistics_kind(g)
+    g, *arrays = [x if x._kind is kind else cast(x, kind) for x in (g, *arrays)]
+    shapes = (g._shape if wanted else (0,), learned._shape, learned._shape)
+    outs = [wrap(kind.empty(size(s), kind.storage), s, kind) for s in shapes]
+    launch(*[x._buf for x in (g, *arrays, *outs)], int(wanted))
+    return outs
+
+
+# Batch normalization.
+
+
+def _per_channel(x: NDArray, ndim: int, axis: int) -> NDArray:
+    return reshape(x, tuple(x.size if k == axis else 1 for k in range(ndim)))
+
+
+@structured("_batch_norm", method=False)
+def _batch_norm(data, gamma, beta, axis=REQUIRED, eps=1e-3):
+    """Normalized data, and mean and variance of each channel."""
+    kind = _statistics_kind(data)
+    channels = (data._shape[axis],)
+    return Spec([data._shape, channels, channels], [data._kind.dtype, kind.dtype, kind.dtype], axis=axis, eps=eps)
+
+
+@_batch_norm.run
+def _(data, gamma, beta, outs, *, axis, eps):
+    outer, channels, inner = split(data._shape, axis)
+    buffers = [x._buf for x in (data, gamma, beta, *outs)]
+    if inner == 1:
+        _batch_norm_rows(*buffers, np.empty(2 * channels), outer, channels, eps)
+    else:
+        _batch_norm_runs(*buffers, outer, channels, inner, eps)
+
+
+@_batch_norm.pullback
+def _(g, data, gamma, y1, y2, axis, eps, wanted):
+    outer, channels, inner = split(data._shape, axis)
+    if not state.recording and not _uses_statistics(g):
+
+        def launch(*buffers_and_flag):
+            *buffers, flag = buffers_and_flag
+            if inner == 1:
+                _batch_norm_back_rows(*buffers, np.empty(2 * channels), outer, channels, eps, flag)
+            else:
+                _batch_norm_back_runs(*buffers, outer, channels, inner, eps, flag)
+
+        return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
+    return _by_operators(g, data, gamma, y1, y2, (axis,), eps, lambda v: _per_channel(v, data.ndim, axis), True)
+
+
+def _uses_statistics(g: list) -> bool:
+    """Whether mean or variance have cotangents (zeros stand for none)."""
+    return any(h._buf.any() for h in g[1:])
+
+
+def _by_operators(g, data, gamma, mean, variance, axes, eps, spread, channels: bool):
+    """The three cotangents, by operators. `axes` are those of what is learned, `spread` gives a statistic data's rank;
+    statistics are taken over all other axes (`channels`) or over these."""
+    gy, gmean, gvar = g
+    kind = mean._kind
+    if data._kind is not kind:  # float16
+        data, gy = cast(data, kind), cast(gy, kind)
+    rest = tuple(k for k in range(data.ndim) if k not in axes)
+    over = rest if channels else axes
+    count = size([data.shape[k] for k in over])
+    learned = tuple(n if k in axes else 1 for k, n in enumerate(data.shape))
+    centred = data - spread(mean)
+    rstd = rsqrt(spread(variance) + eps)
+    h = centred * rstd
+    dgamma = sum_(gy * h, axis=rest) if rest else gy * h
+    dbeta = sum_(gy, axis=rest) if rest else gy
+    k = gy * reshape(gamma, learned)
+
+    def average(x):
+        return sum_(x, axis=over, keepdims=True) / count if over else x
+
+    dx = (k - average(k) - h * average(k * h)) * rstd
+    dx = dx + spread(gmean) / count + centred * (spread(gvar) * (2 / count))
+    return [dx, reshape(dgamma, gamma.shape), reshape(dbeta, gamma.shape)]
+
+
+_affine = Elementwise("_normalize", (var("x0") - var("x1")) * var("x2") + var("x3"), 4)
+
+
+@structured("_ones_for", method=False, differentiable=False)
+def _ones_for(data):
+    """Ones in data's shape, whose gradient with respect to `data` is zero: gamma, where it is fixed."""
+    return Spec(data._shape, data._kind.dtype)
+
+
+@_ones_for.run
+def _(data, out):
+    out._buf.fill(1)
+
+
+def _check_channels(op: str, n: int, **arrays: NDArray) -> None:
+    for name, x in arrays.items():
+        if as_array(x, op, name).shape != (n,):
+            raise ShapeError(f"{op}: {name} must have shape ({n},), as data has channels; got {x.shape}")
+
+
+def _check_float(op: str, data: NDArray) -> NDArray:
+    if not as_array(data, op)._kind.dtype.is_float:
+        raise DTypeError(f"{op}: data must be of a floating dtype, got {data._kind.dtype}; use astype first")
+    return data
+
+
+@composite("BatchNorm", aliases=("BatchNorm_v1",))
+def BatchNorm(
+    data,
+    gamma,
+    beta,
+    moving_mean,
+    moving_var,
+    eps=1e-3,
+    momentum=0.9,
+    fix_gamma=True,
+    use_global_stats=False,
+    output_mean_var=False,
+    axis=1,
+    cudnn_off=False,
+    min_calib_range=None,
+    max_calib_range=None,
+):
+    """Batch normalization: ``gamma*(data - mean)/sqrt(var + eps) + beta`` per channel.
+
+    While training (``autograd.record()`` or ``train_mode()``), mean and population variance are the batch's, and the
+    running ones move, once per call: ``moving = momentum*moving + (1 - momentum)*batch``. Otherwise, or with
+    `use_global_stats`, they are the running ones.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype.
+    gamma, beta, moving_mean, moving_var : NDArray
+        One element per channel. The moving ones are changed in place and get no gradient.
+    eps : float
+        Added to the variance.
+    momentum : float
+    fix_gamma : bool
+        Treat gamma as ones, with zero gradient. Gamma itself is not changed.
+    use_global_stats : bool
+    output_mean_var : bool
+        Return ``[result, mean, 1/sqrt(var + eps)]`` of the batch.
+    axis : int
+        The channels' axis.
+
+    Returns
+    -------
+    NDArray, or list of three
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If the arrays do not have one element per channel, or data is not floating.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> mean, var = nd.zeros(1), nd.ones(1)
+    >>> with autograd.train_mode():
+    ...     y = nd.BatchNorm(nd.array([[1], [3]]), nd.ones(1), nd.zeros(1), mean, var, eps=0)
+    >>> y.tolist(), mean.tolist(), (mean.size, var.tolist())
+    ([[-1.0], [1.0]], [0.20000000298023224], (1, [1.0]))
+    """
+    data = _check_float("BatchNorm", data)
+    k = resolve_axis(axis, data.ndim, "BatchNorm")
+    _check_channels("BatchNorm", data.shape[k], gamma=gamma, beta=beta, moving_mean=moving_mean, moving_var=moving_var)
+    kind = _statistics_kind(data)
+    if fix_gamma:
+        gamma = _ones_for(gamma)
+    gamma, beta = (x if x._kind is kind else cast(x, kind) for x in (gamma, beta))
+    eps = float(eps)
+    if state.training and not use_global_stats:
+        if data.size == 0:
+            raise ShapeError(f"BatchNorm: no elements to take the mean of in shape {data.shape}")
+        y, mean, variance = _batch_norm(data, gamma, beta, axis=k, eps=eps)
+        for moving, batch in ((moving_mean, mean), (moving_var, variance)):
+            values = moving._view()
+            values[...] = momentum * values + (1 - momentum) * batch._view()
+            moving._cell[0] += 1
+        return [y, mean, rsqrt(variance + eps)] if output_mean_var else y
+    mean, rstd = cast(moving_mean.detach(), kind), rsqrt(cast(moving_var.detach(), kind) + eps)
+    scale = rstd * gamma
+    wide = data if data._kind is kind else cast(data, kind)
+    y = _affine.apply((wide, *[_per_channel(v, data.ndim, k) for v in (mean, scale, beta)]))
+    y = y if y._kind is data._kind else cast(y, data._kind)
+    return [y, mean, rstd] if output_mean_var else y
+
+
+# Layer normalization, and its relatives.
+
+
+@structured("_layer_norm", method=False)
+def _layer_norm_op(data, gamma, beta, eps=1e-5):
+    """Data normalized along its last axis, and mean and variance of each row."""
+    kind = _statistics_kind(data)
+    rows = data._shape[:-1]
+    return Spec([data._shape, rows, rows], [data._kind.dtype, kind.dtype, kind.dtype], eps=eps)
+
+
+@_layer_norm_op.run
+def _(data, gamma, beta, outs, *, eps):
+    rows, n, _ = split(data._shape, data.ndim - 1)
+    _layer_norm(*[x._buf for x in (data, gamma, beta, *outs)], rows, n, eps)
+
+
+@_layer_norm_op.pullback
+def _(g, data, gamma, y1, y2, eps, wanted):
+    rows, n, _ = split(data._shape, data.ndim - 1)
+    if not state.recording and not _uses_statistics(g):
+
+        def launch(*buffers_and_flag):
+            *buffers, flag = buffers_and_flag
+            _layer_norm_back(*buffers, rows, n, eps, flag)
+
+        return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
+    last = (data.ndim - 1,)
+    return _by_operators(g, data, gamma, y1, y2, last, eps, lambda v: reshape(v, v.shape + (1,)), False)
+
+
+def _normalized_rows(data: NDArray, gamma: NDArray, beta: NDArray, eps: float) -> list[NDArray]:
+    kind = _statistics_kind(data)
+    gamma, beta = (x if x._kind is kind else cast(x, kind) for x in (gamma, beta))
+    return _layer_norm_op(data, gamma, beta, eps=float(eps))
+
+
+@composite("LayerNorm")
+def LayerNorm(data, gamma, beta, axis=-1, eps=1e-5, output_mean_var=False):
+    """``gamma*(data - mean)/sqrt(var + eps) + beta``, mean and population variance along one axis.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype.
+    gamma, beta : NDArray
+        One element per element of that axis.
+    axis : int
+    eps : float
+    output_mean_var : bool
+        Return ``[result, mean, sqrt(var + eps)]``, the axis kept with length 1.
+
+    Returns
+    -------
+    NDArray, or list of three
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If gamma or beta do not fit the axis, or data is not floating.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.LayerNorm(nd.array([[1, 3]]), nd.ones(2), nd.zeros(2), eps=0).tolist()
+    [[-1.0, 1.0]]
+    """
+    data = _check_float("LayerNorm", data)
+    k = resolve_axis(axis, data.ndim, "LayerNorm")
+    n = data.shape[k]
+    _check_channels("LayerNorm", n, gamma=gamma, beta=beta)
+    if n == 0:
+        raise ShapeError(f"LayerNorm: axis {k} of shape {data.shape} is empty")
+    last = data.ndim - 1
+    rows = data if k == last else swapaxes(data, k, last)
+    y, mean, variance = _normalized_rows(rows, gamma, beta, eps)
+    y = y if k == last else swapaxes(y, k, last)
+    if not output_mean_var:
+        return y
+    spread = [reshape(v, v.shape + (1,)) for v in (mean, sqrt(variance + float(eps)))]
+    return [y, *(v if k == last else swapaxes(v, k, last) for v in spread)]
+
+
+def _over_groups(data: NDArray, groups: int, eps: float) -> list[NDArray]:
+    """Data (n, c, ...) normalized over each of `groups` blocks of channels, and their means and variances."""
+    rows = reshape(data, (data.shape[0] * groups, size(data.shape[1:]) // groups))
+    n, dtype = rows.shape[1], _statistics_kind(data).dtype.type
+    y, mean, variance = _normalized_rows(rows, ones((n,), dtype=dtype), zeros((n,), dtype=dtype), eps)
+    return [reshape(y, data.shape), mean, variance]
+
+
+def _scaled(y: NDArray, gamma: NDArray, beta: NDArray) -> NDArray:
+    gamma, beta = (_per_channel(x if x._kind is y._kind else cast(x, y._kind), y.ndim, 1) for x in (gamma, beta))
+    return y * gamma + beta  # type: ignore[operator]
+
+
+@composite("InstanceNorm")
+def InstanceNorm(data, gamma, beta, eps=1e-3):
+    """Every channel of every sample normalized by itself, then ``gamma*h + beta`` per channel.
+
+    Parameters
+    ----------
+    data : NDArray
+        Shape (n, c, ...), of a floating dtype.
+    gamma, beta : NDArray
+        Shape (c,).
+    eps : float
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
+    data = _check_float("InstanceNorm", data)
+    if data.ndim < 3 or data.size == 0:
+        raise ShapeError(f"InstanceNorm: data (n, c, ...) with elements is needed, got shape {data.shape}")
+    _check_channels("InstanceNorm", data.shape[1], gamma=gamma, beta=beta)
+    return _scaled(_over_groups(data, data.shape[1], eps)[0], gamma, beta)
+
+
+@composite("GroupNorm")
+def GroupNorm(data, gamma, beta, num_groups=1, eps=1e-5, output_mean_var=False):
+    """Every one of `num_groups` blocks of channels of every sample normalized by itself, then scaled and shifted.
+
+    Parameters
+    ----------
+    data : NDArray
+        Shape (n, c, ...), of a floating dtype.
+    gamma, beta : NDArray
+        One element per group, as in MXNet, or per channel.
+    num_groups : int
+        A divisor of c.
+    eps : float
+    output_mean_var : bool
+        Return ``[result, mean, sqrt(var + eps)]``, of shape (n, num_groups).
+
+    Raises
+    ------
+    ShapeError, AttrError, DTypeError
+    """
+    data = _check_float("GroupNorm", data)
+    if data.ndim < 3 or data.size == 0:
+        raise ShapeError(f"GroupNorm: data (n, c, ...) with elements is needed, got shape {data.shape}")
+    n, c = data.shape[:2]
+    if num_groups < 1 or c % num_groups:
+        raise AttrError(f"GroupNorm: num_groups must divide the {c} channels, got {num_groups}")
+    for name, x in (("gamma", gamma), ("beta", beta)):
+        if as_array(x, "GroupNorm", name).shape not in ((c,), (num_groups,)):
+            raise ShapeError(f"GroupNorm: {name} must have shape ({num_groups},) or ({c},), got {x.shape}")
+    y, mean, variance = _over_groups(data, num_groups, eps)
+    repeat = operators["repeat"].call
+    gamma, beta = (x if x.size == c else repeat(x, repeats=c // num_groups) for x in (gamma, beta))
+    y = _scaled(y, gamma, beta)
+    if not output_mean_var:
+        return y
+    return [y, reshape(mean, (n, num_groups)), reshape(sqrt(variance + float(eps)), (n, num_groups))]
+
+
+_MODES = {"instance": lambda d: range(1, d), "channel": lambda d: (1,), "spatial": lambda d: range(2, d)}
+
+
+def _unit(x, eps=1e-10, mode="instance"):
+    axes = tuple(_MODES[mode](x.ndim))
+    return x / np.sqrt((x * x).sum(axes, keepdims=True) + eps)
+
+
+@composite(samples=table(_unit, *[[(2, 3, 4), {"mode": m}] for m in _MODES], [Input((2, 3), 0.5, 2)], ulp=4, ints=False))
+def L2Normalization(data, eps=1e-10, mode="instance"):
+    """``data/sqrt(sum(data^2) + eps)``.
+
+    Parameters
+    ----------
+    data : NDArray
+        Shape (n, c, ...).
+    eps : float
+    mode : {'instance', 'channel', 'spatial'}
+        Sum over all axes but the first, over the second, over all but the first two.
+
+    Raises
+    ------
+    AttrError
+        For another mode.
+    """
+    data = _check_float("L2Normalization", data)
+    if mode not in _MODES or data.ndim < (3 if mode == "spatial" else 2):
+        raise AttrError(
+            f"L2Normalization: mode must be one of {', '.join(_MODES)} for data (n, c, ...), "
+            f"got {mode!r} for shape {data.shape}"
+        )
+    axes = tuple(_MODES[mode](data.ndim))
+    return data * rsqrt(sum_(square(data), axis=axes, keepdims=True) + float(eps))

@@ -1,0 +1,145 @@
+"""Products of elements.
+
+The family. The derivative of a product with respect to one element is the product of the others, computed
+without division, so that it is right where elements are 0; and so on for the next orders. Layout and
+arguments as in :mod:`.reduce`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..codegen.compile import kernel
+from ..elementwise import derived
+from ..entry import as_array
+from ..expr import const, isnan, select, var
+from ..ndarray import NDArray, from_value
+from ..samples import table
+from ..shapes import size
+from ..structured import Spec, composite, structured
+from .reduce import DOC, by_groups, expand, reduction, rows, split, sum_
+from .selection import where
+from .shape import broadcast_to, expand_dims, reshape, transpose
+
+__all__ = ["prod"]
+
+# Kernels: x (outer, n, inner) -> out (outer, inner).
+
+
+@kernel
+def _prod(x, out, outer, n, inner):
+    width = np.uint64(inner)
+    for o in range(np.uint64(outer)):
+        for j in range(width):
+            out[o * width + j] = 1
+        for k in range(np.uint64(n)):
+            base = (o * np.uint64(n) + k) * width
+            for j in range(width):
+                out[o * width + j] *= x[base + j]
+
+
+@kernel
+def _prod_rows(x, out, outer, n):
+    length = np.uint64(n)
+    for o in range(np.uint64(outer)):
+        running = out.dtype.type(1)
+        for k in range(length):
+            running *= x[o * length + k]
+        out[o] = running
+
+
+@kernel
+def _prod_others(x, out, outer, n, inner):
+    """out[k] = product of all x but x[k]: forward and backward running products, no division."""
+    width = np.uint64(inner)
+    count = np.uint64(n)
+    for o in range(np.uint64(outer)):
+        for j in range(width):
+            running = x.dtype.type(1)
+            for k in range(count):
+                at = (o * count + k) * width + j
+                out[at] = running
+                running *= x[at]
+            running = x.dtype.type(1)
+            for back in range(count):
+                at = (o * count + (count - np.uint64(1) - back)) * width + j
+                out[at] *= running
+                running *= x[at]
+
+
+def _prod_step(x, out, outer, n, inner) -> None:
+    if inner == 1:
+        _prod_rows(x, out, outer, n)
+    else:
+        _prod(x, out, outer, n, inner)
+
+
+@structured(samples=rows(np.prod, ulp=8))
+def prod(data, axis=None, keepdims=False, exclude=False):
+    return reduction(data, axis, keepdims, exclude, "prod")
+
+
+@prod.bind
+def _(operands, results, *, axes, keepdims):
+    return by_groups(operands, results, axes, _prod_step)
+
+
+def _prod_vjp(g, data, axes):
+    # Products of the others, not y/x: right where elements are 0. The reduced axes are brought to the end.
+    return expand(g, data.shape, axes) * prod_others(data, axis=axes)
+
+
+prod.vjp(data=_prod_vjp)
+prod.call.__doc__ = DOC.format(what="Product of elements. Its gradient is right where elements are 0.")
+
+
+@structured(
+    method=False,
+    samples=table(
+        lambda a: np.stack([np.prod(np.delete(a, k, -1), -1) for k in range(a.shape[-1])], -1), [(2, 3)], [(1,)], ulp=4
+    ),
+)
+def _prod_others_last(data):
+    """Product of all other elements along the last axis."""
+    return Spec(data._shape, data._kind.dtype)
+
+
+@_prod_others_last.run
+def _(data, out):
+    _prod_others(data._buf, out._buf, *split(data._shape, data.ndim - 1))
+
+
+def _prod_others_vjp(g, data):
+    # d(prod of others of k)/dx_j is the product of all but k and j: exclude j, for every j, by one more axis.
+    n = data.shape[-1]
+    eye = _eye_like(data, n)
+    rows = broadcast_to(expand_dims(data, axis=-2), shape=(*data.shape[:-1], n, n))
+    wide = where(eye, 1.0, rows)  # row j: x with x_j replaced by 1
+    others = _prod_others_last(wide) * (1 - eye)
+    return sum_(others * expand_dims(g, axis=-2), axis=-1)
+
+
+_prod_others_last.vjp(data=_prod_others_vjp)
+
+
+def _eye_like(data: NDArray, n: int) -> NDArray:
+    return from_value(np.eye(n), like=data._kind, dtype=data._kind.dtype)
+
+
+def prod_others(data: NDArray, axis: tuple[int, ...]) -> NDArray:
+    """Product of all other elements along the given axes."""
+    kept = tuple(k for k in range(data.ndim) if k not in axis)
+    order = kept + axis
+    moved = transpose(data, axes=order)
+    flat = reshape(moved, tuple(data.shape[k] for k in kept) + (size([data.shape[k] for k in axis]),))
+    back = tuple(int(k) for k in np.argsort(order))
+    return transpose(reshape(_prod_others_last(flat), moved.shape), axes=back)
+
+
+_nan_to_one = derived("nan_to_one", select(isnan(var("x0")), const(1), var("x0")), 1, 0, True)
+
+
+@composite(method=True, samples=rows(np.nanprod, ulp=8))
+def nanprod(data, axis=None, keepdims=False, exclude=False):
+    """Product of the elements that are not NaN; parameters as for ``sum``. The gradient of a NaN is 0."""
+    return prod(_nan_to_one.apply1(as_array(data, "nanprod")), axis, keepdims, exclude)

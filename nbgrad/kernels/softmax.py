@@ -1,0 +1,334 @@
+"""Softmax, its logarithm, and what is made of them.
+
+The maths, along one axis of length n, an array being seen as (outer, n, inner)::
+
+    softmax      y_i = exp(x_i - m) / Σ_j exp(x_j - m)        m = max x
+    log_softmax  y_i = x_i - m - log Σ_j exp(x_j - m)
+
+The Jacobian of softmax, diag(y) - y yᵀ, is symmetric: the cotangent ``_softmax_grad(g, y)`` is y (g - Σ y g), linear
+in g and its own adjoint. That of log_softmax is g - exp(y) Σ g.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..codegen.compile import inline, kernel
+from ..entry import as_array
+from ..errors import AttrError, DTypeError, ShapeError
+from ..ndarray import NDArray, from_value
+from ..samples import Input, table
+from ..shapes import axis as resolve_axis
+from ..structured import REQUIRED, Spec, composite, structured
+from .indexing import pick
+from .reduce import split, sum_
+from .selection import where
+from .shape import expand_dims
+from .unary import exp, negative
+from .vector_math import exp_below
+
+__all__ = ["log_softmax", "softmax"]
+
+_LANES = 64
+
+
+@inline
+def _row_max(x, start, n, lanes):
+    """The maximum of x[start:start+n], NaN left out; column by column of (n/64, 64), for vector registers."""
+    step = np.uintp(_LANES)
+    for j in range(step):
+        lanes[j] = -np.inf
+    whole = n // step
+    for b in range(whole):
+        at = start + b * step
+        for j in range(step):
+            v = x[at + j]
+            lanes[j] = v if v > lanes[j] else lanes[j]
+    for j in range(n - whole * step):
+        v = x[start + whole * step + j]
+        lanes[j] = v if v > lanes[j] else lanes[j]
+    top = lanes[0]
+    for j in range(step):
+        top = lanes[j] if lanes[j] > top else top
+    return top
+
+
+@inline(reorder=True)
+def _total(x, start, n):
+    total = x.dtype.type(0)
+    for i in range(n):
+        total += x[start + i]
+    return total
+
+
+@inline(reorder=True)
+def _inner(x, y, start, n):
+    total = x.dtype.type(0)
+    for i in range(n):
+        total += x[start + i] * y[start + i]
+    return total
+
+
+@kernel
+def _softmax_rows(x, out, scratch, outer, n, log):
+    count = np.uintp(n)
+    for o in range(np.uintp(outer)):
+        at = o * count
+        top = _row_max(x, at, count, scratch)
+        for i in range(count):
+            out[at + i] = exp_below(x[at + i] - top)
+        total = _total(out, at, count)
+        if log:
+            shift = x.dtype.type(np.log(total))
+            for i in range(count):
+                out[at + i] = x[at + i] - top - shift
+        else:
+            share = x.dtype.type(1) / total
+            for i in range(count):
+                out[at + i] *= share
+
+
+@kernel
+def _softmax_columns(x, out, scratch, outer, n, inner, log):
+    count, width = np.uintp(n), np.uintp(inner)
+    for o in range(np.uintp(outer)):
+        at = o * count * width
+        for j in range(width):
+            scratch[j] = -np.inf
+            scratch[width + j] = 0
+        for k in range(count):
+            for j in range(width):
+                v = x[at + k * width + j]
+                scratch[j] = v if v > scratch[j] else scratch[j]
+        for k in range(count):
+            for j in range(width):
+                e = exp_below(x[at + k * width + j] - scratch[j])
+                out[at + k * width + j] = e
+                scratch[width + j] += e
+        for j in range(width):
+            scratch[width + j] = np.log(scratch[width + j]) if log else x.dtype.type(1) / scratch[width + j]
+        for k in range(count):
+            i = at + k * width
+            if log:
+                for j in range(width):
+                    out[i + j] = x[i + j] - scratch[j] - scratch[width + j]
+            else:
+                for j in range(width):
+                    out[i + j] *= scratch[width + j]
+
+
+@kernel
+def _grad_rows(g, y, out, outer, n, log):
+    count = np.uintp(n)
+    for o in range(np.uintp(outer)):
+        at = o * count
+        if log:
+            total = _total(g, at, count)
+            for i in range(count):
+                out[at + i] = g[at + i] - exp_below(y[at + i]) * total
+        else:
+            total = _inner(g, y, at, count)
+            for i in range(count):
+                out[at + i] = y[at + i] * (g[at + i] - total)
+
+
+@kernel
+def _grad_columns(g, y, out, scratch, outer, n, inner, log):
+    count, width = np.uintp(n), np.uintp(inner)
+    for o in range(np.uintp(outer)):
+        at = o * count * width
+        for j in range(width):
+            scratch[j] = 0
+        for k in range(count):
+            i = at + k * width
+            for j in range(width):
+                scratch[j] += g[i + j] if log else g[i + j] * y[i + j]
+        for k in range(count):
+            i = at + k * width
+            if log:
+                for j in range(width):
+                    out[i + j] = g[i + j] - exp_below(y[i + j]) * scratch[j]
+            else:
+                for j in range(width):
+                    out[i + j] = y[i + j] * (g[i + j] - scratch[j])
+
+
+def _pair(name: str, log: bool, reference):
+    """The operator and its cotangent; both keep the shape and take a checked `axis`."""
+
+    def forward(data, axis=REQUIRED):
+        return Spec(data._shape, data._kind.dtype, axis=axis)
+
+    def cotangent(head, y, axis=REQUIRED):
+        return Spec(y._shape, y._kind.dtype, axis=axis)
+
+    forward.__doc__ = f"``{name}`` along a checked axis."
+    cotangent.__doc__ = f"The cotangent of ``{name}``'s operand; `y` is its result."
+    rows = [(3, 4), {"axis": 1}], [(2, 3, 2), {"axis": 1}], [(2, 0), {"axis": 0}]
+    op = structured(f"_{name}", method=False, samples=table(f"scipy.special.{name}", *rows, ulp=4, ints=False))(forward)
+    pairs = [(3, 4), (3, 4), {"axis": 1}], [(2, 3, 2), (2, 3, 2), {"axis": 1}]
+    grad = structured(f"_{name}_grad", method=False, samples=table(reference, *pairs, ulp=8, ints=False))(cotangent)
+
+    @op.run
+    def _(data, out, *, axis):
+        outer, n, inner = split(data._shape, axis)
+        if inner == 1:
+            _softmax_rows(data._buf, out._buf, np.empty(_LANES, out._buf.dtype), outer, n, int(log))
+        else:
+            _softmax_columns(data._buf, out._buf, np.empty(2 * inner, out._buf.dtype), outer, n, inner, int(log))
+
+    @grad.run
+    def _(head, y, out, *, axis):
+        outer, n, inner = split(y._shape, axis)
+        if inner == 1:
+            _grad_rows(head._buf, y._buf, out._buf, outer, n, int(log))
+        else:
+            _grad_columns(head._buf, y._buf, out._buf, np.empty(inner, out._buf.dtype), outer, n, inner, int(log))
+
+    op.vjp(data=lambda g, y, axis: grad(g, y, axis=axis))
+    return op, grad
+
+
+def _sum(x: NDArray, axis: int) -> NDArray:
+    return sum_(x, axis=axis, keepdims=True)
+
+
+_softmax, _softmax_grad = _pair("softmax", False, lambda g, y, axis: y * (g - (y * g).sum(axis, keepdims=True)))
+# The cotangent's own rule: linear in head with the same matrix; quadratic in y.
+_softmax_grad.vjp(
+    head=lambda g, y, axis: _softmax_grad(g, y, axis=axis),
+    y=lambda g, head, y, axis: g * (head - _sum(head * y, axis)) - head * _sum(g * y, axis),
+)
+_log_softmax, _log_softmax_grad = _pair("log_softmax", True, lambda g, y, axis: g - np.exp(y) * g.sum(axis, keepdims=True))
+_log_softmax_grad.vjp(
+    head=lambda g, y, axis: g - _sum(g * exp(y), axis),
+    y=lambda g, head, y, axis: negative(g * exp(y) * _sum(head, axis)),
+)
+
+
+def _reference(x, axis=-1, temperature=1.0):
+    e = np.exp((x - x.max(axis, keepdims=True)) / temperature)
+    return e / e.sum(axis, keepdims=True)
+
+
+_ROWS = [(3, 4)], [(2, 3, 2), {"axis": 1, "temperature": 1.5}]
+
+
+def _prepared(data, axis, temperature, dtype, op: str) -> tuple[NDArray, int]:
+    data = as_array(data, op)
+    if not data._kind.dtype.is_float:
+        raise DTypeError(f"{op}: data must be of a floating dtype, got {data._kind.dtype}; use astype first")
+    k = resolve_axis(axis, data.ndim, op)
+    if dtype is not None:
+        data = data.astype(dtype)  # type: ignore[attr-defined]
+    if temperature is not None:
+        if not temperature > 0:
+            raise AttrError(f"{op}: temperature must be positive, got {temperature!r}")
+        data = data / float(temperature) if temperature != 1 else data  # type: ignore[operator]
+    return data, k
+
+
+@composite("softmax", method=True, samples=table(_reference, *_ROWS, ulp=4, ints=False))
+def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length=False):
+    """``exp(x/t) / sum(exp(x/t))`` along an axis, t the temperature; never overflows.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype.
+    length : NDArray, optional
+        Shape of `data` without the axis: how many leading elements take part; the others give 0.
+    axis : int
+    temperature : float, optional
+        Positive; default 1.
+    dtype : optional
+        Of the result; default that of `data`.
+    use_length : bool
+        Must be true for `length` to count, as in MXNet.
+
+    Returns
+    -------
+    NDArray
+        Shape of `data`.
+
+    Raises
+    ------
+    DTypeError, AttrError, ShapeError
+        For integers, a temperature that is not positive, an axis that does not exist or lengths that do not fit.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.softmax(nd.array([[0, 0], [0, 1000]])).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
+    data, k = _prepared(data, axis, temperature, dtype, "softmax")
+    if not use_length:
+        return _softmax(data, axis=k)
+    length = as_array(length, "softmax", "length")
+    expected = data.shape[:k] + data.shape[k + 1 :]
+    if length.shape != expected:
+        raise ShapeError(f"softmax: length must have shape {expected} (data's without the axis), got {length.shape}")
+    places = np.arange(data.shape[k]).reshape((-1,) + (1,) * (data.ndim - k - 1))
+    inside = expand_dims(length.detach(), axis=k) > from_value(places, like=length._kind, dtype=length._kind.dtype)
+    return where(inside, _softmax(where(inside, data, -np.inf), axis=k), 0.0)
+
+
+@composite("log_softmax", method=True, samples=table(lambda x, **kw: np.log(_reference(x, **kw)), *_ROWS, ulp=16, ints=False))
+def log_softmax(data, axis=-1, temperature=None, dtype=None):
+    """Logarithm of ``softmax``, exact also where that underflows; parameters as there.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.log_softmax(nd.array([0, 1000])).tolist()
+    [-1000.0, 0.0]
+    """
+    data, k = _prepared(data, axis, temperature, dtype, "log_softmax")
+    return _log_softmax(data, axis=k)
+
+
+@composite(method=True, samples=table(lambda x, **kw: _reference(-x, **kw), *_ROWS, ulp=4, ints=False))
+def softmin(data, axis=-1, temperature=None, dtype=None):
+    """``softmax`` of minus the array; parameters as there."""
+    data, k = _prepared(data, axis, temperature, dtype, "softmin")
+    return _softmax(negative(data), axis=k)
+
+
+@composite(samples=table(
+        lambda x, k: np.array([-np.log(_reference(x)[np.arange(len(x)), k.astype(int)]).sum()], x.dtype),
+        [(3, 4), Input(values=[2, 0, 3], dtype="int64")],
+        ulp=16, ints=False,
+    ))
+def softmax_cross_entropy(data, label):
+    """Sum over the rows of ``-log_softmax(data)[i, label[i]]``.
+
+    Parameters
+    ----------
+    data : NDArray
+        Scores, shape (n, k).
+    label : NDArray
+        Class numbers, shape (n,).
+
+    Returns
+    -------
+    NDArray
+        Shape (1,).
+
+    Raises
+    ------
+    ShapeError
+        If the shapes are not these.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.softmax_cross_entropy(nd.zeros((3, 2)), nd.array([0, 1, 1])).item() / 3
+    0.6931471824645996
+    """
+    data, label = as_array(data, "softmax_cross_entropy"), as_array(label, "softmax_cross_entropy", "label")
+    if data.ndim != 2 or label.shape != data.shape[:1]:
+        raise ShapeError(
+            f"softmax_cross_entropy: data (n, k) and label (n,) are needed, got {data.shape} and {label.shape}"
+        )
+    return negative(sum_(pick(log_softmax(data), label)))

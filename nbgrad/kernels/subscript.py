@@ -1,0 +1,252 @@
+"""``x[key]``: reading and writing by index.
+
+Every kind of reading with integer arrays becomes a ``_take`` of a reshaped array. Reading with slices alone
+is :mod:`.shape`'s ``slice`` or, where the elements are neighbours in memory, an array on the same memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import tape
+from ..cast import cast
+from ..cast import cast
+from ..entry import IN_GRAPH, IN_PLACE
+from ..errors import DTypeError, NBGradError, ShapeError
+from ..ndarray import NDArray, alias
+from ..shapes import size
+from ..state import state
+from .indexing import flat_positions, integers, take_axis
+from .move import strides_of
+from .shape import broadcast_to, embed, reshape, slice_
+
+__all__ = ["check_write", "getitem", "setitem"]
+
+# x[key].
+
+
+class _View(tape.Rule):
+    """Neighbouring elements of an array, on its memory."""
+
+    name = "slice_view"
+
+    def grads(self, node, g, useful):
+        begin, counts, shape = node.attrs
+        block = reshape(g, counts)
+        return [embed(block, begin=begin, step=(1,) * len(shape), shape=shape)]
+
+
+_VIEW = _View()
+
+
+def _normalise(key, ndim: int) -> list:
+    """The key as a list with one entry per axis (ints, slices, int or bool arrays) and None for new axes."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    out: list = []
+    for item in items:
+        if item is None or item is Ellipsis or isinstance(item, slice):
+            out.append(item)
+        elif isinstance(item, bool | np.bool_) or isinstance(item, int | np.integer):
+            out.append(int(item))
+        elif isinstance(item, NDArray | np.ndarray | list | tuple | range):
+            values = item._view() if isinstance(item, NDArray) else np.asarray(item)
+            if isinstance(item, NDArray) and values.dtype.kind == "f":
+                values = integers(item, "indexing")  # MXNet's index arrays are float32
+            if values.size == 0 and not isinstance(item, np.ndarray | NDArray):
+                values = values.astype(np.int64)
+            if values.dtype.kind not in "iub":
+                raise ValueError(
+                    f"indexing with an array of dtype {values.dtype} is not supported; use integers or bools"
+                )
+            out.append(values if values.dtype.kind == "b" else values.astype(np.int64))
+        else:
+            raise ValueError(f"indexing with {item!r} is not supported; use integers, slices, arrays, None or Ellipsis")
+    used = sum(0 if i is None or i is Ellipsis else i.ndim if isinstance(i, np.ndarray) and i.dtype.kind == "b" else 1 for i in out)  # fmt: skip
+    if used > ndim:
+        raise IndexError(f"too many indices: {used} for an array with {ndim} dimension(s)")
+    dots = [k for k, i in enumerate(out) if i is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("an index can have one Ellipsis ('...') only")
+    at = dots[0] if dots else len(out)
+    out[at : at + 1] = [slice(None)] * (ndim - used)
+    return out
+
+
+def _position(i: int, n: int, axis: int) -> int:
+    if not -n <= i < n:
+        raise IndexError(f"index {i} is out of range for axis {axis} with length {n}")
+    return i % n
+
+
+def getitem(self: NDArray, key) -> NDArray:
+    """Read by index, as in NumPy: ints, slices, None, Ellipsis, integer arrays, boolean masks, and mixtures.
+
+    One element has shape (1,). Elements that are neighbours in memory (``x[2]``, ``x[1:5]``) share it;
+    everything else is a copy. Recorded.
+
+    Raises
+    ------
+    IndexError
+        For an index out of range, or too many of them.
+    ValueError
+        For a key of another type.
+    """
+    if type(key) is int and self._shape:  # the short way for x[i]
+        begin, n = _position(key, self._shape[0], 0), self._shape[0]
+        return (
+            _view(self, (begin,) + (0,) * (self.ndim - 1), (1,) + self._shape[1:], self._shape[1:] or (1,))
+            if n
+            else self
+        )
+    items = _normalise(key, self.ndim)
+    if any(isinstance(i, np.ndarray) for i in items):
+        return _advanced(self, items)
+    return _basic(self, items)
+
+
+def _basic(x: NDArray, items: list) -> NDArray:
+    begin, step, counts, shape = [], [], [], []
+    axis = 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        n = x._shape[axis]
+        if isinstance(item, slice):
+            if item.step is not None and item.step == 0:
+                raise ValueError("slice step cannot be zero")
+            walk = range(*item.indices(n))
+            begin.append(walk.start if len(walk) else 0)
+            step.append(walk.step if len(walk) > 1 else 1)
+            counts.append(len(walk))
+            shape.append(len(walk))
+        else:
+            begin.append(_position(item, n, axis))
+            step.append(1)
+            counts.append(1)
+        axis += 1
+    final = tuple(shape) or (() if not x._shape else (1,))
+    if all(s == 1 for s in step) and _neighbours(x._shape, counts):
+        return _view(x, tuple(begin), tuple(counts), final)
+    return reshape(slice_(x, begin=tuple(begin), step=tuple(step), shape=tuple(counts)), final)
+
+
+def _neighbours(shape: tuple[int, ...], counts: list[int]) -> bool:
+    """Whether a block is one run of memory: single places, then one range, then whole axes."""
+    k = 0
+    while k < len(counts) and counts[k] == 1:
+        k += 1
+    return all(c == n for c, n in zip(counts[k + 1 :], shape[k + 1 :], strict=True))
+
+
+def _view(x: NDArray, begin: tuple[int, ...], counts: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
+    start = sum(b * s for b, s in zip(begin, strides_of(x._shape), strict=True))
+    out = alias(x, x._buf[start : start + size(counts)], shape)
+    if state.recording and x._node is not None:
+        out._node = tape.node(_VIEW, (x._node,), (), (begin, counts, x._shape), shape, x._kind)
+    return out
+
+
+def _advanced(x: NDArray, items: list) -> NDArray:
+    if _leads(items):
+        return _leading_arrays(x, items)
+    # Slices between arrays: let NumPy say where the elements are.
+    positions = np.arange(x.size).reshape(x._shape)[tuple(items)]
+    return reshape(take_axis(reshape(x, (x.size,)), positions, 0), positions.shape or (1,))
+
+
+def _leads(items: list) -> bool:
+    """Whether arrays and ints come first, and whole axes after them."""
+    k = 0
+    while k < len(items) and isinstance(items[k], np.ndarray | int):
+        k += 1
+    return all(isinstance(i, slice) and i == slice(None) for i in items[k:])
+
+
+def _leading_arrays(x: NDArray, items: list) -> NDArray:
+    rows: list[np.ndarray] = []
+    lengths: list[int] = []  # what the rows index: an axis each, or as many axes as a mask has, seen as one
+    axis = 0
+    for item in items:
+        if isinstance(item, slice):
+            break
+        if isinstance(item, np.ndarray) and item.dtype.kind == "b":
+            if item.shape != x._shape[axis : axis + item.ndim]:
+                raise IndexError(
+                    f"boolean index of shape {item.shape} does not match array shape {x._shape} at axis {axis}"
+                )
+            rows.append(np.flatnonzero(item))
+            lengths.append(item.size)
+            axis += item.ndim
+        else:
+            rows.append(np.asarray(item))
+            lengths.append(x._shape[axis])
+            axis += 1
+    try:
+        index = np.stack(np.broadcast_arrays(*rows))
+    except ValueError:
+        raise IndexError(f"index arrays of shapes {[r.shape for r in rows]} do not broadcast together") from None
+    positions = flat_positions(index, tuple(lengths), "indexing")
+    flat = reshape(x, (size(x._shape[:axis]), *x._shape[axis:]))
+    return (
+        take_axis(flat, positions, 0) if positions.shape + x._shape[axis:] else take_axis(flat, positions.reshape(1), 0)
+    )
+
+
+# x[key] = value.
+
+
+def check_write(target: NDArray, source) -> None:
+    """Refuse, while recording, writes that would make gradients wrong."""
+    if not state.recording:
+        return
+    if target._node is not None:
+        raise NBGradError(IN_GRAPH)
+    if isinstance(source, NDArray) and source._node is not None:
+        raise NBGradError(IN_PLACE)
+
+
+def _is_whole(key) -> bool:
+    return key is None or key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+
+
+def setitem(self: NDArray, key, value) -> None:
+    """Assign by index, as in NumPy: scalars, lists, NumPy arrays and NDArrays, broadcast and converted.
+
+    Raises
+    ------
+    NBGradError
+        While recording, for an array that is in a graph, or a recorded value into part of an array.
+    ShapeError
+        If the value does not broadcast to what the key selects.
+    """
+    if _is_whole(key) and state.recording and isinstance(value, NDArray) and value._node is not None:
+        if self._node is not None:
+            raise NBGradError(IN_GRAPH)
+        recorded = value if value._shape == self._shape else broadcast_to(value, shape=self._shape)
+        recorded = cast(recorded, self._kind)
+        self._buf[:] = recorded._buf
+        self._cell[0] += 1
+        self._node = recorded._node
+        return
+    check_write(self, value)
+    if value is None:
+        raise DTypeError("assignment: None is not a number")
+    numpy_key = key if _is_whole(key) else tuple(_normalise(key, self.ndim))
+    source = value._view() if isinstance(value, NDArray) else value
+    view = self._view()
+    if isinstance(source, np.ndarray) and np.shares_memory(source, view):
+        source = source.copy()
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = np.asarray(source)
+            if values.dtype.kind not in "fiub":
+                raise DTypeError(f"assignment: a value of dtype {values.dtype} cannot be stored in {self._kind.dtype}")
+            if values.size == 1:  # fits anywhere, whatever its rank, as results of shape (1,) must
+                values = values.reshape(())
+            view[numpy_key] = values.astype(view.dtype)
+    except ValueError as err:
+        if isinstance(err, NBGradError):
+            raise
+        raise ShapeError(f"assignment: {err}") from None
+    self._cell[0] += 1

@@ -1,0 +1,207 @@
+"""The derivative rule of a recorded elementwise operator: all wanted partials in one kernel.
+
+Used by the raw sweep; the recorded sweep composes the same expressions as operators
+(:meth:`Pullback.grads`), so that they can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from . import tape
+from .codegen import loops
+from .codegen.launch import Kind
+from .expr import Expr, add, free, var
+from .ndarray import NDArray, wrap
+from .registry import role
+from .shapes import broadcast
+
+if TYPE_CHECKING:
+    from .elementwise import Elementwise
+
+__all__ = ["COTANGENT", "FLAT", "RESULT", "Pullback", "argument_kinds", "reads"]
+
+#: The variables of derivative expressions besides the operands: the result, and its cotangent.
+RESULT, COTANGENT = var("y"), var("g")
+
+#: ``attrs`` of a node whose operands have one shape and that has no parameters.
+FLAT: tuple = (None, ())
+
+
+def reads(exprs: Sequence[Expr], operands: int) -> tuple[int, ...]:
+    """What the expressions read: numbers of operands, and -1 for the result."""
+    names = set(free(*exprs))
+    return tuple([k for k in range(operands) if f"x{k}" in names] + ([-1] if "y" in names else []))
+
+
+def argument_kinds(kind: Kind, arrays: int, params: int, rank: int, inputs: int) -> list:
+    """The argument kinds of an elementwise kernel, as :meth:`Kernel.bind` takes them."""
+    number: type = float if kind.dtype.is_float else int
+    integers = rank + inputs * (rank - 1) if rank > 1 else 0
+    return [kind.storage] * arrays + [number] * params + [int] * integers
+
+
+class Pullback(tape.Rule):
+    """The rule of an elementwise node: one kernel for the wanted cotangents.
+
+    Parameters
+    ----------
+    op : Elementwise
+    groups : tuple of tuple of int
+        Operands whose cotangents are wanted; those in one group are the same array, so their cotangents
+        are added before they are stored (x*x is one pass).
+    """
+
+    def __init__(self, op: Elementwise, groups: tuple[tuple[int, ...], ...]) -> None:
+        self.op = op
+        self.name = op.name
+        self.groups = groups
+        self.exprs = []
+        for group in groups:
+            total = op.cotangent(group[0])
+            for k in group[1:]:
+                total = add(total, op.cotangent(k))
+            self.exprs.append(total)
+        self.saves = reads(self.exprs, len(op.operands))
+        #: Per wanted cotangent: an operand it belongs to, and whether it is g itself (then nothing is computed).
+        self.plan = tuple([(group[0], e is COTANGENT) for group, e in zip(groups, self.exprs, strict=True)])
+        self.computed = [e for e in self.exprs if e is not COTANGENT]
+        self.write: dict[
+            Kind, object
+        ] = {}  # the commonest case, one cotangent that is written -> entry point
+        self.flat: dict[tuple, object] = {}  # (kind, add to the cotangent?, ...) -> entry point
+        self._entries: dict[tuple, object] = {}
+
+    def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple):
+        """The kernel for these operands; `modes` says of each computed cotangent whether it is added to."""
+        key = (kind, tuple(modes), rank, moves)
+        found = self._entries.get(key)
+        if found is None:
+            dtype = kind.dtype
+            names = ["g"] + ["y" if k < 0 else f"x{k}" for k in self.saves]
+            inputs = [
+                loops.Input(n, dtype, loops.STEP if m else loops.HOLD)
+                for n, m in zip(names, moves, strict=True)
+            ]
+            outputs = [
+                loops.Output(e, dtype, loops.ADD if add_to else loops.WRITE)
+                for e, add_to in zip(self.computed, modes, strict=True)
+            ]
+            kernel = loops.elementwise(f"{self.name}_pullback", inputs, self.op.params, outputs, rank)
+            kinds = argument_kinds(kind, len(inputs) + len(outputs), len(self.op.params), rank, len(inputs))
+            found = self._entries[key] = kernel.bind(*kinds)
+        return found
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful):
+        parents = node.parents
+        if useful is not None and not all(parents[group[0]] in useful for group in self.groups):
+            return self._pull_fewer(node, g, cotangents, borrowed, useful)
+        attrs = node.attrs
+        layout, scalars = attrs
+        if layout is not None:
+            return self._pull_broadcast(node, g, cotangents, borrowed, layout, scalars)
+        kind = node.kind
+        outs = []
+        mode = 0  # a bit per computed cotangent: it is added to one that is there
+        bit = 1
+        for k, passes in self.plan:
+            p = parents[k]
+            old = cotangents.get(p)
+            if passes:
+                if old is None:
+                    cotangents[p] = g
+                    borrowed.add(p)
+                else:
+                    tape.add_raw(p, g, kind, cotangents, borrowed)
+                continue
+            if old is None:
+                cotangents[p] = old = kind.empty(g.size, kind.storage)
+            else:
+                mode += bit
+                if p in borrowed:
+                    old = tape.own(p, kind, cotangents, borrowed)
+            bit += bit
+            outs.append(old)
+        if outs:
+            entry = self.flat.get((kind, mode))
+            if entry is None:
+                modes = [bool(mode & 1 << k) for k in range(len(outs))]
+                entry = self.flat[kind, mode] = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)))
+            saved = node.saved
+            if attrs is FLAT and len(saved) == 3 and len(outs) == 1:
+                entry(g, saved[0], outs[0])
+            else:
+                entry(g, *saved[::3], *outs, *scalars)
+        return None
+
+    def _pull_broadcast(self, node, g, cotangents, borrowed, layout, scalars):
+        kind = node.kind
+        outs, modes, sums = [], [], []
+        for k, passes in self.plan:
+            p = node.parents[k]
+            buf = g if passes else kind.empty(g.size, kind.storage)
+            add_to = False
+            if layout.shapes[k] != layout.out:  # computed in the shape of the result, then summed
+                sums.append((p, buf, layout.shapes[k]))
+            elif passes:
+                tape.add_raw(p, g, kind, cotangents, borrowed)
+            elif p in cotangents:
+                buf = tape.own(p, kind, cotangents, borrowed) if p in borrowed else cotangents[p]
+                add_to = True
+            else:
+                cotangents[p] = buf
+            if not passes:
+                outs.append(buf)
+                modes.append(add_to)
+        if outs:
+            shapes = (layout.out, *[layout.out if k < 0 else layout.shapes[k] for k in self.saves])
+            walk = broadcast(shapes, self.name)
+            entry = self._entry(kind, modes, walk.rank, walk.moves)
+            entry(g, *node.saved[::3], *outs, *scalars, *walk.arguments)
+        for p, buf, shape in sums:
+            reduced = role("unbroadcast")(wrap(buf, layout.out, kind), shape=shape)
+            tape.add_raw(p, reduced._buf, kind, cotangents, borrowed)
+
+    def _pull_fewer(self, node, g, cotangents, borrowed, useful):
+        """Some parents do not lead to what was asked for: the same with a kernel for the others."""
+        layout = node.attrs[0]
+        fewer = self.op.pullback(node.parents, useful, layout)
+        if fewer.groups:
+            kept = dict(
+                zip(
+                    self.saves,
+                    zip(node.saved[::3], node.saved[1::3], node.saved[2::3], strict=True),
+                    strict=True,
+                )
+            )
+            saved = tuple([part for k in fewer.saves for part in kept[k]])
+            short = tape.node(fewer, node.parents, saved, node.attrs, node.shape, node.kind)
+            fewer.pull_raw(short, g, cotangents, borrowed, useful)
+
+    def grads(self, node, g, useful):
+        layout, scalars = node.attrs
+        buffers = dict(zip(self.saves, node.saved[::3], strict=True))
+        cells = dict(zip(self.saves, node.saved[1::3], strict=True))
+
+        def handle(k: int) -> NDArray:
+            if k < 0:
+                x = wrap(buffers[k], node.shape, node.kind, node)
+            else:
+                p = node.parents[k]
+                shape = node.shape if layout is None else layout.shapes[k]
+                x = wrap(buffers[k], shape, node.kind, None if type(p) is list else p)
+            x._cell = cells[k]
+            return x
+
+        found: list[NDArray | None] = []
+        for k, p in enumerate(node.parents):
+            if not tape.wanted(p, useful):
+                found.append(None)
+                continue
+            op, reads = self.op.partial(k)
+            h = g if op is None else op.apply((g, *map(handle, reads)), scalars)
+            if layout is not None and h._shape != layout.shapes[k]:
+                h = role("unbroadcast")(h, shape=layout.shapes[k])
+            found.append(h)
+        return found

@@ -1,0 +1,132 @@
+"""What tests and benchmarks feed an operator: inputs, attributes, and the same function in NumPy or SciPy.
+
+Samples stand beside the operator they are for (``samples=table(...)``); the tests walk the registry.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+__all__ = ["Input", "Sample", "table"]
+
+
+class Input:
+    """One array to draw.
+
+    The values lie evenly in a range, shuffled: so no two are close (kinks and ties stay away), and zero
+    and the ends are left out. The same input at the same place is always the same array.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    low, high : float
+        The range. Where they are equal, the array is constant and not differentiated.
+    dtype : str, optional
+        A fixed dtype, for indices and masks, which are not differentiated; default: the dtype under test.
+    values : sequence, optional
+        These values instead of drawn ones; `shape` is theirs.
+    """
+
+    def __init__(
+        self, shape=(), low: float = -2.0, high: float = 2.0, *, dtype: str | None = None, values=None
+    ) -> None:
+        self.shape: tuple[int, ...] = tuple(shape) if values is None else np.shape(values)
+        self.low, self.high = low, high
+        self.dtype = dtype
+        self.values = values
+        self.grad = dtype is None and low < high
+
+    def __repr__(self) -> str:
+        return f"{self.shape}" if self.dtype is None else f"{self.dtype}{self.shape}"
+
+    def draw(self, place: int, dtype) -> np.ndarray:
+        """The array, as number `place` among an operator's operands."""
+        target = np.dtype(self.dtype or dtype)
+        if self.values is not None:
+            return np.array(self.values, target)
+        n = int(np.prod(self.shape))
+        order = np.random.default_rng(1000 * place + n).permutation(n)
+        grid = self.low + (self.high - self.low) * (order + (0.37, 0.61, 0.23)[place % 3]) / max(n, 1)
+        if target.kind not in "fc":
+            grid = np.floor(grid) if target.kind != "u" else np.abs(np.floor(grid))
+        return grid.reshape(self.shape).astype(target)
+
+
+class Sample:
+    """One row of an operator's table.
+
+    Parameters
+    ----------
+    inputs : sequence of Input
+        The operands, given by position.
+    reference : callable or str
+        Called like the operator with NumPy arrays; or its dotted name, imported when it is used.
+    attrs : dict
+        Keyword attributes.
+    ulp : float
+        How far the value may be from the reference, in units in the last place: of each element for an
+        elementwise operator, of the largest element for others.
+    order : int
+        Up to which order tests differentiate.
+    ints : bool
+        Tests feed integers, too.
+    result : str
+        The result's dtype: ``"same"`` as the operands'; ``"float"``, the same for floats and the default
+        float dtype for integers; or a dtype's name.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        reference: Callable | str,
+        attrs: dict | None = None,
+        *,
+        ulp: float = 0,
+        order: int = 3,
+        ints: bool = True,
+        result: str = "same",
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.attrs = attrs or {}
+        self.ulp = ulp
+        self.order = order
+        self.ints = ints
+        self.result = result
+        self._reference = reference
+
+    def __repr__(self) -> str:
+        parts = [*map(repr, self.inputs), *(f"{k}={v!r}" for k, v in self.attrs.items())]
+        return ", ".join(parts).replace(" ", "")
+
+    def draw(self, dtype="float64") -> list[np.ndarray]:
+        """The operands as NumPy arrays."""
+        return [given.draw(place, dtype) for place, given in enumerate(self.inputs)]
+
+    def reference(self, *arrays: np.ndarray):
+        """What NumPy or SciPy gives for these operands: an array, or a list of them."""
+        if isinstance(self._reference, str):
+            module, _, name = self._reference.rpartition(".")
+            self._reference = getattr(importlib.import_module(module), name)
+        return self._reference(*arrays, **self.attrs)
+
+
+def table(reference: Callable | str, *rows: Sequence, **options) -> tuple[Sample, ...]:
+    """Samples with one reference.
+
+    Parameters
+    ----------
+    reference : callable or str
+    *rows : sequence
+        The operands (an Input, or a shape for one with default range), and the attributes as a dict at the end.
+    **options
+        As for :class:`Sample`.
+    """
+    made = []
+    for row in rows:
+        attrs = row[-1] if row and isinstance(row[-1], dict) else {}
+        inputs = [r if isinstance(r, Input) else Input(r) for r in row if not isinstance(r, dict)]
+        made.append(Sample(inputs, reference, attrs, **options))
+    return tuple(made)

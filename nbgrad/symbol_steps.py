@@ -1,0 +1,401 @@
+"""What the nodes of a Symbol do. One class per kind of recorded operation, which knows how to be made from
+the tape and from text, how to run again with the same numbers, and what shapes come out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .cast import Cast as CastRule
+from .cast import cast, unify
+from .codegen.launch import Kind, kind_of
+from .context import CPU0
+from .dtypes import DType, as_dtype, default_dtype, promote
+from .elementwise import Elementwise, derived
+from .errors import AttrError, DTypeError, NBGradError, ShapeError
+from .function import Function
+from .kernels.shape import reshape, slice_
+from .ndarray import NDArray, wrap
+from .registry import operators
+from .shapes import Shape, broadcast_shape, size
+from .structured import Plan, Spec, Structured
+from .symbol_text import NotWritable, decode, encode, read_expr, write_expr
+
+__all__ = ["Aval", "Step", "from_tape", "from_text"]
+
+
+class Aval(NamedTuple):
+    """Shape and dtype of an array."""
+
+    shape: Shape
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {self.shape}"
+
+
+def aval(x: NDArray) -> Aval:
+    return Aval(x._shape, x._kind.dtype)
+
+
+def _blank(a: Aval) -> NDArray:
+    """An array to ask shapes of: no memory is behind it."""
+    kind = kind_of(a.dtype, CPU0)
+    return wrap(np.broadcast_to(np.zeros(1, kind.storage), (size(a.shape),)), a.shape, kind)
+
+
+class Step:
+    """What one node does.
+
+    Attributes
+    ----------
+    op : str
+        The operator's name.
+    """
+
+    op: str
+
+    def attrs(self) -> dict[str, str]:
+        """Everything besides `op` and the inputs, as text. Names with underscores are for the machinery."""
+        return {}
+
+    def run(self, arrays: list[NDArray], before: Sequence, after: Sequence) -> list[NDArray]:
+        """All results. `before` and `after` are what inputs and results were when traced."""
+        raise NotImplementedError
+
+    def infer(self, given: Sequence[Aval], before: Sequence, after: Sequence) -> list[Aval]:
+        """Shapes and dtypes of all results for inputs that differ from `before`."""
+        raise NotImplementedError
+
+
+class Apply(Step):
+    """An elementwise operator."""
+
+    def __init__(self, op: Elementwise, scalars: tuple) -> None:
+        self.op = op.name
+        self.rule = op
+        self.scalars = scalars
+
+    @staticmethod
+    def names(name: str, count: int) -> list[str]:
+        """What the scalar parameters of an operator are called."""
+        entry = operators.get(name)
+        known = [] if entry is None else list(entry.params)
+        if len(known) == count:
+            return known
+        return ["scalar"] if count == 1 else [f"s{k}" for k in range(count)]
+
+    def attrs(self) -> dict[str, str]:
+        found = dict(zip(self.names(self.op, len(self.scalars)), map(encode, self.scalars), strict=True))
+        entry = operators.get(self.op)
+        if entry is None or entry.rule is not self.rule:
+            text = write_expr(self.rule.expr)
+            counts = (len(self.rule.operands), len(self.rule.params), self.rule.ints)
+            found["__expr__"] = "unwritable('scalar function')" if text is None else text
+            found["__operands_params_ints__"] = encode(counts)
+        return found
+
+    @classmethod
+    def read(cls, name: str, attrs: dict[str, str]) -> Apply:
+        if "__expr__" in attrs:
+            if attrs["__expr__"].startswith("unwritable("):
+                raise NotWritable("it uses a scalar function that has no name")
+            operands, params, ints = decode(attrs["__operands_params_ints__"])
+            if not (0 < operands < 100 and 0 <= params < 100):
+                raise ValueError(f"{operands} operands, {params} parameters")
+            plain = re.sub(r"\W", "_", name, flags=re.ASCII)  # it becomes part of generated source
+            op = derived(
+                f"_{plain}" if plain[:1].isdigit() else plain,
+                read_expr(attrs["__expr__"], operands, params),
+                operands,
+                params,
+                bool(ints),
+            )
+        else:
+            op = operators[name].rule
+        scalars = tuple([decode(attrs[key]) for key in cls.names(name, len(op.params))])
+        for s in scalars:
+            if type(s) not in (int, float):
+                raise NBGradError(f"Symbol: parameters of operator {name!r} must be numbers, got {s!r}")
+        made = cls(op, scalars)
+        made.op = name
+        return made
+
+    def run(self, arrays, before, after):
+        if len(arrays) != len(self.rule.operands):
+            raise NBGradError(f"{self.op}: takes {len(self.rule.operands)} array(s), got {len(arrays)}")
+        if not self.scalars:
+            return [self.rule.apply(arrays)]
+        arrays = unify(arrays, self.op, self.rule.ints)
+        return [self.rule.apply(arrays, self._scalars(arrays[0]._kind.dtype))]
+
+    def _scalars(self, dtype: DType) -> tuple:
+        """The parameters as a kernel for `dtype` takes them."""
+        if dtype.is_float:
+            return tuple(map(float, self.scalars))
+        if all(float(s).is_integer() for s in self.scalars):
+            return tuple(map(int, self.scalars))
+        raise NBGradError(f"{self.op}: parameters {self.scalars} do not fit arrays of {dtype}; cast those to a float")
+
+    def infer(self, given, before, after):
+        dtype = given[0].dtype
+        for a in given[1:]:
+            dtype = promote(dtype, a.dtype)
+        if not (dtype.is_float or self.rule.ints):
+            dtype = default_dtype()
+        return [Aval(broadcast_shape([a.shape for a in given], self.op), dtype)]
+
+
+class Invoke(Step):
+    """An operator with kernels of its own.
+
+    With inputs as traced it runs with the attributes that its check found then, unasked. With others it
+    checks again, from the attributes it was called with; operators with an underscore check nothing, so
+    they refuse.
+    """
+
+    def __init__(self, op: Structured, given: dict, canonical: dict, several: bool) -> None:
+        self.op = op.name
+        self.rule = op
+        self.given = given
+        self.canonical = canonical
+        self.several = several
+
+    def attrs(self) -> dict[str, str]:
+        found = {key: encode(value) for key, value in self.given.items()}
+        canonical = encode(self.canonical)
+        if canonical != encode(self.given):
+            found["__attrs__"] = canonical
+        if self.several:
+            found["__several__"] = "True"
+        return found
+
+    @classmethod
+    def read(cls, name: str, attrs: dict[str, str]) -> Invoke:
+        given = {key: decode(text) for key, text in attrs.items() if not key.startswith("__")}
+        canonical = decode(attrs["__attrs__"]) if "__attrs__" in attrs else given
+        rule = operators[name].rule
+        if not isinstance(canonical, dict) or not set(given) <= set(rule.attrs):
+            raise NBGradError(f"Symbol: attributes {attrs} do not fit operator {name!r}")
+        return cls(rule, given, canonical, "__several__" in attrs)
+
+    def run(self, arrays, before, after):
+        spec = self._spec(arrays, list(map(aval, arrays)), before, after)
+        if "index" in self.rule.inputs:
+            self._check_index(arrays)
+        return self.rule.execute(arrays, Plan(self.rule, arrays, spec, self.given))
+
+    def _check_index(self, arrays: list[NDArray]) -> None:
+        """Kernels believe index arrays, but these come from whoever evaluates."""
+        values = arrays[self.rule.inputs.index("index")]._view()
+        n = self.canonical.get("n", arrays[0]._shape[self.canonical["axis"]])
+        if values.size and not (values.min() >= 0 and values.max() < n):
+            raise AttrError(f"{self.op}: index must be from 0 to {n - 1}, got {values.min()} to {values.max()}")
+
+    def infer(self, given, before, after):
+        spec = self._spec(list(map(_blank, given)), given, before, after)
+        return list(map(Aval, spec.shapes, spec.kinds))
+
+    def _spec(self, arrays: list[NDArray], given: Sequence[Aval], before, after) -> Spec:
+        if list(given) == list(before):
+            shapes, dtypes = [a.shape for a in after], [a.dtype for a in after]
+            spec = Spec(shapes, dtypes) if self.several else Spec(shapes[0], dtypes[0])
+            spec.attrs = self.canonical
+            return spec
+        if self.op.startswith("_"):
+            for a, b in zip(given, before, strict=True):
+                if a.shape != b.shape:
+                    _refuse(self.op, [a.shape for a in given], [a.shape for a in before])
+                if a.dtype is not b.dtype and not (a.dtype.is_float and b.dtype.is_float):
+                    raise DTypeError(f"{self.op}: traced for inputs of {b.dtype}, got {a.dtype}; give it {b.dtype}")
+        if not self.rule.variadic and len(arrays) != len(self.rule.inputs):
+            raise NBGradError(f"{self.op}: takes {len(self.rule.inputs)} array(s), got {len(arrays)}")
+        return self.rule.infer(*arrays, **self.given)
+
+
+class Reshape(Step):
+    op = "reshape"
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    def attrs(self) -> dict[str, str]:
+        return {"shape": encode(self.shape)}
+
+    @classmethod
+    def read(cls, name: str, attrs: dict[str, str]) -> Reshape:
+        return cls(_lengths(decode(attrs["shape"])))
+
+    def run(self, arrays, before, after):
+        if arrays[0].size != size(self.shape):
+            _refuse(self.op, [arrays[0].shape], [a.shape for a in before])
+        return [reshape(arrays[0], self.shape)]
+
+    def infer(self, given, before, after):
+        if size(given[0].shape) != size(self.shape):
+            _refuse(self.op, [given[0].shape], [a.shape for a in before])
+        return [Aval(self.shape, given[0].dtype)]
+
+
+class View(Step):
+    """Neighbouring elements: a block at `begin` with lengths `counts`, seen in `shape`."""
+
+    op = "slice_view"
+
+    def __init__(self, begin: Shape, counts: Shape, shape: Shape) -> None:
+        self.begin, self.counts, self.shape = begin, counts, shape
+
+    def attrs(self) -> dict[str, str]:
+        return {"begin": encode(self.begin), "counts": encode(self.counts), "shape": encode(self.shape)}
+
+    @classmethod
+    def read(cls, name: str, attrs: dict[str, str]) -> View:
+        return cls(*[_lengths(decode(attrs[key])) for key in ("begin", "counts", "shape")])
+
+    def run(self, arrays, before, after):
+        self.infer([aval(arrays[0])], before, after)
+        block = slice_(arrays[0], begin=self.begin, step=(1,) * len(self.begin), shape=self.counts)
+        return [reshape(block, self.shape)]
+
+    def infer(self, given, before, after):
+        shape = given[0].shape
+        if len(shape) != len(self.begin) or any(b + c > n for b, c, n in zip(self.begin, self.counts, shape)):
+            _refuse(self.op, [shape], [a.shape for a in before])
+        return [Aval(self.shape, given[0].dtype)]
+
+
+class Convert(Step):
+    """Conversion to another dtype, or device."""
+
+    op = "cast"
+
+    def __init__(self, dtype: DType, ctx) -> None:
+        self.dtype = dtype
+        self.ctx = ctx
+
+    def attrs(self) -> dict[str, str]:
+        found = {"dtype": self.dtype.name}
+        if self.ctx is not None:
+            found["ctx"] = encode(self.ctx)
+        return found
+
+    @classmethod
+    def read(cls, name: str, attrs: dict[str, str]) -> Convert:
+        return cls(as_dtype(attrs["dtype"]), decode(attrs["ctx"]) if "ctx" in attrs else None)
+
+    def run(self, arrays, before, after):
+        x = arrays[0]
+        return [cast(x, kind_of(self.dtype, self.ctx or x._kind.ctx))]
+
+    def infer(self, given, before, after):
+        return [Aval(given[0].shape, self.dtype)]
+
+
+class Opaque(Step):
+    """Something that can be looked at and not run, for `reason`."""
+
+    def __init__(self, op: str, text: dict[str, str], reason: str) -> None:
+        self.op = op
+        self.text = text
+        self.reason = reason
+
+    def attrs(self) -> dict[str, str]:
+        return dict(self.text)
+
+    def run(self, arrays, before, after):
+        raise NBGradError(f"Symbol.eval: {self.reason}")
+
+    def infer(self, given, before, after):
+        raise ShapeError(f"Symbol: shapes and dtypes other than those traced are not known: {self.reason}")
+
+
+def _lengths(given) -> Shape:
+    if not isinstance(given, tuple) or not all(type(n) is int and n >= 0 for n in given):
+        raise NBGradError(f"Symbol: a tuple of lengths >= 0 is needed, got {given!r}")
+    return given
+
+
+def _refuse(op: str, given: Sequence[Shape], before: Sequence[Shape]):
+    raise ShapeError(
+        f"{op}: traced for input shapes {', '.join(map(str, before))}, got {', '.join(map(str, given))}; "
+        "this operator depends on them: record again with arrays of these shapes"
+    )
+
+
+def _custom(name: str) -> Opaque:
+    return Opaque(
+        "Custom",
+        {"op_type": name},
+        f"the graph calls Function {name}, and an instance of that runs once, when it is recorded; "
+        f"record again, or write {name} with operators of nd",
+    )
+
+
+def _unknown(op: str, text: dict[str, str]) -> Opaque:
+    return Opaque(op, text, f"operator {op!r} cannot be run from a Symbol")
+
+
+def from_tape(node) -> tuple[Step, list[tuple[Shape, Kind] | None], dict[int, tuple]]:
+    """What a tape node does.
+
+    Returns
+    -------
+    step : Step
+    inputs : list of (shape, kind)
+        None where the tape does not know.
+    seen : dict
+        For inputs that were saved: input number -> (address of its memory, version).
+    """
+    rule, attrs, count = node.op, node.attrs, len(node.parents)
+    inner = getattr(rule, "op", None)
+    if isinstance(inner, Elementwise):
+        layout, scalars = attrs
+        shapes = (node.shape,) * count if layout is None else layout.shapes
+        return Apply(inner, scalars), [(s, node.kind) for s in shapes], _seen(node, rule.saves)
+    if isinstance(rule, Structured):
+        plan, names = attrs
+        read = [k for _, k in names]
+        return Invoke(rule, plan.given, plan.attrs, not plan.single), list(plan.avals), _seen(node, read)
+    if isinstance(getattr(rule, "function", None), Function):
+        return _custom(rule.name), list(attrs), {}
+    unknown: list[Any] = [None] * count
+    if isinstance(rule, CastRule):
+        source, target = attrs, node.kind
+        return Convert(target.dtype, None if source.ctx == target.ctx else target.ctx), unknown, {}
+    if rule.name == Reshape.op:
+        return Reshape(node.shape), unknown, {}
+    if rule.name == View.op:
+        begin, counts, _ = attrs
+        return View(begin, counts, node.shape), unknown, {}
+    return _unknown(rule.name, {}), unknown, {}
+
+
+def _seen(node, operands: Sequence[int]) -> dict[int, tuple]:
+    saved = node.saved
+    return {k: (saved[3 * n].ctypes.data, saved[3 * n + 2]) for n, k in enumerate(operands) if k >= 0}
+
+
+def from_text(op: str, attrs: dict[str, str]) -> Step:
+    """The step that wrote these."""
+    if op == "Custom":
+        return _custom(attrs.get("op_type", "?"))
+    entry = operators.get(op)
+    rule = None if entry is None else entry.rule
+    kinds: dict[str, Any] = {Reshape.op: Reshape, View.op: View, Convert.op: Convert}
+    if "__expr__" in attrs or isinstance(rule, Elementwise):
+        reader: Any = Apply
+    elif isinstance(rule, Structured):
+        reader = Invoke
+    elif op in kinds:
+        reader = kinds[op]
+    else:
+        return _unknown(op, attrs)
+    try:
+        return reader.read(op, attrs)
+    except NotWritable as err:
+        return Opaque(op, attrs, f"operator {op!r} cannot be run: {err}")
+    except (KeyError, TypeError, ValueError, AttributeError) as err:
+        raise NBGradError(f"Symbol: node of operator {op!r} with attributes {attrs} cannot be read: {err}") from None
