@@ -164,6 +164,10 @@ def _is_number(x) -> bool:
     return isinstance(x, int | float | np.number | np.bool_)
 
 
+def _identifier(text: str) -> str:
+    return text.replace("-", "m").replace(".", "_")
+
+
 def binary_call(op: Elementwise, left: Callable, right: Callable) -> Callable:
     """The public function of a two-operand elementwise operator.
 
@@ -247,7 +251,7 @@ def binary(
     by_right = derived(f"{name}_scalar", substitute(expr, {a: var("x0"), b: var("s0")}), 1, 1, ints)
     by_left = derived(f"r{name}_scalar", substitute(expr, {a: var("s0"), b: var("x0")}), 1, 1, ints)
     specials = {
-        value: derived(f"{name}_{value}", substitute(as_expr(e), {a: var("x0")}), 1, 0, ints)
+        value: derived(_identifier(f"{name}_{value}"), substitute(as_expr(e), {a: var("x0")}), 1, 0, ints)
         for value, e in (special or {}).items()
     }
 

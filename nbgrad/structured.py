@@ -263,7 +263,11 @@ class Structured(tape.Rule):
 
     def invoke(self, arrays: Sequence[NDArray], attrs: dict):
         """Check, allocate, run, record."""
-        key: tuple | None = (*attrs.items(), *[x._shape for x in arrays], *[x._kind for x in arrays])
+        key: tuple | None = (*[x._shape for x in arrays], *[x._kind for x in arrays])
+        if attrs:
+            key += tuple(
+                [(name, v.__class__, v if v.__class__ is not float or v else str(v)) for name, v in attrs.items()]
+            )
         try:
             plan = self._plans.get(key)  # type: ignore[arg-type]
         except TypeError:  # an attribute that cannot be hashed
@@ -315,7 +319,9 @@ class Structured(tape.Rule):
                 p = node.parents[k]
                 x = wrap(buf, *plan.avals[k], None if p.__class__ is list else p)
             else:
-                x = wrap(buf, plan.shapes[-1 - k], plan.kinds[-1 - k], node if plan.single else tape.select(node, -1 - k))
+                x = wrap(
+                    buf, plan.shapes[-1 - k], plan.kinds[-1 - k], node if plan.single else tape.select(node, -1 - k)
+                )
             x._cell = cell
             values[name] = x
         if not plan.single:
@@ -340,7 +346,9 @@ class Structured(tape.Rule):
             if h is None:
                 h = _zeros(shape, kind)
             if h._shape != shape:
-                raise NBGradError(f"{self.name}: the rule for {self.operand(k)} gave shape {h._shape}, expected {shape}")
+                raise NBGradError(
+                    f"{self.name}: the rule for {self.operand(k)} gave shape {h._shape}, expected {shape}"
+                )
             found.append(h if h._kind is kind else cast(h, kind))
         return found
 
@@ -366,9 +374,7 @@ def _widened(x: NDArray, copy: bool) -> NDArray:
     return out
 
 
-def structured(
-    name: str | None = None, *, aliases: Sequence[str] = (), **options
-) -> Callable[[Callable], Structured]:
+def structured(name: str | None = None, *, aliases: Sequence[str] = (), **options) -> Callable[[Callable], Structured]:
     """Decorator: declare an operator with kernels of its own.
 
     The decorated function is the operator's face: its docstring is what users read, its parameters without
@@ -391,9 +397,7 @@ def structured(
     return declare
 
 
-def composite(
-    name: str | None = None, *, aliases: Sequence[str] = (), **options
-) -> Callable[[Callable], Callable]:
+def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options) -> Callable[[Callable], Callable]:
     """Decorator: declare an operator that is a function of others.
 
     The function's arguments are documented and checked as Python does; ``out`` and ``name`` are added.

@@ -130,7 +130,7 @@ CHANGES = {
     "x*x": (lambda x, w: x * x, "x", "multiply"),
     "x*w": (lambda x, w: x * w, "w", "multiply"),
     "exp": (lambda x, w: nd.exp(x), "y", "exp"),
-    "dot": (lambda x, w: nd.dot(x, w), "w", "dot"),
+    "dot": (lambda x, w: nd.dot(x, w), "w", "_matmul"),
     "broadcast": (lambda x, w: x.reshape((2, 1)) * w, "w", "multiply"),
     "power": (lambda x, w: x**3, "x", "power"),
     "inner": (lambda x, w: nd.sin(x) + 1, "x", "sin"),

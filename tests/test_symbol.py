@@ -13,7 +13,7 @@ from nbgrad.errors import AttrError, DTypeError, NBGradError, ShapeError
 from nbgrad.expr import const, order, var
 from nbgrad.kernels import scalar
 from nbgrad.structured import Spec, structured
-from nbgrad.symbol_text import NotWritable, decode, encode, functions, read_expr, write_expr
+from nbgrad.symbol.text import NotWritable, decode, encode, functions, read_expr, write_expr
 
 
 def array(shape, seed=0, dtype="float64", low=0.3, high=2.0):

@@ -7,8 +7,10 @@ in full to every element that equals the extreme, which is the derivative where 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from ..codegen.compile import inline, kernel
+from ..codegen.compile import inline, intrinsic, kernel
 from ..elementwise import derived
 from ..entry import as_array
 from ..errors import ShapeError
@@ -38,47 +40,78 @@ def _beats(a, b, sign):
     return (a > b if sign > 0 else a < b) | ((a != a) & (b == b))
 
 
+def _choose(kind: str, builder, type_, args):
+    # LLVM's own functions, for it knows how to reduce with them in vector registers; no comparison is that welcome.
+    # A NaN among floats wins. nsz: which zero is returned for 0 and -0 does not matter.
+    t = args[0].type
+    name, flags = f"u{kind}", ()
+    if isinstance(type_, types.Float):
+        name, flags = f"{kind}imum", ("nsz",)
+    elif isinstance(type_, types.Integer) and type_.signed:
+        name = f"s{kind}"
+    function = builder.module.declare_intrinsic(f"llvm.{name}", [t], ir.FunctionType(t, [t, t]))
+    return builder.call(function, args, fastmath=flags)
+
+
+@intrinsic
+def _greater(typingctx, a, b):
+    """The greater of two numbers of one type; NaN if either is."""
+
+    def lower(context, builder, signature, args):
+        return _choose("max", builder, a, args)
+
+    return a(a, b), lower
+
+
+@intrinsic
+def _smaller(typingctx, a, b):
+    """The smaller of two numbers of one type; NaN if either is."""
+
+    def lower(context, builder, signature, args):
+        return _choose("min", builder, a, args)
+
+    return a(a, b), lower
+
+
 @inline
-def _extreme_of(x, start, stop, lanes, sign):
-    """The extreme of x[start:stop], which is not empty. `lanes` is scratch: one running extreme per place, which
-    is how a comparison loop gets into vector registers."""
-    width = np.uint64(lanes.size)
-    best = x[start]
-    whole = (stop - start) // width
-    if whole > 0:
-        for j in range(width):
-            lanes[j] = x[start + j]
-        for b in range(np.uint64(1), whole):
-            for j in range(width):
-                a = x[start + b * width + j]
-                lanes[j] = a if _beats(a, lanes[j], sign) else lanes[j]
-        for j in range(width):
-            best = lanes[j] if _beats(lanes[j], best, sign) else best
-    for i in range(start + whole * width, stop):
-        best = x[i] if _beats(x[i], best, sign) else best
-    return best
+def _extreme_of(x, start, n, sign):
+    """The extreme of n > 0 elements from x[start]. Both halves at once, for one chain of comparisons would wait on
+    itself; the last element starts the second chain, so that an odd n is no exception."""
+    half = n // np.uint64(2)
+    first, second = x[start], x[start + n - np.uint64(1)]
+    if sign > 0:
+        for i in range(half):
+            first = _greater(first, x[start + i])
+            second = _greater(second, x[start + half + i])
+        return _greater(first, second)
+    for i in range(half):
+        first = _smaller(first, x[start + i])
+        second = _smaller(second, x[start + half + i])
+    return _smaller(first, second)
 
 
 @kernel
 def _extreme(x, out, outer, n, inner, sign):
     width = np.uint64(inner)
     for o in range(np.uint64(outer)):
-        first = o * np.uint64(n) * width
+        first, here = o * np.uint64(n) * width, o * width
         for j in range(width):
-            out[o * width + j] = x[first + j]
+            out[here + j] = x[first + j]
         for k in range(np.uint64(1), np.uint64(n)):
             base = first + k * width
-            for j in range(width):
-                a = x[base + j]
-                b = out[o * width + j]
-                out[o * width + j] = a if _beats(a, b, sign) else b
+            if sign > 0:
+                for j in range(width):
+                    out[here + j] = _greater(out[here + j], x[base + j])
+            else:
+                for j in range(width):
+                    out[here + j] = _smaller(out[here + j], x[base + j])
 
 
 @kernel
-def _extreme_rows(x, out, lanes, outer, n, sign):
+def _extreme_rows(x, out, outer, n, sign):
     length = np.uint64(n)
     for o in range(np.uint64(outer)):
-        out[o] = _extreme_of(x, o * length, (o + np.uint64(1)) * length, lanes, sign)
+        out[o] = _extreme_of(x, o * length, length, sign)
 
 
 @kernel
@@ -100,22 +133,25 @@ def _arg_extreme(x, out, best, outer, n, inner, sign):
 
 
 @kernel
-def _arg_extreme_rows(x, out, lanes, outer, n, sign):
+def _arg_extreme_rows(x, out, outer, n, sign):
     """Block by block: only the block with the extreme is searched for its place."""
     block, length = np.uint64(1024), np.uint64(n)
     for o in range(np.uint64(outer)):
-        start, stop = o * length, (o + np.uint64(1)) * length
-        best = x[start]
-        at = start
+        start = o * length
+        best, block_of_best = x[start], np.uint64(0)
         for b in range((length + block - np.uint64(1)) // block):
-            first = start + b * block
-            candidate = _extreme_of(x, first, min(first + block, stop), lanes, sign)
+            skipped = b * block
+            candidate = _extreme_of(x, start + skipped, min(block, length - skipped), sign)
             if _beats(candidate, best, sign):
-                best = candidate
-                at = first
-        while not (x[at] == best or x[at] != x[at]):
-            at += np.uint64(1)
-        out[o] = at - start
+                best, block_of_best = candidate, skipped
+        place, stop = length, min(block_of_best + block, length)
+        if best == best:
+            for i in range(block_of_best, stop):
+                place = _smaller(place, i if x[start + i] == best else length)
+        else:
+            for i in range(block_of_best, stop):
+                place = _smaller(place, i if x[start + i] != x[start + i] else length)
+        out[o] = place
 
 
 def _of_some(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
@@ -125,13 +161,10 @@ def _of_some(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
     return Spec(reduced(data._shape, axes, bool(keepdims)), data._kind.dtype, axes=axes, keepdims=bool(keepdims))
 
 
-_LANES = 64
-
-
 def _extreme_step(sign: int):
     def step(x, out, outer, n, inner):
         if inner == 1:
-            _extreme_rows(x, out, np.empty(_LANES, x.dtype), outer, n, sign)
+            _extreme_rows(x, out, outer, n, sign)
         else:
             _extreme(x, out, outer, n, inner, sign)
 
@@ -223,10 +256,10 @@ def _arg(name: str, sign: int, what: str):
     @op.run
     def _(data, out, *, lengths):
         outer, n, inner = lengths
-        best = np.empty(_LANES if inner == 1 else inner, data._buf.dtype)
         if inner == 1:
-            _arg_extreme_rows(data._buf, out._buf, best, outer, n, sign)
+            _arg_extreme_rows(data._buf, out._buf, outer, n, sign)
         else:
+            best = np.empty(inner, data._buf.dtype)
             _arg_extreme(data._buf, out._buf, best, outer, n, inner, sign)
 
     return op

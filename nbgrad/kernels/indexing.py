@@ -267,12 +267,13 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
 
     An index out of range gives `off_value` throughout. Gradient: 0.
     """
-    values = integers(indices, "one_hot")
+    values = integers(as_array(indices, "one_hot", "indices"), "one_hot")
     target, shape = as_dtype(dtype), (*values.shape, int(depth))
     out = np.full(shape, off_value, target.np)
     inside = np.flatnonzero((values >= 0) & (values < depth))
     out.reshape(-1)[inside * shape[-1] + values.reshape(-1)[inside]] = on_value
-    return from_value(out, like=indices._kind if isinstance(indices, NDArray) else None, dtype=target)
+    kind = kind_of(target, indices._kind.ctx)
+    return wrap(out.reshape(-1).view(kind.storage), shape, kind)
 
 
 @composite(

@@ -17,8 +17,7 @@ from ..shapes import as_shape, broadcast_shape, size
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from .indexing import take_axis
-from .move import move, strides_of, surround
-from .selection import where
+from .move import band, move, strides_of, surround
 from .shape import (
     broadcast_to,
     embed,
@@ -329,26 +328,27 @@ def diag(data, k=0, axis1=0, axis2=1):
     return slices(flat, [slice(None)] * (flat.ndim - 1) + [slice(ranges.start, ranges.stop, columns + 1)])
 
 
-def _triangle(name: str, keep):
-    def call(data, k=0):
-        x = as_array(data, name)
-        if x.ndim < 2:
-            raise ShapeError(f"{name}: at least two axes are needed, got shape {x.shape}")
-        mask = from_value(keep(np.ones(x.shape[-2:]), k), like=x._kind, dtype=x._kind.dtype)
-        return where(mask, x, from_value(0, like=x._kind, dtype=x._kind.dtype))
+def _triangle(name: str, side: str, diagonals):
+    def infer(data, k=0):
+        if data.ndim < 2:
+            raise ShapeError(f"{name}: at least two axes are needed, got shape {data.shape}")
+        return Spec(data._shape, data._kind.dtype, k=int(k))
 
-    call.__name__ = name
-    side = "below" if name == "tril" else "above"
-    call.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
-    return composite(
-        name,
-        method=True,
-        samples=table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)]),
-    )(call)
+    infer.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
+    samples = table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)])
+    op = structured(name, moves_only=True, method=True, samples=samples)(infer)
+
+    @op.run
+    def _(data, out, *, k):
+        band(data._buf, out._buf, data._shape, *diagonals(k))
+
+    op.vjp(data=lambda g, k: op(g, k=k))
+    return op
 
 
-tril = _triangle("tril", np.tril)
-triu = _triangle("triu", np.triu)
+_FAR = 2**31
+tril = _triangle("tril", "below", lambda k: (-_FAR, k))
+triu = _triangle("triu", "above", lambda k: (k, _FAR))
 
 
 @structured(

@@ -15,7 +15,7 @@ import numpy as np
 from ..codegen.compile import kernel
 from ..shapes import Shape, size
 
-__all__ = ["gather", "move", "scatter", "strides_of", "surround"]
+__all__ = ["band", "gather", "move", "scatter", "strides_of", "surround"]
 
 
 @kernel
@@ -101,6 +101,23 @@ def _transpose(x, out, batch, rows, columns):
                     out[base + j * m + i] = x[base + i * n + j]
 
 
+@kernel
+def _band(x, out, batch, rows, columns, low, high):
+    """Of each matrix the elements whose column less row is from `low` to `high`; the rest 0."""
+    width = np.uint64(columns)
+    for b in range(np.uint64(batch)):
+        for r in range(np.uint64(rows)):
+            base = (b * np.uint64(rows) + r) * width
+            left = np.uint64(min(max(np.int64(r) + low, 0), columns))
+            right = max(left, np.uint64(min(max(np.int64(r) + high + 1, 0), columns)))
+            for j in range(left):
+                out[base + j] = 0
+            for j in range(left, right):
+                out[base + j] = x[base + j]
+            for j in range(right, width):
+                out[base + j] = 0
+
+
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 
@@ -172,3 +189,8 @@ def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], valu
     scratch = np.empty(len(axes), np.int64)
     walks = [_integers(walk) for walk in zip(*axes, strict=True)]
     _surround(_bits(buf), _bits(out), *walks, scratch, _bits(value))
+
+
+def band(buf, out, shape: Shape, low: int, high: int) -> None:
+    """Copy diagonals `low` to `high` of each matrix in a stack of `shape`; zeros elsewhere."""
+    _band(_bits(buf), _bits(out), size(shape[:-2]), shape[-2], shape[-1], low, high)

@@ -51,25 +51,6 @@ smooth_l1 = parametric(
         np.abs(a) < 1 / scalar**2, 0.5 * (scalar * a) ** 2, np.abs(a) - 0.5 / scalar**2
     ),
 )
-leaky_relu = parametric(
-    "_leaky_relu",
-    select(lt(0, x), x, var("slope") * x),
-    "x where positive, slope*x elsewhere. Gradient at 0: slope.",
-    {"slope": 0.25},
-    examples=[{}, {"slope": 0.5}],
-    method=False,
-    reference=lambda a, slope=0.25: np.where(a > 0, a, slope * a),
-)
-elu = parametric(
-    "_elu",
-    select(lt(0, x), x, var("slope") * vm.expm1(x)),
-    "x where positive, slope*(exp(x) - 1) elsewhere.",
-    {"slope": 0.25},
-    examples=[{}, {"slope": 0.5}],
-    method=False,
-    reference=lambda a, slope=0.25: np.where(a > 0, a, slope * np.expm1(a)),
-)
-
 _where = Elementwise("where", select(ne(var("x0"), 0), var("x1"), var("x2")), 3)
 
 

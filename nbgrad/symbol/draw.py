@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import NBGradError
+from ..errors import NBGradError
 
 __all__ = ["dot", "draw", "mermaid"]
 

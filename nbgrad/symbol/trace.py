@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from . import tape
-from .errors import NBGradError
-from .symbol_steps import Aval, Step, from_tape
+from .. import tape
+from ..errors import NBGradError
+from .steps import Aval, Step, from_tape
 
 __all__ = ["Node", "build"]
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from . import expr
-from .context import Context
-from .dtypes import DType, as_dtype
-from .errors import NBGradError
-from .expr import Expr, Fn, const, order, var
-from .kernels import scalar
+from .. import expr
+from ..context import Context
+from ..dtypes import DType, as_dtype
+from ..errors import NBGradError
+from ..expr import Expr, Fn, const, order, var
+from ..kernels import scalar
 
 __all__ = ["NotWritable", "decode", "encode", "read_expr", "write_expr"]
 

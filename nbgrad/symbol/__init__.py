@@ -26,17 +26,17 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from . import symbol_draw
-from .cast import cast
-from .codegen.launch import kind_of
-from .config import __version__
-from .context import Context, usable
-from .dtypes import as_dtype
-from .errors import AttrError, DTypeError, NBGradError
-from .ndarray import NDArray
-from .shapes import as_shape
-from .symbol_steps import Aval, from_text
-from .symbol_trace import Node, build
+from ..cast import cast
+from ..codegen.launch import kind_of
+from ..config import __version__
+from ..context import Context, usable
+from ..dtypes import as_dtype
+from ..errors import AttrError, DTypeError, NBGradError
+from ..ndarray import NDArray
+from ..shapes import as_shape
+from . import draw as drawing
+from .steps import Aval, from_text
+from .trace import Node, build
 
 __all__ = ["Symbol", "load", "load_json"]
 
@@ -175,11 +175,11 @@ class Symbol:
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language."""
-        return symbol_draw.dot(self._nodes, self._order(), self._heads)
+        return drawing.dot(self._nodes, self._order(), self._heads)
 
     def to_mermaid(self) -> str:
         """The graph in Mermaid's language, which many Markdown viewers draw."""
-        return symbol_draw.mermaid(self._nodes, self._order(), self._heads)
+        return drawing.mermaid(self._nodes, self._order(), self._heads)
 
     def draw(self, path: str) -> None:
         """Draw the graph into a file with Graphviz; the ending (``.svg``, ``.png``, ``.pdf``) says how.
@@ -189,7 +189,7 @@ class Symbol:
         NBGradError
             If Graphviz's program ``dot`` is not there, or fails.
         """
-        symbol_draw.draw(self.to_dot(), path)
+        drawing.draw(self.to_dot(), path)
 
     # Text.
 

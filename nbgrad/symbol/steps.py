@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cast import Cast as CastRule
-from .cast import cast, unify
-from .codegen.launch import Kind, kind_of
-from .context import CPU0
-from .dtypes import DType, as_dtype, default_dtype, promote
-from .elementwise import Elementwise, derived
-from .errors import AttrError, DTypeError, NBGradError, ShapeError
-from .function import Function
-from .kernels.shape import reshape, slice_
-from .ndarray import NDArray, wrap
-from .registry import operators
-from .shapes import Shape, broadcast_shape, size
-from .structured import Plan, Spec, Structured
-from .symbol_text import NotWritable, decode, encode, read_expr, write_expr
+from ..cast import Cast as CastRule
+from ..cast import cast, unify
+from ..codegen.launch import Kind, kind_of
+from ..context import CPU0
+from ..dtypes import DType, as_dtype, default_dtype, promote
+from ..elementwise import Elementwise, derived
+from ..errors import AttrError, DTypeError, NBGradError, ShapeError
+from ..function import Function
+from ..kernels.shape import reshape, slice_
+from ..ndarray import NDArray, wrap
+from ..registry import operators
+from ..shapes import Shape, broadcast_shape, size
+from ..structured import Plan, Spec, Structured
+from .text import NotWritable, decode, encode, read_expr, write_expr
 
 __all__ = ["Aval", "Step", "from_tape", "from_text"]
 

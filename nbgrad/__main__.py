@@ -1,0 +1,121 @@
+"""``python -m nbgrad``: a demonstration, and information about this installation."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from pathlib import Path
+
+import llvmlite
+import numba
+import numpy as np
+import scipy
+from llvmlite import binding as llvm
+
+from . import __version__
+from .codegen import cache
+from .context import num_gpus
+from .demo import digits, ecology, plots
+
+
+def _progress():
+    """A progress bar where tqdm is installed, else nothing."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return iter
+    return lambda epochs: tqdm(epochs, desc="  training", unit=" epochs")
+
+
+def _digits(out: Path) -> None:
+    print("1. A convolutional network on 1,797 handwritten digits (UCI)", flush=True)
+    start = time.perf_counter()
+    result = digits.train(progress=_progress())
+    took = time.perf_counter() - start
+    wrong = int(round((1 - result.accuracy) * len(result.labels)))
+    print(
+        f"   test accuracy {100 * result.accuracy:.2f} % ({wrong} of {len(result.labels)} held-out images wrong), "
+        f"{took:.1f} s"
+    )
+    _drawn(plots.draw_digits(result, out / "digits.png"))
+
+
+def _ecology(out: Path) -> None:
+    print("2. Lotka-Volterra equations fitted to the lynx and hare pelts of 1900-1920", flush=True)
+    start = time.perf_counter()
+    fit = ecology.fit()
+    took = time.perf_counter() - start
+    for name, unit, value, error in zip(ecology.NAMES, ecology.UNITS, fit.values, fit.errors, strict=True):
+        print(f"   {name:6s} {value:9.4f} ± {error:.4f} {unit}")
+    print(
+        f"   gradient within {fit.gradient_error:.1e} of finite differences; {fit.evaluations} evaluations and the "
+        f"Hessian in {took:.1f} s"
+    )
+    _drawn(plots.draw_populations(fit, out / "lynx_hare.png"))
+
+
+def _drawn(path: Path | None) -> None:
+    print(f"   picture: {path}" if path else "   no picture: matplotlib is not installed (pip install 'nbgrad[demo]')")
+
+
+def demo(out: str) -> None:
+    """Run both halves of the demonstration and leave pictures in `out`."""
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    start = time.perf_counter()
+    _digits(folder)
+    _ecology(folder)
+    print(f"done in {time.perf_counter() - start:.1f} s")
+
+
+def info() -> None:
+    """Print versions, processor, threads, CUDA and the kernel cache."""
+    where, count, size = cache.info()
+    rows = {
+        "nbgrad": __version__,
+        "python": platform.python_version(),
+        "numba": f"{numba.__version__} (llvmlite {llvmlite.__version__})",
+        "numpy, scipy": f"{np.__version__}, {scipy.__version__}",
+        "system": platform.platform(),
+        "processor": llvm.get_host_cpu_name(),
+        "cores": f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable",
+        "threads": "1 per kernel (BLAS uses its own)",
+        "threading layer": "none: kernels are serial",
+        "CUDA": f"{num_gpus()} devices; this version runs on the CPU alone",
+        "kernel cache": f"{where or 'none (memory only)'}: {count} kernels, {size / 1e6:.1f} MB",
+    }
+    for name, value in rows.items():
+        print(f"{name:16s}{value}")
+
+
+def manage_cache(action: str) -> None:
+    """Show or empty the directory of compiled kernels."""
+    if action == "clear":
+        print(f"deleted {cache.clear()} kernels")
+        return
+    where, count, size = cache.info()
+    print(f"directory  {where or 'none (memory only)'}\nkernels    {count}\nsize       {size / 1e6:.1f} MB")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m nbgrad", description="Arrays with gradients of any order.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("demo", help="train on digits, fit an equation, draw two pictures")
+    run.add_argument("--out", default="nbgrad-demo", help="folder for the pictures (default: %(default)s)")
+    commands.add_parser("info", help="versions, processor, threads, CUDA, cache")
+    manage = commands.add_parser("cache", help="the directory of compiled kernels")
+    manage.add_argument("action", choices=["info", "clear"])
+    given = parser.parse_args(arguments)
+    if given.command == "demo":
+        demo(given.out)
+    elif given.command == "info":
+        info()
+    else:
+        manage_cache(given.action)
+
+
+if __name__ == "__main__":
+    main()

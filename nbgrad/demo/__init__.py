@@ -1,0 +1,1 @@
+"""The main job, on real data: what ``python -m nbgrad demo`` runs."""

@@ -1,0 +1,168 @@
+"""Activations by name: ``Activation`` and ``LeakyReLU``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cast import cast
+from ..declare import parametric, unary
+from ..elementwise import Elementwise
+from ..entry import as_array
+from ..errors import AttrError, ShapeError
+from ..expr import lt, select, var
+from ..ndarray import NDArray
+from ..samples import table
+from ..state import state
+from ..structured import composite
+from . import philox
+from . import scalar as vm
+from .random import draw
+from .shape import reshape
+from .unary import gelu, log_sigmoid, relu, sigmoid, softrelu, softsign, tanh
+
+__all__ = ["Activation", "LeakyReLU"]
+
+x = var("x")
+
+leaky_relu = parametric(
+    "_leaky_relu",
+    select(lt(0, x), x, var("slope") * x),
+    "x where positive, slope*x elsewhere. Gradient at 0: slope.",
+    {"slope": 0.25},
+    examples=[{}, {"slope": 0.5}],
+    method=False,
+    reference=lambda a, slope=0.25: np.where(a > 0, a, slope * a),
+)
+elu = parametric(
+    "_elu",
+    select(lt(0, x), x, var("slope") * vm.expm1(x)),
+    "x where positive, slope*(exp(x) - 1) elsewhere.",
+    {"slope": 0.25},
+    examples=[{}, {"slope": 0.5}],
+    method=False,
+    reference=lambda a, slope=0.25: np.where(a > 0, a, slope * np.expm1(a)),
+)
+# Klambauer, Unterthiner, Mayr and Hochreiter 2017: the pair that keeps mean 0 and variance 1.
+_SCALE, _ALPHA = 1.0507009873554805, 1.6732632423543772
+selu = unary(
+    "_selu",
+    _SCALE * select(lt(0, x), x, _ALPHA * vm.expm1(x)),
+    "1.0507*x where positive, 1.0507*1.6733*(exp(x) - 1) elsewhere.",
+    method=False,
+    domain=(0.2, 2.0),
+    reference=lambda a: _SCALE * np.where(a > 0, a, _ALPHA * np.expm1(a)),
+)
+_by_slope = Elementwise("_prelu", select(lt(0, var("x0")), var("x0"), var("x1") * var("x0")), 2)
+
+
+_ACTIVATIONS = {
+    "relu": relu,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "softrelu": softrelu,
+    "softsign": softsign,
+    "log_sigmoid": log_sigmoid,
+    "gelu": gelu,
+}
+
+
+@composite("Activation", samples=table(
+        lambda a, act_type: {"relu": np.maximum(a, 0), "tanh": np.tanh(a)}[act_type],
+        [(2, 3), {"act_type": "relu"}],
+        [(2, 3), {"act_type": "tanh"}],
+        ulp=4, ints=False,
+    ))  # fmt: skip
+def Activation(data, act_type):
+    """An activation function by name.
+
+    Parameters
+    ----------
+    data : NDArray
+    act_type : {'relu', 'sigmoid', 'tanh', 'softrelu', 'softsign', 'log_sigmoid', 'gelu'}
+
+    Raises
+    ------
+    AttrError
+        For another name.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.Activation(nd.array([-1, 2]), act_type="relu").tolist()
+    [0.0, 2.0]
+    """
+    data = as_array(data, "Activation")
+    if act_type not in _ACTIVATIONS:
+        raise AttrError(f"Activation: act_type must be one of {', '.join(_ACTIVATIONS)}, got {act_type!r}")
+    return _ACTIVATIONS[act_type](data)
+
+
+_MODES = ("leaky", "prelu", "elu", "selu", "gelu", "rrelu")
+
+
+@composite("LeakyReLU")
+def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125, upper_bound=0.334):
+    """x where positive, and something small elsewhere.
+
+    ===== ==================================================================
+    leaky ``slope*x``
+    prelu ``gamma*x``, gamma learned, one for all or one per channel (axis 1)
+    elu   ``slope*(exp(x) - 1)``
+    selu  ``elu`` with slope 1.6733, the whole times 1.0507
+    gelu  ``x*Phi(x)`` everywhere
+    rrelu ``s*x``, s uniform in [lower_bound, upper_bound] for each element while training, otherwise their mean
+    ===== ==================================================================
+
+    Parameters
+    ----------
+    data : NDArray
+    gamma : NDArray, optional
+        For ``'prelu'``: shape (1,) or (channels,).
+    act_type : {'leaky', 'prelu', 'elu', 'selu', 'gelu', 'rrelu'}
+    slope, lower_bound, upper_bound : float
+
+    Notes
+    -----
+    The gradient at 0 is that of the left side.
+
+    Raises
+    ------
+    AttrError
+        For another `act_type`, or bounds in the wrong order.
+    ShapeError
+        If gamma fits neither.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.LeakyReLU(nd.array([-1, 2]), slope=0.5).tolist()
+    [-0.5, 2.0]
+    """
+    data = as_array(data, "LeakyReLU")
+    if act_type == "leaky":
+        return leaky_relu(data, slope=slope)
+    if act_type == "prelu":
+        return _prelu(data, as_array(gamma, "LeakyReLU", "gamma"))
+    if act_type == "elu":
+        return elu(data, slope=slope)
+    if act_type == "selu":
+        return selu(data)
+    if act_type == "gelu":
+        return gelu(data)
+    if act_type != "rrelu":
+        raise AttrError(f"LeakyReLU: act_type must be one of {', '.join(_MODES)}, got {act_type!r}")
+    if not lower_bound <= upper_bound:
+        raise AttrError(f"LeakyReLU: lower_bound {lower_bound} is greater than upper_bound {upper_bound}")
+    if not state.training:
+        return leaky_relu(data, slope=(lower_bound + upper_bound) / 2)
+    data = data if data._kind.dtype.is_float else data * 1.0  # type: ignore[operator]
+    bounds = float(lower_bound), float(upper_bound)
+    return _by_slope.apply2(data, draw(philox.uniform, data.shape, data._kind.dtype, data._kind.ctx, *bounds))
+
+
+def _prelu(data: NDArray, gamma: NDArray) -> NDArray:
+    channels = data.shape[1] if data.ndim > 1 else 1
+    if gamma.shape not in ((1,), (channels,)):
+        raise ShapeError(f"LeakyReLU: gamma must have shape (1,) or ({channels},) for data {data.shape}, got {gamma.shape}")
+    gamma = gamma if gamma._kind is data._kind else cast(gamma, data._kind)
+    return _by_slope.apply2(data, reshape(gamma, (gamma.size,) + (1,) * max(0, data.ndim - 2)))

@@ -1,0 +1,69 @@
+"""Dropout: multiplication by a random mask."""
+
+from __future__ import annotations
+
+from ..entry import as_array
+from ..errors import AttrError, DTypeError
+from ..shapes import axis as resolve_axis
+from ..state import state
+from ..structured import composite
+from . import philox
+from .binary import multiply
+from .random import draw
+from .unary import identity
+
+__all__ = ["Dropout"]
+
+
+@composite("Dropout")
+def Dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
+    """While training, each element is 0 with probability `p`, else multiplied by ``1/(1 - p)``; otherwise a copy.
+
+    The gradient has the same mask.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype.
+    p : float
+        In [0, 1].
+    mode : {'training', 'always'}
+        Whether to drop only while training, or always.
+    axes : int or tuple of int
+        Elements along these axes share their fate.
+    cudnn_off
+        Accepted for MXNet's sake.
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`.
+
+    Raises
+    ------
+    AttrError
+        If `p` or `mode` is none of these.
+    DTypeError
+        If data is not floating.
+
+    Examples
+    --------
+    >>> import nbgrad as nb
+    >>> from nbgrad import nd
+    >>> nb.random.seed(1)
+    >>> sorted(set(nd.Dropout(nd.ones(100), p=0.75, mode="always").tolist())), nd.Dropout(nd.ones(2)).tolist()
+    ([0.0, 4.0], [1.0, 1.0])
+    """
+    data = as_array(data, "Dropout")
+    if not data._kind.dtype.is_float:
+        raise DTypeError(f"Dropout: data must be of a floating dtype, got {data._kind.dtype}; use astype first")
+    if not 0 <= p <= 1:
+        raise AttrError(f"Dropout: p must be in [0, 1], got {p!r}")
+    if mode not in ("training", "always"):
+        raise AttrError(f"Dropout: mode must be 'training' or 'always', got {mode!r}")
+    shared = [resolve_axis(k, data.ndim, "Dropout") for k in (axes if isinstance(axes, list | tuple) else (axes,))]
+    if p == 0 or not (state.training or mode == "always"):
+        return identity(data)
+    shape = tuple(1 if k in shared else n for k, n in enumerate(data.shape))
+    keep = 1 / (1 - p) if p < 1 else 0.0
+    return multiply(data, draw(philox.bernoulli, shape, data._kind.dtype, data._kind.ctx, float(p), keep))

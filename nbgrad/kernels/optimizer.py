@@ -1,0 +1,233 @@
+"""Optimizer updates: one fused pass over weight, gradient and state.
+
+The formulas are scalar expressions in the arguments' names; each new value may use the new
+values before it. The rescaled, clipped gradient is ``clip(rescale_grad*grad, -clip_gradient, clip_gradient)``; a
+negative `clip_gradient` means no clipping. States are updated in place; the new weight goes to `out`, which is the
+weight itself for an update in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ..cast import cast
+from ..codegen import loops
+from ..codegen.launch import kind_of
+from ..dtypes import DType
+from ..entry import IN_GRAPH, Entry, as_array
+from ..errors import AttrError, DTypeError, NBGradError, ShapeError
+from ..expr import Expr, lt, select, var
+from ..ndarray import wrap
+from ..state import state
+from ..structured import REQUIRED
+from . import scalar as vm
+
+__all__ = ["adam_update", "sgd_mom_update", "sgd_update"]
+
+w, g, lr, wd = var("weight"), var("grad"), var("lr"), var("wd")
+_COMMON = {"wd": 0.0, "rescale_grad": 1.0, "clip_gradient": -1.0}
+
+
+def _limited(x: Expr, limit: Expr) -> Expr:
+    return vm.minimum(vm.maximum(x, -limit), limit)
+
+
+_grad = _limited(var("rescale_grad") * g, var("clip_gradient"))
+_decayed = _limited(var("rescale_grad") * g + wd * w, var("clip_gradient"))
+
+#: Attributes for which a negative number means no limit.
+_LIMITS = ("clip_gradient", "clip_grad", "clip_weights")
+
+
+def _update(
+    name: str,
+    what: str,
+    states: dict[str, Expr],
+    weight: Expr,
+    *,
+    common: dict[str, float] = _COMMON,
+    last: dict[str, float] | None = None,
+    ignored: tuple[str, ...] = (),
+    **first,
+) -> Callable:
+    """Declare an update: the new value of each state, the new weight, and the attributes in MXNet's order."""
+    params = {"lr": REQUIRED, **first, **common, **(last or {})}
+    arrays = ("weight", "grad", *states)
+    known = ", ".join((*arrays, *params, *ignored, "out", "name"))
+
+    @cache
+    def kernel(dtype: DType, in_place: bool):
+        inputs = [loops.Input("grad", dtype)]
+        inputs += [loops.Input("weight", dtype, loops.IN_PLACE) if in_place else loops.Input("weight", dtype)]
+        inputs += [loops.Input(s, dtype, loops.IN_PLACE, k) for k, s in enumerate(states, 1)]
+        outputs = [loops.Output(e, dtype) for e in (weight, *states.values())]
+        count = len(states) + (2 if in_place else 3)
+        made = loops.elementwise(name, inputs, list(params), outputs)
+        return made.bind(*[dtype.storage] * count, *[float] * len(params))
+
+    def call(*args, out=None, **kwargs):
+        kwargs.pop("name", None)
+        given = dict(zip((*arrays, *params), args))
+        for key, value in kwargs.items():
+            if key in given or key not in (*arrays, *params, *ignored):
+                raise TypeError(f"{name}: keyword {key!r} is unknown or given twice; its arguments are {known}")
+            given[key] = value
+        weight_, grad, *rest = (as_array(given.get(n), name, n) for n in arrays)
+        scalars = [_number(name, n, given.get(n, default)) for n, default in params.items()]
+        target = weight_ if out is None else as_array(out, name, "out")
+        for role, x in zip((*arrays[1:], "out"), (grad, *rest, target)):
+            if x._shape != weight_._shape:
+                raise ShapeError(f"{name}: {role} must have weight's shape {weight_._shape}, got {x._shape}")
+        kind = weight_._kind
+        for role, x in zip(("weight", *states, "out"), (weight_, *rest, target)):
+            if x._kind is not kind or not kind.dtype.is_float:
+                raise DTypeError(f"{name}: {role} must have weight's dtype, a floating one; got {x._kind.dtype} for {kind.dtype}")
+        written = rest if out is None else [target, *rest]
+        if state.recording and any(x._node is not None for x in written):
+            raise NBGradError(f"{name}: {IN_GRAPH}")
+        if grad._kind is not kind:
+            grad = cast(grad, kind_of(kind.dtype, kind.ctx))
+        in_place = target is weight_ and out is not None
+        if out is None:
+            target = wrap(kind.empty(weight_._buf.size, kind.storage), weight_._shape, kind)
+        operands = (grad,) if in_place else (grad, weight_)
+        kernel(kind.dtype, in_place)(*[x._buf for x in (*operands, target, *rest)], *scalars)
+        for x in written:
+            x._cell[0] += 1
+        return target
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = _describe(what, states, weight, params, ignored)
+    Entry(name, (), call, method=False, rule=None, differentiable=False)
+    return call
+
+
+def _number(op: str, name: str, value) -> float:
+    if value is REQUIRED or value is None:
+        raise AttrError(f"{op}: {name} must be given")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise AttrError(f"{op}: {name} must be a number, got {value!r}") from None
+    return float("inf") if name in _LIMITS and number < 0 else number
+
+
+def _describe(what: str, states: dict, weight: Expr, params: dict, ignored: tuple) -> str:
+    lines = [what, "", "Parameters", "----------", "weight, grad : NDArray", "    Equal shapes."]
+    if states:
+        lines += [f"{', '.join(states)} : NDArray", "    State, updated in place; shape and dtype of weight."]
+    for name, default in params.items():
+        need = "Required." if default is REQUIRED else f"Default {default}."
+        limit = " Negative: no limit." if name in _LIMITS else ""
+        lines += [f"{name} : float", f"    {need}{limit}"]
+    lines += [f"{', '.join(ignored)}\n    Accepted for MXNet's sake."] if ignored else []
+    lines += ["out : NDArray, optional", "    Where to put the new weight; ``out=weight`` updates in place."]
+    lines += ["", "Returns", "-------", "NDArray", "    The new weight: `out`, or a new array."]
+    lines += ["", "Raises", "------", "ShapeError, DTypeError, AttrError", "    If the arrays do not fit together, or a number is missing."]
+    lines += ["NBGradError", "    While recording, if an array to be written is in a graph.", ""]
+    lines += ["Notes", "-----", *(f"New {name}: ``{e!r}``" for name, e in (*states.items(), ("weight", weight)))]
+    return "\n".join(lines)
+
+
+def _average(rate: str, old: str, new: Expr) -> Expr:
+    """Exponential moving average."""
+    return var(rate) * var(old) + (1 - var(rate)) * new
+
+
+sgd_update = _update(
+    "sgd_update", "Gradient descent with weight decay.", {}, (1 - lr * wd) * w - lr * _grad, ignored=("lazy_update",)
+)
+
+_mom = var("momentum") * var("mom") - lr * wd * w - lr * _grad
+sgd_mom_update = _update(
+    "sgd_mom_update", "Gradient descent with momentum.", {"mom": _mom}, w + _mom, momentum=0.0, ignored=("lazy_update",)
+)
+
+_step = lr * (_grad + wd * w)
+_nag = var("momentum") * var("mom") - _step
+nag_mom_update = _update(
+    "nag_mom_update", "Nesterov's accelerated gradient.", {"mom": _nag}, w + var("momentum") * _nag - _step, momentum=0.0
+)
+
+_mean, _var = _average("beta1", "mean", _decayed), _average("beta2", "var", _decayed * _decayed)
+adam_update = _update(
+    "adam_update",
+    "Adam (Kingma and Ba 2015), without correction of the bias: put that into lr.",
+    {"mean": _mean, "var": _var},
+    w - lr * _mean / (vm.sqrt(_var) + var("epsilon")),
+    beta1=0.9,
+    beta2=0.999,
+    epsilon=1e-8,
+    ignored=("lazy_update",),
+)
+
+_n = _average("gamma1", "n", _decayed * _decayed)
+rmsprop_update = _update(
+    "rmsprop_update",
+    "RMSProp (Tieleman and Hinton 2012).",
+    {"n": _n},
+    _limited(w - lr * _decayed / vm.sqrt(_n + var("epsilon")), var("clip_weights")),
+    gamma1=0.95,
+    epsilon=1e-8,
+    last={"clip_weights": -1.0},
+)
+
+_running = _average("gamma1", "g", _decayed)
+_delta = var("gamma2") * var("delta") - lr * _decayed / vm.sqrt(_n - _running * _running + var("epsilon"))
+rmspropalex_update = _update(
+    "rmspropalex_update",
+    "RMSProp with centred second moment and momentum (Graves 2013).",
+    {"n": _n, "g": _running, "delta": _delta},
+    _limited(w + _delta, var("clip_weights")),
+    gamma1=0.95,
+    gamma2=0.9,
+    epsilon=1e-8,
+    last={"clip_weights": -1.0},
+)
+
+_squares = var("n") + _grad * _grad
+_z = var("z") + _grad - (vm.sqrt(_squares) - vm.sqrt(var("n"))) / lr * w
+ftrl_update = _update(
+    "ftrl_update",
+    "Follow the regularized leader, per coordinate (McMahan and others 2013).",
+    {"z": _z, "n": _squares},
+    select(
+        lt(var("lamda1"), vm.absolute(_z)),
+        (vm.sign(_z) * var("lamda1") - _z) / ((var("beta") + vm.sqrt(_squares)) / lr + wd),
+        0,
+    ),
+    lamda1=0.01,
+    beta=1.0,
+)
+
+_step_limited = _limited(var("rescale_grad") * g + wd * w, var("clip_grad"))
+_v = _average("beta2", "v", _step_limited * _step_limited)
+_corrected = vm.sqrt(_v / (1 - vm.power(var("beta2"), var("t")))) + var("epsilon")
+_d = (1 - vm.power(var("beta1"), var("t"))) / lr * _corrected
+_shifted = _average("beta1", "z", _step_limited) - (_d - var("beta1") * var("d")) * w
+ftml_update = _update(
+    "ftml_update",
+    "Follow the moving leader (Zheng and Kwok 2017); t counts the updates from 1.",
+    {"d": _d, "v": _v, "z": _shifted},
+    -_shifted / _d,
+    beta1=0.6,
+    beta2=0.999,
+    epsilon=1e-8,
+    t=REQUIRED,
+    common={"wd": 0.0, "rescale_grad": 1.0, "clip_grad": -1.0},
+)
+
+signsgd_update = _update(
+    "signsgd_update", "Steps of the gradient's sign.", {}, (1 - lr * wd) * w - lr * vm.sign(_grad)
+)
+
+_signum = var("momentum") * var("mom") - (1 - var("momentum")) * (wd * w + _grad)
+signum_update = _update(
+    "signum_update",
+    "Steps of the momentum's sign.",
+    {"mom": _signum},
+    (1 - lr * var("wd_lh")) * w + lr * vm.sign(_signum),
+    momentum=0.0,
+    last={"wd_lh": 0.0},
+)
