@@ -59,7 +59,7 @@ class Function:
     @property
     def saved_tensors(self) -> tuple:
         """The arrays given to :meth:`save_for_backward`."""
-        return tuple([s.handle(self._node) if isinstance(s, _Result) else s for s in self._saved])
+        return tuple([s.handle(self._node) if isinstance(s, _Saved) else s for s in self._saved])
 
     def forward(self, *inputs):
         """Compute the result: an NDArray, or a tuple or list of them."""
@@ -114,27 +114,35 @@ class Function:
             node = tape.node(rule, parents, saved, avals, shapes, kinds)  # type: ignore[arg-type]
             for k, out in enumerate(outputs):
                 out._node = tape.select(node, k)
-        # A saved result must not hold the node that holds this function: it is kept as memory, and gets its
-        # place on the tape back while backward runs.
-        kept = []
-        for x in self._saved:
-            k = next((k for k, out in enumerate(outputs) if out is x), None)
-            kept.append(x if k is None else _Result(x, k if len(outputs) > 1 else None))
-        self._saved = tuple(kept)
+        # Saved arrays are kept as memory, and get their places on the tape back while backward runs: a result
+        # must not hold the node that holds this function, and an operand may have been marked anew by then.
+        self._saved = tuple([_keep(x, arrays, outputs) for x in self._saved])
 
 
-class _Result:
-    """A saved result of forward: its memory, and which result it is."""
+def _keep(x, operands: list[NDArray], results: list[NDArray]):
+    if not isinstance(x, NDArray):
+        return x
+    operand = next((k for k, a in enumerate(operands) if a is x), None)
+    return _Saved(x, operand, next((k for k, out in enumerate(results) if out is x), None))
 
-    def __init__(self, x: NDArray, index: int | None) -> None:
+
+class _Saved:
+    """An array given to save_for_backward: its memory, and which operand or result of the call it is."""
+
+    def __init__(self, x: NDArray, operand: int | None, result: int | None) -> None:
         self.parts = (x._buf, x._shape, x._kind)
         self.cell = x._cell
-        self.index = index
+        self.operand = operand
+        self.result = result
 
     def handle(self, node) -> NDArray:
-        if node is not None and self.index is not None:
-            node = tape.select(node, self.index)
-        x = wrap(*self.parts, node)
+        """The array, at its place on the tape while backward runs on the call's `node`, else at none."""
+        place = None
+        if node is not None and self.result is not None:
+            place = tape.select(node, self.result) if isinstance(node.kind, tuple) else node
+        elif node is not None and self.operand is not None and type(node.parents[self.operand]) is not list:
+            place = node.parents[self.operand]
+        x = wrap(*self.parts, place)
         x._cell = self.cell
         return x
 

@@ -1,0 +1,1 @@
+"""Benchmarks for airspeed velocity; ``make bench`` runs them on the current checkout."""

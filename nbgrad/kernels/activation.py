@@ -49,7 +49,7 @@ selu = unary(
     _SCALE * select(lt(0, x), x, _ALPHA * vm.expm1(x)),
     "1.0507*x where positive, 1.0507*1.6733*(exp(x) - 1) elsewhere.",
     method=False,
-    domain=(0.2, 2.0),
+    ulp=2,
     reference=lambda a: _SCALE * np.where(a > 0, a, _ALPHA * np.expm1(a)),
 )
 _by_slope = Elementwise("_prelu", select(lt(0, var("x0")), var("x0"), var("x1") * var("x0")), 2)
@@ -157,12 +157,12 @@ def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125,
         return leaky_relu(data, slope=(lower_bound + upper_bound) / 2)
     data = data if data._kind.dtype.is_float else data * 1.0  # type: ignore[operator]
     bounds = float(lower_bound), float(upper_bound)
-    return _by_slope.apply2(data, draw(philox.uniform, data.shape, data._kind.dtype, data._kind.ctx, *bounds))
+    return _by_slope.apply((data, draw(philox.uniform, data.shape, data._kind.dtype, data._kind.ctx, *bounds)))
 
 
 def _prelu(data: NDArray, gamma: NDArray) -> NDArray:
     channels = data.shape[1] if data.ndim > 1 else 1
     if gamma.shape not in ((1,), (channels,)):
-        raise ShapeError(f"LeakyReLU: gamma must have shape (1,) or ({channels},) for data {data.shape}, got {gamma.shape}")
+        raise ShapeError(f"LeakyReLU: gamma must have shape (1,) or ({channels},), got {gamma.shape}")
     gamma = gamma if gamma._kind is data._kind else cast(gamma, data._kind)
-    return _by_slope.apply2(data, reshape(gamma, (gamma.size,) + (1,) * max(0, data.ndim - 2)))
+    return _by_slope.apply((data, reshape(gamma, (gamma.size,) + (1,) * max(0, data.ndim - 2))))

@@ -51,11 +51,19 @@ power = binary(
     special={1: a, 2: a * a, 3: a * a * a, 0.5: vm.sqrt(a), -1: 1 / a, -2: 1 / (a * a), -0.5: 1 / vm.sqrt(a)},
 )
 maximum = binary(
-    "maximum", vm.maximum(a, b), "The greater. At a tie, all gradient goes to the left.", aliases=("broadcast_maximum",), domain=_APART
-)  # fmt: skip
+    "maximum",
+    vm.maximum(a, b),
+    "The greater. At a tie, all gradient goes to the left.",
+    aliases=("broadcast_maximum",),
+    domain=_APART,
+)
 minimum = binary(
-    "minimum", vm.minimum(a, b), "The smaller. At a tie, all gradient goes to the left.", aliases=("broadcast_minimum",), domain=_APART
-)  # fmt: skip
+    "minimum",
+    vm.minimum(a, b),
+    "The smaller. At a tie, all gradient goes to the left.",
+    aliases=("broadcast_minimum",),
+    domain=_APART,
+)
 hypot = binary(
     "hypot",
     vm.hypot(a, b),
@@ -64,12 +72,37 @@ hypot = binary(
     ints=False,
     domain=(_POSITIVE, _POSITIVE),
 )
-arctan2 = binary("arctan2", vm.arctan2(a, b), "Angle of the point (b, a), in radians.", ints=False, domain=(_POSITIVE, _POSITIVE))  # fmt: skip
+arctan2 = binary(
+    "arctan2", vm.arctan2(a, b), "Angle of the point (b, a), in radians.", ints=False, domain=(_POSITIVE, _POSITIVE)
+)
 copysign = binary("copysign", vm.copysign(a, b), "a with the sign of b.", ints=False, domain=_APART)
 logaddexp = binary("logaddexp", vm.logaddexp(a, b), "log(exp(a) + exp(b)) without overflow.", ints=False)
-xlogy = binary("xlogy", vm.xlogy(a, b), "a*log(b), 0 where a is 0.", ints=False, domain=(_POSITIVE, _POSITIVE), reference="scipy.special.xlogy")  # fmt: skip
-xlog1py = binary("xlog1py", vm.xlog1py(a, b), "a*log(1 + b), 0 where a is 0.", ints=False, domain=(_POSITIVE, _POSITIVE), reference="scipy.special.xlog1py")  # fmt: skip
-betaln = binary("betaln", vm.betaln(a, b), "log of the beta function, of positive a and b.", ints=False, domain=(_POSITIVE, _POSITIVE), reference="scipy.special.betaln")  # fmt: skip
+xlogy = binary(
+    "xlogy",
+    vm.xlogy(a, b),
+    "a*log(b), 0 where a is 0.",
+    ints=False,
+    domain=(_POSITIVE, _POSITIVE),
+    reference="scipy.special.xlogy",
+)
+xlog1py = binary(
+    "xlog1py",
+    vm.xlog1py(a, b),
+    "a*log(1 + b), 0 where a is 0.",
+    ints=False,
+    domain=(_POSITIVE, _POSITIVE),
+    reference="scipy.special.xlog1py",
+    ulp=4,
+)
+betaln = binary(
+    "betaln",
+    vm.betaln(a, b),
+    "log of the beta function, of positive a and b.",
+    ints=False,
+    domain=((1.3, 3.0), (1.3, 3.0)),
+    reference="scipy.special.betaln",
+    ulp=16,
+)
 polygamma = binary(
     "polygamma",
     vm.polygamma(a, b),
@@ -77,6 +110,7 @@ polygamma = binary(
     ints=False,
     domain=((1.0, 1.0), _POSITIVE),
     reference="scipy.special.polygamma",
+    ulp=4,
 )
 
 
@@ -100,4 +134,9 @@ lesser = _comparison("lesser", lt(a, b), "a < b.", "broadcast_lesser", reference
 lesser_equal = _comparison("lesser_equal", le(a, b), "a <= b.", "broadcast_lesser_equal", reference=np.less_equal)
 logical_and = _comparison("logical_and", vm.truth(a) & vm.truth(b), "a and b as truth values.", "broadcast_logical_and")
 logical_or = _comparison("logical_or", vm.truth(a) | vm.truth(b), "a or b as truth values.", "broadcast_logical_or")
-logical_xor = _comparison("logical_xor", ne(vm.as_number(vm.truth(a)), vm.as_number(vm.truth(b))), "Exactly one of a and b.", "broadcast_logical_xor")  # fmt: skip
+logical_xor = _comparison(
+    "logical_xor",
+    ne(vm.as_number(vm.truth(a)), vm.as_number(vm.truth(b))),
+    "Exactly one of a and b.",
+    "broadcast_logical_xor",
+)

@@ -61,14 +61,18 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
     given = {"data": data, "weight": weight} | ({} if no_bias else {"bias": bias})
     data, weight, *rest = unify([as_array(x, op, name) for name, x in given.items()], op, ints=False)
     if weight.ndim != 2 or (num_hidden is not None and num_hidden != weight.shape[0]):
-        raise ShapeError(f"{op}: weight must have shape (num_hidden, inputs) with num_hidden {num_hidden}, got {weight.shape}")
+        raise ShapeError(
+            f"{op}: weight must have shape (num_hidden, inputs) with num_hidden {num_hidden}, got {weight.shape}"
+        )
     if data.ndim == 0:
         raise ShapeError(f"{op}: data needs at least one axis")
     hidden, inputs = weight.shape
     outer = data.shape[:1] if flatten else data.shape[:-1]
     length = size(data.shape[1:]) if flatten else data.shape[-1]
     if length != inputs:
-        raise ShapeError(f"{op}: data of shape {data.shape} has {length} inputs, weight of shape {weight.shape} takes {inputs}")
+        raise ShapeError(
+            f"{op}: data of shape {data.shape} has {length} inputs, weight of shape {weight.shape} takes {inputs}"
+        )
     if rest and rest[0].shape != (hidden,):
         raise ShapeError(f"{op}: bias must have shape ({hidden},), got {rest[0].shape}")
     rows = reshape(data, (1, size(outer), inputs))

@@ -274,7 +274,7 @@ argmin = _arg("argmin", -1, "smallest")
 )
 def argmax_channel(data):
     """Index of the greatest element along axis 1, as float32. Gradient: 0."""
-    return argmax(data, axis=1)
+    return argmax(as_array(data, "argmax_channel"), axis=1)
 
 
 for _op, _what in ((max_, "Greatest"), (min_, "Smallest")):

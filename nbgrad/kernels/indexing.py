@@ -14,7 +14,7 @@ from ..codegen.launch import kind_of
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, from_value, wrap
+from ..ndarray import NDArray, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..shapes import size

@@ -20,7 +20,7 @@ __all__ = ["concat", "stack"]
 
 
 @structured(
-    aliases=("Concat", "concatenate"),
+    aliases=("Concat",),
     moves_only=True,
     method=False,
     samples=table(
@@ -39,7 +39,7 @@ def concat(*data, dim=None, axis=None):
     *data : NDArray
         Equal shapes but for that axis; or one list of them.
     dim, axis : int
-        Two names of the same argument; default 1 (0 for ``concatenate``'s users: pass ``axis=0``).
+        Two names of the same argument; default 1.
 
     Raises
     ------

@@ -421,7 +421,11 @@ def meshgrid(*arrays, indexing="xy"):
     return [broadcast_to(a, shape=target) for a in placed]
 
 
-@composite(method=False, samples=table(np.shape, [(2, 3)], [()], [(0,)], result="int64"), differentiable=False)
+@composite(
+    method=False,
+    samples=table(lambda a: np.array(a.shape), [(2, 3)], [()], [(0,)], result="int64"),
+    differentiable=False,
+)
 def shape_array(data):
     """The shape as a 1-d int64 array."""
     data = as_array(data, "shape_array")
@@ -429,7 +433,9 @@ def shape_array(data):
 
 
 @composite(
-    method=False, samples=table(lambda a: [a.size], [(2, 3)], [()], [(0,)], result="int64"), differentiable=False
+    method=False,
+    samples=table(lambda a: np.array([a.size]), [(2, 3)], [()], [(0,)], result="int64"),
+    differentiable=False,
 )
 def size_array(data):
     """The number of elements as an int64 array of shape (1,)."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..cast import cast
-from ..codegen.compile import inline, kernel
 from ..codegen.launch import kind_of
 from ..dtypes import float32
 from ..elementwise import Elementwise
@@ -30,192 +29,13 @@ from ..shapes import axis as resolve_axis
 from ..shapes import size
 from ..state import state
 from ..structured import REQUIRED, Spec, composite, structured
+from . import normalization_kernels as raw
 from .creation import ones, zeros
 from .reduce import split, sum_
 from .shape import reshape, swapaxes
 from .unary import rsqrt, sqrt, square
 
 __all__ = ["BatchNorm", "LayerNorm"]
-
-
-# Sums over a run of memory, in vector registers; the caller adds up runs in float64.
-
-
-@inline(reorder=True)
-def _sum(x, start, n):
-    total = x.dtype.type(0)
-    for i in range(n):
-        total += x[start + i]
-    return total
-
-
-@inline(reorder=True)
-def _sum_squares(x, start, n, mean):
-    total = x.dtype.type(0)
-    for i in range(n):
-        d = x[start + i] - mean
-        total += d * d
-    return total
-
-
-@inline(reorder=True)
-def _sum_products(g, x, start, n, mean):
-    total = x.dtype.type(0)
-    for i in range(n):
-        total += g[start + i] * (x[start + i] - mean)
-    return total
-
-
-# Per channel: x (outer, channels, inner). A channel at a time where its elements lie in runs, so that it stays in
-# the cache between passes; a row of channels at a time where inner is 1.
-
-
-@kernel
-def _batch_norm_runs(x, gamma, beta, y, mean, variance, outer, channels, inner, eps):
-    step, n = np.uintp(channels * inner), np.uintp(inner)
-    count = np.float64(outer * inner)
-    for c in range(np.uintp(channels)):
-        total = 0.0
-        for o in range(np.uintp(outer)):
-            total += _sum(x, o * step + c * n, n)
-        mu = x.dtype.type(total / count)
-        total = 0.0
-        for o in range(np.uintp(outer)):
-            total += _sum_squares(x, o * step + c * n, n, mu)
-        mean[c] = mu
-        variance[c] = total / count
-        scale = x.dtype.type(gamma[c] / np.sqrt(total / count + eps))
-        shift = x.dtype.type(beta[c])
-        for o in range(np.uintp(outer)):
-            at = o * step + c * n
-            for i in range(n):
-                y[at + i] = (x[at + i] - mu) * scale + shift
-
-
-@kernel
-def _batch_norm_rows(x, gamma, beta, y, mean, variance, acc, rows, channels, eps):
-    """The same for inner = 1; `acc` has room for two float64 per channel."""
-    width = np.uintp(channels)
-    count = np.float64(rows)
-    for c in range(np.uintp(2) * width):
-        acc[c] = 0
-    for o in range(np.uintp(rows)):
-        for c in range(width):
-            acc[c] += x[o * width + c]
-    for c in range(width):
-        mean[c] = acc[c] / count
-    for o in range(np.uintp(rows)):
-        for c in range(width):
-            d = x[o * width + c] - mean[c]
-            acc[width + c] += d * d
-    for c in range(width):
-        variance[c] = acc[width + c] / count
-        acc[c] = gamma[c] / np.sqrt(acc[width + c] / count + eps)
-    for o in range(np.uintp(rows)):
-        for c in range(width):
-            y[o * width + c] = (x[o * width + c] - mean[c]) * x.dtype.type(acc[c]) + beta[c]
-
-
-@kernel
-def _batch_norm_back_runs(
-    g, x, gamma, mean, variance, dx, dgamma, dbeta, outer, channels, inner, eps, want_data
-):
-    step, n = np.uintp(channels * inner), np.uintp(inner)
-    count = np.float64(outer * inner)
-    for c in range(np.uintp(channels)):
-        mu = x.dtype.type(mean[c])
-        rstd = 1.0 / np.sqrt(variance[c] + eps)
-        total = 0.0
-        product = 0.0
-        for o in range(np.uintp(outer)):
-            total += _sum(g, o * step + c * n, n)
-            product += _sum_products(g, x, o * step + c * n, n, mu)
-        dbeta[c] = total
-        dgamma[c] = product * rstd
-        if want_data:
-            scale = x.dtype.type(gamma[c] * rstd)
-            shift = x.dtype.type(total / count)
-            slope = x.dtype.type(product * rstd * rstd / count)
-            for o in range(np.uintp(outer)):
-                at = o * step + c * n
-                for i in range(n):
-                    dx[at + i] = scale * (g[at + i] - shift - (x[at + i] - mu) * slope)
-
-
-@kernel
-def _batch_norm_back_rows(
-    g, x, gamma, mean, variance, dx, dgamma, dbeta, acc, rows, channels, eps, want_data
-):
-    width = np.uintp(channels)
-    count = np.float64(rows)
-    for c in range(np.uintp(2) * width):
-        acc[c] = 0
-    for o in range(np.uintp(rows)):
-        for c in range(width):
-            acc[c] += g[o * width + c]
-            acc[width + c] += g[o * width + c] * (x[o * width + c] - mean[c])
-    for c in range(width):
-        rstd = 1.0 / np.sqrt(variance[c] + eps)
-        dbeta[c] = acc[c]
-        dgamma[c] = acc[width + c] * rstd
-        acc[c] /= count
-        acc[width + c] *= rstd * rstd / count
-    if want_data:
-        for o in range(np.uintp(rows)):
-            for c in range(width):
-                i = o * width + c
-                scale = gamma[c] / np.sqrt(variance[c] + x.dtype.type(eps))
-                slope = x.dtype.type(acc[width + c])
-                dx[i] = scale * (g[i] - x.dtype.type(acc[c]) - (x[i] - mean[c]) * slope)
-
-
-# Per row: x (rows, n).
-
-
-@kernel
-def _layer_norm(x, gamma, beta, y, mean, variance, rows, n, eps):
-    width = np.uintp(n)
-    for o in range(np.uintp(rows)):
-        at = o * width
-        mu = x.dtype.type(np.float64(_sum(x, at, width)) / n)
-        var_ = np.float64(_sum_squares(x, at, width, mu)) / n
-        mean[o] = mu
-        variance[o] = var_
-        rstd = x.dtype.type(1.0 / np.sqrt(var_ + eps))
-        for i in range(width):
-            y[at + i] = (x[at + i] - mu) * rstd * gamma[i] + beta[i]
-
-
-@inline(reorder=True)
-def _layer_sums(g, x, gamma, at, width, mu):
-    total = x.dtype.type(0)
-    product = x.dtype.type(0)
-    for i in range(width):
-        k = g[at + i] * gamma[i]
-        total += k
-        product += k * (x[at + i] - mu)
-    return total, product
-
-
-@kernel
-def _layer_norm_back(g, x, gamma, mean, variance, dx, dgamma, dbeta, rows, n, eps, want_data):
-    width = np.uintp(n)
-    for i in range(width):
-        dgamma[i] = 0
-        dbeta[i] = 0
-    for o in range(np.uintp(rows)):
-        at = o * width
-        mu = mean[o]
-        rstd = x.dtype.type(1.0 / np.sqrt(np.float64(variance[o]) + eps))
-        for i in range(width):
-            dgamma[i] += g[at + i] * (x[at + i] - mu) * rstd
-            dbeta[i] += g[at + i]
-        if want_data:
-            total, product = _layer_sums(g, x, gamma, at, width, mu)
-            shift = x.dtype.type(total / n)
-            slope = x.dtype.type(product / n) * rstd * rstd
-            for i in range(width):
-                dx[at + i] = rstd * (g[at + i] * gamma[i] - shift - (x[at + i] - mu) * slope)
 
 
 def _statistics_kind(data: NDArray):
@@ -253,9 +73,9 @@ def _(data, gamma, beta, outs, *, axis, eps):
     outer, channels, inner = split(data._shape, axis)
     buffers = [x._buf for x in (data, gamma, beta, *outs)]
     if inner == 1:
-        _batch_norm_rows(*buffers, np.empty(2 * channels), outer, channels, eps)
+        raw.batch_norm_rows(*buffers, np.empty(2 * channels), outer, channels, eps)
     else:
-        _batch_norm_runs(*buffers, outer, channels, inner, eps)
+        raw.batch_norm_runs(*buffers, outer, channels, inner, eps)
 
 
 @_batch_norm.pullback
@@ -266,9 +86,9 @@ def _(g, data, gamma, y1, y2, axis, eps, wanted):
         def launch(*buffers_and_flag):
             *buffers, flag = buffers_and_flag
             if inner == 1:
-                _batch_norm_back_rows(*buffers, np.empty(2 * channels), outer, channels, eps, flag)
+                raw.batch_norm_back_rows(*buffers, np.empty(2 * channels), outer, channels, eps, flag)
             else:
-                _batch_norm_back_runs(*buffers, outer, channels, inner, eps, flag)
+                raw.batch_norm_back_runs(*buffers, outer, channels, inner, eps, flag)
 
         return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
     return _by_operators(g, data, gamma, y1, y2, (axis,), eps, lambda v: _per_channel(v, data.ndim, axis), True)
@@ -428,7 +248,7 @@ def _layer_norm_op(data, gamma, beta, eps=1e-5):
 @_layer_norm_op.run
 def _(data, gamma, beta, outs, *, eps):
     rows, n, _ = split(data._shape, data.ndim - 1)
-    _layer_norm(*[x._buf for x in (data, gamma, beta, *outs)], rows, n, eps)
+    raw.layer_norm(*[x._buf for x in (data, gamma, beta, *outs)], rows, n, eps)
 
 
 @_layer_norm_op.pullback
@@ -438,7 +258,7 @@ def _(g, data, gamma, y1, y2, eps, wanted):
 
         def launch(*buffers_and_flag):
             *buffers, flag = buffers_and_flag
-            _layer_norm_back(*buffers, rows, n, eps, flag)
+            raw.layer_norm_back(*buffers, rows, n, eps, flag)
 
         return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
     last = (data.ndim - 1,)
@@ -579,7 +399,9 @@ def _unit(x, eps=1e-10, mode="instance"):
     return x / np.sqrt((x * x).sum(axes, keepdims=True) + eps)
 
 
-@composite(samples=table(_unit, *[[(2, 3, 4), {"mode": m}] for m in _MODES], [Input((2, 3), 0.5, 2)], ulp=4, ints=False))
+@composite(
+    samples=table(_unit, *[[(2, 3, 4), {"mode": m}] for m in _MODES], [Input((2, 3), 0.5, 2)], ulp=4, ints=False)
+)
 def L2Normalization(data, eps=1e-10, mode="instance"):
     """``data/sqrt(sum(data^2) + eps)``.
 

@@ -82,7 +82,9 @@ def _update(
         kind = weight_._kind
         for role, x in zip(("weight", *states, "out"), (weight_, *rest, target)):
             if x._kind is not kind or not kind.dtype.is_float:
-                raise DTypeError(f"{name}: {role} must have weight's dtype, a floating one; got {x._kind.dtype} for {kind.dtype}")
+                raise DTypeError(
+                    f"{name}: {role} must have weight's dtype, a floating one; got {x._kind.dtype} for {kind.dtype}"
+                )
         written = rest if out is None else [target, *rest]
         if state.recording and any(x._node is not None for x in written):
             raise NBGradError(f"{name}: {IN_GRAPH}")
@@ -124,7 +126,13 @@ def _describe(what: str, states: dict, weight: Expr, params: dict, ignored: tupl
     lines += [f"{', '.join(ignored)}\n    Accepted for MXNet's sake."] if ignored else []
     lines += ["out : NDArray, optional", "    Where to put the new weight; ``out=weight`` updates in place."]
     lines += ["", "Returns", "-------", "NDArray", "    The new weight: `out`, or a new array."]
-    lines += ["", "Raises", "------", "ShapeError, DTypeError, AttrError", "    If the arrays do not fit together, or a number is missing."]
+    lines += [
+        "",
+        "Raises",
+        "------",
+        "ShapeError, DTypeError, AttrError",
+        "    If the arrays do not fit together, or a number is missing.",
+    ]
     lines += ["NBGradError", "    While recording, if an array to be written is in a graph.", ""]
     lines += ["Notes", "-----", *(f"New {name}: ``{e!r}``" for name, e in (*states.items(), ("weight", weight)))]
     return "\n".join(lines)
@@ -147,7 +155,11 @@ sgd_mom_update = _update(
 _step = lr * (_grad + wd * w)
 _nag = var("momentum") * var("mom") - _step
 nag_mom_update = _update(
-    "nag_mom_update", "Nesterov's accelerated gradient.", {"mom": _nag}, w + var("momentum") * _nag - _step, momentum=0.0
+    "nag_mom_update",
+    "Nesterov's accelerated gradient.",
+    {"mom": _nag},
+    w + var("momentum") * _nag - _step,
+    momentum=0.0,
 )
 
 _mean, _var = _average("beta1", "mean", _decayed), _average("beta2", "var", _decayed * _decayed)
@@ -218,9 +230,7 @@ ftml_update = _update(
     common={"wd": 0.0, "rescale_grad": 1.0, "clip_grad": -1.0},
 )
 
-signsgd_update = _update(
-    "signsgd_update", "Steps of the gradient's sign.", {}, (1 - lr * wd) * w - lr * vm.sign(_grad)
-)
+signsgd_update = _update("signsgd_update", "Steps of the gradient's sign.", {}, (1 - lr * wd) * w - lr * vm.sign(_grad))
 
 _signum = var("momentum") * var("mom") - (1 - var("momentum")) * (wd * w + _grad)
 signum_update = _update(

@@ -250,6 +250,7 @@ sum_.vjp(data=lambda g, data_shape, axes: expand(g, data_shape, axes))
 )
 def sum_to(data, shape):
     """Sum over the axes that broadcasting `shape` to ``data.shape`` would repeat: the adjoint of ``broadcast_to``."""
+    data = as_array(data, "sum_to")
     extra = data.ndim - len(shape)
     repeated = tuple(k for k in range(data.ndim) if k < extra or (shape[k - extra] == 1 and data.shape[k] != 1))
     return reshape(sum_(data, axis=repeated, keepdims=True) if repeated else data, shape)

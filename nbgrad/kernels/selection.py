@@ -6,6 +6,7 @@ from functools import reduce
 
 import numpy as np
 
+from ..cast import cast, unify
 from ..declare import parametric
 from ..elementwise import Elementwise
 from ..entry import as_array
@@ -13,9 +14,10 @@ from ..errors import DTypeError, ShapeError
 from ..expr import lt, ne, select, var
 from ..ndarray import NDArray, from_value
 from ..samples import Input, table
+from ..shapes import broadcast_shape
 from ..structured import composite
 from . import scalar as vm
-from .binary import add, divide, multiply, subtract
+from .binary import add, divide, multiply, not_equal, subtract
 from .shape import reshape
 
 __all__ = ["clip", "where"]
@@ -37,7 +39,8 @@ hard_sigmoid = parametric(
     vm.maximum(vm.minimum(var("alpha") * x + var("beta"), 1), 0),
     "alpha*x + beta limited to [0, 1].",
     {"alpha": 0.2, "beta": 0.5},
-    examples=[{}, {"alpha": 0.5, "beta": 0.25}],
+    examples=[{}, {"alpha": 0.25, "beta": 0.6}],
+    ulp=2,
     reference=lambda a, alpha=0.2, beta=0.5: np.clip(alpha * a + beta, 0, 1),
 )
 _s2 = var("scalar") * var("scalar")
@@ -90,10 +93,14 @@ def where(condition, x, y):
     x, y = (
         v if isinstance(v, NDArray) else from_value(v, like=arrays[0]._kind, dtype=_like(v, arrays[0])) for v in (x, y)
     )
-    shape = arrays[0].shape
+    shape = broadcast_shape([x.shape, y.shape], "where")
     if condition.ndim == 1 and len(shape) > 1 and condition.shape[0] == shape[0] != shape[-1]:
         condition = reshape(condition, condition.shape + (1,) * (len(shape) - 1))
-    return _where.apply((condition.detach(), x, y))  # type: ignore[attr-defined]
+    x, y = unify([x, y], "where")
+    chosen = condition.detach()  # type: ignore[attr-defined]
+    if chosen._kind is not x._kind:  # the condition's dtype has no part in the result's
+        chosen = cast(not_equal(chosen, 0), x._kind)
+    return _where.apply((chosen, x, y))
 
 
 def _like(value, array: NDArray):

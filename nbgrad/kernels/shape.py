@@ -112,16 +112,18 @@ def _reshape_call(data, *shape, reverse=False, out=None, name=None, **kwargs):
         raise TypeError(
             f"reshape: keyword {unknown.pop()!r} is unknown; its arguments are data, shape, reverse, out, name"
         )
-    given = kwargs["shape"] if "shape" in kwargs and not shape else shape
-    assert given != (), "reshape: the new shape must be given"
-    if len(given) == 1 and not hasattr(given[0], "__index__"):
-        given = tuple(given[0])
-    codes = tuple(int(n) for n in given)
+    if "shape" in kwargs:
+        if shape:
+            raise TypeError("reshape: the new shape is given twice")
+        shape = (kwargs["shape"],)
+    assert shape != (), "reshape: the new shape must be given"
+    given = shape[0] if len(shape) == 1 else shape
+    codes = (int(given),) if hasattr(given, "__index__") else tuple(int(n) for n in given)
     return store_out(reshape(data, resolve(data.shape, codes, bool(reverse))), out, "reshape")
 
 
 _reshape_call.__name__ = _reshape_call.__qualname__ = "reshape"
-_RESHAPED = {(3, -1): (3, 2), (0, -3): (2, 12), (-4, 4, -1, 0): (4, 2, 3), (-1, 0): (6, 4), (): (), (3, 0): (3, 0)}
+_RESHAPED = {(3, -1): (3, 2), (0, -3): (2, 12), (-4, 4, -1, 0): (4, 2, 3), (-1, 0): (6, 4), (): (), (-2,): (0, 2)}
 Entry(
     "reshape",
     ("Reshape",),
@@ -135,7 +137,7 @@ Entry(
         [(8, 3), {"shape": (-4, 4, -1, 0)}],
         [(2, 3, 4), {"shape": (-1, 0), "reverse": True}],
         [(1, 1), {"shape": ()}],
-        [(0, 2), {"shape": (3, 0)}],
+        [(0, 2), {"shape": (-2,)}],
     ),
 )
 

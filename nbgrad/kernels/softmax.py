@@ -199,7 +199,9 @@ _softmax_grad.vjp(
     head=lambda g, y, axis: _softmax_grad(g, y, axis=axis),
     y=lambda g, head, y, axis: g * (head - _sum(head * y, axis)) - head * _sum(g * y, axis),
 )
-_log_softmax, _log_softmax_grad = _pair("log_softmax", True, lambda g, y, axis: g - np.exp(y) * g.sum(axis, keepdims=True))
+_log_softmax, _log_softmax_grad = _pair(
+    "log_softmax", True, lambda g, y, axis: g - np.exp(y) * g.sum(axis, keepdims=True)
+)
 _log_softmax_grad.vjp(
     head=lambda g, y, axis: g - _sum(g * exp(y), axis),
     y=lambda g, head, y, axis: negative(g * exp(y) * _sum(head, axis)),
@@ -274,7 +276,9 @@ def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length
     return where(inside, _softmax(where(inside, data, -np.inf), axis=k), 0.0)
 
 
-@composite("log_softmax", method=True, samples=table(lambda x, **kw: np.log(_reference(x, **kw)), *_ROWS, ulp=16, ints=False))
+@composite(
+    "log_softmax", method=True, samples=table(lambda x, **kw: np.log(_reference(x, **kw)), *_ROWS, ulp=16, ints=False)
+)
 def log_softmax(data, axis=-1, temperature=None, dtype=None):
     """Logarithm of ``softmax``, exact also where that underflows; parameters as there.
 
@@ -295,11 +299,14 @@ def softmin(data, axis=-1, temperature=None, dtype=None):
     return _softmax(negative(data), axis=k)
 
 
-@composite(samples=table(
+@composite(
+    samples=table(
         lambda x, k: np.array([-np.log(_reference(x)[np.arange(len(x)), k.astype(int)]).sum()], x.dtype),
         [(3, 4), Input(values=[2, 0, 3], dtype="int64")],
-        ulp=16, ints=False,
-    ))
+        ulp=16,
+        ints=False,
+    )
+)
 def softmax_cross_entropy(data, label):
     """Sum over the rows of ``-log_softmax(data)[i, label[i]]``.
 

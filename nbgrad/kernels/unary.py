@@ -17,20 +17,16 @@ x = var("x")
 # Arithmetic.
 negative = unary("negative", -x, "Minus the array.", ints=True)
 abs_ = unary("abs", vm.absolute(x), "Absolute value. Gradient at 0: 0.", ints=True, domain=(0.5, 2.0))
-sign = unary(
-    "sign", vm.sign(x), "-1, 0 or 1. Gradient: 0.", ints=True, domain=(0.5, 2.0), differentiable=False
-)  # fmt: skip
+sign = unary("sign", vm.sign(x), "-1, 0 or 1. Gradient: 0.", ints=True, domain=(0.5, 2.0), differentiable=False)
 square = unary("square", x * x, "The square.", ints=True)
 reciprocal = unary("reciprocal", 1 / x, "1/x.", domain=(0.5, 2.0))
-identity = unary(
-    "identity", x, "A copy.", aliases=("_copy",), ints=True, method=False, reference=lambda a: a.copy()
-)  # fmt: skip
+identity = unary("identity", x, "A copy.", aliases=("_copy",), ints=True, method=False, reference=lambda a: a.copy())
 
 # Roots.
 sqrt = unary("sqrt", vm.sqrt(x), "Square root; NaN below 0. Gradient at 0: inf.", domain=(0.3, 3.0))
 rsqrt = unary("rsqrt", 1 / vm.sqrt(x), "1/sqrt(x).", domain=(0.3, 3.0), reference=lambda a: 1 / np.sqrt(a))
 cbrt = unary("cbrt", vm.cbrt(x), "Cube root. Gradient at 0: inf.", domain=(0.3, 3.0))
-rcbrt = unary("rcbrt", 1 / vm.cbrt(x), "1/cbrt(x).", domain=(0.3, 3.0), reference=lambda a: 1 / np.cbrt(a))
+rcbrt = unary("rcbrt", 1 / vm.cbrt(x), "1/cbrt(x).", domain=(0.3, 3.0), reference=lambda a: 1 / np.cbrt(a), ulp=2)
 
 # Exponentials and logarithms.
 exp = unary("exp", vm.exp(x), "e to the power x.")
@@ -53,55 +49,124 @@ radians = unary("radians", x * (math.pi / 180), "Degrees to radians.")
 # Hyperbolic.
 sinh = unary("sinh", vm.sinh(x), "Hyperbolic sine.")
 cosh = unary("cosh", vm.cosh(x), "Hyperbolic cosine.")
-tanh = unary("tanh", vm.tanh(x), "Hyperbolic tangent.")
+tanh = unary("tanh", vm.tanh(x), "Hyperbolic tangent.", ulp=2)
 arcsinh = unary("arcsinh", vm.arcsinh(x), "Inverse hyperbolic sine.")
 arccosh = unary("arccosh", vm.arccosh(x), "Inverse hyperbolic cosine; NaN below 1.", domain=(1.5, 4.0))
 arctanh = unary("arctanh", vm.arctanh(x), "Inverse hyperbolic tangent.", domain=(-0.8, 0.8))
 
 # Rounding: gradient 0.
-floor = unary("floor", vm.floor(x), "Largest integer <= x. Gradient: 0.", domain=(0.1, 0.4), ints=True, differentiable=False)
-ceil = unary("ceil", vm.ceil(x), "Smallest integer >= x. Gradient: 0.", domain=(0.1, 0.4), ints=True, differentiable=False)
+floor = unary(
+    "floor", vm.floor(x), "Largest integer <= x. Gradient: 0.", domain=(0.1, 0.4), ints=True, differentiable=False
+)
+ceil = unary(
+    "ceil", vm.ceil(x), "Smallest integer >= x. Gradient: 0.", domain=(0.1, 0.4), ints=True, differentiable=False
+)
 rint = unary(
-    "rint", vm.rint(x), "Nearest integer, halves to even. Gradient: 0.", domain=(0.1, 0.4), ints=True, differentiable=False
-)  # fmt: skip
+    "rint",
+    vm.rint(x),
+    "Nearest integer, halves to even. Gradient: 0.",
+    domain=(0.1, 0.4),
+    ints=True,
+    differentiable=False,
+)
 round_ = unary(
     "round",
     vm.round_half_away(x),
     "Nearest integer, halves away from zero. Gradient: 0.",
     domain=(0.1, 0.4),
-    ints=True, differentiable=False,
+    ints=True,
+    differentiable=False,
     reference=lambda a: np.copysign(np.floor(np.abs(a) + 0.5), a),
 )
 trunc = unary(
-    "trunc", vm.trunc(x), "x without its fraction. Gradient: 0.", aliases=("fix",), domain=(0.1, 0.4), ints=True, differentiable=False
-)  # fmt: skip
+    "trunc",
+    vm.trunc(x),
+    "x without its fraction. Gradient: 0.",
+    aliases=("fix",),
+    domain=(0.1, 0.4),
+    ints=True,
+    differentiable=False,
+)
 
 # Activations.
-relu = unary("relu", vm.relu(x), "max(x, 0). Gradient at 0: 0.", ints=True, domain=(0.2, 2.0), reference=lambda a: np.maximum(a, 0))  # fmt: skip
-sigmoid = unary("sigmoid", vm.sigmoid(x), "1/(1 + exp(-x)).", reference="scipy.special.expit")
-log_sigmoid = unary("log_sigmoid", vm.log_sigmoid(x), "log(sigmoid(x)), also for large -x.", reference="scipy.special.log_expit")
-softsign = unary("softsign", x / (1 + vm.absolute(x)), "x/(1 + |x|).", domain=(0.2, 2.0), reference=lambda a: a / (1 + np.abs(a)))  # fmt: skip
-softrelu = unary("softrelu", vm.softplus(x), "log(1 + exp(x)).", aliases=("softplus",), method=False, reference=lambda a: np.logaddexp(a, 0))  # fmt: skip
-silu = unary("silu", x * vm.sigmoid(x), "x*sigmoid(x).", aliases=("swish",), reference=lambda a: a / (1 + np.exp(-a)))
-gelu = unary("gelu", x * vm.ndtr(x), "x*Phi(x), Phi the normal distribution function.", reference=lambda a: a * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)))(a))  # fmt: skip
+relu = unary(
+    "relu",
+    vm.relu(x),
+    "max(x, 0). Gradient at 0: 0.",
+    ints=True,
+    domain=(0.2, 2.0),
+    reference=lambda a: np.maximum(a, 0),
+)
+sigmoid = unary("sigmoid", vm.sigmoid(x), "1/(1 + exp(-x)).", reference="scipy.special.expit", ulp=2)
+log_sigmoid = unary(
+    "log_sigmoid", vm.log_sigmoid(x), "log(sigmoid(x)), also for large -x.", reference="scipy.special.log_expit"
+)
+softsign = unary(
+    "softsign", x / (1 + vm.absolute(x)), "x/(1 + |x|).", domain=(0.2, 2.0), reference=lambda a: a / (1 + np.abs(a))
+)
+softrelu = unary(
+    "softrelu",
+    vm.softplus(x),
+    "log(1 + exp(x)).",
+    aliases=("softplus",),
+    method=False,
+    reference=lambda a: np.logaddexp(a, 0),
+)
+silu = unary(
+    "silu", x * vm.sigmoid(x), "x*sigmoid(x).", aliases=("swish",), reference=lambda a: a / (1 + np.exp(-a)), ulp=2
+)
+gelu = unary(
+    "gelu",
+    x * vm.ndtr(x),
+    "x*Phi(x), Phi the normal distribution function.",
+    reference=lambda a: a * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)), otypes="d")(a),
+    ulp=5,
+)
 
 # The error function and the normal distribution.
-erf = unary("erf", vm.erf(x), "Error function.", reference="scipy.special.erf")
-erfc = unary("erfc", vm.erfc(x), "1 - erf(x), accurate for large x.", reference="scipy.special.erfc")
-erfinv = unary("erfinv", vm.erfinv(x), "Inverse error function.", domain=(-0.8, 0.8), reference="scipy.special.erfinv")
-ndtr = unary("ndtr", vm.ndtr(x), "Normal distribution function.", reference="scipy.special.ndtr")
-log_ndtr = unary("log_ndtr", vm.log_ndtr(x), "log(ndtr(x)), also for large -x.", reference="scipy.special.log_ndtr")
+erf = unary("erf", vm.erf(x), "Error function.", reference="scipy.special.erf", ulp=2)
+erfc = unary("erfc", vm.erfc(x), "1 - erf(x), accurate for large x.", reference="scipy.special.erfc", ulp=6)
+erfinv = unary(
+    "erfinv", vm.erfinv(x), "Inverse error function.", domain=(-0.8, 0.8), reference="scipy.special.erfinv", ulp=6
+)
+ndtr = unary("ndtr", vm.ndtr(x), "Normal distribution function.", reference="scipy.special.ndtr", ulp=8)
+log_ndtr = unary(
+    "log_ndtr", vm.log_ndtr(x), "log(ndtr(x)), also for large -x.", reference="scipy.special.log_ndtr", ulp=12
+)
+
+
+def _sinc(a: np.ndarray) -> np.ndarray:
+    """As ``numpy.sinc``, which loses digits near whole numbers."""
+    whole = np.rint(a)
+    with np.errstate(invalid="ignore"):
+        swing = np.where(whole % 2 == 0, 1, -1) * np.sin(np.pi * (a - whole)) / (np.pi * a)
+    return np.where(a == 0, 1.0, swing)
+
 
 # Gamma functions.
-gamma = unary("gamma", vm.gamma(x), "Gamma function.", domain=(0.5, 3.0), reference="scipy.special.gamma")
-gammaln = unary("gammaln", vm.gammaln(x), "log|Gamma(x)|.", aliases=("lgamma",), domain=(0.5, 3.0), reference="scipy.special.gammaln")  # fmt: skip
-digamma = unary("digamma", vm.digamma(x), "Derivative of log Gamma.", domain=(0.5, 3.0), reference="scipy.special.digamma")
-sinc = unary("sinc", vm.sinc(x), "sin(pi x)/(pi x), 1 at 0.")
+gamma = unary("gamma", vm.gamma(x), "Gamma function.", domain=(0.5, 3.0), reference="scipy.special.gamma", ulp=5)
+gammaln = unary(
+    "gammaln",
+    vm.gammaln(x),
+    "log|Gamma(x)|.",
+    aliases=("lgamma",),
+    domain=(2.3, 6.0),
+    reference="scipy.special.gammaln",
+    ulp=8,
+)
+digamma = unary(
+    "digamma", vm.digamma(x), "Derivative of log Gamma.", domain=(0.5, 3.0), reference="scipy.special.digamma"
+)
+sinc = unary("sinc", vm.sinc(x), "sin(pi x)/(pi x), 1 at 0.", reference=_sinc)
 
 # Tests: 1 or 0 in the operand's dtype; gradient 0.
-logical_not = unary("logical_not", vm.as_number(eq(x, 0)), "1 where x is 0, else 0.", ints=True, differentiable=False, domain=(0.5, 2.0))  # fmt: skip
+logical_not = unary(
+    "logical_not", vm.as_number(eq(x, 0)), "1 where x is 0, else 0.", ints=True, differentiable=False, domain=(0.5, 2.0)
+)
 isnan_ = unary("isnan", vm.as_number(isnan(x)), "1 where x is NaN, else 0.", ints=True, differentiable=False)
-isinf = unary("isinf", vm.as_number(eq(vm.absolute(x), math.inf)), "1 where x is infinite, else 0.", differentiable=False)  # fmt: skip
+isinf = unary(
+    "isinf", vm.as_number(eq(vm.absolute(x), math.inf)), "1 where x is infinite, else 0.", differentiable=False
+)
 isfinite = unary(
     "isfinite", vm.as_number(lt(vm.absolute(x), math.inf)), "1 where x is finite, else 0.", differentiable=False
 )

@@ -1,0 +1,65 @@
+"""Kernels on large arrays: times, and ratios to NumPy (SciPy) measured side by side in one run."""
+
+from itertools import chain
+from time import perf_counter
+
+import numpy as np
+
+from nbgrad import autograd, nd
+
+from .cases import elementwise, movements, reductions
+
+_CASES = {case.name: case for case in chain(elementwise(), reductions(), movements())}
+_SIZES = (10_000, 1_000_000)
+
+
+class Kernel:
+    params = (list(_CASES), _SIZES)
+    param_names = ("operator", "elements")
+
+    def setup(self, name, n):
+        self.case = _CASES[name]
+        self.theirs = self.case.make(n)
+        self.ours = tuple(nd.array(x) for x in self.theirs)
+        self.case.ours(*self.ours)
+
+    def time_call(self, name, n):
+        self.case.ours(*self.ours)
+
+    def track_ratio_to_numpy(self, name, n):
+        ours = theirs = float("inf")
+        rounds, stop = 0, perf_counter() + 0.05
+        with np.errstate(all="ignore"):
+            while rounds < 5 or perf_counter() < stop:
+                start = perf_counter()
+                self.case.ours(*self.ours)
+                middle = perf_counter()
+                self.case.theirs(*self.theirs)
+                theirs = min(theirs, perf_counter() - middle)
+                ours = min(ours, middle - start)
+                rounds += 1
+        return ours / theirs
+
+    track_ratio_to_numpy.unit = "of NumPy's time"
+
+
+class MatMul:
+    """Products of square matrices, and their gradients."""
+
+    params = ((8, 64, 512), ("float32", "float64"))
+    param_names = ("side", "dtype")
+
+    def setup(self, side, dtype):
+        rng = np.random.default_rng(0)
+        self.a, self.b = (nd.array(rng.standard_normal((side, side)), dtype=dtype) for _ in range(2))
+        self.a.attach_grad()
+        self.b.attach_grad()
+        self.time_forward_and_backward(side, dtype)
+
+    def time_forward(self, side, dtype):
+        nd.dot(self.a, self.b)
+
+    def time_forward_and_backward(self, side, dtype):
+        with autograd.record():
+            y = nd.dot(self.a, self.b)
+        y.backward()

@@ -1,0 +1,242 @@
+"""x[key] and x[key] = value against NumPy, over random keys; and the rules of MXNet's that differ from NumPy's."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nbgrad as nb
+from nbgrad import autograd, nd
+
+RELAXED = settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+)
+
+SHAPES = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
+
+
+@st.composite
+def keys(draw, shape, advanced=True):
+    """A key that NumPy accepts for an array of this shape."""
+    kinds = ["slice", "int", "none", "dots"] + (["array", "mask", "list"] if advanced else [])
+    items: list = []
+    axis, block = 0, draw(st.sampled_from([(), (1,), (3,), (2, 1), (2, 3), (0,)]))
+    dotted = False
+    while axis < len(shape) and draw(st.integers(0, 5)):
+        n = shape[axis]
+        kind = draw(st.sampled_from(kinds))
+        if kind == "slice":
+            bound = st.none() | st.integers(-n - 2, n + 2)
+            step = draw(st.none() | st.integers(-3, 3).filter(bool))
+            items.append(slice(draw(bound), draw(bound), step))
+            axis += 1
+        elif kind == "none":
+            items.append(None)
+        elif kind == "dots":
+            if not dotted:
+                items.append(Ellipsis)
+                dotted = True
+                axis += draw(st.integers(0, len(shape) - axis))
+        elif kind == "mask":
+            span = draw(st.integers(1, min(2, len(shape) - axis)))
+            part = shape[axis : axis + span]
+            mask = np.array(draw(st.lists(st.booleans(), min_size=int(np.prod(part)), max_size=int(np.prod(part)))), bool)
+            mask = mask.reshape(part)
+            items.append(mask if draw(st.booleans()) else nd.array(mask))
+            axis += span
+        elif n == 0 and kind != "array":
+            items.append(slice(None))
+            axis += 1
+        elif kind == "int":
+            items.append(draw(st.integers(-n, n - 1)))
+            axis += 1
+        else:
+            size = int(np.prod(block))
+            if n == 0 and size:
+                items.append(slice(None))
+            else:
+                index = np.array(draw(st.lists(st.integers(-n, max(n - 1, 0)), min_size=size, max_size=size)), np.int64)
+                index = index.reshape(block)
+                items.append(index.tolist() if kind == "list" and size else draw(st.sampled_from([index, nd.array(index)])))
+            axis += 1
+    if len(items) == 1 and draw(st.booleans()):
+        return items[0]
+    return tuple(items)
+
+
+def numpy_key(key):
+    if isinstance(key, tuple):
+        return tuple(map(numpy_key, key))
+    return key.asnumpy() if isinstance(key, nb.NDArray) else key
+
+
+def read(a, key):
+    """What NumPy reads, as ours: () becomes (1,); None where NumPy refuses the key."""
+    try:
+        found = np.asarray(a[numpy_key(key)])
+    except (IndexError, ValueError):
+        return None
+    return found.reshape(1) if found.shape == () else found
+
+
+@RELAXED
+@given(st.data(), SHAPES, st.sampled_from(["float32", "float64", "float16", "int8"]))
+def test_reading(data, shape, dtype):
+    a = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    key = data.draw(keys(shape))
+    expected = read(a, key)
+    x = nd.array(a)
+    if expected is None:
+        with pytest.raises((IndexError, ValueError)):
+            x[key]
+    else:
+        found = x[key]
+        assert found.dtype is np.dtype(dtype).type and found.shape == expected.shape
+        np.testing.assert_array_equal(found.asnumpy(), expected)
+    np.testing.assert_array_equal(x.asnumpy(), a)
+
+
+@RELAXED
+@given(st.data(), SHAPES, st.sampled_from(["float32", "float64", "int32"]))
+def test_assignment(data, shape, dtype):
+    a = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    x = nd.array(a)
+    key = data.draw(keys(shape))
+    selected = read(a, key)
+    if selected is None:
+        with pytest.raises((IndexError, ValueError)):
+            x[key] = 1
+        return
+    plain = np.asarray(a[numpy_key(key)])
+    form = data.draw(st.sampled_from(["scalar", "array", "last", "numpy", "list", "one"]))
+    value = {
+        "scalar": -5,
+        "array": -1.0 - np.arange(plain.size).reshape(plain.shape),
+        "last": np.full(plain.shape[-1:], -3.0),
+        "numpy": -1.0 - np.arange(plain.size).reshape(plain.shape),
+        "list": np.full(plain.shape, -4.0),
+        "one": np.array([-6.0]),
+    }[form]
+    version = x._cell[0]
+    if form in ("array", "one"):
+        x[key] = nd.array(value)
+    else:
+        x[key] = value.tolist() if form == "list" else value
+    a[numpy_key(key)] = value.reshape(()) if form == "one" else value
+    np.testing.assert_array_equal(x.asnumpy(), a)
+    assert x._cell[0] > version
+
+
+@RELAXED
+@given(st.data(), SHAPES)
+def test_the_gradient_of_reading_is_scattering(data, shape):
+    a = np.arange(np.prod(shape)).reshape(shape).astype("float64")
+    key = data.draw(keys(shape))
+    expected = read(a, key)
+    if expected is None:
+        return
+    x = nd.array(a)
+    x.attach_grad()
+    with autograd.record():
+        y = x[key]
+        z = y * y
+    g = nd.array(1.0 + np.arange(expected.size).reshape(expected.shape))
+    y.backward(g, retain_graph=True)
+    scattered = np.zeros(shape)
+    np.add.at(scattered, numpy_key(key), g.asnumpy().reshape(np.shape(a[numpy_key(key)])))
+    np.testing.assert_array_equal(x.grad.asnumpy(), scattered)
+    first = autograd.grad(z, x, create_graph=True)
+    first.backward()
+    count = np.zeros(shape)
+    np.add.at(count, numpy_key(key), 2.0)
+    np.testing.assert_array_equal(x.grad.asnumpy(), count)
+
+
+# What a key may not be.
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        (1.0, ValueError),
+        ("a", ValueError),
+        ((0, "a"), ValueError),
+        ([0.5], ValueError),
+        (slice(None, None, 0), ValueError),
+        (2, IndexError),
+        (-3, IndexError),
+        ((0, 3), IndexError),
+        ((0, 0, 0), IndexError),
+        ((Ellipsis, Ellipsis), IndexError),
+        ([0, 2], IndexError),
+        (([0, 1], [0, 1, 2]), IndexError),
+        (np.array([True, False, True]), IndexError),
+        ((slice(None), [3]), IndexError),
+        ((slice(None), np.array([True, False])), IndexError),
+    ],
+)
+def test_wrong_keys_change_nothing(key, error):
+    x = nd.arange(6).reshape((2, 3))
+    with pytest.raises(error):
+        x[key]
+    with pytest.raises(error):
+        x[key] = 1
+    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]] and x._cell == [0]
+
+
+@pytest.mark.parametrize("value", [[1, 2], nd.ones(2), np.ones((3, 3)), np.ones((2, 2, 3)), None, "a", 1j, [[1], [2, 3]]])
+def test_wrong_values_change_nothing(value):
+    x = nd.arange(6).reshape((2, 3))
+    for key in (slice(None), 0, (slice(None), [0, 1, 2])):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            x[key] = value
+        assert isinstance(caught.value, nb.MXNetError)
+    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]] and x._cell == [0]
+
+
+# Where MXNet's rules are not NumPy's.
+
+
+def test_single_elements_have_shape_1_and_can_be_assigned_again():
+    x = nd.arange(6).reshape((2, 3))
+    assert x[1, 2].shape == (1,) and x[1][2].asscalar() == 5
+    x[0, 0] = x[1, 2]
+    x[0, 1] = np.array([[7.0]])
+    assert x.asnumpy().tolist() == [[5, 7, 2], [3, 4, 5]]
+    zero = nd.array(4.0)
+    assert zero[()].shape == () and zero[...].shape == () and zero[None].shape == (1,)
+    zero[()] = 5
+    assert zero.item() == 5
+
+
+def test_bools_are_integers_and_float_arrays_are_indices():
+    x = nd.arange(3)
+    assert x[True].asscalar() == 1 and x[np.bool_(False)].asscalar() == 0
+    assert x[nd.array([2, 0])].asnumpy().tolist() == [2, 0]
+    assert x[nd.array([], dtype="int32")].shape == (0,) and x[[]].shape == (0,)
+    assert x[2:1].shape == (0,) and x[5:10].shape == (0,)
+
+
+def test_masks():
+    x = nd.arange(6).reshape((2, 3))
+    mask = (x > 1).astype("bool")
+    assert x[mask].asnumpy().tolist() == [2, 3, 4, 5]
+    x[mask] = 0
+    assert x.asnumpy().tolist() == [[0, 1, 0], [0, 0, 0]]
+    x[mask] = [1, 2, 3, 4]
+    assert x.asnumpy().tolist() == [[0, 1, 1], [2, 3, 4]]
+    assert x[np.zeros((2, 3), bool)].shape == (0,)
+    x[:, np.array([True, False, True])] = nd.array([[8, 9]])
+    assert x.asnumpy().tolist() == [[8, 1, 9], [8, 3, 9]]
+
+
+def test_assignment_converts():
+    x = nd.zeros(3, dtype="int32")
+    x[0], x[1:] = 2.9, nd.array([3.5, -3.5])
+    assert x.asnumpy().tolist() == [2, 3, -3]
+    h = nd.zeros(2, dtype="float16")
+    h[:] = np.array([0.1, 65536.0])
+    assert h.asnumpy().tolist() == np.array([0.1, np.inf], "float16").tolist()
+    b = nd.zeros(3, dtype="bool")
+    b[1:] = [2, 0]
+    assert b.asnumpy().tolist() == [False, True, False]
