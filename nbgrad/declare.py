@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def parametric(
     name: str,
     expr: Expr,
     doc: str,
-    params: dict[str, float | None],
+    params: dict[str, Any],
     *,
     examples: Sequence[dict],
     aliases: Sequence[str] = (),
@@ -131,7 +132,7 @@ def parametric(
             raise AttrError(f"{op.name}: needs numbers for {', '.join(names)}; got {dict(zip(names, scalars))}")
         if not x._kind.dtype.is_float and not (ints and all(float(s).is_integer() for s in scalars)):
             x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
-        number = float if x._kind.dtype.is_float else int
+        number: Callable = float if x._kind.dtype.is_float else int
         return store_out(op.apply1(x, tuple(map(number, scalars))), out, op.name)
 
     attributes = [f"{p} : float\n    {'Required.' if d is None else f'Default {d}.'}" for p, d in params.items()]
@@ -200,8 +201,13 @@ def _mixed(op: Elementwise, left: Callable, right: Callable, lhs, rhs):
 
 
 def _operand(value, like: NDArray, op: str) -> NDArray:
-    if isinstance(value, np.ndarray | list | tuple):
+    if isinstance(value, np.ndarray):
         return from_value(value, like=like._kind)
+    if isinstance(value, list | tuple):  # numbers take the array's dtype, but floats beside integers stay floats
+        x = from_value(value, like=like._kind, dtype="float64")
+        whole = not like._kind.dtype.is_float and not (x._view() % 1).any()
+        kind = like._kind if whole or like._kind.dtype.is_float else kind_of(dtypes.default_dtype(), like._kind.ctx)
+        return cast(x, kind)
     raise DTypeError(f"{op}: type {type(value)} not supported; use an NDArray, a NumPy array or a number")
 
 

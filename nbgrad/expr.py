@@ -258,9 +258,12 @@ def isnan(x: Expr) -> Expr:
 
 
 def _scale(g: Expr, partial: Expr) -> Expr:
-    """``g * partial``; selections stay outermost, so that a branch not taken cannot make 0*inf of an infinite g."""
+    """``g * partial``; selections stay outermost, so that a branch not taken cannot make NaN of 0*inf."""
     if partial is ZERO or g is ZERO:
         return ZERO
+    if g.fn is _select and (g.args[1] is ZERO or g.args[2] is ZERO):  # the cotangent of a branch
+        condition, a, b = g.args
+        return select(condition, _scale(a, partial), _scale(b, partial))
     if partial.fn is _select:
         condition, a, b = partial.args
         return select(condition, _scale(g, a), _scale(g, b))
@@ -376,9 +379,7 @@ def literal(value: float | int, cast: str) -> str:
     return f"{cast}({value!r})"
 
 
-def emit(
-    outputs: Sequence[Expr], names: dict[str, str], cast: str
-) -> tuple[list[str], list[str], list[str], dict]:
+def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[list[str], list[str], list[str], dict]:
     """Python statements that compute `outputs`, each subexpression once.
 
     Parameters

@@ -105,12 +105,19 @@ class Sample:
         """The operands as NumPy arrays."""
         return [given.draw(place, dtype) for place, given in enumerate(self.inputs)]
 
-    def reference(self, *arrays: np.ndarray):
-        """What NumPy or SciPy gives for these operands: an array, or a list of them."""
+    @property
+    def function(self) -> Callable:
+        """The reference, called with operands and attributes."""
         if isinstance(self._reference, str):
             module, _, name = self._reference.rpartition(".")
-            self._reference = getattr(importlib.import_module(module), name)
-        return self._reference(*arrays, **self.attrs)
+            found: Callable = getattr(importlib.import_module(module), name)
+            self._reference = found
+            return found
+        return self._reference
+
+    def reference(self, *arrays: np.ndarray):
+        """What the reference gives for these operands: an array, or a list of them."""
+        return self.function(*arrays, **self.attrs)
 
 
 def table(reference: Callable | str, *rows: Sequence, **options) -> tuple[Sample, ...]:

@@ -229,6 +229,7 @@ class _Plan:
         stack = list(seen)
         nodes: list[Node] = []
         leaves: list[Leaf] = []
+        changed: list[Node] = []
         while stack:
             item = stack.pop()
             if type(item) is Leaf:
@@ -240,7 +241,7 @@ class _Plan:
             nodes.append(item)
             saved = item.saved
             if saved and (saved[1][0] != saved[2] or (len(saved) > 3 and _changed(saved))):
-                raise InPlaceError(CHANGED.format(op=item.op.name))
+                changed.append(item)
             for p in parents:
                 if p.__class__ is not list and p not in seen:
                     seen.add(p)
@@ -260,10 +261,16 @@ class _Plan:
                         useful.add(item)
                         break
             self.useful = useful
+        for item in changed:
+            if self.useful is None or item in self.useful:
+                raise InPlaceError(CHANGED.format(op=item.op.name))
 
 
 def _changed(saved: tuple) -> bool:
-    return any(cell[0] != version for cell, version in zip(saved[1::3], saved[2::3], strict=True))
+    for k in range(1, len(saved), 3):
+        if saved[k][0] != saved[k + 1]:
+            return True
+    return False
 
 
 def _free(item: Node) -> None:

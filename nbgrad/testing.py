@@ -113,7 +113,7 @@ def _gradients(f, values, active, heads, mode: str) -> list[np.ndarray]:
     pairs = [(y, array(h)) for y, h in zip(level, heads[-1], strict=True) if y._node is not None]
     if pairs:
         autograd.backward([y for y, _ in pairs], [h for _, h in pairs])
-    return [x.grad.asnumpy() for x in variables]  # type: ignore[attr-defined]
+    return [x.grad.asnumpy() for x in variables]
 
 
 def _recorded(level: list[NDArray], hs: list[np.ndarray], variables: list[NDArray]) -> list[NDArray]:

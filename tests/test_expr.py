@@ -30,7 +30,10 @@ def evaluate(outputs, **at):
     with np.errstate(all="ignore"):
         for line in constants + body:
             name, code = line.split(" = ", 1)
-            space[name] = eval(code, space)
+            try:
+                space[name] = eval(code, space)
+            except ValueError:  # Python's math raises where compiled code gives NaN
+                space[name] = np.float64(np.nan)
         found = [space[r] if r in space else eval(r, space) for r in results]
     return found[0] if one else found
 
@@ -89,7 +92,16 @@ def test_threads_make_the_same_objects():
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [(x * 1, x), (1 * x, x), (x / 1, x), (x - 0, x), (-(-x), x), (x + (-y), x - y), (x * -1, -x), (select(x < y, z, z), z)],
+    [
+        (x * 1, x),
+        (1 * x, x),
+        (x / 1, x),
+        (x - 0, x),
+        (expr.neg(-x), x),
+        (x + (-y), x - y),
+        (x * -1, -x),
+        (select(x < y, z, z), z),
+    ],
 )
 def test_what_is_simplified(given, expected):
     assert given is expected
@@ -97,7 +109,18 @@ def test_what_is_simplified(given, expected):
 
 @pytest.mark.parametrize(
     "kept",
-    [x * 0, x * 0.0, x - x, x / x, 0 / x, x + 0.0, x * y / y, x + y - y, select(x < x, x, y), select(x < y, x, x + 0.0)],
+    [
+        x * 0,
+        x * 0.0,
+        x - x,
+        x / x,
+        0 / x,
+        x + 0.0,
+        x * y / y,
+        x + y - y,
+        select(x < x, x, y),
+        select(x < y, x, x + 0.0),
+    ],
 )
 def test_what_is_kept_because_of_nan_infinity_and_signed_zero(kept):
     assert kept.fn is not None and len(expr.order([kept])) >= 2
@@ -108,7 +131,7 @@ RULES = {
     "1*x": (lambda a: 1 * a, lambda a: 1 * a),
     "x/1": (lambda a: a / 1, lambda a: a / 1),
     "x-0": (lambda a: a - 0, lambda a: a - 0),
-    "--x": (lambda a: -(-a), lambda a: -(-a)),
+    "--x": (lambda a: expr.neg(-a), lambda a: a),
     "x*-1": (lambda a: a * -1, lambda a: a * np.float64(-1)),
     "x*0": (lambda a: a * 0, lambda a: a * np.float64(0)),
     "x+0.0": (lambda a: a + 0.0, lambda a: a + 0.0),
@@ -149,14 +172,14 @@ def test_constants_are_folded_where_python_agrees():
 
 
 def test_select_isolates_nan():
-    safe = select(0 < x, vm.log(x), 0.0)
+    safe = select(x > 0, vm.log(x), 0.0)
     assert evaluate(safe, x=-1.0) == 0
     (d,) = vjp(safe, var("g"), ["x"])
     assert evaluate(d, x=-1.0, g=1.0) == 0 and evaluate(d, x=0.0, g=1.0) == 0
     assert evaluate(d, x=4.0, g=1.0) == 0.25
     for g in (math.inf, math.nan):
         assert evaluate(d, x=-1.0, g=g) == 0
-    root = select(0 < x, vm.sqrt(x), 0.0)
+    root = select(x > 0, vm.sqrt(x), 0.0)
     (d2,) = vjp(vjp(root, ONE, ["x"])[0], ONE, ["x"])
     assert evaluate(d2, x=0.0) == 0 and evaluate(d2, x=4.0) == -1 / 32
 
@@ -178,6 +201,7 @@ def _arity(f):
     return len(inspect.signature(f.partials).parameters) - 1
 
 
+ORDERS = {"polygamma": 2}  # the first argument is an integer, and no variable
 DOMAINS = {"acosh": (1.5, 3.0), "arccosh": (1.5, 3.0)}
 
 
@@ -189,6 +213,8 @@ def test_rules_against_finite_differences_of_the_expression_itself(name, f):
     variables = [var(f"x{k}") for k in range(_arity(f))]
     names = [v.name for v in variables]
     e = f(*variables)
+    if name in ORDERS:
+        e, names = substitute(e, {variables[0]: const(ORDERS[name])}), names[1:]
     for _ in range(3):
         at = {n: rng.uniform(low, high) for n in names}
         _check_derivatives(e, names, at, tolerance=2e-7)
@@ -206,9 +232,7 @@ def _check_derivatives(e, names, at, tolerance):
 
 
 def test_a_composite_against_finite_differences():
-    e = (
-        vm.exp(vm.sin(x * y) / (1 + x * x)) * select(x < y, x / y, y - x)
-    )
+    e = vm.exp(vm.sin(x * y) / (1 + x * x)) * select(x < y, x / y, y - x)
     for at in ({"x": 0.3, "y": 0.9}, {"x": 1.7, "y": 0.4}):
         _check_derivatives(e, ["x", "y"], at, 1e-8)
 
@@ -242,7 +266,9 @@ def test_substitution_replaces_outermost_first_and_simplifies():
     assert substitute(x + y, {x: y, y: x}) is y + x
 
 
-@pytest.mark.parametrize(("value", "text"), [(math.nan, "np.nan"), (-math.inf, "-np.inf"), (0.1, "0.1"), (-0.0, "-0.0")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(math.nan, "np.nan"), (-math.inf, "-np.inf"), (0.1, "0.1"), (-0.0, "-0.0")]
+)
 def test_literals(value, text):
     constants, _, _, _ = emit([const(value)], {}, "np.float32")
     assert constants == [f"c0 = np.float32({text})"]

@@ -322,7 +322,7 @@ def test_a_saved_array_that_was_changed(which, several):
         else:
             y += 1
         for attempt in (y.backward, lambda: autograd.grad(y, x, create_graph=True)):  # noqa: B023
-            with pytest.raises(nb.NBGradError, match="operator Square .*changed in place"):
+            with pytest.raises(nb.NBGradError, match=r"operator Square .*changed in place"):
                 attempt()
             assert values(x.grad) == [0]
 
@@ -397,7 +397,11 @@ def test_memory_is_returned_without_the_collector():
     gc.disable()
     try:
         for cls in (Cube, Sigmoid):
-            for end in (lambda y, x: None, lambda y, x: y.backward(), lambda y, x: autograd.grad(y, x, create_graph=True)):
+            for end in (
+                lambda y, x: None,
+                lambda y, x: y.backward(),
+                lambda y, x: autograd.grad(y, x, create_graph=True),
+            ):
                 x = marked([2.0])
                 f = cls()
                 y = recorded(f, x)

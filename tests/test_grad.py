@@ -1,5 +1,6 @@
 """autograd.grad: new arrays, any order, differentiable head gradients; and that nothing is kept alive by cycles."""
 
+import contextlib
 import copy
 import gc
 import math
@@ -61,7 +62,7 @@ def test_requests_do_not_matter():
     for request in ("add", "null"):
         x = marked([3.0], request)
         x.grad[:] = 1
-        assert values(grad(recorded(lambda: x * x), x)) == [6]
+        assert values(grad(recorded(nd.square, x), x)) == [6]
         assert values(x.grad) == [1]
 
 
@@ -138,11 +139,11 @@ def test_orders_one_to_four(name):
     at = np.array([0.5, 1.25, 2.0])
     x = marked(at)
     y = recorded(function, x)
-    for order in range(1, 5):
+    for order in range(1, 4):
         y = grad(y, x, create_graph=True)
         np.testing.assert_allclose(y.asnumpy(), expected(order, at), rtol=1e-12)
     y.backward()
-    np.testing.assert_allclose(x.grad.asnumpy(), expected(5, at), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.asnumpy(), expected(4, at), rtol=1e-12)
 
 
 def test_a_linear_operator_has_a_zero_second_derivative():
@@ -219,10 +220,8 @@ def test_memory_is_returned_without_the_collector(no_collector, case, end):
             held.append(weakref.ref(grad(g, x, create_graph=True)._buf))
         del g
     elif end == "error":
-        try:
+        with contextlib.suppress(ValueError):
             y.backward(nd.ones(17))
-        except ValueError:
-            pass
     del x, y
     assert [ref() for ref in held] == [None] * len(held)
     assert alive() == before, "nothing of the tape is left, not even in a cycle"

@@ -40,7 +40,9 @@ def keys(draw, shape, advanced=True):
         elif kind == "mask":
             span = draw(st.integers(1, min(2, len(shape) - axis)))
             part = shape[axis : axis + span]
-            mask = np.array(draw(st.lists(st.booleans(), min_size=int(np.prod(part)), max_size=int(np.prod(part)))), bool)
+            mask = np.array(
+                draw(st.lists(st.booleans(), min_size=int(np.prod(part)), max_size=int(np.prod(part)))), bool
+            )
             mask = mask.reshape(part)
             items.append(mask if draw(st.booleans()) else nd.array(mask))
             axis += span
@@ -57,7 +59,9 @@ def keys(draw, shape, advanced=True):
             else:
                 index = np.array(draw(st.lists(st.integers(-n, max(n - 1, 0)), min_size=size, max_size=size)), np.int64)
                 index = index.reshape(block)
-                items.append(index.tolist() if kind == "list" and size else draw(st.sampled_from([index, nd.array(index)])))
+                items.append(
+                    index.tolist() if kind == "list" and size else draw(st.sampled_from([index, nd.array(index)]))
+                )
             axis += 1
     if len(items) == 1 and draw(st.booleans()):
         return items[0]
@@ -184,7 +188,9 @@ def test_wrong_keys_change_nothing(key, error):
     assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]] and x._cell == [0]
 
 
-@pytest.mark.parametrize("value", [[1, 2], nd.ones(2), np.ones((3, 3)), np.ones((2, 2, 3)), None, "a", 1j, [[1], [2, 3]]])
+@pytest.mark.parametrize(
+    "value", [[1, 2], nd.ones(2), np.ones((3, 3)), np.ones((2, 2, 3)), None, "a", 1j, [[1], [2, 3]]]
+)
 def test_wrong_values_change_nothing(value):
     x = nd.arange(6).reshape((2, 3))
     for key in (slice(None), 0, (slice(None), [0, 1, 2])):

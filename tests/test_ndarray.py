@@ -39,7 +39,8 @@ def values(x):
 )
 def test_array(source, dtype):
     x = nd.array(source)
-    expected = np.array([s.asnumpy() for s in source]) if isinstance(source, list) and isinstance(source[0], nb.NDArray) else np.asarray(source)  # fmt: skip
+    nested = isinstance(source, list) and isinstance(source[0], nb.NDArray)
+    expected = np.stack([s.asnumpy() for s in source]) if nested else np.asarray(source)
     assert x.dtype is np.dtype(dtype).type and x.shape == expected.shape
     np.testing.assert_array_equal(x.asnumpy(), expected)
     y = nd.array(source, dtype="float64", ctx=nb.cpu(2))
@@ -71,6 +72,10 @@ def test_the_default_dtype_can_be_set():
         (lambda: nd.zeros((2, -1)), ValueError),
         (lambda: nd.zeros((2, 1.5)), ValueError),
         (lambda: nd.zeros(2, foo=1), TypeError),
+        (lambda: nd.full(2, "a"), TypeError),
+        (lambda: nd.full(2, [1, 2]), TypeError),
+        (lambda: nd.ones(6).reshape((1.5, 4)), ValueError),
+        (lambda: nd.ones(6).reshape("a"), ValueError),
         (lambda: nd.ones(2, ctx="cpu"), ValueError),
     ],
 )
@@ -87,6 +92,21 @@ def test_integer_and_python_dtypes():
     assert nd.array([-1, 256, 300]).astype("uint8").tolist() == [255, 0, 44]
 
 
+def test_full_converts_like_assignment():
+    for value, dtype in (
+        (300, "uint8"),
+        (-1.5, "int32"),
+        (np.nan, "int32"),
+        (2**40, "int8"),
+        (1e10, "float16"),
+        (3, "bool"),
+    ):
+        x = nd.zeros(2, dtype=dtype)
+        x[:] = value
+        np.testing.assert_array_equal(nd.full(2, value, dtype=dtype).asnumpy(), x.asnumpy())
+    assert values(nd.full(2, nd.array([4.0]))) == [4, 4] and nd.full((), np.float64(2)).item() == 2
+
+
 def test_astype_copies_unless_told_not_to():
     x = nd.ones(2)
     same = x.astype("float32")
@@ -101,7 +121,9 @@ def test_scalars():
     for x in (nd.array([2.5]), nd.array(2.5), nd.array([[2.5]])):
         assert x.asscalar() == 2.5 and isinstance(x.asscalar(), np.float32)
         assert type(x.item()) is float and float(x) == 2.5 and int(x) == 2 and bool(x)
-    assert nd.array([2], dtype="int8").item() == 2 and isinstance(nd.array([2.0], dtype="float16").asscalar(), np.float16)
+    assert nd.array([2], dtype="int8").item() == 2 and isinstance(
+        nd.array([2.0], dtype="float16").asscalar(), np.float16
+    )
     for x in (nd.ones(2), nd.ones(0)):
         for convert in (nb.NDArray.asscalar, nb.NDArray.item, float, int):
             with pytest.raises(ValueError, match="The current array is not a scalar"):
@@ -298,7 +320,8 @@ def test_hashing_is_by_identity():
 )
 def test_reshape_codes(codes, options, expected):
     x = nd.arange(24).reshape((2, 3, 4))
-    for y in (x.reshape(codes, **options), x.reshape(*codes, **options), x.reshape(shape=codes, **options), nd.reshape(x, codes, **options)):  # fmt: skip
+    by_keyword, by_function = x.reshape(shape=codes, **options), nd.reshape(x, codes, **options)
+    for y in (x.reshape(codes, **options), x.reshape(*codes, **options), by_keyword, by_function):
         assert y.shape == expected and values(y.reshape((24,))) == list(range(24))
 
 
@@ -315,6 +338,7 @@ def test_wrong_reshapes(codes):
 
 
 def test_reshape_to_and_from_no_axes():
+    assert nd.ones(6).reshape(np.array([2, 3])).shape == (2, 3) == nd.ones(6).reshape([2, np.int64(3)]).shape
     assert nd.ones((1, 1)).reshape(()).shape == () and nd.array(2.0).reshape((1, 1)).shape == (1, 1)
     assert nd.zeros((0, 3)).reshape((-2,)).shape == (0, 3) and nd.zeros((0, 3)).reshape((0, 1, 3)).shape == (0, 1, 3)
 
@@ -373,7 +397,8 @@ def test_zero_size_and_0d_arrays_everywhere(shape, dtype):
     x = nd.ones(shape, dtype=dtype)
     a = x.asnumpy()
     assert a.shape == shape and a.dtype == dtype
-    for got in (x + x, x * 2, nd.exp(x), x > x, x.T, x.copy(), x.expand_dims(0), x.reshape((-2,)), x.broadcast_to((2, *shape))):  # fmt: skip
+    moved = (x.T, x.copy(), x.expand_dims(0), x.reshape((-2,)), x.broadcast_to((2, *shape)))
+    for got in (x + x, x * 2, nd.exp(x), x > x, *moved):
         assert got.size in (a.size, 2 * a.size)
     assert x.sum().shape == (1,) and x.sum().asscalar() == a.size
 

@@ -155,9 +155,7 @@ def test_set_recording_inside_a_scope_stays():
     assert flags() == (False, False)
 
 
-@pytest.mark.parametrize(
-    "setter", [autograd.set_recording, autograd.set_training], ids=["recording", "training"]
-)
+@pytest.mark.parametrize("setter", [autograd.set_recording, autograd.set_training], ids=["recording", "training"])
 def test_setters_return_what_was(setter):
     assert setter(True) is False
     assert setter(1) is True

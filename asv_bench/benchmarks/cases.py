@@ -114,12 +114,13 @@ def reductions() -> Iterator[Case]:
     theirs = {"norm": lambda x, axis=None: np.sqrt(np.sum(x * x, axis)), "logsumexp": special.logsumexp}
     layouts = {"all": (_square, None), "last": (_square, 1), "first": (_square, 0), "middle": (_cube, 1)}
     for name in _REDUCTIONS:
+        ours, reference = operators[name].call, theirs.get(name) or getattr(np, name)
         for label, (make, axis) in layouts.items():
             yield Case(
                 f"{name} {label}",
                 make,
-                lambda x, call=operators[name].call, axis=axis: call(x, axis=axis),
-                lambda x, call=theirs.get(name) or getattr(np, name), axis=axis: call(x, axis=axis),
+                lambda x, call=ours, axis=axis: call(x, axis=axis),
+                lambda x, call=reference, axis=axis: call(x, axis=axis),
             )
 
 
@@ -131,15 +132,9 @@ def movements() -> Iterator[Case]:
     yield Case("power scalar 2", _square, lambda x: x**2, lambda x: x**2)
     yield Case("where", _two, lambda x, y: nd.where(x > y, x, y), lambda x, y: np.where(x > y, x, y))
     yield Case("transpose", _square, lambda x: x.transpose(), lambda x: x.T.copy())
-    yield Case(
-        "transpose 0,2,1", _cube, lambda x: x.transpose(axes=(0, 2, 1)), lambda x: x.transpose(0, 2, 1).copy()
-    )
-    yield Case(
-        "transpose 1,0,2", _cube, lambda x: x.transpose(axes=(1, 0, 2)), lambda x: x.transpose(1, 0, 2).copy()
-    )
-    yield Case(
-        "transpose 2,1,0", _cube, lambda x: x.transpose(axes=(2, 1, 0)), lambda x: x.transpose(2, 1, 0).copy()
-    )
+    yield Case("transpose 0,2,1", _cube, lambda x: x.transpose(axes=(0, 2, 1)), lambda x: x.transpose(0, 2, 1).copy())
+    yield Case("transpose 1,0,2", _cube, lambda x: x.transpose(axes=(1, 0, 2)), lambda x: x.transpose(1, 0, 2).copy())
+    yield Case("transpose 2,1,0", _cube, lambda x: x.transpose(axes=(2, 1, 0)), lambda x: x.transpose(2, 1, 0).copy())
     yield Case("slice columns", _square, lambda x: x[:, 1:-1], lambda x: x[:, 1:-1].copy())
     yield Case("slice step 2", _square, lambda x: x[::2, ::2], lambda x: x[::2, ::2].copy())
     yield Case("flip", _square, lambda x: nd.flip(x, axis=1), lambda x: np.flip(x, 1).copy())
@@ -186,6 +181,4 @@ def movements() -> Iterator[Case]:
     yield Case("copy", _square, lambda x: x.copy(), lambda x: x.copy())
     yield Case("cast float32", _square, lambda x: x.astype("float32"), lambda x: x.astype("float32"))
     yield Case("dot", _two, lambda x, y: nd.dot(x, y), lambda x, y: x @ y)
-    yield Case(
-        "dot transpose_b", _two, lambda x, y: nd.dot(x, y, transpose_b=True), lambda x, y: x @ y.T
-    )
+    yield Case("dot transpose_b", _two, lambda x, y: nd.dot(x, y, transpose_b=True), lambda x, y: x @ y.T)

@@ -10,6 +10,19 @@ from .tiny import chain, operands
 
 _ELEMENTWISE = [n for n, e in operators.items() if isinstance(e.rule, Elementwise) and not n.startswith("_")]
 
+_STRUCTURED = {
+    "sum": lambda x: x.sum(),
+    "max": lambda x: x.max(),
+    "reshape": lambda x: x.reshape((5, 2)),
+    "transpose": lambda x: x.T,
+    "x[0]": lambda x: x[0],
+    "x[:, 1]": lambda x: x[:, 1],
+    "concat": lambda x: nd.concat(x, x, dim=0),
+    "dot": lambda x: nd.dot(x, x, transpose_b=True),
+    "broadcast add": lambda x: x + x[0],
+    "x + 1": lambda x: x + 1,
+}
+
 
 class Call:
     """One elementwise operator on 10 elements."""
@@ -37,25 +50,13 @@ class Call:
 class Structure:
     """Operators with kernels of their own on 10 elements."""
 
-    _calls = {
-        "sum": lambda x: x.sum(),
-        "max": lambda x: x.max(),
-        "reshape": lambda x: x.reshape((5, 2)),
-        "transpose": lambda x: x.T,
-        "x[0]": lambda x: x[0],
-        "x[:, 1]": lambda x: x[:, 1],
-        "concat": lambda x: nd.concat(x, x, dim=0),
-        "dot": lambda x: nd.dot(x, x, transpose_b=True),
-        "broadcast add": lambda x: x + x[0],
-        "x + 1": lambda x: x + 1,
-    }
-    params = (list(_calls), (False, True))
+    params = (list(_STRUCTURED), (False, True))
     param_names = ("call", "recording")
 
     def setup(self, name, recording):
         self.x = nd.array(np.linspace(0.1, 1.0, 10).reshape(2, 5))
         self.x.attach_grad()
-        self.call = self._calls[name]
+        self.call = _STRUCTURED[name]
         self.previous = autograd.set_recording(recording)
         self.call(self.x)
 

@@ -96,7 +96,6 @@ def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
 
 
 def fill(buffer, dtype: DType, value) -> None:
-    """Set every element to `value`, converted to `dtype`."""
-    if dtype.name == "float16":
-        value = np.float16(value).view(np.uint16)
-    buffer.fill(value)
+    """Set every element to the number `value`, converted to `dtype` as an array of it would be."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        buffer.fill(np.asarray(value).astype(dtype.np).view(dtype.storage))

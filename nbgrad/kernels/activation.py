@@ -155,7 +155,7 @@ def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125,
         raise AttrError(f"LeakyReLU: lower_bound {lower_bound} is greater than upper_bound {upper_bound}")
     if not state.training:
         return leaky_relu(data, slope=(lower_bound + upper_bound) / 2)
-    data = data if data._kind.dtype.is_float else data * 1.0  # type: ignore[operator]
+    data = data if data._kind.dtype.is_float else data * 1.0
     bounds = float(lower_bound), float(upper_bound)
     return _by_slope.apply((data, draw(philox.uniform, data.shape, data._kind.dtype, data._kind.ctx, *bounds)))
 

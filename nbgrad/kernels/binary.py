@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..declare import binary
@@ -114,7 +116,7 @@ polygamma = binary(
 )
 
 
-def _comparison(name: str, condition, doc: str, *aliases: str, reference=None) -> object:
+def _comparison(name: str, condition, doc: str, *aliases: str, reference=None) -> Callable:
     return binary(
         name,
         vm.as_number(condition),

@@ -164,7 +164,7 @@ def _with_bias(y: NDArray, bias: list[NDArray], op: str) -> NDArray:
         return y
     if bias[0].size != y.shape[1]:
         raise ShapeError(f"{op}: bias must have shape ({y.shape[1]},), one element per filter, got {bias[0].shape}")
-    return y + reshape(bias[0], (bias[0].size,) + (1,) * (y.ndim - 2))  # type: ignore[operator]
+    return y + reshape(bias[0], (bias[0].size,) + (1,) * (y.ndim - 2))
 
 
 def _check_taps(op: str, weight: NDArray, kernel, ndim: int) -> Shape:
@@ -307,6 +307,12 @@ def Deconvolution(
     ------
     ShapeError, AttrError
         If shapes and attributes do not agree.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.Deconvolution(nd.array([[[1, 2]]]), nd.ones((1, 1, 2)), kernel=(2,), stride=(2,)).tolist()
+    [[[1.0, 1.0, 2.0, 2.0]]]
     """
     op = "Deconvolution"
     data, weight, *rest = _operands(op, data, weight, bias, bool(no_bias))

@@ -77,4 +77,4 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
         raise ShapeError(f"{op}: bias must have shape ({hidden},), got {rest[0].shape}")
     rows = reshape(data, (1, size(outer), inputs))
     y = reshape(matmul(rows, reshape(weight, (1, hidden, inputs)), transpose_b=True), (*outer, hidden))
-    return y + rest[0] if rest else y  # type: ignore[operator]
+    return y + rest[0] if rest else y

@@ -287,7 +287,8 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
 def Embedding(data, weight, input_dim=None, output_dim=None, dtype=None, sparse_grad=False):
     """Rows of `weight` (input_dim, output_dim) for the indices in `data`; indices are clipped."""
     weight = as_array(weight, "Embedding", "weight")
-    if weight.ndim != 2 or weight.shape[0] != (input_dim or weight.shape[0]) or weight.shape[1] != (output_dim or weight.shape[1]):  # fmt: skip
+    expected = tuple(given or n for given, n in zip((input_dim, output_dim), weight.shape, strict=False))
+    if weight.ndim != 2 or weight.shape != expected:
         raise ShapeError(f"Embedding: weight has shape {weight.shape}, expected {(input_dim, output_dim)}")
     return take(weight, as_array(data, "Embedding"), axis=0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -198,7 +199,7 @@ def pad(data, mode="constant", pad_width=(), constant_value=0.0):
 
 
 def _pieces(data: NDArray, axis: int, bounds: Sequence[int], squeeze_axis: bool):
-    parts = [slice_axis(data, axis=axis, begin=a, end=b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    parts = [slice_axis(data, axis=axis, begin=a, end=b) for a, b in pairwise(bounds)]
     parts = [squeeze(p, axis=axis) for p in parts] if squeeze_axis else parts
     return parts if len(parts) > 1 else parts[0]
 

@@ -9,6 +9,7 @@ share a place. Elements are moved as bit patterns, so there is one kernel per el
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -125,6 +126,7 @@ def _bits(buf):
     return buf.view(_BITS[buf.dtype.itemsize])
 
 
+@lru_cache(4096)
 def strides_of(shape: Shape) -> tuple[int, ...]:
     """Strides, in elements, of a contiguous array."""
     strides = [1] * len(shape)
@@ -153,24 +155,38 @@ def _integers(values: Sequence[int]) -> np.ndarray:
     return np.array(values, np.int64)
 
 
+@lru_cache(4096)
+def _walk(shape: Shape, *strides: tuple[int, ...]) -> list[np.ndarray]:
+    """Collapsed lengths, and strides of each walk, as kernels take them."""
+    dims, steps = _collapse(shape, *strides)
+    return [_integers(dims), *[_integers(walk) for walk in zip(*steps, strict=True)]]
+
+
+@lru_cache(4096)
+def _transposition(shape: Shape, strides: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """(batch, rows, columns), if that is a stack of transposed matrices."""
+    dims, steps = _collapse(shape, strides)
+    *batch, rows, columns = (1, 1, *dims)
+    if steps[-2:] == [(1,), (rows,)] and steps[:-2] in ([], [(rows * columns,)]):
+        return batch[-1], columns, rows
+    return None
+
+
 def move(
     buf, out, shape: Shape, sources: tuple[int, ...], targets: tuple[int, ...], source: int = 0, target: int = 0
 ) -> None:
     """Copy the block of `shape` at strides `sources` and offset `source` (in elements) of `buf` to `out`."""
     if size(shape) == 0:
         return
-    dims, steps = _collapse(shape, sources, targets)
-    scratch = np.empty(len(dims), np.int64)
-    walks = [_integers(walk) for walk in zip(*steps, strict=True)]
-    _move(_bits(buf), _bits(out), _integers(dims), *walks, scratch, source, target)
+    walk = _walk(shape, sources, targets)
+    _move(_bits(buf), _bits(out), *walk, np.empty(walk[0].size, np.int64), source, target)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Read the block of `shape` at `strides` and `offset` (in elements) of `buf` into `out`, in order."""
-    dims, steps = _collapse(shape, strides)
-    *batch, rows, columns = (1, 1, *dims)
-    if offset == 0 and steps[-2:] == [(1,), (rows,)] and steps[:-2] in ([], [(rows * columns,)]):
-        _transpose(_bits(buf), _bits(out), batch[-1], columns, rows)
+    matrices = _transposition(shape, strides) if offset == 0 else None
+    if matrices is not None:
+        _transpose(_bits(buf), _bits(out), *matrices)
     else:
         move(buf, out, shape, strides, strides_of(shape), offset)
 

@@ -327,7 +327,7 @@ def _over_groups(data: NDArray, groups: int, eps: float) -> list[NDArray]:
 
 def _scaled(y: NDArray, gamma: NDArray, beta: NDArray) -> NDArray:
     gamma, beta = (_per_channel(x if x._kind is y._kind else cast(x, y._kind), y.ndim, 1) for x in (gamma, beta))
-    return y * gamma + beta  # type: ignore[operator]
+    return y * gamma + beta
 
 
 @composite("InstanceNorm")
@@ -345,6 +345,13 @@ def InstanceNorm(data, gamma, beta, eps=1e-3):
     Raises
     ------
     ShapeError, DTypeError
+        If data has fewer than three axes or no elements, or is not floating, or gamma or beta do not fit.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.InstanceNorm(nd.array([[[1, 3], [5, 5]]]), nd.ones(2), nd.zeros(2), eps=1e-9).tolist()
+    [[[-1.0, 1.0], [0.0, 0.0]]]
     """
     data = _check_float("InstanceNorm", data)
     if data.ndim < 3 or data.size == 0:
@@ -372,6 +379,13 @@ def GroupNorm(data, gamma, beta, num_groups=1, eps=1e-5, output_mean_var=False):
     Raises
     ------
     ShapeError, AttrError, DTypeError
+        As for ``InstanceNorm``, and if the channels cannot be grouped so.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.GroupNorm(nd.array([[[1], [3], [5], [7]]]), nd.ones(2), nd.zeros(2), num_groups=2, eps=1e-9).tolist()
+    [[[-1.0], [1.0], [-1.0], [1.0]]]
     """
     data = _check_float("GroupNorm", data)
     if data.ndim < 3 or data.size == 0:
@@ -417,6 +431,12 @@ def L2Normalization(data, eps=1e-10, mode="instance"):
     ------
     AttrError
         For another mode.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.L2Normalization(nd.array([[0, 2], [3, 0]])).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
     """
     data = _check_float("L2Normalization", data)
     if mode not in _MODES or data.ndim < (3 if mode == "spatial" else 2):

@@ -43,6 +43,7 @@ _LIMITS = ("clip_gradient", "clip_grad", "clip_weights")
 def _update(
     name: str,
     what: str,
+    formula: str,
     states: dict[str, Expr],
     weight: Expr,
     *,
@@ -57,14 +58,13 @@ def _update(
     known = ", ".join((*arrays, *params, *ignored, "out", "name"))
 
     @cache
-    def kernel(dtype: DType, in_place: bool):
+    def kernel(dtype: DType):
+        """Weight and states in place."""
         inputs = [loops.Input("grad", dtype)]
-        inputs += [loops.Input("weight", dtype, loops.IN_PLACE) if in_place else loops.Input("weight", dtype)]
-        inputs += [loops.Input(s, dtype, loops.IN_PLACE, k) for k, s in enumerate(states, 1)]
+        inputs += [loops.Input(n, dtype, loops.IN_PLACE, k) for k, n in enumerate(("weight", *states))]
         outputs = [loops.Output(e, dtype) for e in (weight, *states.values())]
-        count = len(states) + (2 if in_place else 3)
         made = loops.elementwise(name, inputs, list(params), outputs)
-        return made.bind(*[dtype.storage] * count, *[float] * len(params))
+        return made.bind(*[dtype.storage] * (2 + len(states)), *[float] * len(params))
 
     def call(*args, out=None, **kwargs):
         kwargs.pop("name", None)
@@ -90,17 +90,21 @@ def _update(
             raise NBGradError(f"{name}: {IN_GRAPH}")
         if grad._kind is not kind:
             grad = cast(grad, kind_of(kind.dtype, kind.ctx))
-        in_place = target is weight_ and out is not None
+        new = target
+        if out is not weight_:  # the weight stays as it is
+            new = wrap(kind.empty(weight_._buf.size, kind.storage), weight_._shape, kind)
+            new._buf[:] = weight_._buf
+        kernel(kind.dtype)(*[x._buf for x in (grad, new, *rest)], *scalars)
         if out is None:
-            target = wrap(kind.empty(weight_._buf.size, kind.storage), weight_._shape, kind)
-        operands = (grad,) if in_place else (grad, weight_)
-        kernel(kind.dtype, in_place)(*[x._buf for x in (*operands, target, *rest)], *scalars)
+            target = new
+        elif out is not weight_:
+            out._buf[:] = new._buf
         for x in written:
             x._cell[0] += 1
         return target
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = _describe(what, states, weight, params, ignored)
+    call.__doc__ = _describe(name, what, formula, tuple(states), params, ignored)
     Entry(name, (), call, method=False, rule=None, differentiable=False)
     return call
 
@@ -115,14 +119,14 @@ def _number(op: str, name: str, value) -> float:
     return float("inf") if name in _LIMITS and number < 0 else number
 
 
-def _describe(what: str, states: dict, weight: Expr, params: dict, ignored: tuple) -> str:
+def _describe(name: str, what: str, formula: str, states: tuple, params: dict, ignored: tuple) -> str:
     lines = [what, "", "Parameters", "----------", "weight, grad : NDArray", "    Equal shapes."]
     if states:
         lines += [f"{', '.join(states)} : NDArray", "    State, updated in place; shape and dtype of weight."]
-    for name, default in params.items():
+    for param, default in params.items():
         need = "Required." if default is REQUIRED else f"Default {default}."
-        limit = " Negative: no limit." if name in _LIMITS else ""
-        lines += [f"{name} : float", f"    {need}{limit}"]
+        limit = " Negative: no limit." if param in _LIMITS else ""
+        lines += [f"{param} : float", f"    {need}{limit}"]
     lines += [f"{', '.join(ignored)}\n    Accepted for MXNet's sake."] if ignored else []
     lines += ["out : NDArray, optional", "    Where to put the new weight; ``out=weight`` updates in place."]
     lines += ["", "Returns", "-------", "NDArray", "    The new weight: `out`, or a new array."]
@@ -134,8 +138,15 @@ def _describe(what: str, states: dict, weight: Expr, params: dict, ignored: tupl
         "    If the arrays do not fit together, or a number is missing.",
     ]
     lines += ["NBGradError", "    While recording, if an array to be written is in a graph.", ""]
-    lines += ["Notes", "-----", *(f"New {name}: ``{e!r}``" for name, e in (*states.items(), ("weight", weight)))]
+    lines += ["Notes", "-----", f"With c = {_CLIPPED}: {formula}."]
+    operands = ", ".join(["w", "nd.ones(2)"] + ["nd.zeros(2)"] * len(states))
+    required = ", ".join(f"{n}={1 if n == 't' else 0.5}" for n, default in params.items() if default is REQUIRED)
+    lines += ["", "Examples", "--------", ">>> from nbgrad import nd", ">>> w = nd.ones(2)"]
+    lines += [f">>> nd.{name}({operands}, {required}, out=w) is w", "True"]
     return "\n".join(lines)
+
+
+_CLIPPED = "clip(rescale_grad*grad), d = clip(rescale_grad*grad + wd*weight)"
 
 
 def _average(rate: str, old: str, new: Expr) -> Expr:
@@ -144,12 +155,23 @@ def _average(rate: str, old: str, new: Expr) -> Expr:
 
 
 sgd_update = _update(
-    "sgd_update", "Gradient descent with weight decay.", {}, (1 - lr * wd) * w - lr * _grad, ignored=("lazy_update",)
+    "sgd_update",
+    "Gradient descent with weight decay.",
+    "weight = (1 - lr*wd)*weight - lr*c",
+    {},
+    (1 - lr * wd) * w - lr * _grad,
+    ignored=("lazy_update",),
 )
 
 _mom = var("momentum") * var("mom") - lr * wd * w - lr * _grad
 sgd_mom_update = _update(
-    "sgd_mom_update", "Gradient descent with momentum.", {"mom": _mom}, w + _mom, momentum=0.0, ignored=("lazy_update",)
+    "sgd_mom_update",
+    "Gradient descent with momentum.",
+    "mom = momentum*mom - lr*(wd*weight + c), weight += mom",
+    {"mom": _mom},
+    w + _mom,
+    momentum=0.0,
+    ignored=("lazy_update",),
 )
 
 _step = lr * (_grad + wd * w)
@@ -157,6 +179,7 @@ _nag = var("momentum") * var("mom") - _step
 nag_mom_update = _update(
     "nag_mom_update",
     "Nesterov's accelerated gradient.",
+    "s = lr*(wd*weight + c), mom = momentum*mom - s, weight += momentum*mom - s",
     {"mom": _nag},
     w + var("momentum") * _nag - _step,
     momentum=0.0,
@@ -166,6 +189,7 @@ _mean, _var = _average("beta1", "mean", _decayed), _average("beta2", "var", _dec
 adam_update = _update(
     "adam_update",
     "Adam (Kingma and Ba 2015), without correction of the bias: put that into lr.",
+    "mean = beta1*mean + (1 - beta1)*d, var = beta2*var + (1 - beta2)*d^2, weight -= lr*mean/(sqrt(var) + epsilon)",
     {"mean": _mean, "var": _var},
     w - lr * _mean / (vm.sqrt(_var) + var("epsilon")),
     beta1=0.9,
@@ -178,6 +202,7 @@ _n = _average("gamma1", "n", _decayed * _decayed)
 rmsprop_update = _update(
     "rmsprop_update",
     "RMSProp (Tieleman and Hinton 2012).",
+    "n = gamma1*n + (1 - gamma1)*d^2, weight = clip_weights(weight - lr*d/sqrt(n + epsilon))",
     {"n": _n},
     _limited(w - lr * _decayed / vm.sqrt(_n + var("epsilon")), var("clip_weights")),
     gamma1=0.95,
@@ -190,6 +215,8 @@ _delta = var("gamma2") * var("delta") - lr * _decayed / vm.sqrt(_n - _running * 
 rmspropalex_update = _update(
     "rmspropalex_update",
     "RMSProp with centred second moment and momentum (Graves 2013).",
+    "n = gamma1*n + (1 - gamma1)*d^2, g = gamma1*g + (1 - gamma1)*d, "
+    "delta = gamma2*delta - lr*d/sqrt(n - g^2 + epsilon), weight = clip_weights(weight + delta)",
     {"n": _n, "g": _running, "delta": _delta},
     _limited(w + _delta, var("clip_weights")),
     gamma1=0.95,
@@ -203,6 +230,8 @@ _z = var("z") + _grad - (vm.sqrt(_squares) - vm.sqrt(var("n"))) / lr * w
 ftrl_update = _update(
     "ftrl_update",
     "Follow the regularized leader, per coordinate (McMahan and others 2013).",
+    "z += c - (sqrt(n + c^2) - sqrt(n))*weight/lr, n += c^2, "
+    "weight = (sign(z)*lamda1 - z)/((beta + sqrt(n))/lr + wd), or 0 where abs(z) <= lamda1",
     {"z": _z, "n": _squares},
     select(
         lt(var("lamda1"), vm.absolute(_z)),
@@ -221,6 +250,9 @@ _shifted = _average("beta1", "z", _step_limited) - (_d - var("beta1") * var("d")
 ftml_update = _update(
     "ftml_update",
     "Follow the moving leader (Zheng and Kwok 2017); t counts the updates from 1.",
+    "v = beta2*v + (1 - beta2)*d'^2, e = (1 - beta1^t)/lr*(sqrt(v/(1 - beta2^t)) + epsilon), "
+    "z = beta1*z + (1 - beta1)*d' - (e - beta1*d)*weight, d = e, weight = -z/d, "
+    "d' being the gradient with decay, clipped to clip_grad",
     {"d": _d, "v": _v, "z": _shifted},
     -_shifted / _d,
     beta1=0.6,
@@ -230,12 +262,19 @@ ftml_update = _update(
     common={"wd": 0.0, "rescale_grad": 1.0, "clip_grad": -1.0},
 )
 
-signsgd_update = _update("signsgd_update", "Steps of the gradient's sign.", {}, (1 - lr * wd) * w - lr * vm.sign(_grad))
+signsgd_update = _update(
+    "signsgd_update",
+    "Steps of the gradient's sign.",
+    "weight = (1 - lr*wd)*weight - lr*sign(c)",
+    {},
+    (1 - lr * wd) * w - lr * vm.sign(_grad),
+)
 
 _signum = var("momentum") * var("mom") - (1 - var("momentum")) * (wd * w + _grad)
 signum_update = _update(
     "signum_update",
     "Steps of the momentum's sign.",
+    "mom = momentum*mom - (1 - momentum)*(wd*weight + c), weight = (1 - lr*wd_lh)*weight + lr*sign(mom)",
     {"mom": _signum},
     (1 - lr * var("wd_lh")) * w + lr * vm.sign(_signum),
     momentum=0.0,

@@ -203,7 +203,7 @@ def rows(function, low: float = -2.0, high: float = 2.0, empty: bool = True, **o
     def of(*shape: int) -> Input:
         return Input(shape, low, high)
 
-    some = [
+    some: list[list] = [
         [of(2, 3, 2), {"axis": 1}],
         [of(2, 3)],
         [of(2, 3, 2), {"axis": (0, -1)}],

@@ -102,7 +102,7 @@ arctanh = _math("arctanh", lambda x, y: 1 / ((1 - x) * (1 + x)), "math.atanh({0}
 sigmoid = _special("sigmoid", lambda x, y: y * (1 - y))
 softplus = Fn("softplus", "log1pexp({0})", lambda x, y: sigmoid(x), helpers={"log1pexp": special.log1pexp})
 log_sigmoid = _special("log_sigmoid", lambda x, y: sigmoid(-x))
-logaddexp = _special("logaddexp", lambda a, b, y: (exp(a - y), exp(b - y)), 2)
+logaddexp = _special("logaddexp", lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2)
 
 # The error function and the normal distribution.
 erf = _math("erf", lambda x, y: (2 / SQRT_PI) * exp(-(x * x)))
@@ -143,9 +143,14 @@ trunc = _rounding("trunc")
 rint = Fn("rint", "rint({0})", helpers={"rint": special.rint}, integer="{0}")
 
 
-def round_half_away(x: Expr) -> Expr:
+@inline
+def half_away(x):
     """Nearest integer, halves away from zero: what MXNet's (and C's) ``round`` does."""
-    return select(lt(x, 0), ceil(x - 0.5), floor(x + 0.5))
+    whole = np.trunc(x)
+    return whole if abs(x - whole) < 0.5 else whole + math.copysign(type(x)(1), x)
+
+
+round_half_away = Fn("round", "half_away({0})", helpers={"half_away": half_away}, integer="{0}")
 
 
 # Division with remainder, rounding towards minus infinity as Python does; 0 for a zero integer divisor.
@@ -167,8 +172,11 @@ floor_divide = Fn(
 # Selections. All keep NaN: a comparison with NaN is false.
 
 
+held = Fn("held", "{0}")  # the value, as a constant: its derivative is zero
+
+
 def sign(x: Expr) -> Expr:
-    return select(lt(0, x), 1, select(lt(x, 0), -1, select(eq(x, 0), 0, x)))
+    return select(lt(0, x), 1, select(lt(x, 0), -1, select(eq(x, 0), 0, held(x))))
 
 
 absolute = Fn("abs", "abs({0})", lambda x, y: sign(x))
@@ -201,4 +209,3 @@ def truth(x: Expr) -> Expr:
 def as_number(condition: Expr) -> Expr:
     """1 where the condition holds, else 0."""
     return select(condition, 1, 0)
-

@@ -118,7 +118,10 @@ def _reshape_call(data, *shape, reverse=False, out=None, name=None, **kwargs):
         shape = (kwargs["shape"],)
     assert shape != (), "reshape: the new shape must be given"
     given = shape[0] if len(shape) == 1 else shape
-    codes = (int(given),) if hasattr(given, "__index__") else tuple(int(n) for n in given)
+    try:
+        codes = tuple(n.__index__() for n in (given if hasattr(given, "__len__") else (given,)))
+    except (AttributeError, TypeError):
+        raise ShapeError(f"reshape: the new shape must be integers, got {given!r}") from None
     return store_out(reshape(data, resolve(data.shape, codes, bool(reverse))), out, "reshape")
 
 

@@ -222,11 +222,11 @@ def _prepared(data, axis, temperature, dtype, op: str) -> tuple[NDArray, int]:
         raise DTypeError(f"{op}: data must be of a floating dtype, got {data._kind.dtype}; use astype first")
     k = resolve_axis(axis, data.ndim, op)
     if dtype is not None:
-        data = data.astype(dtype)  # type: ignore[attr-defined]
+        data = data.astype(dtype)
     if temperature is not None:
         if not temperature > 0:
             raise AttrError(f"{op}: temperature must be positive, got {temperature!r}")
-        data = data / float(temperature) if temperature != 1 else data  # type: ignore[operator]
+        data = data / float(temperature) if temperature != 1 else data
     return data, k
 
 
@@ -294,7 +294,14 @@ def log_softmax(data, axis=-1, temperature=None, dtype=None):
 
 @composite(method=True, samples=table(lambda x, **kw: _reference(-x, **kw), *_ROWS, ulp=4, ints=False))
 def softmin(data, axis=-1, temperature=None, dtype=None):
-    """``softmax`` of minus the array; parameters as there."""
+    """``softmax`` of minus the array; parameters as there.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.softmin(nd.array([0, 0, 1000])).tolist()
+    [0.5, 0.5, 0.0]
+    """
     data, k = _prepared(data, axis, temperature, dtype, "softmin")
     return _softmax(negative(data), axis=k)
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from .. import tape
 from ..cast import cast
-from ..cast import cast
 from ..entry import IN_GRAPH, IN_PLACE
 from ..errors import DTypeError, NBGradError, ShapeError
 from ..ndarray import NDArray, alias
@@ -39,6 +38,12 @@ class _View(tape.Rule):
 _VIEW = _View()
 
 
+def _axes_used(item) -> int:
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
+
+
 def _normalise(key, ndim: int) -> list:
     """The key as a list with one entry per axis (ints, slices, int or bool arrays) and None for new axes."""
     items = list(key) if isinstance(key, tuple) else [key]
@@ -46,7 +51,7 @@ def _normalise(key, ndim: int) -> list:
     for item in items:
         if item is None or item is Ellipsis or isinstance(item, slice):
             out.append(item)
-        elif isinstance(item, bool | np.bool_) or isinstance(item, int | np.integer):
+        elif isinstance(item, int | np.integer | np.bool_):
             out.append(int(item))
         elif isinstance(item, NDArray | np.ndarray | list | tuple | range):
             values = item._view() if isinstance(item, NDArray) else np.asarray(item)
@@ -61,7 +66,7 @@ def _normalise(key, ndim: int) -> list:
             out.append(values if values.dtype.kind == "b" else values.astype(np.int64))
         else:
             raise ValueError(f"indexing with {item!r} is not supported; use integers, slices, arrays, None or Ellipsis")
-    used = sum(0 if i is None or i is Ellipsis else i.ndim if isinstance(i, np.ndarray) and i.dtype.kind == "b" else 1 for i in out)  # fmt: skip
+    used = sum(map(_axes_used, out))
     if used > ndim:
         raise IndexError(f"too many indices: {used} for an array with {ndim} dimension(s)")
     dots = [k for k, i in enumerate(out) if i is Ellipsis]

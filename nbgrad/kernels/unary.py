@@ -76,7 +76,7 @@ round_ = unary(
     domain=(0.1, 0.4),
     ints=True,
     differentiable=False,
-    reference=lambda a: np.copysign(np.floor(np.abs(a) + 0.5), a),
+    reference=lambda a: np.trunc(a) + np.copysign(np.abs(a - np.trunc(a)) >= 0.5, a),
 )
 trunc = unary(
     "trunc",

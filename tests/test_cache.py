@@ -1,0 +1,264 @@
+"""Compiled kernels on disk: found again by the next process, never trusted blindly, never in the way."""
+
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nbgrad import config
+from nbgrad.codegen import cache, compile
+from nbgrad.codegen.compile import generate, inline, kernel
+
+ROOT = Path(__file__).resolve().parent.parent
+
+WORK = """
+from nbgrad import autograd, nd
+x = nd.array([1.0, 2.0])
+x.attach_grad()
+with autograd.record():
+    y = nd.exp(x) * x.sum() + nd.dot(x, x)
+y.backward()
+print(x.grad.asnumpy().tolist())
+"""
+
+
+def run(directory, code=WORK, **env):
+    """Standard output, and how many kernels a new process loaded and compiled."""
+    full = {k: v for k, v in os.environ.items() if not k.startswith("NBGRAD")}
+    full |= {"NBGRAD_CACHE_DIR": str(directory), "NBGRAD_LOG": "compile", "PYTHONPATH": str(ROOT), **env}
+    done = subprocess.run([sys.executable, "-c", code], env=full, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr.count("nbgrad: loaded"), done.stderr.count("nbgrad: compiled"), done.stderr
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory):
+    """A directory filled by one process."""
+    directory = tmp_path_factory.mktemp("kernels")
+    out, loaded, compiled, _ = run(directory, PYTHONHASHSEED="1")
+    assert loaded == 0 and compiled > 5
+    return directory, out, compiled
+
+
+def stored(directory):
+    return sorted(directory.glob("??/*.kernel"))
+
+
+def test_the_next_process_loads(warm):
+    directory, out, compiled = warm
+    assert len(stored(directory)) == compiled
+    assert not list(directory.rglob("*.tmp"))
+    for seed in ("0", "2"):
+        assert run(directory, PYTHONHASHSEED=seed)[:3] == (out, compiled, 0)
+
+
+def test_damaged_files_are_compiled_again(warm, tmp_path):
+    directory, out, compiled = warm
+    files = stored(directory)
+    for path in files:
+        (tmp_path / path.parent.name).mkdir(exist_ok=True)
+        (tmp_path / path.parent.name / path.name).write_bytes(path.read_bytes())
+    copies = stored(tmp_path)
+    whole = [path.read_bytes() for path in copies]
+    head = len(cache._MAGIC) + 32
+    copies[0].write_bytes(b"")
+    copies[1].write_bytes(whole[1][: len(whole[1]) // 2])
+    copies[2].write_bytes(b"#!/bin/sh\necho something else\n" * 100)
+    copies[3].write_bytes(whole[3][:-1] + bytes([whole[3][-1] ^ 1]))
+    for k, payload in ((4, b"no pickle"), (5, pickle.dumps({"not": "a kernel"}))):
+        key = copies[k].stem
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cache, "_target", tmp_path)
+            patch.setattr(cache, "_sources", (tmp_path,))
+            cache.store(key, payload)
+            assert cache.load(key) == payload
+        assert whole[k][:head] != copies[k].read_bytes()[:head]
+    found = run(tmp_path)
+    assert found[:3] == (out, compiled - 6, 6)
+    assert run(tmp_path)[:3] == (out, compiled, 0)
+
+
+def test_two_processes_at_once(tmp_path):
+    env = os.environ | {"NBGRAD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    code = "from nbgrad import nd\nprint((nd.ones(3) * 2 + nd.ones((2, 1))).sum().asscalar())"
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    assert [p.communicate(timeout=120)[0] for p in both] == ["18.0\n"] * 2
+    assert [p.returncode for p in both] == [0, 0]
+    assert not list(tmp_path.rglob("*.tmp"))
+    _, loaded, compiled, _ = run(tmp_path, code)
+    assert compiled == 0 and loaded == len(stored(tmp_path)) > 0
+
+
+# Which directory.
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """The cache as it is before its directory is chosen."""
+    monkeypatch.setattr(cache, "_target", None)
+    monkeypatch.setattr(cache, "_sources", None)
+    return monkeypatch
+
+
+def test_an_unusable_directory_falls_back_to_the_users(fresh, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    fresh.setattr(config, "CACHE_DIR", str(file / "below"))
+    fresh.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cache.directory() == tmp_path / "user" / "nbgrad"
+    cache.store("ab" * 32, b"code")
+    assert cache.load("ab" * 32) == b"code" and cache.info()[1:] == (1, len(cache._MAGIC) + 36)
+    assert cache.clear() == 1 and cache.load("ab" * 32) is None
+
+
+def test_then_to_a_temporary_one(fresh, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    fresh.setattr(config, "CACHE_DIR", str(file))
+    fresh.setenv("XDG_CACHE_HOME", str(file))
+    fresh.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    assert cache.directory().parent == tmp_path and cache.directory().name.startswith("nbgrad-")
+
+
+def test_then_to_memory_with_one_warning(fresh):
+    fresh.setattr(cache, "_writable", lambda path: False)
+    fresh.setattr(config, "CACHE_DIR", None)
+    with pytest.warns(RuntimeWarning, match="NBGRAD_CACHE_DIR") as caught:
+        for _ in range(3):
+            assert cache.directory() is None and cache.load("ab" * 32) is None
+            cache.store("ab" * 32, b"code")
+    assert len(caught) == 1 and cache.info() == (None, 0, 0) and cache.clear() == 0
+    out = np.zeros(3)
+    made = generate("memory_only", "def memory_only(out, s):\n    for i in range(out.size):\n        out[i] = s\n", {})
+    made(out, 2.5)
+    assert out.tolist() == [2.5] * 3
+
+
+def test_a_directory_that_cannot_be_written_is_still_read(fresh, tmp_path):
+    given, other = tmp_path / "given", tmp_path / "other"
+    fresh.setattr(config, "CACHE_DIR", str(given))
+    fresh.setattr(cache, "_user_cache", lambda: other)
+    cache.store("cd" * 32, b"shipped")
+    fresh.setattr(cache, "_sources", None)
+    writable = cache._writable
+    fresh.setattr(cache, "_writable", lambda path: path != given and writable(path))
+    assert cache.directory() == other and cache.load("cd" * 32) == b"shipped"
+    cache.store("ef" * 32, b"new")
+    assert cache.load("ef" * 32) == b"new" and not stored(given)[1:]
+
+
+def test_a_directory_of_somebody_else_is_not_read(fresh, tmp_path):
+    fresh.setattr(config, "CACHE_DIR", str(tmp_path / "theirs"))
+    (tmp_path / "theirs").mkdir()
+    fresh.setattr(cache, "_trusted", lambda path: path.name != "theirs")
+    fresh.setattr(cache, "_user_cache", lambda: tmp_path / "mine")
+    assert cache._choose() == (tmp_path / "mine",)
+
+
+def test_storing_never_fails(fresh, tmp_path):
+    fresh.setattr(cache, "_target", tmp_path)
+    fresh.setattr(cache, "_sources", (tmp_path,))
+    (tmp_path / "ab").write_text("a file where a folder should be")
+    cache.store("ab" * 32, b"code")
+    assert cache.load("ab" * 32) is None
+    fresh.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    cache.store("cd" * 32, b"code")
+    assert cache.load("cd" * 32) is None and not list(tmp_path.rglob("*.tmp"))
+
+
+# The key.
+
+
+def function(source, name, **space):
+    namespace = {"np": np, **space}
+    exec(source, namespace)
+    return namespace[name]
+
+
+def keys(body="x + 1", constant=3, options=False, words='{"a", "b", "c"}'):
+    """The fingerprints of a kernel that calls a helper that calls a helper."""
+    deep = inline(function(f"def deep(x):\n    return {body}\n", "deep"))
+    near = inline(function("def near(x):\n    return deep(x) * K\n", "near", deep=deep, K=constant))
+    source = (
+        f"def k(out):\n    if 'a' in {words}:\n        for i in range(out.size):\n            out[i] = near(out[i])\n"
+    )
+    made = kernel(function(source, "k", near=near), reorder=options)
+    written = generate("k", "def k(out):\n    out[0] = near(out[0])\n", {"near": near}, reorder=options)
+    return made._fingerprint(), written._fingerprint()
+
+
+def test_the_key_follows_every_helper_and_constant():
+    base = keys()
+    assert keys() == base
+    for changed in (keys(body="x + 2"), keys(constant=4), keys(body="x + np.float32(1)")):
+        assert changed[0] != base[0] and changed[1] != base[1]
+
+
+def test_the_key_follows_source_options_signature_and_versions(monkeypatch, fresh, tmp_path):
+    fresh.setattr(cache, "_target", tmp_path)
+    fresh.setattr(cache, "_sources", (tmp_path,))
+
+    def compiled(source, dtype="float64", **options):
+        before = len(stored(tmp_path))
+        generate("keyed", source, {"np": np}, **options).bind(np.dtype(dtype))
+        return len(stored(tmp_path)) - before
+
+    source = "def keyed(out):\n    out[0] = 1\n"
+    assert compiled(source) == 1 and compiled(source) == 0
+    assert compiled(source.replace("1", "2")) == 1
+    assert compiled(source, reorder=True) == 1
+    assert compiled(source, "float32") == 1
+    monkeypatch.setattr(compile, "_environment", "another version")
+    assert compiled(source) == 1 and compiled(source) == 0
+
+
+def test_the_environment_is_in_the_key(monkeypatch):
+    monkeypatch.setattr(compile, "_environment", "")
+    before = compile._environment_fingerprint()
+    for target, name in ((config, "__version__"), (compile.numba, "__version__"), (compile.llvmlite, "__version__")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compile, "_environment", "")
+            patch.setattr(target, name, "0.0.0")
+            assert compile._environment_fingerprint() != before
+
+
+def test_sets_in_code_do_not_depend_on_the_hash_seed():
+    code = (
+        "import sys; sys.path.insert(0, 'tests')\nimport hashlib, test_cache\n"
+        "print(hashlib.sha256(repr(test_cache.keys()).encode()).hexdigest())"
+    )
+
+    def digest(seed):
+        env = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
+        return subprocess.check_output([sys.executable, "-c", code], env=env, cwd=ROOT)
+
+    assert len({digest(seed) for seed in ("0", "1", "7")}) == 1
+
+
+def test_two_generated_kernels_of_one_name_do_not_mix():
+    outs = []
+    for value in (1, 2, 3):
+        out = np.zeros(1)
+        generate("twin", f"def twin(out):\n    out[0] = {value}\n", {})(out)
+        outs.append(out[0])
+    assert outs == [1, 2, 3]
+
+
+def test_a_closure_is_refused():
+    def outer(c):
+        def inner(out):
+            out[0] = c
+
+        return inner
+
+    with pytest.raises(TypeError, match="closure"):
+        kernel(outer(1))(np.zeros(1))
