@@ -32,8 +32,7 @@ CONVOLUTIONS = {
 
 def output_size(size, taps, strides, dilates, pads):
     return tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, d, p in zip(size, taps, strides, dilates, pads, strict=True)
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, d, p in zip(size, taps, strides, dilates, pads, strict=True)
     )
 
 
@@ -157,9 +156,7 @@ POOLINGS = {
 def pooling(name, dtype, seed=3):
     B, size, taps, strides, pads, outs = POOLINGS[name]
     outs = outs or output_size(size, taps, strides, (1, 1, 1), pads)
-    x = (
-        np.random.default_rng(seed).integers(-3, 4, (B, *size)).astype(dtype)
-    )  # small integers: exact, with ties
+    x = np.random.default_rng(seed).integers(-3, 4, (B, *size)).astype(dtype)  # small integers: exact, with ties
     return x, outs, (B, *size, *taps, *outs, *strides, *pads)
 
 

@@ -180,9 +180,7 @@ def test_normal_is_the_quantile_of_a_symmetric_grid():
 
 def test_log_unit_against_mpmath():
     rng = np.random.default_rng(3)
-    x = np.concatenate(
-        [rng.random(1500), 10.0 ** rng.uniform(-300, 2, 500), 1 - 10.0 ** rng.uniform(-16, -1, 500)]
-    )
+    x = np.concatenate([rng.random(1500), 10.0 ** rng.uniform(-300, 2, 500), 1 - 10.0 ** rng.uniform(-16, -1, 500)])
     out = np.empty_like(x)
     _log(x, out)
     with mpmath.workdps(40):
@@ -217,9 +215,7 @@ def test_below_is_the_upper_half_of_the_product():
     high[:20] = low[:20] = 2**32 - 1
     out = np.empty(300, np.uint64)
     _below(high, low, n, out)
-    expected = [
-        (h << 32 | m) * c >> 64 for h, m, c in zip(high.tolist(), low.tolist(), n.tolist(), strict=True)
-    ]
+    expected = [(h << 32 | m) * c >> 64 for h, m, c in zip(high.tolist(), low.tolist(), n.tolist(), strict=True)]
     assert out.tolist() == expected
 
 

@@ -202,9 +202,7 @@ def test_sinc_derivatives(n):
 
 def test_logaddexp():
     a, b = flat(-50, 50), flat(-50, 50)
-    error = worst(
-        "logaddexp", lambda p, q: mp.log(mp.exp(p) + mp.exp(q)), a, b, at_least=lambda p, q: max(p, q)
-    )
+    error = worst("logaddexp", lambda p, q: mp.log(mp.exp(p) + mp.exp(q)), a, b, at_least=lambda p, q: max(p, q))
     assert error <= 1
 
 

@@ -6,6 +6,8 @@ in full to every element that equals the extreme, which is the derivative where 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -44,18 +46,17 @@ def _choose(kind: str, builder, type_, args):
     # LLVM's own functions, for it knows how to reduce with them in vector registers; no comparison is that welcome.
     # A NaN among floats wins. nsz: which zero is returned for 0 and -0 does not matter.
     t = args[0].type
-    name, flags = f"u{kind}", ()
+    name = f"u{kind}"
+    flags: tuple[str, ...] = ()
     if isinstance(type_, types.Float):
         name, flags = f"{kind}imum", ("nsz",)
-    elif isinstance(type_, types.Integer) and type_.signed:
+    elif isinstance(type_, types.Integer) and type_.signed:  # type: ignore[attr-defined]
         name = f"s{kind}"
     function = builder.module.declare_intrinsic(f"llvm.{name}", [t], ir.FunctionType(t, [t, t]))
     return builder.call(function, args, fastmath=flags)
 
 
-@intrinsic
-def _greater(typingctx, a, b):
-    """The greater of two numbers of one type; NaN if either is."""
+def _greater_of_two(typingctx, a, b):
 
     def lower(context, builder, signature, args):
         return _choose("max", builder, a, args)
@@ -63,14 +64,17 @@ def _greater(typingctx, a, b):
     return a(a, b), lower
 
 
-@intrinsic
-def _smaller(typingctx, a, b):
-    """The smaller of two numbers of one type; NaN if either is."""
+def _smaller_of_two(typingctx, a, b):
 
     def lower(context, builder, signature, args):
         return _choose("min", builder, a, args)
 
     return a(a, b), lower
+
+
+#: The greater and the smaller of two numbers of one type; NaN if either is.
+_greater: Any = intrinsic(_greater_of_two)
+_smaller: Any = intrinsic(_smaller_of_two)
 
 
 @inline
