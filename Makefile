@@ -23,11 +23,12 @@ lint: .venv/.extra-lint ## check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# asv's own --quick makes a single call of each, which says nothing of calls that take microseconds.
+# asv's own --quick makes a single call of each, which says nothing of calls that take microseconds. Forked processes
+# need not import everything again.
 bench: .venv/.extra-bench ## time this checkout, briefly; ARGS='--bench MatMul' picks benchmarks
 	@grep -qs '"machine": "'"$$(uname -n)"'"' ~/.asv-machine.json || \
 		$(BIN)/asv machine --yes --config asv_bench/asv.conf.json >/dev/null
-	$(BIN)/asv run --python=same --show-stderr --config asv_bench/asv.conf.json \
+	$(BIN)/asv run --python=same --launch-method=forkserver --show-stderr --config asv_bench/asv.conf.json \
 		-a rounds=1 -a repeat=5 -a sample_time=0.005 -a warmup_time=0.01 $(ARGS)
 
 docs: .venv/.extra-docs ## build the pages of docs/ into build/docs; a broken link is an error

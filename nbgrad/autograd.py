@@ -202,7 +202,7 @@ def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
     one = isinstance(heads, NDArray)
     heads = _list(heads, "heads", function)
     if head_grads is None:
-        grads = [None] * len(heads)
+        grads: list = [None] * len(heads)
     elif one:
         grads = [head_grads] if not isinstance(head_grads, list | tuple) else list(head_grads)
     else:
