@@ -34,7 +34,7 @@ def _digits(out: Path) -> None:
     start = time.perf_counter()
     result = digits.train(progress=_progress())
     took = time.perf_counter() - start
-    wrong = int(round((1 - result.accuracy) * len(result.labels)))
+    wrong = round((1 - result.accuracy) * len(result.labels))
     print(
         f"   test accuracy {100 * result.accuracy:.2f} % ({wrong} of {len(result.labels)} held-out images wrong), "
         f"{took:.1f} s"

@@ -66,9 +66,7 @@ def _list(arrays, what: str, function: str) -> list:
     items = list(items)
     for item in items:
         if not isinstance(item, NDArray):
-            raise DTypeError(
-                f"{function}: {what} must be an NDArray or an iterable of them, got {item!r} in it"
-            )
+            raise DTypeError(f"{function}: {what} must be an NDArray or an iterable of them, got {item!r} in it")
     return items
 
 
@@ -217,9 +215,7 @@ def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
             continue
         if not isinstance(g, NDArray):
             if not isinstance(g, np.ndarray):
-                raise DTypeError(
-                    f"{function}: head gradient {k} must be an NDArray, a NumPy array or None, got {g!r}"
-                )
+                raise DTypeError(f"{function}: head gradient {k} must be an NDArray, a NumPy array or None, got {g!r}")
             g = grads[k] = from_value(g, like=head._kind, dtype=head.dtype)
         if g._shape != head._shape:
             raise ShapeError(
@@ -277,9 +273,7 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
         state.training = previous
 
 
-def backward_method(
-    self: NDArray, out_grad=None, retain_graph: bool = False, train_mode: bool = True
-) -> None:
+def backward_method(self: NDArray, out_grad=None, retain_graph: bool = False, train_mode: bool = True) -> None:
     """Compute the gradients of this array with respect to the marked variables; see :func:`autograd.backward`.
 
     Parameters
@@ -367,7 +361,7 @@ def grad(
             if id(g._buf) in taken:  # memory of a sweep may be shared; what users get is theirs alone
                 g = cast(g, g._kind)
             taken.add(id(g._buf))
-            results.append(g)
+            results.append(tape.constant(g, tuple(targets)) if create_graph and g._node is None else g)
     finally:
         state.recording, state.training = flags
     return results[0] if one else results

@@ -39,9 +39,13 @@ class Context:
 
     __slots__ = ("device_id", "device_type")
 
+    device_id: int
+    device_type: str
+
     def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
         if isinstance(device_type, Context):
-            device_type, device_id = device_type.device_type, device_type.device_id
+            device_id = device_type.device_id
+            device_type = device_type.device_type
         if device_type not in _TYPES:
             raise ContextError(f"Context: unknown device type {device_type!r}; use 'cpu' or 'gpu'")
         if isinstance(device_id, bool) or not isinstance(device_id, int) or device_id < 0:
@@ -51,9 +55,7 @@ class Context:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Context)
-            and self.device_type == other.device_type
-            and self.device_id == other.device_id
+            isinstance(other, Context) and self.device_type == other.device_type and self.device_id == other.device_id
         )
 
     def __hash__(self) -> int:

@@ -121,9 +121,7 @@ def _promote(a: DType, b: DType) -> DType:
         if a.is_float and b.is_float:
             return a if a.rank >= b.rank else b
         return a if a.is_float else b
-    return _by_name.get(
-        np.promote_types(a.np, b.np).name, int32
-    )  # uint8 with int8 is int16 in NumPy: the next we have
+    return _by_name.get(np.promote_types(a.np, b.np).name, int32)  # uint8 with int8 is int16 in NumPy: the next we have
 
 
 _promotion = {(a, b): _promote(a, b) for a in ALL for b in ALL}

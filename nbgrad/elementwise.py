@@ -48,9 +48,7 @@ class Elementwise(tape.Rule):
         self.operands = tuple(f"x{k}" for k in range(operands))
         self.params = tuple(f"s{k}" for k in range(params))
         self.ints = ints
-        self.flat: dict[
-            Kind, object
-        ] = {}  # kind -> entry point of the flat kernel; the call's fast path reads it
+        self.flat: dict[Kind, Callable] = {}  # kind -> entry point of the flat kernel; the call's fast path reads it
         self._entries: dict[tuple, Callable] = {}
         self._vjps: dict[int, Expr] = {}
         self._partials: dict[int, Elementwise | None] = {}
@@ -81,9 +79,7 @@ class Elementwise(tape.Rule):
             loops.Input(name, kind.dtype, loops.STEP if move else loops.HOLD)
             for name, move in zip(self.operands, moves, strict=True)
         ]
-        kernel = loops.elementwise(
-            self.name, inputs, self.params, [loops.Output(self.expr, kind.dtype)], rank
-        )
+        kernel = loops.elementwise(self.name, inputs, self.params, [loops.Output(self.expr, kind.dtype)], rank)
         return kernel.bind(*argument_kinds(kind, len(inputs) + 1, len(self.params), rank, len(inputs)))
 
     def apply(self, arrays: Sequence[NDArray], scalars: tuple = ()) -> NDArray:
@@ -112,9 +108,7 @@ class Elementwise(tape.Rule):
                     break
         return out
 
-    def record(
-        self, arrays: Sequence[NDArray], out: NDArray, layout: Broadcast | None, scalars: tuple
-    ) -> None:
+    def record(self, arrays: Sequence[NDArray], out: NDArray, layout: Broadcast | None, scalars: tuple) -> None:
         """Put `out` on the tape."""
         parents = tuple([x._node or x._cell for x in arrays])
         pullback = self.pullback(parents, None, layout)
@@ -277,7 +271,7 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
                     d = rhs._cell
                     node.saved = (a, c, c[0], rhs._buf, d, d[0])
                 else:
-                    node.saved = tape.save((result if k < 0 else rhs if k else lhs for k in saves))
+                    node.saved = tape.save(result if k < 0 else rhs if k else lhs for k in saves)
                 node.attrs = FLAT
                 node.shape = shape
                 node.kind = kind

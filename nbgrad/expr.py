@@ -360,7 +360,7 @@ def substitute(e: Expr, replace: dict[Expr, Expr]) -> Expr:
     return made[e]
 
 
-_smart = {_add: add, _sub: sub, _mul: mul, _div: div, _neg: neg, _select: select}
+_smart: dict[Fn, Callable] = {_add: add, _sub: sub, _mul: mul, _div: div, _neg: neg, _select: select}
 
 
 def rebuild(fn: Fn, args: tuple[Expr, ...]) -> Expr:

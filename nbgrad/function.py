@@ -77,9 +77,7 @@ class Function:
         AssertionError
             On a second call of one instance.
         """
-        assert not self._used, (
-            "Each Function instance can only be called once. Please create another instance."
-        )
+        assert not self._used, "Each Function instance can only be called once. Please create another instance."
         self._used = True
         recording, state.recording = state.recording, False
         try:

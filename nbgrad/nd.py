@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .kernels import creation as _creation
 from .kernels import random as _random
@@ -37,6 +37,11 @@ shuffle = _random.shuffle
 #: Operators that MXNet has in ``nd.contrib``.
 contrib: Any = SimpleNamespace()
 _CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask")
+
+
+if TYPE_CHECKING:  # the registry's operators
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def waitall() -> None:

@@ -189,7 +189,7 @@ class NDArray:
         return int(self.asscalar())
 
     def __iter__(self):
-        return (self[k] for k in range(len(self)))  # type: ignore[index]
+        return (self[k] for k in range(len(self)))
 
     __hash__ = object.__hash__
 
@@ -313,9 +313,7 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     if not isinstance(ndarray, np.ndarray):
         raise DTypeError(f"from_numpy: a numpy.ndarray is needed, got {type(ndarray).__name__}")
     if not ndarray.flags.c_contiguous:
-        raise ShapeError(
-            "from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first"
-        )
+        raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
     kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
     if not ndarray.flags.writeable or not ndarray.dtype.isnative:
         return from_value(ndarray)

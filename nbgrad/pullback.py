@@ -67,11 +67,8 @@ class Pullback(tape.Rule):
         #: Per wanted cotangent: an operand it belongs to, and whether it is g itself (then nothing is computed).
         self.plan = tuple([(group[0], e is COTANGENT) for group, e in zip(groups, self.exprs, strict=True)])
         self.computed = [e for e in self.exprs if e is not COTANGENT]
-        self.write: dict[
-            Kind, object
-        ] = {}  # the commonest case, one cotangent that is written -> entry point
-        self.flat: dict[tuple, object] = {}  # (kind, add to the cotangent?, ...) -> entry point
-        self._entries: dict[tuple, object] = {}
+        self.flat: dict[tuple[Kind, int], Callable] = {}  # (kind, mode) -> entry point
+        self._entries: dict[tuple, Callable] = {}
 
     def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple):
         """The kernel for these operands; `modes` says of each computed cotangent whether it is added to."""
@@ -80,10 +77,7 @@ class Pullback(tape.Rule):
         if found is None:
             dtype = kind.dtype
             names = ["g"] + ["y" if k < 0 else f"x{k}" for k in self.saves]
-            inputs = [
-                loops.Input(n, dtype, loops.STEP if m else loops.HOLD)
-                for n, m in zip(names, moves, strict=True)
-            ]
+            inputs = [loops.Input(n, dtype, loops.STEP if m else loops.HOLD) for n, m in zip(names, moves, strict=True)]
             outputs = [
                 loops.Output(e, dtype, loops.ADD if add_to else loops.WRITE)
                 for e, add_to in zip(self.computed, modes, strict=True)

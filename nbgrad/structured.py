@@ -50,7 +50,7 @@ class Spec:
 
     def __init__(self, shape: Shape | list[Shape], dtype, /, **attrs) -> None:
         self.single = not isinstance(shape, list)
-        self.shapes: list[Shape] = [shape] if self.single else shape  # type: ignore[list-item]
+        self.shapes: list[Shape] = shape if isinstance(shape, list) else [shape]
         self.kinds: list[DType] = [as_dtype(d) for d in ([dtype] if self.single else dtype)]
         self.attrs = attrs
 
@@ -116,7 +116,7 @@ class Plan:
         return run
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
-        """What the rules of the wanted operands read: (name, number), counting operands from 0, results from -1 down."""
+        """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""
         found = self._saves.get(wanted)
         if found is None:
             op = self.op
@@ -236,6 +236,12 @@ class Structured(tape.Rule):
     # Calling.
 
     def _split(self, args: tuple, kwargs: dict) -> tuple[Sequence[NDArray], dict]:
+        if not kwargs and len(args) == len(self.inputs) and not self.variadic:
+            for x in args:
+                if x.__class__ is not NDArray:
+                    break
+            else:
+                return args, {}
         if self.variadic:
             arrays = list(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else list(args)
             rest: tuple = ()
@@ -263,13 +269,13 @@ class Structured(tape.Rule):
 
     def invoke(self, arrays: Sequence[NDArray], attrs: dict):
         """Check, allocate, run, record."""
-        key: tuple | None = (*[x._shape for x in arrays], *[x._kind for x in arrays])
+        key: Any = (*[x._shape for x in arrays], *[x._kind for x in arrays])
         if attrs:
             key += tuple(
                 [(name, v.__class__, v if v.__class__ is not float or v else str(v)) for name, v in attrs.items()]
             )
         try:
-            plan = self._plans.get(key)  # type: ignore[arg-type]
+            plan = self._plans.get(key)
         except TypeError:  # an attribute that cannot be hashed
             plan = key = None
         if plan is None:
@@ -285,11 +291,17 @@ class Structured(tape.Rule):
 
     def execute(self, arrays: Sequence[NDArray], plan: Plan) -> list[NDArray]:
         """Allocate, run and record; all results."""
-        outs = [
-            wrap(kind.empty(n, kind.storage), shape, kind)
-            for n, shape, kind in zip(plan.sizes, plan.shapes, plan.kinds)
-        ]
-        plan.run(*arrays, outs[0] if plan.single else outs)
+        if plan.single:
+            kind = plan.kinds[0]
+            out = wrap(kind.empty(plan.sizes[0], kind.storage), plan.shapes[0], kind)
+            plan.run(*arrays, out)
+            outs = [out]
+        else:
+            outs = [
+                wrap(kind.empty(n, kind.storage), shape, kind)
+                for n, shape, kind in zip(plan.sizes, plan.shapes, plan.kinds)
+            ]
+            plan.run(*arrays, outs)
         if state.recording:
             for x in arrays:
                 if x._node is not None:
@@ -317,7 +329,7 @@ class Structured(tape.Rule):
         for (name, k), buf, cell in zip(names, node.saved[::3], node.saved[1::3]):
             if k >= 0:
                 p = node.parents[k]
-                x = wrap(buf, *plan.avals[k], None if p.__class__ is list else p)
+                x = wrap(buf, plan.avals[k][0], plan.avals[k][1], None if p.__class__ is list else p)
             else:
                 x = wrap(
                     buf, plan.shapes[-1 - k], plan.kinds[-1 - k], node if plan.single else tape.select(node, -1 - k)

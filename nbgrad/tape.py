@@ -18,7 +18,8 @@ from typing import Any
 
 from .codegen.launch import Kind, cast_into
 from .errors import InPlaceError, NBGradError
-from .ndarray import NDArray, wrap
+from .ndarray import NDArray, alias, wrap
+from .shapes import size
 from .state import state
 
 __all__ = ["Leaf", "Node", "Rule", "commit", "sweep_raw", "sweep_recorded"]
@@ -34,9 +35,7 @@ FREED = (
     "pass retain_graph=True to that one if the two share history."
 )
 
-UNREACHABLE = (
-    "Cannot differentiate with respect to the {k}-th variable because it is unreachable from the outputs."
-)
+UNREACHABLE = "Cannot differentiate with respect to the {k}-th variable because it is unreachable from the outputs."
 CHANGED = (
     "backward: an array that the gradient of operator {op} reads was changed in place after it was recorded; "
     "change a copy instead, or run backward first"
@@ -216,7 +215,26 @@ SELECT = _Select()
 
 def select(big: Node, index: int) -> Node:
     """The node of result number `index` of `big`, whose shape and kind are tuples."""
-    return node(SELECT, (big,), (), index, big.shape[index], big.kind[index])
+    return node(SELECT, (big,), (), index, big.shape[index], big.kind[index])  # type: ignore[index]
+
+
+class _Constant(Rule):
+    """A value that depends on the variables it is differentiated by in no way: all its cotangents are zero."""
+
+    name = "constant"
+
+    def grads(self, node, g, useful):
+        return [wrap(p.kind.zeros(size(p.shape)), p.shape, p.kind) if wanted(p, useful) else None for p in node.parents]
+
+
+CONSTANT = _Constant()
+
+
+def constant(x: NDArray, parents: tuple) -> NDArray:
+    """`x`, put on the tape as a constant of `parents`: the gradient of a linear function can be differentiated too."""
+    y = alias(x, x._buf, x._shape)
+    y._node = node(CONSTANT, parents, (), x._cell, x._shape, x._kind)
+    return y
 
 
 class _Plan:
@@ -267,7 +285,7 @@ class _Plan:
 
 
 def _changed(saved: tuple) -> bool:
-    for k in range(1, len(saved), 3):
+    for k in range(1, len(saved), 3):  # noqa: SIM110 (this is on the way of every node)
         if saved[k][0] != saved[k + 1]:
             return True
     return False

@@ -2,8 +2,8 @@
 
 import os
 
-for _library in ("OMP", "OPENBLAS", "MKL"):
-    os.environ[f"{_library}_NUM_THREADS"] = "1"  # more would measure what else the machine does
+# More threads would measure what else the machine does.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 from nbgrad import nd
 

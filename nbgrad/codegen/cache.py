@@ -13,6 +13,7 @@ not writable is still read.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -68,12 +69,7 @@ def _choose() -> tuple[Path, ...]:
         candidates = _candidates()
         target = next((path for path in candidates if _writable(path)), None)
         sources = [] if target is None else [target]
-        if (
-            config.CACHE_DIR
-            and candidates[0] != target
-            and candidates[0].is_dir()
-            and _trusted(candidates[0])
-        ):
+        if config.CACHE_DIR and candidates[0] != target and candidates[0].is_dir() and _trusted(candidates[0]):
             sources.insert(0, candidates[0])
         if target is None:
             warnings.warn(
@@ -121,10 +117,8 @@ def store(key: str, payload: bytes) -> None:
         os.replace(name, folder / (key + _SUFFIX))
     except OSError:
         if name is not None:
-            try:
+            with contextlib.suppress(OSError):
                 os.unlink(name)
-            except OSError:
-                pass
 
 
 def _files() -> list[Path]:

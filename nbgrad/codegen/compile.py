@@ -224,12 +224,7 @@ def _checking(entry: Callable, kinds: tuple, name: str) -> Callable:
             raise AssertionError(f"{name}: {len(kinds)} arguments expected, {len(args)} given")
         for position, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
             if isinstance(kind, np.dtype):
-                fits = (
-                    isinstance(arg, np.ndarray)
-                    and arg.dtype == kind
-                    and arg.ndim == 1
-                    and arg.flags.c_contiguous
-                )
+                fits = isinstance(arg, np.ndarray) and arg.dtype == kind and arg.ndim == 1 and arg.flags.c_contiguous
             else:
                 fits = type(arg) is kind or (kind is float and type(arg) is int)
             if not fits:
@@ -294,9 +289,7 @@ def _function_fingerprint(function, seen: set) -> str:
 def _value_fingerprint(value, seen: set) -> str:
     if isinstance(value, Dispatcher):
         options = {k: sorted(v) if isinstance(v, set) else v for k, v in value.targetoptions.items()}
-        return (
-            f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
-        )
+        return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
     if isinstance(value, pytypes.FunctionType):
         return _function_fingerprint(value, seen)
     if hasattr(value, "_defn"):  # an intrinsic

@@ -81,9 +81,7 @@ _x = var("x")
 
 @cache
 def _cast(source: DType, target: DType):
-    kernel = loops.elementwise(
-        f"cast_{source}_{target}", [loops.Input("x", source)], [], [loops.Output(_x, target)]
-    )
+    kernel = loops.elementwise(f"cast_{source}_{target}", [loops.Input("x", source)], [], [loops.Output(_x, target)])
     return kernel.bind(source.storage, target.storage)
 
 

@@ -135,9 +135,7 @@ def elementwise(
         lines.append(f"{pad}r{level} = {row}")
     if rank > 1:
         lines += [f"{pad}base = r{rank - 2} * np.uint64(n{rank - 1})"]
-        lines += [
-            f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD and x.name in used
-        ]
+        lines += [f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD and x.name in used]
     extent = f"n{rank - 1}" if rank > 1 else f"{outs[0]}.size"
     lines.append(f"{pad}for i in range(np.uint64({extent})):")
     pad += "    "

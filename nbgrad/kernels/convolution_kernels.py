@@ -221,13 +221,7 @@ def _combine(work, e, c, y, R, K, ld):
             w += np.uintp(4)
             o = np.uintp(y + r * ld)
             for t in range(n):
-                s = (
-                    work[o + t]
-                    + w0 * work[c0 + t]
-                    + w1 * work[c1 + t]
-                    + w2 * work[c2 + t]
-                    + w3 * work[c3 + t]
-                )
+                s = work[o + t] + w0 * work[c0 + t] + w1 * work[c1 + t] + w2 * work[c2 + t] + w3 * work[c3 + t]
                 s = s + w4 * work[c4 + t] + w5 * work[c5 + t] + w6 * work[c6 + t] + w7 * work[c7 + t]
                 work[o + t] = s
 
@@ -269,9 +263,7 @@ def _inner(work, i, j, o, G, K, n):
 
 
 @kernel
-def conv_forward(
-    x, w, out, work, N, C, D, H, W, F, KD, KH, KW, OD, OH, OW, sd, sh, sw, dd, dh, dw, pd, ph, pw, groups
-):
+def conv_forward(x, w, out, work, N, C, D, H, W, F, KD, KH, KW, OD, OH, OW, sd, sh, sw, dd, dh, dw, pd, ph, pw, groups):
     """out (N, F, OD, OH, OW) of x (N, C, D, H, W) and w (F, C/groups, KD, KH, KW)."""
     taps, outs, strides, dilates = (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw)
     B, rows, wide, extents, ld, c, e, z, end = _blocks(N, C, F, taps, outs, strides, dilates, groups)
@@ -293,9 +285,7 @@ def conv_forward(
                     for k in range(0, K, _TAPS):
                         m = min(_TAPS, K - k)
                         i = q * K + k
-                        _columns(
-                            work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, False
-                        )
+                        _columns(work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, False)
                         _fill(work, c + m * ld, (_TAPS - m) * ld, 0)
                         _weights(w, q * G * K + k, K, 1, work, e, G, m)
                         _combine(work, e, c, y, G, m, ld)
@@ -331,9 +321,7 @@ def conv_data_grad(
                         _fill(work, c, m * ld, 0)
                         _weights(w, q * G * K + k, 1, K, work, e, m, G)
                         _combine(work, e, y, c, m, G, ld)
-                        _columns(
-                            work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, True
-                        )
+                        _columns(work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, True)
         _stage(out, n * C * S, work, z, b * C, (D, H, W), extents, sw, (pd, ph, pw), True)
 
 
@@ -363,9 +351,7 @@ def conv_weight_grad(
                     for k in range(0, K, _TAPS):
                         m = min(_TAPS, K - k)
                         i = q * K + k
-                        _columns(
-                            work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, False
-                        )
+                        _columns(work, z, c, C, i, i + m, taps, outs, extents, strides, dilates, part, ld, False)
                         _inner(work, y, c, e, G, m, ld)
                         for f in range(G):
                             _add(out, (q * G + f) * K + k, work, e + f * _TAPS, m)

@@ -80,7 +80,7 @@ def full_of(shape, val, ctx: Context | None = None, dtype=None, out: NDArray | N
     made = full(shape, val, dtype, ctx)
     if out is None:
         return made
-    out[:] = made  # type: ignore[index]
+    out[:] = made
     return out
 
 
@@ -186,7 +186,7 @@ def cast(data, dtype):
 )
 def block_grad(data):
     """The same values as a constant: no gradient flows through."""
-    return identity(as_array(data, "BlockGrad").detach())  # type: ignore[attr-defined]
+    return identity(as_array(data, "BlockGrad").detach())
 
 
 def astype(self: NDArray, dtype, copy: bool = True) -> NDArray:
@@ -212,7 +212,7 @@ def copyto(self: NDArray, other) -> NDArray:
         return other
     if other.shape != self.shape:
         raise ShapeError(f"copyto: shapes must be equal, got {self.shape} into {other.shape}")
-    other[:] = self  # type: ignore[index]
+    other[:] = self
     return other
 
 

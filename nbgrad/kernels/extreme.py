@@ -50,7 +50,7 @@ def _choose(kind: str, builder, type_, args):
     flags: tuple[str, ...] = ()
     if isinstance(type_, types.Float):
         name, flags = f"{kind}imum", ("nsz",)
-    elif isinstance(type_, types.Integer) and type_.signed:  # type: ignore[attr-defined]
+    elif isinstance(type_, types.Integer) and type_.signed:
         name = f"s{kind}"
     function = builder.module.declare_intrinsic(f"llvm.{name}", [t], ir.FunctionType(t, [t, t]))
     return builder.call(function, args, fastmath=flags)

@@ -58,8 +58,10 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
     Examples
     --------
     >>> import nbgrad as nb
-    >>> nb.random.seed(7); a = nb.nd.random.uniform(shape=3)
-    >>> nb.random.seed(7); b = nb.nd.random.uniform(shape=3)
+    >>> nb.random.seed(7)
+    ... a = nb.nd.random.uniform(shape=3)
+    >>> nb.random.seed(7)
+    ... b = nb.nd.random.uniform(shape=3)
     >>> (a == b).tolist()
     [1.0, 1.0, 1.0]
     """
@@ -77,7 +79,7 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
     out = wrap(inner.empty(size(shape), inner.storage), shape, inner)
     key, offset = _stream.take(philox.consumed(kernel, out.size, inner.storage.itemsize))
     kernel(out._buf, key, offset, *parameters)
-    return out if inner is kind else out.astype(dtype.type)  # type: ignore[attr-defined]
+    return out if inner is kind else out.astype(dtype.type)
 
 
 def _float_dtype(dtype, op: str) -> DType:

@@ -112,8 +112,8 @@ def groups(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, ...
 def reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape after reducing; (1,) instead of () as MXNet has it."""
     if keepdims:
-        return tuple(1 if k in axes else n for k, n in enumerate(shape))
-    return tuple(n for k, n in enumerate(shape) if k not in axes) or (1,)
+        return tuple([1 if k in axes else n for k, n in enumerate(shape)])
+    return tuple([n for k, n in enumerate(shape) if k not in axes]) or (1,)
 
 
 def by_groups(operands: tuple, results: tuple, axes: tuple[int, ...], step: Callable) -> Callable:
@@ -157,8 +157,8 @@ def reduction(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
 
 def expand(g: NDArray, shape: tuple[int, ...], axes: tuple[int, ...]) -> NDArray:
     """A reduced array, spread over the axes that were reduced."""
-    kept = tuple(1 if k in axes else n for k, n in enumerate(shape))
-    return broadcast_to(reshape(g, kept), shape=shape)
+    kept = reduced(shape, axes, True)
+    return broadcast_to(g if g._shape == kept else reshape(g, kept), shape=shape)
 
 
 #: Docstring of a reduction.

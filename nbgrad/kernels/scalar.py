@@ -80,7 +80,7 @@ hypot = Fn(
 
 # Trigonometric and hyperbolic functions.
 sin = _math("sin", lambda x, y: cos(x))
-cos = _math("cos", lambda x, y: -sin(x))
+cos: Fn = _math("cos", lambda x, y: -sin(x))
 tan = _math("tan", lambda x, y: 1 + y * y)
 arcsin = _math("arcsin", lambda x, y: 1 / sqrt((1 - x) * (1 + x)), "math.asin({0})")
 arccos = _math("arccos", lambda x, y: -(1 / sqrt((1 - x) * (1 + x))), "math.acos({0})")
@@ -92,7 +92,7 @@ arctan2 = Fn(
     helpers={"math": math},
 )
 sinh = _math("sinh", lambda x, y: cosh(x))
-cosh = _math("cosh", lambda x, y: sinh(x))
+cosh: Fn = _math("cosh", lambda x, y: sinh(x))
 tanh = _math("tanh", lambda x, y: (1 - y) * (1 + y))
 arcsinh = _math("arcsinh", lambda x, y: 1 / hypot(x, 1), "math.asinh({0})")
 arccosh = _math("arccosh", lambda x, y: 1 / (sqrt(x - 1) * sqrt(x + 1)), "math.acosh({0})")
@@ -115,8 +115,8 @@ log_ndtr = _special("log_ndtr", lambda x, y: ndtr_ratio(x))
 # Gamma functions.
 gamma = _special("gamma", lambda x, y: y * digamma(x))
 gammaln = _special("gammaln", lambda x, y: digamma(x))
-digamma = _special("digamma", lambda x, y: polygamma(1, x))
-polygamma = _special("polygamma", lambda n, x, y: (None, polygamma(n + 1, x)), 2)
+digamma: Fn = _special("digamma", lambda x, y: polygamma(1, x))
+polygamma: Fn = _special("polygamma", lambda n, x, y: (None, polygamma(n + 1, x)), 2)
 betaln = _special("betaln", lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2)
 
 # Products with logarithms, zero where the factor is.
@@ -125,7 +125,7 @@ xlog1py = _special("xlog1py", lambda a, b, y: (log1p(b), select(eq(a, 0), 0, a /
 
 
 # Normalised sinc, and its derivatives as one family: sinc_deriv(n, x).
-sinc_deriv = _special("sinc_deriv", lambda n, x, y: (None, sinc_deriv(n + 1, x)), 2)
+sinc_deriv: Fn = _special("sinc_deriv", lambda n, x, y: (None, sinc_deriv(n + 1, x)), 2)
 
 
 def sinc(x: Expr) -> Expr:

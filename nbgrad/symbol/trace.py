@@ -121,6 +121,8 @@ def build(head: tape.Node | tape.Leaf | None) -> tuple[list[Node], tuple[int, in
     for item in _recorded(head):
         if item.op is tape.SELECT:
             builder.entries[item] = (builder.entries[item.parents[0]][0], item.attrs)
+        elif item.op is tape.CONSTANT:
+            builder.entries[item] = builder.null(item.attrs, (item.shape, item.kind), None)
         else:
             builder.operator(item)
     return builder.nodes, builder.entries[head]
