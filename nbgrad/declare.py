@@ -29,12 +29,19 @@ def unary_call(op: Elementwise) -> Callable:
     """The public function of a one-operand elementwise operator."""
     apply = op.apply1
 
-    def call(data, out=None, name=None):
+    def call(data, out=None, name=None, **unknown):
+        if unknown:
+            raise _unknown(op.name, unknown, ("data",))
         if out is None and data.__class__ is NDArray:
             return apply(data)
         return store_out(apply(as_array(data, op.name)), out, op.name)
 
     return call
+
+
+def _unknown(op: str, unknown, operands: Sequence[str]) -> TypeError:
+    known = ", ".join((*operands, "out", "name"))
+    return TypeError(f"{op}: keyword {next(iter(unknown))!r} is unknown; its arguments are {known}")
 
 
 def unary(
@@ -268,7 +275,13 @@ def binary(
     def left(s):
         return by_left, (s,)
 
-    call = binary_call(op, left, right)
+    operator = binary_call(op, left, right)
+
+    def call(lhs, rhs, out=None, name=None, **unknown):
+        if unknown:
+            raise _unknown(op.name, unknown, ("lhs", "rhs"))
+        return operator(lhs, rhs, out)
+
     _document(call, name, _elementwise_doc(name, doc, expr, ("lhs", "rhs")))
     rows = ([Input((3,), *domain[0]), Input((3,), *domain[1])], [Input((2, 1), *domain[0]), Input((2,), *domain[1])])
     many = [Input((3, 50), *domain[0]), Input((50,), *domain[1])]
@@ -282,5 +295,6 @@ def binary(
         samples=samples,
         differentiable=differentiable,
         formula=repr(expr),
+        operator=operator,
     )
     return call

@@ -32,10 +32,23 @@ class Entry:
     differentiable : bool
     params : tuple of str
         The names of an elementwise operator's scalar parameters.
+    operator : callable
+        What stands behind the Python operator, ``x + y``: `call` without its check of keywords.
     """
 
     def __init__(
-        self, name, aliases, call, *, method, rule, samples=(), differentiable=True, params=(), formula=""
+        self,
+        name,
+        aliases,
+        call,
+        *,
+        method,
+        rule,
+        samples=(),
+        differentiable=True,
+        params=(),
+        formula="",
+        operator=None,
     ) -> None:
         self.name: str = name
         self.aliases: tuple[str, ...] = tuple(aliases)
@@ -46,6 +59,7 @@ class Entry:
         self.differentiable = differentiable
         self.params: tuple[str, ...] = params
         self.formula = formula
+        self.operator: Callable = operator or call
         register(self)
 
     def __repr__(self) -> str:

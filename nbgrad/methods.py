@@ -28,13 +28,6 @@ _COMPARE = {
 }
 
 
-def _forward(call):
-    def method(self, other):
-        return call(self, other)
-
-    return method
-
-
 def _reflected(call):
     def method(self, other):
         return call(other, self)
@@ -42,7 +35,7 @@ def _reflected(call):
     return method
 
 
-def _comparison(call, fallback):
+def _comparison(call):
     def method(self, other):
         if other is None or isinstance(other, str):
             raise TypeError(f"an NDArray cannot be compared with {other!r}")
@@ -58,12 +51,12 @@ def _attach() -> None:
                 if not hasattr(NDArray, name):
                     setattr(NDArray, name, entry.call)
     for short, name in _BINARY.items():
-        call = operators[name].call
+        call = operators[name].operator
         setattr(NDArray, f"__{short}__", call)
         setattr(NDArray, f"__r{short}__", _reflected(call))
         setattr(NDArray, f"__i{short}__", inplace.operator(name))
     for short, name in _COMPARE.items():
-        setattr(NDArray, f"__{short}__", _comparison(operators[name].call, None))
+        setattr(NDArray, f"__{short}__", _comparison(operators[name].operator))
     more = {
         "__neg__": operators["negative"].call,
         "__pos__": creation.copy,

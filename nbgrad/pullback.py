@@ -7,8 +7,6 @@ Used by the raw sweep; the recorded sweep composes the same expressions as opera
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
 from . import tape
 from .codegen import loops
 from .codegen.launch import Kind
@@ -16,9 +14,6 @@ from .expr import Expr, add, free, var
 from .ndarray import NDArray, wrap
 from .registry import role
 from .shapes import broadcast
-
-if TYPE_CHECKING:
-    from .elementwise import Elementwise
 
 __all__ = ["COTANGENT", "FLAT", "RESULT", "Pullback", "argument_kinds", "reads"]
 
@@ -53,7 +48,7 @@ class Pullback(tape.Rule):
         are added before they are stored (x*x is one pass).
     """
 
-    def __init__(self, op: Elementwise, groups: tuple[tuple[int, ...], ...]) -> None:
+    def __init__(self, op, groups: tuple[tuple[int, ...], ...]) -> None:
         self.op = op
         self.name = op.name
         self.groups = groups

@@ -62,6 +62,14 @@ def set_training(train_mode: bool) -> bool:
     Returns
     -------
     bool
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> previous = autograd.set_training(True)
+    >>> autograd.is_training(), previous
+    (True, False)
+    >>> _ = autograd.set_training(previous)
     """
     previous, state.training = state.training, _flag(train_mode, "set_training")
     return previous
@@ -74,12 +82,29 @@ def _flag(value, name: str) -> bool:
 
 
 def is_recording() -> bool:
-    """Whether this thread records operations."""
+    """Whether this thread records operations.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> autograd.is_recording()
+    False
+    """
     return state.recording
 
 
 def is_training() -> bool:
-    """Whether this thread is in training mode."""
+    """Whether this thread is in training mode.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd
+    >>> autograd.is_training()
+    False
+    >>> with autograd.record():
+    ...     autograd.is_training()
+    True
+    """
     return state.training
 
 

@@ -59,9 +59,9 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
     --------
     >>> import nbgrad as nb
     >>> nb.random.seed(7)
-    ... a = nb.nd.random.uniform(shape=3)
+    >>> a = nb.nd.random.uniform(shape=3)
     >>> nb.random.seed(7)
-    ... b = nb.nd.random.uniform(shape=3)
+    >>> b = nb.nd.random.uniform(shape=3)
     >>> (a == b).tolist()
     [1.0, 1.0, 1.0]
     """
