@@ -7,6 +7,7 @@ Used by the raw sweep; the recorded sweep composes the same expressions as opera
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+
 from . import tape
 from .codegen import loops
 from .codegen.launch import Kind
