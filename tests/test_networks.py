@@ -283,3 +283,13 @@ ERRORS = [
 def test_errors_say_what_is_wrong(call, message):
     with pytest.raises((nb.errors.NBGradError, TypeError), match=message):
         call()
+
+
+def test_make_loss_starts_the_gradient_from_ones():
+    x = nd.array([1.0, 2.0], dtype="float64")
+    x.attach_grad()
+    with autograd.record():
+        y = nd.make_loss(x * x)
+    y.backward(nd.array([10.0, 20.0]))
+    assert y.tolist() == [1.0, 4.0]
+    assert x.grad.tolist() == [2.0, 4.0]

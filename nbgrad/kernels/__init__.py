@@ -3,7 +3,7 @@
 Importing this package fills the registry (:mod:`nbgrad.registry`).
 """
 
-from . import (
+from . import (  # noqa: F401
     activation,
     binary,
     convolution,
@@ -21,34 +21,11 @@ from . import (
     product,
     random,
     reduce,
+    scan,
     selection,
     shape,
     softmax,
+    statistics,
     subscript,
     unary,
 )
-
-__all__ = [
-    "activation",
-    "binary",
-    "convolution",
-    "creation",
-    "dense",
-    "dropout",
-    "extreme",
-    "indexing",
-    "join",
-    "layout",
-    "linear",
-    "normalization",
-    "optimizer",
-    "pooling",
-    "product",
-    "random",
-    "reduce",
-    "selection",
-    "shape",
-    "softmax",
-    "subscript",
-    "unary",
-]

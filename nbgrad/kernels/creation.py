@@ -14,7 +14,7 @@ from ..entry import as_array
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, empty, from_value, full
 from ..samples import table
-from ..structured import composite
+from ..structured import Spec, composite, structured
 from .unary import identity
 
 __all__ = ["arange", "array", "eye", "full_of", "linspace", "ones", "zeros"]
@@ -187,6 +187,30 @@ def cast(data, dtype):
 def block_grad(data):
     """The same values as a constant: no gradient flows through."""
     return identity(as_array(data, "BlockGrad").detach())
+
+
+@structured(method=False)
+def make_loss(data):
+    """The array as a loss: its gradient is ones, whatever the head gradient.
+
+    Parameters
+    ----------
+    data : NDArray
+
+    Returns
+    -------
+    NDArray
+        A copy.
+    """
+    return Spec(data._shape, data._kind.dtype)
+
+
+@make_loss.run
+def _(data, out):
+    out._buf[:] = data._buf
+
+
+make_loss.vjp(data=lambda g: full(g.shape, 1, g.dtype, g.ctx))
 
 
 def astype(self: NDArray, dtype, copy: bool = True) -> NDArray:

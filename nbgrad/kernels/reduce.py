@@ -34,7 +34,21 @@ from . import scalar as vm
 from . import unary
 from .shape import broadcast_to, reshape
 
-__all__ = ["DOC", "by_groups", "expand", "mean", "norm", "reduced", "reduction", "rows", "split", "sum_", "sum_to"]
+__all__ = [
+    "DOC",
+    "as_float",
+    "by_groups",
+    "expand",
+    "mean",
+    "norm",
+    "numpy_reduction",
+    "reduced",
+    "reduction",
+    "rows",
+    "split",
+    "sum_",
+    "sum_to",
+]
 
 # Kernels: x (outer, n, inner) -> out (outer, inner).
 
@@ -263,7 +277,7 @@ broadcast_to.vjp(data=lambda g, data_shape: sum_to(g, data_shape))
 sum_.call.__doc__ = DOC.format(what="Sum of elements.")
 
 
-def _as_float(data: NDArray) -> NDArray:
+def as_float(data: NDArray) -> NDArray:
     return data if data._kind.dtype.is_float else cast(data, kind_of(default_dtype(), data._kind.ctx))
 
 
@@ -281,7 +295,7 @@ def mean(data, axis=None, keepdims=False, exclude=False):
     """Mean of elements; parameters as for ``sum``. Integers give the default float dtype."""
     data = as_array(data, "mean")
     axes = resolve_axes(axis, data.ndim, "mean", bool(exclude))
-    total = sum_(_as_float(data), axis=axis, keepdims=keepdims, exclude=exclude)
+    total = sum_(as_float(data), axis=axis, keepdims=keepdims, exclude=exclude)
     return total / _count(data, axes) if _count(data, axes) else total * float("nan")
 
 
@@ -325,7 +339,7 @@ def norm(data, ord=2, axis=None, keepdims=False, out_dtype=None):
     -----
     The gradient where the norm is 0 is 0, a subgradient.
     """
-    data = _as_float(as_array(data, "norm"))
+    data = as_float(as_array(data, "norm"))
     if ord not in (1, 2):
         raise AttrError(f"norm: ord must be 1 or 2, got {ord!r}")
     if ord == 1:

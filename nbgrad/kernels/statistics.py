@@ -1,0 +1,154 @@
+"""Mean and spread, medians, and truth of all or any elements: made of the reductions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cast import cast
+from ..codegen.launch import kind_of
+from ..dtypes import bool_, int64
+from ..elementwise import derived
+from ..entry import as_array
+from ..errors import ShapeError
+from ..expr import const, eq, select, var
+from ..ndarray import NDArray
+from ..samples import table
+from ..shapes import axes as resolve_axes
+from ..shapes import size
+from ..structured import composite
+from . import scalar as vm
+from .binary import equal, greater, not_equal
+from .indexing import take_axis
+from .reduce import as_float, mean, numpy_reduction, reduced, rows, sum_
+from .shape import reshape, transpose
+from .unary import square
+
+__all__ = ["moments", "std", "var_"]
+
+
+def _count(data: NDArray, axis, op: str, ddof: int) -> int:
+    n = size([data.shape[k] for k in resolve_axes(axis, data.ndim, op)])
+    if n <= ddof:
+        raise ShapeError(
+            f"{op}: {n} element(s) over axis {axis} of shape {data.shape}; more than ddof={ddof} are needed"
+        )
+    return n - ddof
+
+
+@composite(
+    "var",
+    method=True,
+    samples=rows(np.var, empty=False, exclude=False, ulp=4, result="float")
+    + table(numpy_reduction(np.var), [(3, 2), {"axis": 0, "ddof": 1}], ulp=4, result="float"),
+)
+def var_(data, axis=None, keepdims=False, ddof=0):
+    """Variance: the mean of squared deviations from the mean.
+
+    Parameters
+    ----------
+    data : NDArray
+    axis, keepdims
+        As for ``sum``.
+    ddof : int
+        Divide by the number of elements less this.
+
+    Raises
+    ------
+    ShapeError
+        If there are no more than `ddof` elements.
+    """
+    data = as_float(as_array(data, "var"))
+    n = _count(data, axis, "var", ddof)
+    return sum_(square(data - mean(data, axis=axis, keepdims=True)), axis=axis, keepdims=keepdims) / n
+
+
+_x = var("x0")
+_root = derived("sqrt_or_zero", select(eq(_x, 0), const(0), vm.sqrt(_x)), 1, 0, False)
+
+
+@composite(method=True, samples=rows(np.std, empty=False, exclude=False, ulp=4, result="float", order=2))
+def std(data, axis=None, keepdims=False, ddof=0):
+    """Standard deviation, the root of ``var``; arguments as there. The gradient where it is 0 is 0."""
+    return _root.apply1(var_(as_array(data, "std"), axis=axis, keepdims=keepdims, ddof=ddof))
+
+
+def _numpy_moments(a: np.ndarray, axes=None, keepdims=False) -> list[np.ndarray]:
+    return [numpy_reduction(f)(a, axis=axes, keepdims=keepdims) for f in (np.mean, np.var)]
+
+
+@composite(
+    method=True,
+    samples=table(
+        _numpy_moments,
+        [(2, 3)],
+        [(2, 3, 2), {"axes": (0, 2)}],
+        [(2, 3), {"axes": 1, "keepdims": True}],
+        ulp=4,
+        result="float",
+    ),
+)
+def moments(data, axes=None, keepdims=False):
+    """Mean and (population) variance over the given axes.
+
+    Returns
+    -------
+    list of NDArray
+        ``[mean, variance]``
+    """
+    data = as_float(as_array(data, "moments"))
+    return [mean(data, axis=axes, keepdims=keepdims), var_(data, axis=axes, keepdims=keepdims)]
+
+
+def _truth(name: str, what: str, reference):
+    def call(data, axis=None, keepdims=False):
+        x = as_array(data, name)
+        test = not_equal if name == "any" else equal
+        hits = sum_(cast(test(x, 0), kind_of(int64, x._kind.ctx)), axis=axis, keepdims=keepdims)
+        answer = greater(hits, 0) if name == "any" else equal(hits, 0)
+        return cast(answer, kind_of(bool_, x._kind.ctx))
+
+    call.__name__ = name
+    call.__doc__ = (
+        f"Whether {what} is not zero (NaN is not), as bool; `axis` and `keepdims` as for ``sum``. Gradient: 0."
+    )
+    samples = rows(reference, exclude=False, result="bool")
+    return composite(name, method=True, samples=samples, differentiable=False)(call)
+
+
+any_ = _truth("any", "any element", np.any)
+all_ = _truth("all", "every element", np.all)
+
+
+@composite(
+    method=True,
+    samples=rows(np.median, empty=False, exclude=False, ulp=1, result="float")
+    + table(numpy_reduction(np.median), [(4, 5), {"axis": 1}], [(4, 5), {"axis": 0}], ulp=1, result="float"),
+)
+def median(data, axis=None, keepdims=False):
+    """Middle element, or the mean of the two middle ones; NaN if there is one.
+
+    Parameters
+    ----------
+    data : NDArray
+    axis, keepdims
+        As for ``sum``.
+
+    Notes
+    -----
+    The gradient goes to the element (half of it to each of the two) that was picked: a subgradient at ties.
+    """
+    data = as_float(as_array(data, "median"))
+    axes = resolve_axes(axis, data.ndim, "median")
+    kept = tuple(k for k in range(data.ndim) if k not in axes)
+    n = size([data.shape[k] for k in axes])
+    if n == 0:
+        raise ShapeError(f"median: no elements to choose from: shape {data.shape} reduced over axes {axes}")
+    table_ = reshape(transpose(data, axes=kept + axes), (data.size // n, n))
+    values = table_._view()
+    order = np.argsort(values, axis=1, kind="stable")
+    middle = order[:, [(n - 1) // 2, n // 2]]
+    missing = np.isnan(values).any(axis=1)
+    middle[missing] = np.isnan(values).argmax(axis=1)[missing, None]
+    places = np.arange(len(values))[:, None] * n + middle
+    picked = take_axis(reshape(table_, (table_.size,)), places, 0)
+    return reshape(mean(picked, axis=1), reduced(data.shape, axes, bool(keepdims)))
