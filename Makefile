@@ -28,6 +28,7 @@ lint: .venv/.extra-lint ## check style, formatting and types
 bench: .venv/.extra-bench ## time this checkout, briefly; ARGS='--bench MatMul' picks benchmarks
 	@grep -qs '"machine": "'"$$(uname -n)"'"' ~/.asv-machine.json || \
 		$(BIN)/asv machine --yes --config asv_bench/asv.conf.json >/dev/null
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 \
 	$(BIN)/asv run --python=same --launch-method=forkserver --show-stderr --config asv_bench/asv.conf.json \
 		-a rounds=1 -a repeat=5 -a sample_time=0.005 -a warmup_time=0.01 $(ARGS)
 

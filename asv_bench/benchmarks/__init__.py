@@ -1,9 +1,4 @@
-"""Benchmarks for airspeed velocity; ``make bench`` runs them on the current checkout. One thread each."""
-
-import os
-
-# More threads would measure what else the machine does.
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+"""Benchmarks for airspeed velocity; ``make bench`` runs them on the current checkout, with one thread each."""
 
 from nbgrad import nd
 
