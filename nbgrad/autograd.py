@@ -196,6 +196,12 @@ def set_fresh(self: NDArray, fresh: bool) -> None:
     leaf.fresh = bool(fresh)
 
 
+def _check_recorded(head: NDArray) -> None:
+    node = head._node
+    if node is None or (type(node) is not Leaf and node.parents is None):
+        raise NBGradError(tape.NOT_RECORDED)
+
+
 def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
     one = isinstance(heads, NDArray)
     heads = _list(heads, "heads", function)
@@ -207,10 +213,7 @@ def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
         grads = [head_grads] if isinstance(head_grads, NDArray | np.ndarray) else list(head_grads)
     assert len(heads) == len(grads), "heads and head_grads must be lists of the same length"
     for k, (head, g) in enumerate(zip(heads, grads, strict=True)):
-        if head._node is None:
-            raise NBGradError(tape.NOT_RECORDED)
-        if getattr(head._node, "parents", ()) is None:
-            raise NBGradError(tape.NOT_RECORDED)
+        _check_recorded(head)
         if g is None:
             continue
         if not isinstance(g, NDArray):
@@ -265,7 +268,10 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
     heads, grads = _heads(heads, head_grads, "backward")
     if not heads:
         raise NBGradError(tape.NO_INPUTS)
-    seeds = [(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)]
+    _sweep([(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)], retain_graph, train_mode)
+
+
+def _sweep(seeds: list, retain_graph: bool, train_mode: bool) -> None:
     previous, state.training = state.training, bool(train_mode)
     try:
         tape.commit(tape.sweep_raw(seeds, retain_graph))
@@ -282,7 +288,11 @@ def backward_method(self: NDArray, out_grad=None, retain_graph: bool = False, tr
         What this array's gradient starts from; default: ones.
     retain_graph, train_mode : bool
     """
-    backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
+    if out_grad is None:
+        _check_recorded(self)
+        _sweep([(self._node, tape.ones_raw(self._kind, self._buf.size))], retain_graph, train_mode)
+    else:
+        backward([self], [out_grad], retain_graph, train_mode)
 
 
 def grad(

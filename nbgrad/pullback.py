@@ -65,6 +65,10 @@ class Pullback(tape.Rule):
         self.computed = [e for e in self.exprs if e is not COTANGENT]
         self.flat: dict[tuple[Kind, int], Callable] = {}  # (kind, mode) -> entry point
         self._entries: dict[tuple, Callable] = {}
+        if len(self.computed) == 1 == len(groups):
+            self.pull_raw = _short_single(self, self.pull_raw)  # type: ignore[method-assign]
+        elif len(self.computed) == 2 == len(groups):
+            self.pull_raw = _short_pair(self, self.pull_raw)  # type: ignore[method-assign]
 
     def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple):
         """The kernel for these operands; `modes` says of each computed cotangent whether it is added to."""
@@ -87,43 +91,36 @@ class Pullback(tape.Rule):
         parents = node.parents
         if useful is not None and not all(parents[group[0]] in useful for group in self.groups):
             return self._pull_fewer(node, g, cotangents, borrowed, useful)
-        attrs = node.attrs
-        layout, scalars = attrs
+        layout, scalars = node.attrs
         if layout is not None:
             return self._pull_broadcast(node, g, cotangents, borrowed, layout, scalars)
         kind = node.kind
-        outs = []
+        outs: list = []
         mode = 0  # a bit per computed cotangent: it is added to one that is there
-        bit = 1
         for k, passes in self.plan:
             p = parents[k]
-            old = cotangents.get(p)
             if passes:
-                if old is None:
-                    cotangents[p] = g
-                    borrowed.add(p)
-                else:
-                    tape.add_raw(p, g, kind, cotangents, borrowed)
+                tape.add_raw(p, g, kind, cotangents, borrowed)
                 continue
-            if old is None:
-                cotangents[p] = old = kind.empty(g.size, kind.storage)
+            out = cotangents.get(p)
+            if out is None:
+                cotangents[p] = out = kind.empty(g.size, kind.storage)
             else:
-                mode += bit
+                mode |= 1 << len(outs)
                 if p in borrowed:
-                    old = tape.own(p, kind, cotangents, borrowed)
-            bit += bit
-            outs.append(old)
+                    out = tape.own(p, kind, cotangents, borrowed)
+            outs.append(out)
         if outs:
-            entry = self.flat.get((kind, mode))
-            if entry is None:
-                modes = [bool(mode & 1 << k) for k in range(len(outs))]
-                entry = self.flat[kind, mode] = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)))
-            saved = node.saved
-            if attrs is FLAT and len(saved) == 3 and len(outs) == 1:
-                entry(g, saved[0], outs[0])
-            else:
-                entry(g, *saved[::3], *outs, *scalars)
+            self.entry(kind, mode)(g, *node.saved[::3], *outs, *scalars)
         return None
+
+    def entry(self, kind: Kind, mode: int) -> Callable:
+        """The flat kernel that adds to the cotangents whose bits are set in `mode`, and writes the others."""
+        found = self.flat.get((kind, mode))
+        if found is None:
+            modes = [bool(mode >> k & 1) for k in range(len(self.computed))]
+            found = self.flat[kind, mode] = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)))
+        return found
 
     def _pull_broadcast(self, node, g, cotangents, borrowed, layout, scalars):
         kind = node.kind
@@ -195,3 +192,62 @@ class Pullback(tape.Rule):
                 h = role("unbroadcast")(h, shape=layout.shapes[k])
             found.append(h)
         return found
+
+
+# The short cuts of `pull_raw`, for operands of one shape without parameters and cotangents that may be written: what
+# small arrays spend their time in, as in :mod:`nbgrad.elementwise`.
+
+
+def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
+    k = rule.plan[0][0]
+    reads_one = len(rule.saves) == 1
+    write: dict[Kind, Callable] = {}
+
+    def pull_raw(node, g, cotangents, borrowed, useful):
+        p = node.parents[k]
+        if node.attrs is not FLAT or useful is not None or p in cotangents:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        kind = node.kind
+        entry = write.get(kind)
+        if entry is None:
+            entry = write[kind] = rule.entry(kind, 0)
+        cotangents[p] = out = kind.empty(g.size, kind.storage)
+        if reads_one:
+            entry(g, node.saved[0], out)
+        else:
+            entry(g, *node.saved[::3], out)
+        return None
+
+    return pull_raw
+
+
+def _short_pair(rule: Pullback, otherwise: Callable) -> Callable:
+    (j, _), (k, _) = rule.plan
+    reads_two = len(rule.saves) == 2
+    flat = rule.flat
+
+    def pull_raw(node, g, cotangents, borrowed, useful):
+        p, q = node.parents[j], node.parents[k]
+        if node.attrs is not FLAT or useful is not None or p in borrowed or q in borrowed:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        kind = node.kind
+        mode = 0
+        first = cotangents.get(p)
+        if first is None:
+            cotangents[p] = first = kind.empty(g.size, kind.storage)
+        else:
+            mode = 1
+        second = cotangents.get(q)
+        if second is None:
+            cotangents[q] = second = kind.empty(g.size, kind.storage)
+        else:
+            mode += 2
+        entry = flat.get((kind, mode)) or rule.entry(kind, mode)
+        saved = node.saved
+        if reads_two:
+            entry(g, saved[0], saved[3], first, second)
+        else:
+            entry(g, *saved[::3], first, second)
+        return None
+
+    return pull_raw

@@ -136,10 +136,16 @@ class _Scope:
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)
         def scoped(*args, **kwargs):
-            with _Scope(self._recording, self._training):
+            with self:
                 return function(*args, **kwargs)
 
         return scoped
+
+
+@functools.cache
+def _scope(recording: bool | None, training: bool | None) -> _Scope:
+    """The scope with these flags. There is one: entering it again, or in another thread, is its own affair."""
+    return _Scope(recording, training)
 
 
 def record(train_mode: bool | None = True) -> _Scope:
@@ -157,7 +163,7 @@ def record(train_mode: bool | None = True) -> _Scope:
     ...     print(autograd.is_recording(), autograd.is_training())
     True True
     """
-    return _Scope(True, None if train_mode is None else _flag(train_mode, "record"))
+    return _scope(True, None if train_mode is None else _flag(train_mode, "record"))
 
 
 def pause(train_mode: bool | None = False) -> _Scope:
@@ -176,7 +182,7 @@ def pause(train_mode: bool | None = False) -> _Scope:
     ...         print(autograd.is_recording(), autograd.is_training())
     False False
     """
-    return _Scope(False, None if train_mode is None else _flag(train_mode, "pause"))
+    return _scope(False, None if train_mode is None else _flag(train_mode, "pause"))
 
 
 def train_mode() -> _Scope:
@@ -189,7 +195,7 @@ def train_mode() -> _Scope:
     ...     print(autograd.is_training(), autograd.is_recording())
     True False
     """
-    return _Scope(None, True)
+    return _scope(None, True)
 
 
 def predict_mode() -> _Scope:
@@ -202,4 +208,4 @@ def predict_mode() -> _Scope:
     ...     print(autograd.is_training(), autograd.is_recording())
     False True
     """
-    return _Scope(None, False)
+    return _scope(None, False)
