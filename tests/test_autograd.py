@@ -1,7 +1,11 @@
 """Recording, backward and grad: MXNet's rules, and nbgrad's decisions where it departs."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+import recording
+from recording import recorded, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
@@ -14,19 +18,7 @@ NOT_RECORDED = (
 NO_INPUTS = "There are no inputs in computation graph that require gradients."
 
 
-def marked(values, request="write", dtype=None):
-    x = nd.array(values, dtype=dtype)
-    x.attach_grad(request)
-    return x
-
-
-def recorded(function, *args):
-    with autograd.record():
-        return function(*args)
-
-
-def values(x):
-    return x.asnumpy().tolist()
+marked = partial(recording.marked, dtype=None)
 
 
 class Unchanged:

@@ -5,25 +5,11 @@ import weakref
 
 import numpy as np
 import pytest
+from recording import marked, recorded, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.autograd import Function
-
-
-def marked(values, request="write", dtype="float64"):
-    x = nd.array(values, dtype=dtype)
-    x.attach_grad(request)
-    return x
-
-
-def recorded(function, *args):
-    with autograd.record():
-        return function(*args)
-
-
-def values(x):
-    return x.asnumpy().tolist()
 
 
 class Sigmoid(Function):
