@@ -14,13 +14,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..cast import unify
-from ..entry import as_array
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray
 from ..shapes import Shape, as_shape
 from ..structured import REQUIRED, Spec, composite, structured
 from . import convolution_kernels as raw
+from .dense import operands
 from .shape import moveaxis, reshape
 
 __all__ = ["Convolution", "Deconvolution"]
@@ -152,8 +151,7 @@ def channels_first(data: NDArray, layout: str | None, op: str) -> tuple[NDArray,
 
 
 def _operands(op: str, data, weight, bias, no_bias: bool) -> list[NDArray]:
-    given = {"data": data, "weight": weight} | ({} if no_bias else {"bias": bias})
-    arrays = unify([as_array(x, op, name) for name, x in given.items()], op, ints=False)
+    arrays = operands(op, data, weight, bias, no_bias)
     if not no_bias and (arrays[2].ndim != 1):
         raise ShapeError(f"{op}: bias must have shape (num_filter,), got {bias.shape}")
     return arrays

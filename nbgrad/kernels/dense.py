@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from ..cast import unify
 from ..entry import as_array
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
+from ..ndarray import NDArray
 from ..samples import table
 from ..shapes import size
 from ..structured import composite
 from .linear import matmul
 from .shape import reshape
 
-__all__ = ["FullyConnected"]
+__all__ = ["FullyConnected", "operands"]
 
 
 def _reference(x, w, b=None, num_hidden=None, no_bias=False, flatten=True):
     rows = x.reshape(len(x), -1) if flatten else x
     return rows @ w.T + (0 if no_bias else b)
+
+
+def operands(op: str, data, weight, bias, no_bias: bool) -> list[NDArray]:
+    """Data, weight and, unless `no_bias`, bias, in one floating dtype."""
+    if bias is None and not no_bias:
+        raise DTypeError(f"{op}: Argument bias is missing; give an NDArray, or no_bias=True")
+    given = {"data": data, "weight": weight} | ({} if no_bias else {"bias": bias})
+    return unify([as_array(x, op, name) for name, x in given.items()], op, ints=False)
 
 
 @composite("FullyConnected", samples=table(
@@ -58,8 +67,7 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
     [[3.0, 8.0]]
     """
     op = "FullyConnected"
-    given = {"data": data, "weight": weight} | ({} if no_bias else {"bias": bias})
-    data, weight, *rest = unify([as_array(x, op, name) for name, x in given.items()], op, ints=False)
+    data, weight, *rest = operands(op, data, weight, bias, no_bias)
     if weight.ndim != 2 or (num_hidden is not None and num_hidden != weight.shape[0]):
         raise ShapeError(
             f"{op}: weight must have shape (num_hidden, inputs) with num_hidden {num_hidden}, got {weight.shape}"
