@@ -21,7 +21,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from . import symbol, tape
+from .anomaly import AnomalyError, detect_anomaly
 from .cast import cast
+from .checkpoint import checkpoint
 from .codegen.launch import fill
 from .errors import DTypeError, NBGradError, ShapeError
 from .function import Function
@@ -40,8 +42,11 @@ from .state import state
 from .tape import Leaf
 
 __all__ = [
+    "AnomalyError",
     "Function",
     "backward",
+    "checkpoint",
+    "detect_anomaly",
     "get_symbol",
     "grad",
     "is_recording",
@@ -118,7 +123,7 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
                 f"{g._shape} and is {g._kind}; they must be the same"
             )
     for x, g, request in zip(variables, gradients, requests, strict=True):
-        x._node = Leaf(g, request)
+        x._node = Leaf(g, request, x._cell)
 
 
 def _check_request(request, function: str) -> None:
@@ -159,7 +164,7 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
         self.tostype(stype)
     grad = wrap(self._kind.empty(self._buf.size, self._kind.storage), self._shape, self._kind)
     fill(grad._buf, self._kind.dtype, 0)
-    self._node = Leaf(grad, grad_req)
+    self._node = Leaf(grad, grad_req, self._cell)
 
 
 def get_grad(self: NDArray) -> NDArray | None:

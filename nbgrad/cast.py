@@ -9,6 +9,7 @@ from .codegen.launch import Kind, cast_into, kind_of
 from .dtypes import promote
 from .errors import ContextError
 from .ndarray import NDArray, wrap
+from .observe import observed, observers
 from .state import state
 
 __all__ = ["Cast", "cast", "unify"]
@@ -49,4 +50,6 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
     out = wrap(buf, x._shape, kind)
     if state.recording and x._node is not None:
         out._node = tape.node(_CAST, (x._node,), (), x._kind, x._shape, kind)
+    if observers:
+        observed(Cast.name, (x,), (out,))
     return out

@@ -19,6 +19,7 @@ from .codegen import loops
 from .codegen.launch import Kind
 from .expr import Expr, substitute, var, vjp
 from .ndarray import NDArray, wrap
+from .observe import observed, observers
 from .pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kinds, reads
 from .shapes import Broadcast, broadcast
 from .state import state
@@ -106,6 +107,8 @@ class Elementwise(tape.Rule):
                 if x._node is not None:
                     self.record(arrays, out, layout, scalars)
                     break
+        if observers:
+            observed(self.name, arrays, (out,))
         return out
 
     def record(self, arrays: Sequence[NDArray], out: NDArray, layout: Broadcast | None, scalars: tuple) -> None:
@@ -219,6 +222,8 @@ def short_unary(op: Elementwise) -> Callable:
                 node.kind = kind
                 node.seq = _next_seq()
                 result._node = node
+        if observers:
+            observed(op.name, (data,), (result,))
         return result
 
     return apply1
@@ -277,6 +282,8 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
                 node.kind = kind
                 node.seq = _next_seq()
                 result._node = node
+        if observers:
+            observed(op.name, (lhs, rhs), (result,))
         return result
 
     return call

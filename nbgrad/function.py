@@ -8,6 +8,7 @@ from . import tape
 from .cast import cast
 from .errors import DTypeError, NBGradError, ShapeError
 from .ndarray import NDArray, from_value, wrap
+from .observe import observed, observers
 from .shapes import size
 from .state import state
 
@@ -91,6 +92,8 @@ class Function:
         arrays = [x for x in inputs if isinstance(x, NDArray)]
         if recording and any(x._node is not None for x in arrays):
             self._record(arrays, outputs)
+        if observers:
+            observed(type(self).__name__, arrays, outputs)
         return given
 
     def _record(self, arrays: list[NDArray], outputs: list[NDArray]) -> None:
@@ -102,14 +105,15 @@ class Function:
                 )
         parents = tuple(map(tape.parent, arrays))
         avals = tuple([(x._shape, x._kind) for x in arrays])
-        rule = _Call(self)
+        rule = Call(type(self).__name__)
+        attrs = (self, avals)
         saved = tape.save([x for x in self._saved if isinstance(x, NDArray)])
         if len(outputs) == 1:
-            node = tape.node(rule, parents, saved, avals, outputs[0]._shape, outputs[0]._kind)
+            node = tape.node(rule, parents, saved, attrs, outputs[0]._shape, outputs[0]._kind)
             outputs[0]._node = node
         else:
             shapes, kinds = tuple(o._shape for o in outputs), tuple(o._kind for o in outputs)
-            node = tape.node(rule, parents, saved, avals, shapes, kinds)  # type: ignore[arg-type]
+            node = tape.node(rule, parents, saved, attrs, shapes, kinds)  # type: ignore[arg-type]
             for k, out in enumerate(outputs):
                 out._node = tape.select(node, k)
         # Saved arrays are kept as memory, and get their places on the tape back while backward runs: a result
@@ -145,12 +149,14 @@ class _Saved:
         return x
 
 
-class _Call(tape.Rule):
-    """The tape's rule for one call of a :class:`Function`."""
+class Call(tape.Rule):
+    """The tape's rule for a call of a :class:`Function`.
 
-    def __init__(self, function: Function) -> None:
-        self.name = type(function).__name__
-        self.function = function
+    The instance and the inputs' (shape, kind) pairs are the node's `attrs`, which backward lets go.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def grads(self, node, g, useful):
         several = isinstance(g, list)
@@ -163,11 +169,12 @@ class _Call(tape.Rule):
                 strict=True,
             )
         ]
-        self.function._node = node
+        function, _ = node.attrs
+        function._node = node
         try:
-            found = self.function.backward(*gs)
+            found = function.backward(*gs)
         finally:
-            self.function._node = None
+            function._node = None
         return self._checked(node, found, useful)
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
@@ -177,7 +184,7 @@ class _Call(tape.Rule):
                 tape.add_raw(p, h._buf.copy(), h._kind, cotangents, borrowed)
 
     def _checked(self, node, found, useful) -> list[NDArray | None]:
-        avals = node.attrs
+        _, avals = node.attrs
         found = list(found) if isinstance(found, list | tuple) else [found]
         if len(found) != len(avals):
             raise NBGradError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import autograd, inplace
+from . import autograd, dlpack, inplace, numpy_functions
 from .kernels import creation, linear, subscript
 from .ndarray import NDArray
 from .registry import operators
@@ -79,6 +79,12 @@ def _attach() -> None:
         "_fresh_grad": property(autograd.get_fresh, autograd.set_fresh),
         "detach": autograd.detach,
         "backward": autograd.backward_method,
+        "__dlpack__": dlpack.export,
+        "__dlpack_device__": dlpack.device,
+        "to_dlpack_for_read": dlpack.to_dlpack_for_read,
+        "to_dlpack_for_write": dlpack.to_dlpack_for_write,
+        "__array_ufunc__": numpy_functions.array_ufunc,
+        "__array_function__": numpy_functions.array_function,
     }
     for name, value in more.items():
         setattr(NDArray, name, value)

@@ -1,6 +1,6 @@
 """The ``nd`` namespace: every operator of the registry under its names, and what makes arrays.
 
-``nd.random`` and ``nd.contrib`` are namespaces inside it.
+``nd.random``, ``nd.linalg`` and ``nd.contrib`` are namespaces inside it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,25 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .kernels import creation as _creation
 from .kernels import random as _random
+from .kernels import sampling as _sampling
 from .ndarray import NDArray, from_numpy
 from .registry import operators as _operators
+from .serialization import load, load_frombuffer, save
 
-__all__ = ["NDArray", "array", "from_numpy"]
+__all__ = [
+    "NDArray",
+    "array",
+    "from_dlpack",
+    "from_numpy",
+    "load",
+    "load_frombuffer",
+    "save",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
+]
 
 array = _creation.array
 zeros = _creation.zeros
@@ -24,7 +37,7 @@ arange = _creation.arange
 linspace = _creation.linspace
 eye = _creation.eye
 
-random: Any = SimpleNamespace(**{name: getattr(_random, name) for name in _random.__all__})
+random: Any = SimpleNamespace(**{name: getattr(m, name) for m in (_random, _sampling) for name in m.__all__})
 random_uniform, random_normal, random_exponential, random_randint = (
     _random.uniform,
     _random.normal,
@@ -32,11 +45,19 @@ random_uniform, random_normal, random_exponential, random_randint = (
     _random.randint,
 )
 sample_uniform, sample_normal, sample_exponential = _random.uniform, _random.normal, _random.exponential
+random_gamma = sample_gamma = _sampling.gamma
+random_poisson = sample_poisson = _sampling.poisson
+random_negative_binomial = sample_negative_binomial = _sampling.negative_binomial
+random_generalized_negative_binomial = sample_generalized_negative_binomial = _sampling.generalized_negative_binomial
+sample_multinomial = _sampling.multinomial
 shuffle = _random.shuffle
+
+#: Linear algebra; ``linalg.potrf`` is ``linalg_potrf``.
+linalg: Any = SimpleNamespace()
 
 #: Operators that MXNet has in ``nd.contrib``.
 contrib: Any = SimpleNamespace()
-_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask")
+_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm")
 
 
 if TYPE_CHECKING:  # the registry's operators
@@ -62,6 +83,8 @@ def _fill() -> None:
                 __all__.append(name)
         if entry.name in _CONTRIB:
             setattr(contrib, entry.name, entry.call)
+        if entry.name.startswith("linalg_"):
+            setattr(linalg, entry.name.removeprefix("linalg_"), entry.call)
 
 
 _fill()

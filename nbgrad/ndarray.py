@@ -70,9 +70,6 @@ class NDArray:
 
         def __neg__(self) -> NDArray: ...
 
-    #: NumPy's operators leave an NDArray operand to ours.
-    __array_ufunc__ = None
-
     def __init__(self, source=None, ctx: Context | None = None, dtype=None) -> None:
         other = from_value(() if source is None else source, ctx=ctx, dtype=dtype)
         self._buf, self._shape, self._kind, self._cell, self._node = (
@@ -280,8 +277,11 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
         raise DTypeError(f"array: elements of dtype {values.dtype} are not supported")
     kind = kind_of(target, ctx)
     buf = kind.empty(values.size, kind.storage)
-    with np.errstate(invalid="ignore", over="ignore"):
+    if values.dtype is target.np:
         buf.view(target.np)[:] = values.reshape(-1)
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            buf.view(target.np)[:] = values.reshape(-1)
     return wrap(buf, values.shape, kind)
 
 

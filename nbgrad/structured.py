@@ -19,6 +19,7 @@ from .dtypes import DType, as_dtype
 from .entry import Entry, as_array, store_out
 from .errors import AttrError, ContextError, NBGradError
 from .ndarray import NDArray, wrap
+from .observe import observed, observed_call, observers
 from .shapes import Shape, size
 from .state import state
 
@@ -307,6 +308,8 @@ class Structured(tape.Rule):
                 if x._node is not None:
                     self._record(arrays, outs, plan)
                     break
+        if observers:
+            observed(self.name, arrays, outs)
         return outs
 
     def _record(self, arrays: Sequence[NDArray], outs: list[NDArray], plan: Plan) -> None:
@@ -428,7 +431,7 @@ def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options
                 for key in kwargs:
                     if key not in parameters:
                         raise TypeError(f"{public}: keyword {key!r} is unknown; its arguments are {known}")
-            result = function(*args, **kwargs)
+            result = observed_call(public, function, args, kwargs) if observers else function(*args, **kwargs)
             if out is None:
                 return result
             if isinstance(result, list):

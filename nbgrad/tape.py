@@ -19,6 +19,7 @@ from typing import Any
 from .codegen.launch import Kind, cast_into
 from .errors import InPlaceError, NBGradError
 from .ndarray import NDArray, alias, wrap
+from .observe import observers
 from .shapes import size
 from .state import state
 
@@ -46,13 +47,14 @@ _committing = Lock()  # kernels run without the GIL: two threads may add to one 
 
 
 class Leaf:
-    """A marked variable: its gradient buffer, what backward does with it, and whether it is fresh."""
+    """A marked variable: its gradient buffer, what backward does with it, whether it is fresh, its version cell."""
 
-    __slots__ = ("__weakref__", "fresh", "grad", "kind", "request", "shape")
+    __slots__ = ("__weakref__", "cell", "fresh", "grad", "kind", "request", "shape")
 
-    def __init__(self, grad: NDArray, request: str) -> None:
+    def __init__(self, grad: NDArray, request: str, cell: list) -> None:
         self.grad = grad
         self.request = request
+        self.cell = cell
         self.fresh = False
         self.shape = grad._shape
         self.kind = grad._kind
@@ -238,11 +240,14 @@ def constant(x: NDArray, parents: tuple) -> NDArray:
 
 
 class _Plan:
-    """What a sweep goes over: nodes, latest first; leaves that were reached; which nodes lead to the targets."""
+    """What a sweep goes over: nodes, latest first; leaves that were reached; which nodes lead to the targets.
+
+    Nodes with numbers below `floor` count as leaves: what is behind them is no part of this sweep.
+    """
 
     __slots__ = ("leaves", "nodes", "useful")
 
-    def __init__(self, heads: Sequence[Node | Leaf], targets: dict | None) -> None:
+    def __init__(self, heads: Sequence[Node | Leaf], targets: dict | None, floor: int = 0) -> None:
         seen: set = set(heads)
         stack = list(seen)
         nodes: list[Node] = []
@@ -250,7 +255,7 @@ class _Plan:
         changed: list[Node] = []
         while stack:
             item = stack.pop()
-            if type(item) is Leaf:
+            if type(item) is Leaf or item.seq < floor:
                 leaves.append(item)
                 continue
             parents = item.parents
@@ -297,7 +302,9 @@ def _free(item: Node) -> None:
     item.attrs = None
 
 
-def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: dict | None = None) -> dict:
+def sweep_raw(
+    heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: dict | None = None, floor: int = 0
+) -> dict:
     """Cotangents of the targets (default: every marked variable reached) as raw buffers.
 
     Parameters
@@ -308,6 +315,8 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
         Keep the graph for another sweep.
     targets : dict, optional
         The nodes and leaves whose cotangents are asked for, and their numbers for error messages.
+    floor : int
+        Nodes with lower numbers are not entered: they are targets, or of no interest.
 
     Returns
     -------
@@ -321,7 +330,7 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
     InPlaceError
         If a value that a derivative reads was changed since.
     """
-    plan = _Plan([h for h, _ in heads], targets)
+    plan = _Plan([h for h, _ in heads], targets, floor)
     if targets is None and not any(leaf.request != "null" for leaf in plan.leaves):
         raise NBGradError(NO_INPUTS)
     cotangents: dict = {}
@@ -330,6 +339,7 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
         add_raw(head, buf, head.kind, cotangents, borrowed)
     found: dict = {}
     useful = plan.useful
+    observer = state.observer if observers else None
     recording, state.recording = state.recording, False
     try:
         for item in plan.nodes:
@@ -338,7 +348,10 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
                 if targets is not None and item in targets:
                     found[item] = g
                     borrowed.add(item)
-                item.op.pull_raw(item, g, cotangents, borrowed, useful)
+                if observer is None:
+                    item.op.pull_raw(item, g, cotangents, borrowed, useful)
+                else:
+                    observer.pull_raw(item, g, cotangents, borrowed, useful)
             if not retain:
                 item.parents = None  # type: ignore[assignment]
                 item.saved = ()
@@ -351,10 +364,11 @@ def sweep_raw(heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: d
     return found
 
 
-def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, targets: dict) -> dict:
+def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, targets: dict, floor: int = 0) -> dict:
     """Cotangents of the targets as arrays that are themselves recorded. Arguments and errors as `sweep_raw`."""
-    plan = _Plan([h for h, _ in heads], targets)
+    plan = _Plan([h for h, _ in heads], targets, floor)
     useful = plan.useful
+    observer = state.observer if observers else None
     assert useful is not None
     cotangents: dict = {}
     found: dict = {}
@@ -368,7 +382,10 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
             if g is not None and item in useful:
                 if item in targets:
                     found[item] = g
-                item.op.pull_recorded(item, g, cotangents, useful)
+                if observer is None:
+                    item.op.pull_recorded(item, g, cotangents, useful)
+                else:
+                    observer.pull_recorded(item, g, cotangents, useful)
     finally:
         state.recording = recording
     if not retain:

@@ -21,7 +21,7 @@ from ..shapes import size
 from ..structured import REQUIRED, Spec, composite, structured
 from .shape import reshape
 
-__all__ = ["flat_positions", "integers", "pick", "take", "take_axis"]
+__all__ = ["add_axis", "flat_positions", "integers", "pick", "take", "take_axis"]
 
 # Kernels: x (outer, n, inner), index (m) -> out (outer, m, inner).
 
@@ -136,6 +136,12 @@ def take_axis(data: NDArray, index: np.ndarray, axis: int) -> NDArray:
         np.ascontiguousarray(index, dtype=np.int64).reshape(-1), np.shape(index), kind_of(int64, data._kind.ctx)
     )
     return _take(data, where, axis=axis)
+
+
+def add_axis(data: NDArray, index: np.ndarray, axis: int, n: int) -> NDArray:
+    """Zeros of length `n` along an axis, with the slices of `data` added at `index` (1-d, known to be in range)."""
+    where = wrap(np.ascontiguousarray(index, dtype=np.int64), index.shape, kind_of(int64, data._kind.ctx))
+    return _take_add(data, where, axis=axis, n=n)
 
 
 def integers(indices, op: str) -> np.ndarray:

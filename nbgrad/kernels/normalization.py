@@ -221,7 +221,7 @@ def BatchNorm(
         if data.size == 0:
             raise ShapeError(f"BatchNorm: no elements to take the mean of in shape {data.shape}")
         y, mean, variance = _batch_norm(data, gamma, beta, axis=k, eps=eps)
-        for moving, batch in ((moving_mean, mean), (moving_var, variance)):
+        for moving, batch in () if state.recomputing else ((moving_mean, mean), (moving_var, variance)):
             values = moving._view()
             values[...] = momentum * values + (1 - momentum) * batch._view()
             moving._cell[0] += 1

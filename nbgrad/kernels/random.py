@@ -9,7 +9,9 @@ respect to parameters that are arrays.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from ..codegen.launch import kind_of
 from ..context import Context, usable
 from ..dtypes import DType, as_dtype, float32, int64
 from ..entry import as_array, store_out
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, NBGradError, ShapeError
 from ..ndarray import NDArray, wrap
 from ..shapes import as_shape, size
 from . import philox
@@ -28,6 +30,12 @@ from .shape import reshape
 __all__ = ["bernoulli", "exponential", "normal", "randint", "randn", "seed", "shuffle", "uniform"]
 
 
+_OTHER_DRAWS = (
+    "checkpoint: the function draws other random numbers when it runs again; it must do the same each time it is "
+    "called with the same arguments"
+)
+
+
 class _Stream:
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -36,13 +44,58 @@ class _Stream:
 
     def take(self, blocks: int) -> tuple[int, int]:
         """Key and position of the next `blocks` blocks."""
-        with self.lock:
-            start = self.offset
-            self.offset += blocks
-            return self.key, start
+        if _draws.again is None:
+            with self.lock:
+                key, start = self.key, self.offset
+                self.offset += blocks
+        else:
+            key, start, counted = next(_draws.again, (0, 0, None))
+            if counted != blocks:
+                raise NBGradError(_OTHER_DRAWS)
+        if _draws.log is not None:
+            _draws.log.append((key, start, blocks))
+        return key, start
+
+
+class _Draws(threading.local):
+    """What a thread draws besides reading on in the stream: it keeps a log, or draws what a log says again."""
+
+    log: list[tuple[int, int, int]] | None = None
+    again: Iterator[tuple] | None = None
 
 
 _stream = _Stream()
+_draws = _Draws()
+
+
+@contextlib.contextmanager
+def logged() -> Iterator[list]:
+    """A scope that keeps, in the list it gives, which parts of the stream this thread draws."""
+    outer, _draws.log = _draws.log, []
+    log = _draws.log
+    try:
+        yield log
+    finally:
+        _draws.log = outer
+        if outer is not None:
+            outer += log
+
+
+@contextlib.contextmanager
+def redrawn(log: Sequence[tuple]) -> Iterator[None]:
+    """A scope in which this thread draws the parts of the stream in `log` again, all of them.
+
+    The stream itself does not move. Another draw is an :class:`NBGradError`.
+    """
+    before = _draws.log, _draws.again
+    again = iter(log)
+    _draws.log, _draws.again = None, again
+    try:
+        yield
+    finally:
+        _draws.log, _draws.again = before
+    if next(again, None) is not None:
+        raise NBGradError(_OTHER_DRAWS)
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
@@ -67,6 +120,8 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
     """
     if isinstance(seed_state, bool) or not isinstance(seed_state, int | np.integer):
         raise AttrError(f"seed: an integer is needed, got {seed_state!r}")
+    if _draws.again is not None:
+        return
     with _stream.lock:
         _stream.key = int(seed_state) & (2**63 - 1)
         _stream.offset = 0

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..declare import unary
-from ..expr import eq, isnan, lt, var
+from ..expr import eq, isnan, lt, select, var
 from . import scalar as vm
 
 __all__: list[str] = []  # operators are found through the registry
@@ -101,8 +101,19 @@ sigmoid = unary("sigmoid", vm.sigmoid(x), "1/(1 + exp(-x)).", reference="scipy.s
 log_sigmoid = unary(
     "log_sigmoid", vm.log_sigmoid(x), "log(sigmoid(x)), also for large -x.", reference="scipy.special.log_expit"
 )
+
+
+def _with_limits(expr, low, high):
+    """`expr`, with its limits at the infinities, where it would be inf/inf or 0*inf."""
+    return select(eq(x, -math.inf), low, select(eq(x, math.inf), high, expr))
+
+
 softsign = unary(
-    "softsign", x / (1 + vm.absolute(x)), "x/(1 + |x|).", domain=(0.2, 2.0), reference=lambda a: a / (1 + np.abs(a))
+    "softsign",
+    _with_limits(x / (1 + vm.absolute(x)), -1, 1),
+    "x/(1 + |x|).",
+    domain=(0.2, 2.0),
+    reference=lambda a: np.where(np.isinf(a), np.sign(a), a / (1 + np.abs(a))),
 )
 softrelu = unary(
     "softrelu",
@@ -113,13 +124,20 @@ softrelu = unary(
     reference=lambda a: np.logaddexp(a, 0),
 )
 silu = unary(
-    "silu", x * vm.sigmoid(x), "x*sigmoid(x).", aliases=("swish",), reference=lambda a: a / (1 + np.exp(-a)), ulp=2
+    "silu",
+    _with_limits(x * vm.sigmoid(x), 0, x),
+    "x*sigmoid(x).",
+    aliases=("swish",),
+    reference=lambda a: np.where(a == -np.inf, 0, a / (1 + np.exp(-a))),
+    ulp=2,
 )
 gelu = unary(
     "gelu",
-    x * vm.ndtr(x),
+    _with_limits(x * vm.ndtr(x), 0, x),
     "x*Phi(x), Phi the normal distribution function.",
-    reference=lambda a: a * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)), otypes="d")(a),
+    reference=lambda a: np.where(
+        a == -np.inf, 0, a * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)), otypes="d")(a)
+    ),
     ulp=5,
 )
 

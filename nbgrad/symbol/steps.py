@@ -16,7 +16,7 @@ from ..context import CPU0
 from ..dtypes import DType, as_dtype, default_dtype, promote
 from ..elementwise import Elementwise, derived
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
-from ..function import Function
+from ..function import Call
 from ..kernels.shape import reshape, slice_
 from ..ndarray import NDArray, wrap
 from ..registry import operators
@@ -359,8 +359,8 @@ def from_tape(node) -> tuple[Step, list[tuple[Shape, Kind] | None], dict[int, tu
         plan, names = attrs
         read = [k for _, k in names]
         return Invoke(rule, plan.given, plan.attrs, not plan.single), list(plan.avals), _seen(node, read)
-    if isinstance(getattr(rule, "function", None), Function):
-        return _custom(rule.name), list(attrs), {}
+    if isinstance(rule, Call):
+        return _custom(rule.name), list(attrs[1]), {}
     unknown: list[Any] = [None] * count
     if isinstance(rule, CastRule):
         source, target = attrs, node.kind

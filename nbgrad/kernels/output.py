@@ -1,0 +1,271 @@
+"""Operators that end a network: a prediction forwards, the gradient of a loss backwards.
+
+They compute no loss. Their derivative is declared instead: whatever cotangent arrives (it is not read, unless the
+operator is asked to), the operand's cotangent is the gradient of the loss that belongs to the prediction::
+
+    SoftmaxOutput              softmax(x)     softmax(x) - onehot(label)
+    LinearRegressionOutput     x              x - label
+    LogisticRegressionOutput   sigmoid(x)     sigmoid(x) - label
+    MAERegressionOutput        x              1 where x > label, else -1
+
+That gradient is a function of the data, written with operators: second derivatives are the loss's Hessian.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cast import cast
+from ..codegen.launch import cast_into
+from ..entry import as_array
+from ..errors import AttrError, DTypeError, ShapeError
+from ..ndarray import NDArray, from_value
+from ..samples import Input, table
+from ..shapes import size
+from ..structured import Spec, composite, structured
+from .binary import greater, multiply, subtract
+from .indexing import integers
+from .shape import reshape
+from .softmax import softmax
+from .unary import identity, sigmoid
+
+__all__ = [
+    "LinearRegressionOutput",
+    "LogisticRegressionOutput",
+    "MAERegressionOutput",
+    "SoftmaxOutput",
+]
+
+
+def _float(data, op: str) -> NDArray:
+    data = as_array(data, op)
+    if not data._kind.dtype.is_float:
+        raise DTypeError(f"{op}: data must be of a floating dtype, got {data._kind.dtype}; use astype first")
+    return data
+
+
+def _store(value: NDArray, out: NDArray) -> None:
+    cast_into(value._buf, value._kind.dtype, out._buf, out._kind.dtype)
+
+
+# Regression.
+
+
+def _regression(name: str, predict, slope, loss: str, reference, ulp: float):
+    def infer(data, label, grad_scale=1.0):
+        return Spec(data._shape, data._kind.dtype, grad_scale=grad_scale)
+
+    infer.__doc__ = f"``{name}`` of data and label of one shape and dtype."
+    op = structured(f"_{name}", method=False)(infer)
+
+    @op.run
+    def _(data, label, out, *, grad_scale):
+        _store(predict(data.detach()), out)
+
+    def rule(g, data, label, grad_scale):
+        outputs = size(data.shape[1:]) if data.ndim else 1
+        return multiply(slope(predict(data), label), grad_scale / max(outputs, 1))
+
+    op.vjp(data=rule)
+
+    def call(data, label, grad_scale=1.0):
+        data, label = _float(data, name), as_array(label, name, "label")
+        if label.size != data.size or label.shape[:1] != data.shape[:1]:
+            raise ShapeError(f"{name}: label must have the shape of data, {data.shape}, got {label.shape}")
+        label = cast(reshape(label.detach(), data.shape), data._kind)
+        return op(data, label, grad_scale=float(grad_scale))
+
+    call.__doc__ = f"""Prediction, with the gradient of {loss} instead of its own.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype.
+    label : NDArray
+        Shape of `data`, or without its axis of length 1. No gradient.
+    grad_scale : float
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        If data is not floating, or label does not fit.
+
+    Notes
+    -----
+    The head gradient is not read. The gradient is divided by the number of outputs per row (all axes but the first).
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x = nd.array([[1], [3]])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = nd.{name}(x, nd.array([[2], [0]]))
+    >>> y.backward()
+    >>> (x.grad < 0).tolist()
+    [[1.0], [0.0]]
+    """
+    label = Input(values=[[1, 0, 1], [0, 1, 0]], dtype="float32")
+    samples = table(reference, [(2, 3), label], ulp=ulp, order=0, ints=False)
+    return composite(name, method=False, samples=samples)(call)
+
+
+_HALF = "half the squared error"
+LinearRegressionOutput = _regression(
+    "LinearRegressionOutput", identity, subtract, f"{_HALF}, ``data - label``,", lambda a, label: a, 0
+)
+LogisticRegressionOutput = _regression(
+    "LogisticRegressionOutput",
+    sigmoid,
+    subtract,
+    "the cross-entropy, ``sigmoid(data) - label``,",
+    lambda a, label: 1 / (1 + np.exp(-a)),
+    4,
+)
+MAERegressionOutput = _regression(
+    "MAERegressionOutput",
+    identity,
+    lambda y, label: subtract(multiply(greater(y, label), 2.0), 1.0),
+    "the absolute error, 1 where ``data > label`` and -1 elsewhere,",
+    lambda a, label: a,
+    0,
+)
+
+# Classification.
+
+
+@structured("_softmax_output", method=False)
+def _softmax_output(data, target, factor, out_grad=False):
+    """Softmax along axis 1 of (n, k, m); backwards (softmax - target)*factor, times the cotangent if `out_grad`."""
+    return Spec(data._shape, data._kind.dtype, out_grad=out_grad)
+
+
+@_softmax_output.run
+def _(data, target, factor, out, *, out_grad):
+    _store(softmax(data.detach(), axis=1), out)
+
+
+@_softmax_output.pullback
+def _(g, data, target, factor, out_grad):
+    slope = multiply(subtract(softmax(data, axis=1), target), factor)
+    return multiply(slope, g) if out_grad else slope, None, None
+
+
+def _one_hot(label: np.ndarray, k: int, alpha: float) -> np.ndarray:
+    """Shape (n, k, m) for labels (n, m): 1 - alpha at the label, alpha/(k - 1) elsewhere; 0 for none there."""
+    here = label[:, None] == np.arange(k)[:, None]
+    return np.where(here, 1.0 - alpha, alpha / (k - 1) if alpha else 0.0)
+
+
+def _numpy_softmax(x: np.ndarray, label, multi_output=False, preserve_shape=False, **more) -> np.ndarray:
+    axis = 1 if multi_output else -1 if preserve_shape else tuple(range(1, x.ndim))
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@composite("SoftmaxOutput", aliases=("Softmax",), method=False, samples=table(
+    _numpy_softmax,
+    [(2, 3), Input(values=[2, 0], dtype="float32")],
+    [(2, 3, 2), Input(values=[[0, 1], [2, 2]], dtype="float32"), {"multi_output": True}],
+    [(2, 3, 2), Input(values=[[0, 1, 0], [1, 1, 0]], dtype="float32"), {"preserve_shape": True}],
+    ulp=8, order=0, ints=False,
+))  # fmt: skip
+def SoftmaxOutput(
+    data,
+    label,
+    grad_scale=1.0,
+    ignore_label=-1.0,
+    multi_output=False,
+    use_ignore=False,
+    preserve_shape=False,
+    normalization="null",
+    out_grad=False,
+    smooth_alpha=0.0,
+):
+    """Softmax, with the gradient of the cross-entropy, ``softmax(data) - onehot(label)``, instead of its own.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype; shape (n, k). More axes count as one, but for `multi_output` and `preserve_shape`.
+    label : NDArray
+        Class numbers, shape (n,); or probabilities, in the shape of `data`. No gradient. A number that is no class
+        has an empty onehot.
+    grad_scale : float
+        Factor of the gradient.
+    ignore_label : float
+        With `use_ignore`, rows with this label have gradient 0.
+    multi_output : bool
+        Classes along axis 1: `data` (n, k, ...), `label` (n, ...).
+    use_ignore : bool
+    preserve_shape : bool
+        Classes along the last axis: `data` (..., k), `label` (...).
+    normalization : {'null', 'batch', 'valid'}
+        Divide the gradient by: 1, the number of rows, the number of rows whose label is not `ignore_label`. With
+        `multi_output`, ``'null'`` divides by the product of the lengths after axis 1.
+    out_grad : bool
+        Multiply by the head gradient, which is not read otherwise.
+    smooth_alpha : float
+        In [0, 1]: onehot is 1 - alpha at the label and alpha/(k - 1) elsewhere.
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`.
+
+    Raises
+    ------
+    DTypeError, ShapeError, AttrError
+        If data is not floating, label does not fit, or for another `normalization` or `smooth_alpha`.
+
+    Notes
+    -----
+    For probabilities as labels, only `grad_scale` and `out_grad` count.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x = nd.zeros((1, 2))
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = nd.SoftmaxOutput(x, nd.array([1]))
+    >>> y.backward()
+    >>> y.tolist(), x.grad.tolist()
+    ([[0.5, 0.5]], [[0.5, -0.5]])
+    """
+    op = "SoftmaxOutput"
+    data, label = _float(data, op), as_array(label, op, "label")
+    if normalization not in ("null", "batch", "valid"):
+        raise AttrError(f"{op}: normalization must be 'null', 'batch' or 'valid', got {normalization!r}")
+    if not 0 <= smooth_alpha <= 1:
+        raise AttrError(f"{op}: smooth_alpha must be in [0, 1], got {smooth_alpha!r}")
+    shape = data.shape
+    if len(shape) < 2:
+        raise ShapeError(f"{op}: data (n, k) or with more axes is needed, got shape {shape}")
+    if multi_output:
+        (n, k), m, expected = shape[:2], size(shape[2:]), shape[:1] + shape[2:]
+    elif preserve_shape:
+        n, k, m, expected = size(shape[:-1]), shape[-1], 1, shape[:-1]
+    else:
+        n, k, m, expected = shape[0], size(shape[1:]), 1, shape[:1]
+    if label.shape != shape and label.size != size(expected):
+        raise ShapeError(f"{op}: label must have shape {expected} or {shape}, got {label.shape}")
+    scale = float(grad_scale)
+    if label.shape == shape:
+        target = cast(reshape(label.detach(), (n, k, m)), data._kind)
+        factor = np.full((1, 1, 1), scale)
+    else:
+        numbers = label._view().reshape(n, m)
+        counted = numbers != ignore_label
+        count = {"null": m if multi_output else 1, "batch": n * m, "valid": max(int(counted.sum()), 1)}[normalization]
+        factor = (counted if use_ignore else np.ones((n, m)))[:, None] * (scale / max(count, 1))
+        alpha = float(smooth_alpha) if k > 1 else 0.0
+        target = from_value(_one_hot(integers(label, op).reshape(n, m), k, alpha), like=data._kind, dtype=data.dtype)
+    weights = from_value(factor, like=data._kind, dtype=data.dtype)
+    y = _softmax_output(reshape(data, (n, k, m)), target, weights, out_grad=bool(out_grad))
+    return reshape(y, shape)

@@ -1,0 +1,344 @@
+"""Random numbers by rejection: gamma, Poisson and what is made of them; and draws from given probabilities.
+
+Rejection needs an unknown number of random words. Every element therefore has a sequence of its own: the counter of
+the generator (:mod:`.philox`) has four words, of which the ordinary stream uses two; the third numbers the attempts
+and the fourth the elements that share a block, from 1 on. So an element is still a function of the key and its place.
+
+* Gamma: Marsaglia and Tsang 2000, "A simple method for generating gamma variables"; below shape 1 from shape + 1,
+  times ``u**(1/shape)``.
+* Poisson: inversion by sequential search for means below 10, else Hörmann 1993, "The transformed rejection method for
+  generating Poisson random variables" (PTRS).
+* The negative binomial distributions are Poisson with a gamma-distributed mean.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..codegen.compile import inline, kernel
+from ..codegen.launch import kind_of
+from ..context import Context
+from ..dtypes import as_dtype, float64
+from ..entry import as_array, store_out
+from ..errors import AttrError, NBGradError, ShapeError
+from ..ndarray import NDArray, wrap
+from ..shapes import as_shape, size
+from ..state import state
+from . import philox
+from .binary import multiply
+from .indexing import take_axis
+from .philox import open64, to_normal
+from .random import draw
+from .shape import reshape
+from .unary import log
+
+__all__ = ["gamma", "generalized_negative_binomial", "multinomial", "negative_binomial", "poisson"]
+
+_U = np.uint64
+_LOW = _U(0xFFFFFFFF)
+
+
+@inline
+def _words(key, start, i, per, attempt):
+    """Four words of attempt number `attempt` of element i, `per` elements sharing a block."""
+    c = start + i // per
+    return philox.philox(c & _LOW, c >> _U(32), attempt, i % per + _U(1), key & _LOW, key >> _U(32))
+
+
+@kernel
+def _gamma(out, key, offset, alpha, scale, count):
+    """Gamma with shape ``alpha[i // count]``, times ``scale[i // count]``."""
+    k, start, many = _U(key), _U(offset), _U(count)
+    per = _U(4) if out.itemsize == 4 else _U(2)
+    for i in range(_U(out.size)):
+        shape = alpha[i // many]
+        d = (shape if shape >= 1.0 else shape + 1.0) - 1.0 / 3.0
+        c = 1.0 / math.sqrt(9.0 * d)
+        a, b, e, f = _words(k, start, i, per, _U(0))
+        boost = 1.0 if shape >= 1.0 else math.exp(math.log(open64(a, b)) / shape)
+        attempt = _U(0)
+        v = 0.0
+        accepted = False
+        while not accepted:
+            attempt += _U(1)
+            a, b, e, f = _words(k, start, i, per, attempt)
+            x = to_normal(open64(a, b))
+            t = 1.0 + c * x
+            if t > 0.0:
+                v = t * t * t
+                accepted = math.log(open64(e, f)) < 0.5 * x * x + d - d * v + d * math.log(v)
+        out[i] = boost * d * v * scale[i // many]
+
+
+@kernel
+def _poisson(out, key, offset, lam, count):
+    """Poisson with mean ``lam[i // count]``."""
+    k, start, many = _U(key), _U(offset), _U(count)
+    per = _U(4) if out.itemsize == 4 else _U(2)
+    for i in range(_U(out.size)):
+        mean = lam[i // many]
+        found = 0.0
+        if mean < 10.0:
+            a, b, e, f = _words(k, start, i, per, _U(0))
+            u = open64(a, b)
+            p = math.exp(-mean)
+            while u > p and found < 200.0:
+                u -= p
+                found += 1.0
+                p *= mean / found
+        elif mean > 1e12:  # where lgamma has not the digits, and the skewness is below 1e-6
+            a, b, e, f = _words(k, start, i, per, _U(0))
+            found = math.floor(mean + math.sqrt(mean) * to_normal(open64(a, b))) if mean < np.inf else mean
+        else:
+            w = 0.931 + 2.53 * math.sqrt(mean)
+            s = -0.059 + 0.02483 * w
+            inverse = 1.1239 + 1.1328 / (w - 3.4)
+            rough = 0.9277 - 3.6224 / (w - 2.0)
+            attempt = _U(0)
+            accepted = False
+            while not accepted:
+                a, b, e, f = _words(k, start, i, per, attempt)
+                attempt += _U(1)
+                u = open64(a, b) - 0.5
+                v = open64(e, f)
+                near = 0.5 - abs(u)
+                found = math.floor((2.0 * s / near + w) * u + mean + 0.43)
+                if near >= 0.07 and v <= rough:
+                    accepted = True
+                elif found >= 0.0 and (near >= 0.013 or v <= near):
+                    chance = math.log(v * inverse / (s / (near * near) + w))
+                    accepted = chance <= found * math.log(mean) - mean - math.lgamma(found + 1.0)
+        out[i] = found
+
+
+@kernel
+def _choose(u, sums, out, draws, n):
+    """For each row of n running sums, and each of its draws, the first place whose sum is above u times the last."""
+    many, width = _U(draws), _U(n)
+    for i in range(_U(out.size)):
+        first = (i // many) * width
+        target = u[i] * sums[first + width - _U(1)]
+        low, high = _U(0), width - _U(1)
+        while low < high:
+            middle = (low + high) // _U(2)
+            if sums[first + middle] > target:
+                high = middle
+            else:
+                low = middle + _U(1)
+        out[i] = low
+
+
+class _Call:
+    """What is common to the calls: the shape drawn, the dtype, the parameters as float64 buffers."""
+
+    def __init__(self, op: str, parameters: dict, shape, dtype, ctx, out) -> None:
+        if out is not None:
+            as_array(out, op, "out")
+            dtype, ctx = out.dtype if dtype is None else dtype, out.ctx
+            shape = out.shape if shape is None else shape
+        self.dtype = as_dtype(None if dtype in (None, "None") else dtype)
+        if not self.dtype.is_float:
+            raise AttrError(f"{op}: a floating dtype is needed, got {self.dtype}; convert the result with astype")
+        self.ctx = ctx
+        arrays = {name: p for name, p in parameters.items() if isinstance(p, NDArray)}
+        shapes = {p.shape for p in arrays.values()}
+        if arrays and (len(shapes) > 1 or len(arrays) < len(parameters)):
+            raise ShapeError(f"{op}: {', '.join(parameters)} must be numbers, or arrays of one shape")
+        self.outer = shapes.pop() if shapes else ()
+        empty = () if arrays else (1,)
+        self.block = as_shape(empty if shape in (None, 0) else shape, f"{op}: shape")
+        self.shape = self.outer + self.block
+        self.count = max(size(self.block), 1)
+        self.values: list[np.ndarray] = []
+        for name, p in parameters.items():
+            if not isinstance(p, NDArray | int | float | np.number):
+                raise AttrError(f"{op}: {name} must be a number or an NDArray, got {p!r}")
+            value = p._view() if isinstance(p, NDArray) else p
+            self.values.append(np.ascontiguousarray(value, np.float64).reshape(-1))
+        if not arrays:
+            self.count = max(size(self.shape), 1)
+
+    def draw(self, made, *values: np.ndarray) -> NDArray:
+        return draw(made, self.shape, self.dtype, self.ctx, *values, self.count)
+
+
+def _demand(good: np.ndarray, op: str, what: str) -> None:
+    if not good.all():
+        raise AttrError(f"{op}: {what}")
+
+
+def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+    """Gamma with shape `alpha` and scale `beta`: mean ``alpha*beta``, variance ``alpha*beta**2``.
+
+    Parameters
+    ----------
+    alpha, beta : float or NDArray
+        Positive. Arrays give one block of `shape` per element; gradients flow to `beta`.
+    shape : int or tuple of int, optional
+        Default (1,), or one number per element of `alpha`.
+    dtype : optional
+        A floating dtype; default float32.
+    ctx : Context, optional
+    out : NDArray, optional
+        Where to put the numbers; gives the shape and dtype.
+
+    Raises
+    ------
+    AttrError
+        For parameters that are not positive, or another dtype.
+    NBGradError
+        While recording, if `alpha` is in a graph: there is no gradient with respect to it.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.random.gamma(alpha=nd.array([1, 9]), beta=nd.array([2, 2]), shape=3).shape
+    (2, 3)
+    """
+    call = _Call("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out)
+    finite = np.isfinite(call.values[0]) & np.isfinite(call.values[1])
+    _demand(finite & (call.values[0] > 0) & (call.values[1] > 0), "gamma", "alpha and beta must be positive and finite")
+    if state.recording and isinstance(alpha, NDArray) and alpha._node is not None:
+        raise NBGradError("gamma: there is no gradient with respect to alpha; use alpha.detach()")
+    if not (state.recording and isinstance(beta, NDArray) and beta._node is not None):
+        return store_out(call.draw(_gamma, *call.values), out, "gamma")
+    standard = call.draw(_gamma, call.values[0], np.ones_like(call.values[1]))
+    scale = reshape(beta, beta.shape + (1,) * len(call.block))
+    return store_out(multiply(standard, scale), out, "gamma")
+
+
+def poisson(lam=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+    """Poisson with mean `lam` (>= 0), as floats; other parameters as for ``gamma``. No gradient.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.random.poisson(lam=nd.array([0, 1000]), shape=2).shape
+    (2, 2)
+    """
+    call = _Call("poisson", {"lam": lam}, shape, dtype, ctx, out)
+    _demand((call.values[0] >= 0) & np.isfinite(call.values[0]), "poisson", "lam must be finite and not negative")
+    return store_out(call.draw(_poisson, *call.values), out, "poisson")
+
+
+def _mixture(call: _Call, op: str, shape: np.ndarray, scale: np.ndarray, out) -> NDArray:
+    """Poisson with means that are gamma distributed; where `shape` is infinite, with mean `scale`."""
+    certain = np.isinf(shape)
+    means = draw(_gamma, call.shape, float64, call.ctx, np.where(certain, 1.0, shape), scale, call.count)._buf
+    means = np.where(np.repeat(certain, call.count)[: means.size], np.repeat(scale, call.count)[: means.size], means)
+    return store_out(draw(_poisson, call.shape, call.dtype, call.ctx, means, 1), out, op)
+
+
+def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+    """How many failures come before the `k`-th success of chance `p`; other parameters as for ``gamma``. No gradient.
+
+    Parameters
+    ----------
+    k : float or NDArray
+        Positive; need not be whole.
+    p : float or NDArray
+        In (0, 1].
+
+    Returns
+    -------
+    NDArray
+        Mean ``k*(1 - p)/p``, as floats.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.random.negative_binomial(k=3, p=1, shape=2).tolist()
+    [0.0, 0.0]
+    """
+    op = "negative_binomial"
+    call = _Call(op, {"k": k, "p": p}, shape, dtype, ctx, out)
+    number, chance = call.values
+    good = (number > 0) & np.isfinite(number) & (chance > 0) & (chance <= 1)
+    _demand(good, op, "k must be positive and finite, and p in (0, 1]")
+    return _mixture(call, op, number, (1 - chance) / chance, out)
+
+
+def generalized_negative_binomial(
+    mu=1.0, alpha=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs
+) -> NDArray:
+    """Poisson with a gamma-distributed mean; other parameters as for ``gamma``. No gradient.
+
+    Parameters
+    ----------
+    mu : float or NDArray
+        The mean, not negative.
+    alpha : float or NDArray
+        The dispersion, not negative: the variance is ``mu + alpha*mu**2``. For 0, Poisson.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.random.generalized_negative_binomial(mu=0, alpha=1, shape=2).tolist()
+    [0.0, 0.0]
+    """
+    op = "generalized_negative_binomial"
+    call = _Call(op, {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out)
+    mean, spread = call.values
+    good = (mean >= 0) & (spread >= 0) & np.isfinite(mean) & np.isfinite(spread)
+    _demand(good, op, "mu and alpha must be finite and not negative")
+    with np.errstate(divide="ignore", over="ignore"):
+        count = 1 / spread
+    return _mixture(call, op, count, np.where(np.isinf(count), mean, mean * spread), out)
+
+
+def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, **kwargs):
+    """Numbers of classes, drawn with the given probabilities.
+
+    Parameters
+    ----------
+    data : NDArray
+        Probabilities, shape (k,) or (..., k): not negative, and 1 in sum along the last axis.
+    shape : int or tuple of int, optional
+        How many to draw per row; default one.
+    get_prob : bool
+        Also return the logarithms of the probabilities of what was drawn, through which gradients flow to `data`.
+    dtype : optional
+        Of the numbers; default int32.
+    out : NDArray, optional
+
+    Returns
+    -------
+    NDArray, or list of two with `get_prob`
+        Shape ``data.shape[:-1] + shape``; (1,) instead of ().
+
+    Raises
+    ------
+    ShapeError, AttrError
+        If there are no classes, or these are no probabilities.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.random.multinomial(nd.array([[0, 1], [1, 0]]), shape=3).tolist()
+    [[1, 1, 1], [0, 0, 0]]
+    """
+    data = as_array(data, "multinomial")
+    if data.ndim == 0 or data.shape[-1] == 0:
+        raise ShapeError(f"multinomial: probabilities along the last axis are needed, got shape {data.shape}")
+    n = data.shape[-1]
+    chances = data._view().astype(np.float64).reshape(-1, n)
+    if not ((chances >= 0).all() and (np.abs(chances.sum(1) - 1) < 1e-2).all()):
+        raise AttrError("multinomial: probabilities must not be negative and must add up to 1 along the last axis")
+    block = as_shape(() if shape is None else shape, "multinomial: shape")
+    draws = size(block)
+    u = draw(philox.uniform, (len(chances) * draws,), float64, data.ctx, 0.0, 1.0)
+    places = np.empty(u.size, np.int64)
+    if u.size:
+        _choose(u._buf, np.cumsum(chances, axis=1).reshape(-1), places, draws, n)
+    target = as_dtype(dtype)
+    final = data.shape[:-1] + block or (1,)
+    kind = kind_of(target, data._kind.ctx)
+    numbers = wrap(places.astype(target.np).view(kind.storage), final, kind)
+    if not get_prob:
+        return store_out(numbers, out, "multinomial")
+    rows = reshape(data, (len(chances), n))
+    flat = (np.arange(len(chances))[:, None] * n + places.reshape(len(chances), draws)).reshape(final)
+    taken = take_axis(reshape(rows, (rows.size,)), flat, 0)
+    return [store_out(numbers, out, "multinomial"), log(taken)]

@@ -1,0 +1,392 @@
+"""Sorting, and reading along an axis in an order of its own for every row.
+
+The family. With an array seen as (outer, n, inner), ``_along`` reads place ``index[o, k, j]`` of row (o, j), and
+``_along_add`` adds into zeros there: they are each other's adjoint. A sorted array is its own elements read in the
+order of ``argsort``; so derivatives of every order are reads and adds at the same places.
+
+The order is stable: equal elements keep theirs, whether ascending or descending. NaN comes last either way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..codegen.compile import kernel
+from ..codegen.launch import kind_of
+from ..dtypes import as_dtype, int64
+from ..entry import as_array
+from ..errors import AttrError, DTypeError, ShapeError
+from ..ndarray import NDArray, wrap
+from ..samples import Input, table
+from ..shapes import axis as resolve_axis
+from ..structured import REQUIRED, Spec, composite, structured
+from .indexing import integers
+from .reduce import split
+from .shape import reshape
+
+__all__ = ["argsort", "searchsorted", "sort", "take_along_axis", "topk"]
+
+# Kernels: x (outer, n, inner), index (outer, m, inner) -> out (outer, m, inner).
+
+
+@kernel
+def _along_kernel(x, index, out, outer, n, m, inner):
+    width, count, many = np.uint64(inner), np.uint64(n), np.uint64(m)
+    for o in range(np.uint64(outer)):
+        for k in range(many):
+            target = (o * many + k) * width
+            for j in range(width):
+                out[target + j] = x[(o * count + np.uint64(index[target + j])) * width + j]
+
+
+@kernel
+def _along_add_kernel(g, index, out, outer, n, m, inner):
+    width, count, many = np.uint64(inner), np.uint64(n), np.uint64(m)
+    for i in range(np.uint64(out.size)):
+        out[i] = 0
+    for o in range(np.uint64(outer)):
+        for k in range(many):
+            source = (o * many + k) * width
+            for j in range(width):
+                out[(o * count + np.uint64(index[source + j])) * width + j] += g[source + j]
+
+
+def _added(g: np.ndarray, index: np.ndarray, axis: int, n: int) -> np.ndarray:
+    out = np.zeros(g.shape[:axis] + (n,) + g.shape[axis + 1 :], g.dtype)
+    places: list[np.ndarray] = list(np.indices(g.shape))
+    places[axis] = index
+    np.add.at(out, tuple(places), g)
+    return out
+
+
+_PLACES = Input(values=[[2, 0], [1, 1]], dtype="int64")
+_DEEP = Input(values=[[[1], [0]], [[1], [1]], [[0], [0]]], dtype="int64")
+
+
+@structured("_along", moves_only=True, method=False, samples=table(
+    np.take_along_axis,
+    [(2, 3), _PLACES, {"axis": 1}], [(3, 2, 1), _DEEP, {"axis": 1}],
+    [(2, 3), Input((2, 0), dtype="int64"), {"axis": 1}],
+))  # fmt: skip
+def _along(data, index, axis=REQUIRED):
+    """``data`` read along one axis at `index` (int64, checked), which has its shape but for that axis."""
+    return Spec(index._shape, data._kind.dtype, axis=axis)
+
+
+@_along.run
+def _(data, index, out, *, axis):
+    outer, n, inner = split(data._shape, axis)
+    _along_kernel(data._buf, index._buf, out._buf, outer, n, index._shape[axis], inner)
+
+
+@structured("_along_add", method=False, samples=table(
+    _added, [(2, 2), _PLACES, {"axis": 1, "n": 4}], [(3, 2, 1), _DEEP, {"axis": 1, "n": 2}], ulp=1
+))  # fmt: skip
+def _along_add(data, index, axis=REQUIRED, n=REQUIRED):
+    """Zeros of length `n` along one axis, with the elements of `data` added at `index`."""
+    shape = data._shape[:axis] + (n,) + data._shape[axis + 1 :]
+    return Spec(shape, data._kind.dtype, axis=axis, n=n)
+
+
+@_along_add.run
+def _(data, index, out, *, axis, n):
+    outer, m, inner = split(data._shape, axis)
+    _along_add_kernel(data._buf, index._buf, out._buf, outer, n, m, inner)
+
+
+_along.vjp(data=lambda g, index, data_shape, axis: _along_add(g, index, axis=axis, n=data_shape[axis]))
+_along_add.vjp(data=lambda g, index, axis: _along(g, index, axis=axis))
+
+
+def _at(data: NDArray, index: np.ndarray, axis: int) -> NDArray:
+    """``numpy.take_along_axis`` for indices that are known to be in range."""
+    kind = kind_of(int64, data._kind.ctx)
+    return _along(data, wrap(np.ascontiguousarray(index, np.int64).reshape(-1), index.shape, kind), axis=axis)
+
+
+def _order(values: np.ndarray, axis: int, ascending: bool) -> np.ndarray:
+    """The stable order of elements along an axis, NaN last."""
+    if not ascending:
+        values = -values if values.dtype.kind == "f" else ~values  # -x overflows for integers
+    return np.argsort(values, axis=axis, kind="stable")
+
+
+def _axis_of(data: NDArray, axis, op: str) -> tuple[NDArray, int]:
+    """The array and its axis, the flattened array's for None."""
+    if axis is None:
+        return reshape(data, (data.size,)), 0
+    return data, resolve_axis(axis, data.ndim, op)
+
+
+def _positions(index: np.ndarray, n: int, dtype, data: NDArray, op: str) -> NDArray:
+    """Positions below `n` as an array of `dtype`."""
+    target = as_dtype(dtype)
+    if target.name == "bool":
+        raise DTypeError(f"{op}: positions cannot be of dtype bool; use dtype='int64'")
+    limit = 2 ** (np.finfo(target.np).nmant + 1) if target.is_float else int(np.iinfo(target.np).max)
+    if n - 1 > limit:
+        raise DTypeError(f"{op}: positions below {n} are not exact in {target}; use dtype='int64'")
+    kind = kind_of(target, data._kind.ctx)
+    return wrap(np.ascontiguousarray(index, target.np).reshape(-1).view(kind.storage), index.shape, kind)
+
+
+def _sorted(a: np.ndarray, axis=-1, is_ascend=True) -> np.ndarray:
+    ordered = np.sort(a, axis)
+    return ordered if is_ascend else np.flip(ordered, 0 if axis is None else axis)
+
+
+@composite(
+    method=True,
+    samples=table(
+        _sorted,
+        [(2, 4)],
+        [(2, 4), {"is_ascend": False}],
+        [(3, 2, 2), {"axis": 0}],
+        [(2, 3), {"axis": None}],
+        [(0, 3)],
+        [(2, 0), {"axis": 1}],
+    ),
+)
+def sort(data, axis=-1, is_ascend=True):
+    """The elements in order along an axis.
+
+    Parameters
+    ----------
+    data : NDArray
+    axis : int or None
+        None: the flattened array.
+    is_ascend : bool
+        Smallest first. Equal elements keep their order and NaN comes last either way.
+
+    Returns
+    -------
+    NDArray
+        Shape (1-d for axis None) and dtype of `data`.
+
+    Raises
+    ------
+    IndexError
+        If there is no such axis.
+
+    Notes
+    -----
+    The gradient of an element is that of the place it goes to.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.sort(nd.array([3, 1, 2])).tolist(), nd.sort(nd.array([3, 1, 2]), is_ascend=False).tolist()
+    ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
+    """
+    x, k = _axis_of(as_array(data, "sort"), axis, "sort")
+    return _at(x, _order(x._view(), k, is_ascend), k)
+
+
+@composite(
+    method=True,
+    samples=table(
+        lambda a, axis=-1, is_ascend=True: np.argsort(a if is_ascend else -a.astype(float), axis, kind="stable"),
+        [(2, 4)],
+        [(2, 4), {"is_ascend": False}],
+        [(3, 2, 2), {"axis": 0}],
+        [(2, 3), {"axis": None}],
+        result="float32",
+    ),
+    differentiable=False,
+)
+def argsort(data, axis=-1, is_ascend=True, dtype="float32"):
+    """The positions of the elements in order along an axis; arguments as for ``sort``.
+
+    Parameters
+    ----------
+    data : NDArray
+    axis : int or None
+    is_ascend : bool
+    dtype : optional
+        Of the positions; default float32, as in MXNet.
+
+    Raises
+    ------
+    DTypeError
+        If `dtype` cannot hold the positions exactly.
+
+    Notes
+    -----
+    Gradient: 0.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.argsort(nd.array([3, 1, 2]), dtype="int32").tolist()
+    [1, 2, 0]
+    """
+    x, k = _axis_of(as_array(data, "argsort"), axis, "argsort")
+    return _positions(_order(x._view(), k, is_ascend), x.shape[k], dtype, x, "argsort")
+
+
+def _top(a: np.ndarray, axis=-1, k=1, ret_typ="value", is_ascend=False) -> np.ndarray:
+    ordered = _sorted(a, axis, is_ascend)
+    return ordered.take(range(k), 0 if axis is None else axis)
+
+
+@composite(
+    method=True,
+    samples=table(
+        _top,
+        [(2, 4), {"k": 2, "ret_typ": "value"}],
+        [(4, 2), {"k": 1, "ret_typ": "value", "axis": 0, "is_ascend": True}],
+        [(2, 3), {"k": 2, "ret_typ": "value", "axis": None}],
+    ),
+)
+def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"):
+    """The `k` greatest elements along an axis, the greatest first.
+
+    Parameters
+    ----------
+    data : NDArray
+    axis : int or None
+        None: of the flattened array.
+    k : int
+        How many; all for one below 1.
+    ret_typ : {'indices', 'value', 'mask', 'both'}
+        Positions; elements; ones at the positions and zeros elsewhere, in the shape and dtype of `data`; or elements
+        and positions.
+    is_ascend : bool
+        The smallest instead, the smallest first.
+    dtype : optional
+        Of the positions; default float32, as in MXNet.
+
+    Returns
+    -------
+    NDArray, or list of two for 'both'
+
+    Raises
+    ------
+    AttrError
+        If there are fewer than `k` elements, or for another `ret_typ`.
+    DTypeError
+        If `dtype` cannot hold the positions exactly.
+
+    Notes
+    -----
+    Of equal elements the first are taken; NaN only if there is nothing else. Gradients go to the elements taken;
+    those of positions and masks are 0.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> x = nd.array([3, 1, 2])
+    >>> nd.topk(x, k=2).tolist(), nd.topk(x, k=2, ret_typ="value").tolist(), nd.topk(x, k=2, ret_typ="mask").tolist()
+    ([0.0, 2.0], [3.0, 2.0], [1.0, 0.0, 1.0])
+    """
+    data = as_array(data, "topk")
+    x, along = _axis_of(data, axis, "topk")
+    if ret_typ not in ("indices", "value", "mask", "both"):
+        raise AttrError(f"topk: ret_typ must be 'indices', 'value', 'mask' or 'both', got {ret_typ!r}")
+    n = x.shape[along]
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k > n:
+        raise AttrError(f"topk: k must be an integer of at most {n} (the elements along axis {axis}), got {k!r}")
+    order = _order(x._view(), along, is_ascend)
+    chosen = order.take(range(k), along) if k >= 1 else order
+    if ret_typ == "mask":
+        mask = np.zeros(x.shape, x._view().dtype)
+        np.put_along_axis(mask, chosen, 1, along)
+        return wrap(mask.reshape(-1).view(data._kind.storage), data.shape, data._kind)
+    if ret_typ == "value":
+        return _at(x, chosen, along)
+    positions = _positions(chosen, n, dtype, x, "topk")
+    return positions if ret_typ == "indices" else [_at(x, chosen, along), positions]
+
+
+@composite(method=True, samples=table(
+    lambda a, i, axis=-1: np.take_along_axis(a, i.astype(int), axis),
+    [(2, 3), _PLACES], [(3, 2, 1), _DEEP, {"axis": 1}],
+    [(4,), Input(values=[3, -1, 0], dtype="float32"), {"axis": 0}],
+    [(2, 2), Input(values=[3, 0], dtype="int32"), {"axis": None}],
+))  # fmt: skip
+def take_along_axis(data, indices, axis=-1):
+    """``data[..., indices[..., k, ...], ...]``: every row along an axis is read at places of its own.
+
+    Parameters
+    ----------
+    data : NDArray
+    indices : NDArray
+        The shape of `data`, but for the axis. Negative ones count from the end.
+    axis : int or None
+        None: the flattened array, with 1-d `indices`.
+
+    Returns
+    -------
+    NDArray
+        Shape of `indices`, dtype of `data`.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit.
+    IndexError
+        For an index out of range.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.take_along_axis(nd.array([[1, 2], [3, 4]]), nd.array([[1], [0]])).tolist()
+    [[2.0], [3.0]]
+    """
+    x, k = _axis_of(as_array(data, "take_along_axis"), axis, "take_along_axis")
+    index = integers(as_array(indices, "take_along_axis", "indices"), "take_along_axis")
+    n = x.shape[k]
+    expected = (*x.shape[:k], "any", *x.shape[k + 1 :])
+    if index.ndim != x.ndim or any(a not in (b, "any") for a, b in zip(expected, index.shape)):
+        shown = ", ".join(map(str, expected))
+        raise ShapeError(f"take_along_axis: indices must have shape ({shown}), got {index.shape}")
+    wrong = (index < -n) | (index >= n)
+    if wrong.any():
+        raise IndexError(f"take_along_axis: index {index[wrong][0]} is out of range for an axis of length {n}")
+    return _at(x, np.where(index < 0, index + n, index), k)
+
+
+@composite(samples=table(
+    np.searchsorted,
+    [Input(values=[1, 2, 2, 5], dtype="float32"), (5,)],
+    [Input(values=[1, 2, 2, 5], dtype="float32"), Input(values=[[2, 0], [9, 5]]), {"side": "right"}],
+    [Input((0,), dtype="float32"), Input(values=1)],
+    result="int64",
+), differentiable=False)  # fmt: skip
+def searchsorted(a, v, side="left"):
+    """Where to insert the elements of `v` into the ascending vector `a` so that it stays in order.
+
+    Parameters
+    ----------
+    a : NDArray
+        1-d, ascending.
+    v : NDArray
+        Any shape.
+    side : {'left', 'right'}
+        Before, or after, elements of `a` that are equal.
+
+    Returns
+    -------
+    NDArray
+        Positions from 0 to ``a.size``, as int64, in the shape of `v`. Gradient: 0.
+
+    Raises
+    ------
+    ShapeError
+        If `a` is not a vector.
+    AttrError
+        If `side` is neither.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.searchsorted(nd.array([1, 2, 4]), nd.array([0, 2, 9])).tolist()
+    [0, 1, 3]
+    """
+    a, v = as_array(a, "searchsorted", "a"), as_array(v, "searchsorted", "v")
+    if a.ndim != 1:
+        raise ShapeError(f"searchsorted: a must be a vector, got shape {a.shape}")
+    if side not in ("left", "right"):
+        raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    found = np.asarray(np.searchsorted(a._view(), v._view(), side))
+    return _positions(found, a.size + 1, int64, v, "searchsorted")

@@ -1,0 +1,87 @@
+"""Writes docs/operators.md: every operator, and what the tests check of it.
+
+    python tests/operator_page.py
+
+The page is made from the registry and from the rows that tests/test_operators.py runs, so it says what is tested.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from test_operators import DIFFERENTIABLE, ENTRIES
+
+from nbgrad.elementwise import Elementwise
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "operators.md"
+
+HEAD = """# Operators
+
+Every operator of `nd`, by name. *Orders* are the orders of differentiation checked against finite differences for all of
+its samples, and for some of them (in parentheses), in float64; any order can be asked for. `0` means a gradient of zero
+wherever there is one. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that
+become the default float dtype. An operator without samples in the table is checked in the files of tests named instead.
+All run on the CPU; CUDA is to come.
+
+This page is generated: `python tests/operator_page.py`.
+
+| operator | also called | orders | dtypes | what it is |
+|---|---|---|---|---|
+"""
+
+
+def orders(entry) -> str:
+    """Orders checked: for every sample, and at most."""
+    if not entry.differentiable:
+        return "0"
+    checked = [min(order, sample.order) for (e, sample, order) in rows() if e is entry]
+    if not checked:
+        return ", ".join(f"`{name}`" for name in named_in(entry.name)) or "-"
+    low, high = min(checked), max(checked)
+    return f"{low}" if low == high else f"{low} ({high})"
+
+
+def rows():
+    """The parameters of ``test_gradients``."""
+    return [tuple(row.values) if hasattr(row, "values") else tuple(row) for row in DIFFERENTIABLE]
+
+
+def named_in(name: str) -> list[str]:
+    """Files of tests that name an operator."""
+    files = sorted((ROOT / "tests").glob("test_*.py"))
+    found = [f.stem for f in files if f.stem != "test_operators" and re.search(rf"\b{name}\b", f.read_text())]
+    return found[:2]
+
+
+def dtypes(entry) -> str:
+    """Dtypes that are taken."""
+    if isinstance(entry.rule, Elementwise):
+        return "f, i" if entry.rule.ints else "f, i→f"
+    results = {sample.result for sample in entry.samples if sample.ints}
+    if not entry.samples:
+        return "f"
+    return "f" if not results else "f, i→f" if "float" in results else "f, i"
+
+
+def sentence(entry) -> str:
+    """The first sentence of the docstring, for a table cell."""
+    text = " ".join((entry.call.__doc__ or "").strip().split("\n\n")[0].split())
+    first = re.split(r"(?<=[.;]) (?=[A-Z])", text)[0]
+    return first.replace("|", "\\|").replace("``", "`").rstrip(".")
+
+
+def page() -> str:
+    """The text of the page."""
+    lines = []
+    for entry in sorted(ENTRIES, key=lambda e: e.name.lower()):
+        if not entry.name.startswith("_"):
+            also = ", ".join(f"`{a}`" for a in entry.aliases if not a.startswith("_"))
+            lines.append(f"| `{entry.name}` | {also} | {orders(entry)} | {dtypes(entry)} | {sentence(entry)} |")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
