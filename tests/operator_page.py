@@ -19,11 +19,11 @@ PAGE = ROOT / "docs" / "operators.md"
 
 HEAD = """# Operators
 
-Every operator of `nd`, by name. *Orders* are the orders of differentiation checked against finite differences for all of
-its samples, and for some of them (in parentheses), in float64; any order can be asked for. `0` means a gradient of zero
-wherever there is one. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that
-become the default float dtype. An operator without samples in the table is checked in the files of tests named instead.
-All run on the CPU; CUDA is to come.
+Every operator of `nd`, by name. *Orders*: up to which order its derivatives are checked against finite differences in
+float64, for all of its samples and, in parentheses, for the first; any order can be asked for. `0` means a gradient of
+zero wherever there is one. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers
+that become the default float dtype. An operator without samples is checked in the files of tests named instead. All run
+on the CPU; CUDA is to come.
 
 This page is generated: `python tests/operator_page.py`.
 
@@ -49,10 +49,13 @@ def rows():
 
 
 def named_in(name: str) -> list[str]:
-    """Files of tests that name an operator."""
-    files = sorted((ROOT / "tests").glob("test_*.py"))
-    found = [f.stem for f in files if f.stem != "test_operators" and re.search(rf"\b{name}\b", f.read_text())]
-    return found[:2]
+    """The file of tests that names an operator most."""
+    counts = {
+        path.stem: len(re.findall(rf"\b{name}\b", path.read_text(encoding="utf-8")))
+        for path in sorted((ROOT / "tests").glob("test_*.py"))
+    }
+    best = max(counts, key=lambda stem: counts[stem])
+    return [best] if counts[best] else []
 
 
 def dtypes(entry) -> str:
@@ -69,7 +72,7 @@ def sentence(entry) -> str:
     """The first sentence of the docstring, for a table cell."""
     text = " ".join((entry.call.__doc__ or "").strip().split("\n\n")[0].split())
     first = re.split(r"(?<=[.;]) (?=[A-Z])", text)[0]
-    return first.replace("|", "\\|").replace("``", "`").rstrip(".")
+    return first.replace("|", "\\|").replace("``", "`").rstrip(".;")
 
 
 def page() -> str:
