@@ -1,7 +1,23 @@
-"""Fixtures of all tests."""
+"""Fixtures of all tests, and how many random examples they try.
+
+``NBGRAD_EXAMPLES=10000 pytest tests/test_random_shapes.py tests/test_indexing.py`` tries more.
+"""
+
+import os
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "nbgrad",
+    max_examples=int(os.environ.get("NBGRAD_EXAMPLES", "120")),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+settings.load_profile("nbgrad")
 
 
 @pytest.fixture

@@ -2,15 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-
-RELAXED = settings(
-    max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
-)
 
 SHAPES = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
 
@@ -83,7 +79,6 @@ def read(a, key):
     return found.reshape(1) if found.shape == () else found
 
 
-@RELAXED
 @given(st.data(), SHAPES, st.sampled_from(["float32", "float64", "float16", "int8"]))
 def test_reading(data, shape, dtype):
     a = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
@@ -100,7 +95,6 @@ def test_reading(data, shape, dtype):
     np.testing.assert_array_equal(x.asnumpy(), a)
 
 
-@RELAXED
 @given(st.data(), SHAPES, st.sampled_from(["float32", "float64", "int32"]))
 def test_assignment(data, shape, dtype):
     a = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
@@ -131,7 +125,6 @@ def test_assignment(data, shape, dtype):
     assert x._cell[0] > version
 
 
-@RELAXED
 @given(st.data(), SHAPES)
 def test_the_gradient_of_reading_is_scattering(data, shape):
     a = np.arange(np.prod(shape)).reshape(shape).astype("float64")

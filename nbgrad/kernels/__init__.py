@@ -25,6 +25,7 @@ from . import (  # noqa: F401
     pooling,
     product,
     random,
+    recurrent,
     reduce,
     sampling,
     scan,
