@@ -181,6 +181,8 @@ class _Writable:
 
 def _numpy_view(x) -> np.ndarray:
     """The memory behind anything that speaks DLPack, as a NumPy array."""
+    if isinstance(x, np.ndarray):  # NumPy 2.0 cannot export a read-only array
+        return x
     try:
         capsule = x if type(x).__name__ == "PyCapsule" else _capsule(x)
         label = repr(capsule)

@@ -57,7 +57,7 @@ linalg: Any = SimpleNamespace()
 
 #: Operators that MXNet has in ``nd.contrib``.
 contrib: Any = SimpleNamespace()
-_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm")
+_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm", "CTCLoss")
 
 
 if TYPE_CHECKING:  # the registry's operators
@@ -81,8 +81,8 @@ def _fill() -> None:
             names.setdefault(name, entry.call)
             if not name.startswith("_"):
                 __all__.append(name)
-        if entry.name in _CONTRIB:
-            setattr(contrib, entry.name, entry.call)
+            if entry.name in _CONTRIB:
+                setattr(contrib, name, entry.call)
         if entry.name.startswith("linalg_"):
             setattr(linalg, entry.name.removeprefix("linalg_"), entry.call)
 

@@ -208,7 +208,7 @@ FUNCTIONS = [
     (np.cumprod, (1,), {}),
     (np.nansum, (0,), {}),
     (np.clip, (1, 3), {}),
-    (np.clip, (), {"min": 1}),
+    (np.clip, (1, None), {}),
     (np.clip, (None, 2.5), {}),
     (np.transpose, (), {}),
     (np.reshape, ((3, 2),), {}),

@@ -8,6 +8,7 @@ from . import (  # noqa: F401
     binary,
     convolution,
     creation,
+    ctc,
     dense,
     dropout,
     einsum,

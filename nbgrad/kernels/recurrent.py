@@ -37,8 +37,8 @@ from .join import concat, stack
 from .linear import matmul
 from .reduce import sum_
 from .sequence import SequenceLast, SequenceMask, SequenceReverse
-from .shape import broadcast_to, expand_dims, flip, reshape, slice_axis
-from .unary import relu, sigmoid, tanh
+from .shape import expand_dims, flip, reshape, slice_axis
+from .unary import sigmoid, tanh
 
 __all__ = ["RNN"]
 
@@ -67,7 +67,7 @@ pieces.vjp(data=lambda g: concat(*g, dim=0))
 # What the three families share.
 
 
-def _steps(x: NDArray) -> list[NDArray]:
+def unstacked(x: NDArray) -> list[NDArray]:
     """The parts of an array along axis 0, without that axis."""
     rest = x.shape[1:]
     return [reshape(v, rest) for v in pieces(reshape(x, (x.size,)), sizes=(size(rest),) * x.shape[0])]
@@ -150,9 +150,9 @@ def _(g, data_shape, weight, first, y, relu):
             raw.vanilla_back(*_buffers(g, y, weight, p, carry), steps, n, m, int(relu))
     else:
         slope = (y.detach() > 0) if relu else (1 - y) * (1 + y)
-        carry, found = None, []
-        for head, f in zip(reversed(_steps(g)), reversed(_steps(slope)), strict=True):
-            d = (head if carry is None else head + carry) * f
+        carry, found = _zeros(y, (n, m)), []
+        for head, f in zip(reversed(unstacked(g)), reversed(unstacked(slope)), strict=True):
+            d = (head + carry) * f
             found.append(d)
             carry = _product(d, weight)
         p = stack(*found[::-1], axis=0)
@@ -209,12 +209,11 @@ def _(g, data, weight, first, cell, y0, y1):
     to_cell = o * (1 - v) * (1 + v)
     by_cell = concat(u * i * (1 - i), _before(cell, y1) * f * (1 - f), i * (1 - u) * (1 + u), dim=2)
     by_hidden = v * o * (1 - o)
-    carry = memory = None
-    found = []
-    columns = [reversed(_steps(x)) for x in (*g, to_cell, by_cell, by_hidden, f)]
+    carry, memory, found = _zeros(y0, (n, m)), _zeros(y0, (n, m)), []
+    columns = [reversed(unstacked(x)) for x in (*g, to_cell, by_cell, by_hidden, f)]
     for gh, gc, down, inner, outer, keep in zip(*columns, strict=True):
-        dh = gh if carry is None else gh + carry
-        dc = gc + dh * down if memory is None else gc + memory + dh * down
+        dh = gh + carry
+        dc = gc + memory + dh * down
         d = concat(concat(dc, dc, dc, dim=1) * inner, dh * outer, dim=1)
         found.append(d)
         carry, memory = _product(d, weight), dc * keep
@@ -266,9 +265,9 @@ def _(g, data, weight, bias, first, y):
     to_new = (1 - z) * (1 - u) * (1 + u)
     to_reset, to_update = to_new * inner * r * (1 - r), (before - u) * z * (1 - z)
     by_hidden = concat(to_reset, to_update, to_new * r, dim=2)
-    carry, heads = None, []
-    for head, factors, keep in zip(*[reversed(_steps(x)) for x in (g, by_hidden, z)], strict=True):
-        d = head if carry is None else head + carry
+    carry, heads = _zeros(y, (n, m)), []
+    for head, factors, keep in zip(*[reversed(unstacked(x)) for x in (g, by_hidden, z)], strict=True):
+        d = head + carry
         heads.append(d)
         carry = _product(concat(d, d, d, dim=1) * factors, weight) + d * keep
     d = stack(*heads[::-1], axis=0)
@@ -304,12 +303,10 @@ def _packed(inputs: int, m: int, layers: int, directions: int, gates: int) -> li
     return weights + [(gates * m,)] * (2 * directions * layers)
 
 
-def _checked(name: str, x: NDArray, expected: Shape, rows: int) -> NDArray:
-    if x.shape == (*expected[:1], 1, *expected[2:]) != expected:  # one state for the whole batch
-        return broadcast_to(x, shape=expected)
+def _checked(name: str, x: NDArray, expected: Shape) -> NDArray:
     if x.shape != expected:
         what = f"(layers*directions, batch, state_size) = {expected}"
-        raise ShapeError(f"RNN: {name} must have shape {what}, got {x.shape}; {rows} layer(s) and direction(s) in all")
+        raise ShapeError(f"RNN: {name} must have shape {what}, got {x.shape}")
     return x
 
 
@@ -391,7 +388,7 @@ def RNN(
         All weights and biases in one vector: for each layer, for each direction, V then W; after all of these,
         for each layer and direction, b then d. Rows are in the order of the gates above.
     state : NDArray
-        Initial h, shape (layers*directions, batch, state_size); batch may be 1.
+        Initial h, shape (layers*directions, batch, state_size).
     state_cell : NDArray, optional
         Initial c, likewise; for ``'lstm'``, and needed there.
     sequence_length : NDArray, optional
@@ -443,7 +440,9 @@ def RNN(
         raise AttrError(f"RNN: state_cell goes with mode 'lstm', and only there; the mode is {mode!r}")
     if (sequence_length is not None) != bool(use_sequence_length):
         raise AttrError("RNN: sequence_length and use_sequence_length=True go together; give both or neither")
-    given = {"data": data, "parameters": parameters, "state": state} | ({} if state_cell is None else {"c": state_cell})
+    given = {"data": data, "parameters": parameters, "state": state}
+    if state_cell is not None:
+        given["state_cell"] = state_cell
     data, parameters, state, *rest = unify([as_array(x, "RNN", k) for k, x in given.items()], "RNN", ints=False)
     if data.ndim != 3 or data.shape[0] == 0:
         raise ShapeError(f"RNN: data must have shape (time, batch, inputs) with at least one step, got {data.shape}")
@@ -457,8 +456,8 @@ def RNN(
             f"{layers} layer(s) and {directions} direction(s), got {parameters.shape}"
         )
     full = (rows, data.shape[1], m)
-    firsts = _steps(_checked("state", state, full, rows))
-    cells = _steps(_checked("state_cell", rest[0], full, rows)) if rest else [None] * rows
+    firsts = unstacked(_checked("state", state, full))
+    cells = unstacked(_checked("state_cell", rest[0], full)) if rest else [None] * rows
     parts = pieces(parameters, sizes=tuple(map(size, shapes)))
     arrays = [reshape(v, s) for v, s in zip(parts, shapes, strict=True)]
     reverse, last, mask = _in_time(sequence_length)
@@ -480,7 +479,7 @@ def RNN(
 def _in_time(lengths: NDArray | None) -> tuple[Callable, Callable, Callable]:
     """Functions of arrays over time: reversed, the last step, zero after the end."""
     if lengths is None:
-        return lambda x: flip(x, axis=0), lambda x: SequenceLast(x), lambda x: x
+        return lambda x: flip(x, axis=0), SequenceLast, lambda x: x
     return (
         lambda x: SequenceReverse(x, lengths, use_sequence_length=True),
         lambda x: SequenceLast(x, lengths, use_sequence_length=True),
