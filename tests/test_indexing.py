@@ -119,7 +119,7 @@ def test_assignment(data, shape, dtype):
     if form in ("array", "one"):
         x[key] = nd.array(value)
     else:
-        x[key] = value.tolist() if form == "list" else value
+        x[key] = value.tolist() if form == "list" and value.size else value
     a[numpy_key(key)] = value.reshape(()) if form == "one" else value
     np.testing.assert_array_equal(x.asnumpy(), a)
     assert x._cell[0] > version
@@ -214,6 +214,16 @@ def test_bools_are_integers_and_float_arrays_are_indices():
     assert x[nd.array([2, 0])].asnumpy().tolist() == [2, 0]
     assert x[nd.array([], dtype="int32")].shape == (0,) and x[[]].shape == (0,)
     assert x[2:1].shape == (0,) and x[5:10].shape == (0,)
+
+
+@pytest.mark.parametrize("key", [(None, [0, 1, 1], ..., 0), ([0, 1, 1], ..., 0), (None, 1, ..., [0, 1, 1])])
+def test_an_ellipsis_of_no_axes_still_stands_between_arrays(key):
+    a = np.arange(4.0).reshape(2, 2)
+    x = nd.array(a)
+    np.testing.assert_array_equal(x[key].asnumpy(), a[key])
+    x[key] = a[key] * 10
+    a[key] *= 10
+    np.testing.assert_array_equal(x.asnumpy(), a)
 
 
 def test_masks():

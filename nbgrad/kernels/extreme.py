@@ -21,7 +21,6 @@ from ..ndarray import NDArray
 from ..samples import table
 from ..shapes import axes as resolve_axes
 from ..shapes import axis as resolve_axis
-from ..shapes import size
 from ..structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
@@ -160,7 +159,7 @@ def _arg_extreme_rows(x, out, outer, n, sign):
 
 def _of_some(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
     axes = resolve_axes(axis, data.ndim, op, bool(exclude))
-    if any(data.shape[k] == 0 for k in axes) and size(reduced(data._shape, axes, False)):
+    if any(data.shape[k] == 0 for k in axes):
         raise ShapeError(f"{op}: no elements to choose from: shape {data.shape} reduced over axes {axes}")
     return Spec(reduced(data._shape, axes, bool(keepdims)), data._kind.dtype, axes=axes, keepdims=bool(keepdims))
 

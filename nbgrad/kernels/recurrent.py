@@ -196,10 +196,10 @@ def _(g, data, weight, first, cell, y0, y1):
     if not flags.recording:
         gh, gc, data, weight, first, cell, y0, y1 = _wide(*g, data, weight, first, cell, y0, y1)
         before = _before(first, y0)
-        a = data + _product(before, weight, True)
-        p, carry, memory = _zeros(a, a.shape), _zeros(a, (n, m)), _zeros(a, (n, m))
-        if a.size:
-            raw.lstm_back(*_buffers(gh, gc, a, cell, y1, weight, p, carry, memory), steps, n, m)
+        s = _product(before, weight, True)
+        p, carry, memory = _zeros(s, s.shape), _zeros(s, (n, m)), _zeros(s, (n, m))
+        if s.size:
+            raw.lstm_back(*_buffers(gh, gc, data, s, cell, y1, weight, p, carry, memory), steps, n, m)
         return [p, _weight_share(p, before), carry, memory]
     before = _before(first, y0)
     parts = _gates(data + _product(before, weight, True), 4)

@@ -9,18 +9,43 @@ from __future__ import annotations
 import numpy as np
 
 from ..codegen.compile import inline, kernel
+from .vector_math import exp_below
 
 __all__ = ["gru", "gru_back", "lstm", "lstm_back", "vanilla", "vanilla_back"]
 
 
 @inline
 def _sigmoid(v, one):
-    return one / (one + np.exp(-v))
+    e = exp_below(-abs(v))
+    return (one if v >= 0 else e) / (one + e)
+
+
+@inline
+def _tanh(v, one):
+    """By exp; near 0, where that cancels, by the Padé approximant of degree 7 over 6. A few ulp."""
+    e = exp_below(-abs(v + v))
+    far = (one - e) / (one + e)
+    z = v * v
+    above = type(one)(135135) + z * (type(one)(17325) + z * (type(one)(378) + z))
+    below = type(one)(135135) + z * (type(one)(62370) + z * (type(one)(3150) + z * type(one)(28)))
+    return (far if v > 0 else -far) if abs(v) >= type(one)(0.45) else v * above / below
+
+
+@inline
+def _activate(x, start, s, begin, n, plain, one):
+    """``s = f(x + s)`` for n elements, f tanh or (`plain` 0) the logistic function."""
+    at, to = np.uintp(start), np.uintp(begin)
+    if plain:
+        for j in range(np.uintp(n)):
+            s[to + j] = _tanh(x[at + j] + s[to + j], one)
+    else:
+        for j in range(np.uintp(n)):
+            s[to + j] = _sigmoid(x[at + j] + s[to + j], one)
 
 
 @kernel
 def vanilla(x, w, h0, h, scratch, steps, n, size, relu):
-    zero = x.dtype.type(0)
+    one, zero = x.dtype.type(1), x.dtype.type(0)
     wt = w.reshape((size, size)).T
     every = n * size
     for t in range(steps):
@@ -31,7 +56,7 @@ def vanilla(x, w, h0, h, scratch, steps, n, size, relu):
             if relu:
                 h[t * every + i] = zero if a < zero else a
             else:
-                h[t * every + i] = np.tanh(a)
+                h[t * every + i] = _tanh(a, one)
 
 
 @kernel
@@ -64,41 +89,46 @@ def lstm(x, w, h0, c0, h, c, scratch, steps, n, size):
         for b in range(n):
             row = b * 4 * size
             at = t * 4 * every + row
-            for j in range(size):
-                i = _sigmoid(x[at + j] + scratch[row + j], one)
-                f = _sigmoid(x[at + size + j] + scratch[row + size + j], one)
-                u = np.tanh(x[at + 2 * size + j] + scratch[row + 2 * size + j])
-                o = _sigmoid(x[at + 3 * size + j] + scratch[row + 3 * size + j], one)
-                v = f * memory[b * size + j] + i * u
-                c[t * every + b * size + j] = v
-                h[t * every + b * size + j] = o * np.tanh(v)
+            _activate(x, at, scratch, row, 2 * size, 0, one)
+            _activate(x, at + 2 * size, scratch, row + 2 * size, size, 1, one)
+            _activate(x, at + 3 * size, scratch, row + 3 * size, size, 0, one)
+            width, gates, here, q = np.uintp(size), np.uintp(row), np.uintp(t * every + b * size), np.uintp(b * size)
+            for j in range(width):
+                g = gates + j
+                c[here + j] = scratch[g + width] * memory[q + j] + scratch[g] * scratch[g + width + width]
+            for j in range(width):
+                h[here + j] = scratch[gates + width + width + width + j] * _tanh(c[here + j], one)
 
 
 @kernel
-def lstm_back(gh, gc, a, c0, c, w, p, carry, memory, steps, n, size):
-    """`a`: all preactivations; `carry` and `memory`: zeros that become the cotangents of the initial states."""
-    one = a.dtype.type(1)
+def lstm_back(gh, gc, x, s, c0, c, w, p, carry, memory, steps, n, size):
+    """`s`: the hidden states' share of the preactivations, overwritten; `carry` and `memory`: zeros that become the
+    cotangents of the initial states."""
+    one = x.dtype.type(1)
     weights = w.reshape((4 * size, size))
     every = n * size
+    width, two, three = np.uintp(size), np.uintp(2), np.uintp(3)
     for k in range(steps):
         t = steps - 1 - k
         before = c0[0:every] if t == 0 else c[(t - 1) * every : t * every]
         for b in range(n):
-            at = t * 4 * every + b * 4 * size
-            for j in range(size):
-                q = b * size + j
-                i = _sigmoid(a[at + j], one)
-                f = _sigmoid(a[at + size + j], one)
-                u = np.tanh(a[at + 2 * size + j])
-                o = _sigmoid(a[at + 3 * size + j], one)
-                v = np.tanh(c[t * every + q])
-                dh = gh[t * every + q] + carry[q]
-                dc = gc[t * every + q] + memory[q] + dh * o * (one - v) * (one + v)
+            row = (t * n + b) * 4 * size
+            _activate(x, row, s, row, 2 * size, 0, one)
+            _activate(x, row + 2 * size, s, row + 2 * size, size, 1, one)
+            _activate(x, row + 3 * size, s, row + 3 * size, size, 0, one)
+            at, here, q = np.uintp(row), np.uintp((t * n + b) * size), np.uintp(b * size)
+            for j in range(width):
+                p[at + j] = _tanh(c[here + j], one)
+            for j in range(width):
+                i, f, u, o = s[at + j], s[at + width + j], s[at + two * width + j], s[at + three * width + j]
+                v = p[at + j]
+                dh = gh[here + j] + carry[q + j]
+                dc = gc[here + j] + memory[q + j] + dh * o * (one - v) * (one + v)
                 p[at + j] = dc * u * i * (one - i)
-                p[at + size + j] = dc * before[q] * f * (one - f)
-                p[at + 2 * size + j] = dc * i * (one - u) * (one + u)
-                p[at + 3 * size + j] = dh * v * o * (one - o)
-                memory[q] = dc * f
+                p[at + width + j] = dc * before[q + j] * f * (one - f)
+                p[at + two * width + j] = dc * i * (one - u) * (one + u)
+                p[at + three * width + j] = dh * v * o * (one - o)
+                memory[q + j] = dc * f
         rows = p[t * 4 * every : (t + 1) * 4 * every]
         np.dot(rows.reshape((n, 4 * size)), weights, carry.reshape((n, size)))
 
@@ -114,16 +144,20 @@ def gru(x, w, bias, h0, h, scratch, steps, n, size):
         for b in range(n):
             row = b * 3 * size
             at = t * 3 * every + row
+            _activate(x, at, scratch, row, 2 * size, 0, one)
+            new = row + 2 * size
             for j in range(size):
-                r = _sigmoid(x[at + j] + scratch[row + j], one)
-                z = _sigmoid(x[at + size + j] + scratch[row + size + j], one)
-                u = np.tanh(x[at + 2 * size + j] + r * (scratch[row + 2 * size + j] + bias[j]))
+                scratch[new + j] = (scratch[new + j] + bias[j]) * scratch[row + j]
+            _activate(x, at + 2 * size, scratch, new, size, 1, one)
+            for j in range(size):
+                u, z = scratch[new + j], scratch[row + size + j]
                 h[t * every + b * size + j] = u + z * (before[b * size + j] - u)
 
 
 @kernel
 def gru_back(g, x, s, bias, h0, h, w, p, q, carry, scratch, steps, n, size):
-    """`s`: the hidden states' share of the preactivations; `p` and `q`: the cotangents of `x` and of `s`."""
+    """`s`: the hidden states' share of the preactivations, overwritten; `p` and `q`: the cotangents of `x` and of what
+    `s` was."""
     one = x.dtype.type(1)
     weights = w.reshape((3 * size, size))
     every = n * size
@@ -132,12 +166,14 @@ def gru_back(g, x, s, bias, h0, h, w, p, q, carry, scratch, steps, n, size):
         before = h0[0:every] if t == 0 else h[(t - 1) * every : t * every]
         for b in range(n):
             at = t * 3 * every + b * 3 * size
+            _activate(x, at, s, at, 2 * size, 0, one)
+            for j in range(size):
+                q[at + j] = s[at + 2 * size + j] + bias[j]
+                s[at + 2 * size + j] = q[at + j] * s[at + j]
+            _activate(x, at + 2 * size, s, at + 2 * size, size, 1, one)
             for j in range(size):
                 e = b * size + j
-                r = _sigmoid(x[at + j] + s[at + j], one)
-                z = _sigmoid(x[at + size + j] + s[at + size + j], one)
-                m = s[at + 2 * size + j] + bias[j]
-                u = np.tanh(x[at + 2 * size + j] + r * m)
+                r, z, u, m = s[at + j], s[at + size + j], s[at + 2 * size + j], q[at + j]
                 d = g[t * every + e] + carry[e]
                 dr_u = d * (one - z) * (one - u) * (one + u)
                 p[at + j] = dr_u * m * r * (one - r)

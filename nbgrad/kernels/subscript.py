@@ -73,8 +73,16 @@ def _normalise(key, ndim: int) -> list:
     if len(dots) > 1:
         raise IndexError("an index can have one Ellipsis ('...') only")
     at = dots[0] if dots else len(out)
-    out[at : at + 1] = [slice(None)] * (ndim - used)
+    if used < ndim or not dots or not _separates(out, at):
+        out[at : at + 1] = [slice(None)] * (ndim - used)
     return out
+
+
+def _separates(items: list, at: int) -> bool:
+    """Whether the Ellipsis at `at`, even of no axes, stands between arrays or ints, so that their axes come first."""
+    sides = items[:at], items[at + 1 :]
+    indices = all(any(isinstance(i, np.ndarray | int) for i in side) for side in sides)
+    return indices and any(isinstance(i, np.ndarray) for i in items)
 
 
 def _position(i: int, n: int, axis: int) -> int:
