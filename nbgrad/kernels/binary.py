@@ -8,7 +8,6 @@ import numpy as np
 
 from ..declare import binary
 from ..expr import eq, le, lt, ne, var
-from ..registry import set_role
 from . import scalar as vm
 
 __all__: list[str] = []
@@ -18,7 +17,6 @@ _POSITIVE = (0.3, 3.0)
 _APART = ((0.2, 1.0), (1.5, 3.0))  # operands that do not meet: away from kinks at ties
 
 add = binary("add", a + b, "Sum.", aliases=("broadcast_add", "broadcast_plus"))
-set_role("add", add)
 subtract = binary("subtract", a - b, "Difference.", aliases=("broadcast_sub", "broadcast_minus"))
 multiply = binary("multiply", a * b, "Product.", aliases=("broadcast_mul",))
 divide = binary(
