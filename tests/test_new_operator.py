@@ -1,5 +1,6 @@
 """One statement makes an operator, with everything that belongs to it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,14 @@ print("all there")
 
 def test_one_statement_gives_every_product():
     tests = Path(__file__).parent
+    paths = [str(tests.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tests, capture_output=True, text=True, encoding="utf-8", check=False
+        [sys.executable, "-c", PROGRAM],
+        cwd=tests,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
     )
     assert done.stdout == "all there\n", done.stderr
