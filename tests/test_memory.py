@@ -122,6 +122,18 @@ def penalised_step(ws, loss):
     return float(y)
 
 
+def in_cycles():
+    """Objects of ours that only the collector could free. (What else the process does may leave cycles, too.)"""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return [type(o) for o in gc.garbage if type(o).__module__.startswith("nbgrad")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.collect()
+
+
 @pytest.mark.parametrize("step", [plain_step, checkpointed_step, penalised_step])
 @pytest.mark.parametrize("network", [perceptron, convnet])
 def test_100_training_steps_do_not_grow_memory(network, step):
@@ -132,18 +144,22 @@ def test_100_training_steps_do_not_grow_memory(network, step):
     for _ in range(10):  # plans, kernels and what Python itself keeps
         step(ws, loss)
     tracemalloc.start()
+    grown = []
     try:
-        step(ws, loss)
-        gc.collect()  # also empties the lists of free tuples, which Python counts as used
-        objects, memory = live(), tracemalloc.get_traced_memory()[0]
-        for _ in range(100):
-            last = step(ws, loss)
-        assert live() == objects
-        assert gc.collect() == 0, "cycles were made"
-        grown = tracemalloc.get_traced_memory()[0] - memory
+        for _ in range(3):  # a leak grows in every round; what else the process does may take memory once
+            step(ws, loss)
+            gc.collect()  # also empties the lists of free tuples, which Python counts as used
+            objects, memory = live(), tracemalloc.get_traced_memory()[0]
+            for _ in range(100):
+                last = step(ws, loss)
+            assert live() == objects
+            assert not in_cycles(), "cycles were made"
+            grown.append(tracemalloc.get_traced_memory()[0] - memory)
+            if grown[-1] < 8192:
+                break
     finally:
         tracemalloc.stop()
-    assert grown < 8192, f"{grown} bytes in 100 steps"
+    assert min(grown) < 8192, f"{grown} bytes in rounds of 100 steps"
     assert last < first
 
 
