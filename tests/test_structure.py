@@ -10,7 +10,7 @@ PACKAGE = ROOT / "nbgrad"
 LAYERS = [
     {"errors", "config", "dtypes", "context"},
     {"expr", "shapes"},
-    {"codegen", "ndarray"},
+    {"codegen", "vmath", "ndarray"},
     {
         "state",
         "observe",

@@ -30,12 +30,12 @@ from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
-from numba.extending import intrinsic  # noqa: F401  (re-exported: the float16 conversions need it)
+from numba.extending import intrinsic, overload
 
 from .. import config
 from . import cache
 
-__all__ = ["Kernel", "generate", "inline", "kernel"]
+__all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel"]
 
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
@@ -60,6 +60,60 @@ def inline(function=None, *, reorder: bool = False):
     if function is None:
         return lambda f: inline(f, reorder=reorder)
     return numba.njit(function, forceinline=True, fastmath=_REORDER if reorder else _EXACT, **_OPTIONS)
+
+
+def by_precision(single: Callable, double: Callable) -> Callable:
+    """A scalar helper with one body for float32 and one for everything else, chosen when a kernel is compiled.
+
+    Parameters
+    ----------
+    single, double : callable
+        Plain functions of the same positional arguments: the body if all arguments are float32, and the body
+        for float64 (integers, and float32 mixed with them, too). Inlined like :func:`inline`'s.
+
+    Returns
+    -------
+    callable
+        For use in kernels only.
+    """
+
+    def choose(*args):
+        raise NotImplementedError(f"{double.__name__} is for kernels")
+
+    @overload(choose, jit_options={**_OPTIONS, "forceinline": True, "fastmath": _EXACT}, strict=False)
+    def body(*args):
+        return single if all(a == types.float32 for a in args) else double
+
+    choose.__name__ = double.__name__
+    choose.bodies = (single, double)  # type: ignore[attr-defined]  # what the fingerprint looks at
+    return choose
+
+
+def by_precision(single: Callable, double: Callable) -> Callable:
+    """A scalar helper with one body for float32 and one for everything else, chosen when a kernel is compiled.
+
+    Parameters
+    ----------
+    single, double : callable
+        Plain functions of the same positional arguments: the body if all arguments are float32, and the body
+        for float64 (integers, and float32 mixed with them, too). Inlined like :func:`inline`'s.
+
+    Returns
+    -------
+    callable
+        For use in kernels only.
+    """
+
+    def choose(*args):
+        raise NotImplementedError(f"{double.__name__} is for kernels")
+
+    @overload(choose, jit_options={**_OPTIONS, "forceinline": True, "fastmath": _EXACT}, strict=False)
+    def body(*args):
+        return single if all(a == types.float32 for a in args) else double
+
+    choose.__name__ = double.__name__
+    choose.bodies = (single, double)  # type: ignore[attr-defined]  # what the fingerprint looks at
+    return choose
 
 
 def kernel(function=None, *, reorder: bool = False):
@@ -290,6 +344,10 @@ def _value_fingerprint(value, seen: set) -> str:
     if isinstance(value, Dispatcher):
         options = {k: sorted(v) if isinstance(v, set) else v for k, v in value.targetoptions.items()}
         return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
+    if hasattr(value, "bodies"):
+        return "|".join(_function_fingerprint(body, seen) for body in value.bodies)
+    if hasattr(value, "bodies"):
+        return "|".join(_function_fingerprint(body, seen) for body in value.bodies)
     if isinstance(value, pytypes.FunctionType):
         return _function_fingerprint(value, seen)
     if hasattr(value, "_defn"):  # an intrinsic
