@@ -13,7 +13,7 @@
 <NDArray 4 @cpu(0)>
 """
 
-from . import autograd, methods, nd, symbol, testing
+from . import autograd, methods, nd, symbol, test_utils, testing
 from . import symbol as sym
 from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
@@ -38,6 +38,7 @@ __all__ = [
     "set_default_dtype",
     "sym",
     "symbol",
+    "test_utils",
     "testing",
 ]
 

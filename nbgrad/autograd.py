@@ -27,7 +27,7 @@ from .checkpoint import checkpoint
 from .codegen.launch import fill
 from .errors import DTypeError, NBGradError, ShapeError
 from .function import Function
-from .ndarray import NDArray, from_value, wrap
+from .ndarray import NDArray, alias, from_value, label, wrap
 from .scopes import (
     is_recording,
     is_training,
@@ -142,7 +142,7 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     grad_req : {'write', 'add', 'null'}
         What ``backward`` does with ``.grad``: overwrite it, add to it, leave it.
     stype : str, optional
-        Only ``'default'``.
+        A label for ``.grad``, that of the array by default; see ``tostype``.
 
     Raises
     ------
@@ -160,11 +160,9 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     <NDArray 2 @cpu(0)>
     """
     _check_request(grad_req, "attach_grad")
-    if stype is not None:
-        self.tostype(stype)
     grad = wrap(self._kind.empty(self._buf.size, self._kind.storage), self._shape, self._kind)
-    fill(grad._buf, self._kind.dtype, 0)
-    self._node = Leaf(grad, grad_req, self._cell)
+    fill(label(grad, stype or self.stype)._buf, self._kind.dtype, 0)
+    self._node = Leaf(grad, grad_req, self._cell, replaceable=True)
 
 
 def get_grad(self: NDArray) -> NDArray | None:
@@ -184,9 +182,7 @@ def detach(self: NDArray) -> NDArray:
     >>> x.detach().grad is None
     True
     """
-    from_same = wrap(self._buf, self._shape, self._kind)
-    from_same._cell = self._cell
-    return from_same
+    return label(alias(self, self._buf, self._shape), self.stype)
 
 
 def get_fresh(self: NDArray) -> bool:
@@ -279,7 +275,7 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
 def _sweep(seeds: list, retain_graph: bool, train_mode: bool) -> None:
     previous, state.training = state.training, bool(train_mode)
     try:
-        tape.commit(tape.sweep_raw(seeds, retain_graph))
+        tape.commit(*tape.sweep_raw(seeds, retain_graph))
     finally:
         state.training = previous
 
@@ -367,7 +363,7 @@ def grad(
             found = tape.sweep_recorded(recorded, retain, targets)
         else:
             seeds = [(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)]
-            raw = tape.sweep_raw(seeds, retain, targets)
+            raw, _ = tape.sweep_raw(seeds, retain, targets)
             found = {n: wrap(buf, n.shape, n.kind) for n, buf in raw.items()}
         results = []
         taken: set[int] = set()

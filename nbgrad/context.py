@@ -8,7 +8,7 @@ from .errors import ContextError
 
 __all__ = ["Context", "cpu", "current_context", "gpu", "num_gpus"]
 
-_TYPES = ("cpu", "gpu")
+_TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")  # the last two are plain CPU memory under other names
 
 
 class _Stack(threading.local):
@@ -21,6 +21,8 @@ _stack = _Stack()
 
 class Context:
     """A device: its type, ``'cpu'`` or ``'gpu'``, and its number. Also a scope that makes it the current one.
+
+    MXNet's ``'cpu_pinned'`` and ``'cpu_shared'`` are taken as further names of the CPU.
 
     Parameters
     ----------

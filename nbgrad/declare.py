@@ -10,10 +10,11 @@ import numpy as np
 from . import dtypes
 from .cast import cast
 from .codegen.launch import kind_of
+from .documentation import wrapped
 from .elementwise import Elementwise, derived, short_binary
 from .entry import Entry, as_array, store_out
 from .errors import AttrError, DTypeError
-from .expr import Expr, as_expr, substitute, var
+from .expr import Expr, as_expr, pretty, substitute, var
 from .ndarray import NDArray, from_value
 from .samples import Input, Sample, table
 
@@ -81,7 +82,7 @@ def unary(
     """
     op = Elementwise(name, substitute(expr, {var("x"): var("x0")}), 1, ints=ints)
     call = unary_call(op)
-    _document(call, name, _elementwise_doc(name, doc, expr, ("data",)))
+    _document(call, name, _elementwise_doc(op, doc, ("data",)))
     rows = ([Input((5,), *domain)],)
     samples = _samples(reference or f"numpy.{name}", rows, [Input((3, 50), *domain)], ints=ints, ulp=ulp)
     Entry(
@@ -142,9 +143,7 @@ def parametric(
         number: Callable = float if x._kind.dtype.is_float else int
         return store_out(op.apply1(x, tuple(map(number, scalars))), out, op.name)
 
-    attributes = [f"{p} : float\n    {'Required.' if d is None else f'Default {d}.'}" for p, d in params.items()]
-    text = _elementwise_doc(name, doc, expr, ("data",)).replace("\nout :", "\n" + "\n".join(attributes) + "\nout :")
-    _document(call, name, text)
+    _document(call, name, _elementwise_doc(op, doc, ("data",), params))
     rows = [[Input((5,), *domain), given] for given in examples]
     many = [Input((3, 50), *domain), examples[0]]
     samples = _samples(reference, rows, many, ints=ints, ulp=ulp)
@@ -158,13 +157,33 @@ def _samples(reference, rows: Sequence, many: Sequence, ints: bool, ulp: float) 
     return table(reference, *rows, **options) + table(reference, many, order=0, **options)
 
 
-def _elementwise_doc(name: str, doc: str, expr: Expr, operands: Sequence[str]) -> str:
-    lines = [doc, "", "Parameters", "----------"]
-    kinds = "NDArray" if len(operands) == 1 else "NDArray or scalar"
-    shapes = "Any shape." if len(operands) == 1 else "Shapes broadcast as in NumPy."
-    lines += [f"{', '.join(operands)} : {kinds}", f"    {shapes}"]
-    lines += ["out : NDArray, optional", "    Where to put the result; must have its shape and dtype."]
-    lines += ["", "Returns", "-------", "NDArray", f"    Elementwise ``{expr!r}``."]
+def _elementwise_doc(op: Elementwise, doc: str, operands: Sequence[str], params: dict[str, Any] | None = None) -> str:
+    """The docstring: `doc`, formula and gradient as the table of scalar functions has them, arguments."""
+    params = params or {}
+    letters = ("x",) if len(operands) == 1 else ("a", "b")
+    names = {var(v): var(letter) for v, letter in zip(op.operands, letters)}
+    names |= {var(v): var(param) for v, param in zip(op.params, params)}
+    summary, *more = doc.split("\n\n", 1)
+    lines = ["\n\n".join([wrapped(summary), *more]), "", "Parameters", "----------"]
+    if len(operands) == 1:
+        lines += ["data : NDArray", "    x, of any shape."]
+    else:
+        lines += [f"{', '.join(operands)} : NDArray or number"]
+        lines += ["    a and b; shapes broadcast, and dtypes are promoted, as in NumPy."]
+    lines += [f"{p} : float\n    {'Required.' if d is None else f'Default {d}.'}" for p, d in params.items()]
+    lines += ["", "Returns", "-------", "NDArray"]
+    formula = pretty(substitute(op.expr, names))
+    shape = "Shape of `data`" if len(operands) == 1 else "The broadcast shape"
+    cases = formula.count("where")  # where there are several, the sentence says it better
+    text = f"{shape}; y = ``{formula}`` of each element." if cases < 2 else f"{shape}."
+    lines += [wrapped("    " + text).replace("\n", "\n    ")]
+    if len(operands) > 1:
+        lines += ["", "Raises", "------", "DTypeError", "    If neither operand is an NDArray."]
+        lines += ["ShapeError", "    If the shapes do not broadcast."]
+    gradients = [pretty(substitute(op.cotangent(k), names)) for k in range(len(operands))]
+    if gradients != ["0"] * len(operands) and max(e.count("where") for e in gradients) < 2:
+        shown = [f"``{e}``" + (f" for `{name}`" if len(operands) > 1 else "") for e, name in zip(gradients, operands)]
+        lines += ["", "Notes", "-----", wrapped(f"Gradient: {' and '.join(shown)}.")]
     return "\n".join(lines)
 
 
@@ -282,7 +301,7 @@ def binary(
             raise _unknown(op.name, unknown, ("lhs", "rhs"))
         return operator(lhs, rhs, out)
 
-    _document(call, name, _elementwise_doc(name, doc, expr, ("lhs", "rhs")))
+    _document(call, name, _elementwise_doc(op, doc, ("lhs", "rhs")))
     rows = ([Input((3,), *domain[0]), Input((3,), *domain[1])], [Input((2, 1), *domain[0]), Input((2,), *domain[1])])
     many = [Input((3, 50), *domain[0]), Input((50,), *domain[1])]
     samples = _samples(reference or f"numpy.{name}", rows, many, ints=ints, ulp=ulp)

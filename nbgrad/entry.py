@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .codegen.launch import cast_into
+from .documentation import completed
 from .errors import DTypeError, NBGradError, ShapeError
 from .ndarray import NDArray
 from .registry import operators, register
@@ -32,6 +33,8 @@ class Entry:
     differentiable : bool
     params : tuple of str
         The names of an elementwise operator's scalar parameters.
+    gradient : str
+        For the docstring: the gradient in a few words, g being that of the result.
     operator : callable
         What stands behind the Python operator, ``x + y``: `call` without its check of keywords.
     """
@@ -48,6 +51,7 @@ class Entry:
         differentiable=True,
         params=(),
         formula="",
+        gradient="",
         operator=None,
     ) -> None:
         self.name: str = name
@@ -61,6 +65,8 @@ class Entry:
         self.formula = formula
         self.operator: Callable = operator or call
         register(self)
+        if not name.startswith("_"):
+            call.__doc__ = completed(call.__doc__ or "", call, samples, aliases, differentiable, formula, gradient)
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"

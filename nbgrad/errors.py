@@ -23,6 +23,10 @@ class AttrError(NBGradError, ValueError):
     """A bad value for a keyword of an operator."""
 
 
+class RangeError(NBGradError, IndexError):
+    """An index, a length or a class number out of range."""
+
+
 class ContextError(NBGradError, ValueError):
     """A device that does not exist, or arrays of different devices in one operation."""
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 
-__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "select", "var", "vjp"]
+__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "pretty", "select", "var", "vjp"]
 
 
 class Fn:
@@ -365,6 +365,36 @@ _smart: dict[Fn, Callable] = {_add: add, _sub: sub, _mul: mul, _div: div, _neg: 
 
 def rebuild(fn: Fn, args: tuple[Expr, ...]) -> Expr:
     return _smart.get(fn, fn)(*args)
+
+
+# For people.
+
+_OPERATORS = {"or": ("or", 1), "and": ("and", 2), "lt": ("<", 4), "le": ("<=", 4), "eq": ("==", 4), "ne": ("!=", 4),
+              "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6), "div": ("/", 6)}  # fmt: skip
+
+
+def pretty(e: Expr) -> str:
+    """`e` as one would write it: ``g*(1 - y)*(1 + y)``."""
+    return _written(e)[0]
+
+
+def _written(e: Expr) -> tuple[str, int]:
+    """The text, and how strongly its outermost operator binds."""
+    if e.fn is None:
+        return (e.name, 9) if e.name is not None else (f"{e.value:.10g}", 9 if not repr(e.value).startswith("-") else 5)
+    parts = [_written(a) for a in e.args]
+    if e.fn.name in _OPERATORS:
+        symbol, level = _OPERATORS[e.fn.name]
+        (left, a), (right, b) = parts
+        space = "" if level == 6 else " "
+        left = f"({left})" if a < level else left
+        right = f"({right})" if b < level + (e.fn.name in ("sub", "div")) else right
+        return f"{left}{space}{symbol}{space}{right}", level
+    if e.fn in (_neg, invert):
+        text = f"({parts[0][0]})" if parts[0][1] < 7 else parts[0][0]
+        return (f"-{text}" if e.fn is _neg else f"not {text}"), 5 if e.fn is _neg else 3
+    name = "where" if e.fn is _select else e.fn.name
+    return f"{name}({', '.join(text for text, _ in parts)})", 9
 
 
 # Emission.

@@ -72,6 +72,7 @@ def _attach() -> None:
         "astype": creation.astype,
         "copy": creation.copy,
         "copyto": creation.copyto,
+        "tostype": creation.tostype,
         "as_in_context": creation.as_in_context,
         "as_in_ctx": creation.as_in_context,
         "attach_grad": autograd.attach_grad,

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
+from .errors import AttrError as _AttrError
 from .kernels import creation as _creation
 from .kernels import random as _random
 from .kernels import sampling as _sampling
@@ -38,26 +39,21 @@ linspace = _creation.linspace
 eye = _creation.eye
 
 random: Any = SimpleNamespace(**{name: getattr(m, name) for m in (_random, _sampling) for name in m.__all__})
-random_uniform, random_normal, random_exponential, random_randint = (
-    _random.uniform,
-    _random.normal,
-    _random.exponential,
-    _random.randint,
-)
-sample_uniform, sample_normal, sample_exponential = _random.uniform, _random.normal, _random.exponential
+random_uniform, random_normal, random_randint = _random.uniform, _random.normal, _random.randint
+sample_uniform = _random.uniform
 random_gamma = sample_gamma = _sampling.gamma
 random_poisson = sample_poisson = _sampling.poisson
 random_negative_binomial = sample_negative_binomial = _sampling.negative_binomial
 random_generalized_negative_binomial = sample_generalized_negative_binomial = _sampling.generalized_negative_binomial
 sample_multinomial = _sampling.multinomial
-shuffle = _random.shuffle
+shuffle, uniform, normal = _random.shuffle, _random.uniform, _random.normal
 
 #: Linear algebra; ``linalg.potrf`` is ``linalg_potrf``.
 linalg: Any = SimpleNamespace()
 
 #: Operators that MXNet has in ``nd.contrib``.
 contrib: Any = SimpleNamespace()
-_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm", "CTCLoss")
+_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm", "CTCLoss", "allclose")
 
 
 if TYPE_CHECKING:  # the registry's operators
@@ -72,6 +68,26 @@ def waitall() -> None:
 def concatenate(arrays, axis: int = 0, always_copy: bool = True) -> NDArray:
     """Arrays joined along an axis, the first by default; see ``concat``."""
     return _operators["concat"].call(*arrays, dim=axis)
+
+
+def random_exponential(lam=1.0, shape=None, **kwargs) -> NDArray:
+    """Exponential with rate `lam`, that is with mean ``1/lam``; other parameters as for ``random.exponential``."""
+    if not isinstance(lam, NDArray) and not lam > 0:
+        raise _AttrError(f"random_exponential: lam must be positive, got {lam}")
+    return _random.exponential(1.0 / lam, shape, **kwargs)
+
+
+sample_exponential = random_exponential
+
+
+def sample_normal(mu=0.0, sigma=1.0, shape=None, **kwargs) -> NDArray:
+    """Normal with mean `mu` and standard deviation `sigma`; other parameters as for ``random.normal``."""
+    return _random.normal(mu, sigma, shape, **kwargs)
+
+
+def onehot_encode(indices, out: NDArray) -> NDArray:
+    """Fill each row of `out` with a one at its index and zeros elsewhere; see ``one_hot``."""
+    return _operators["one_hot"].call(indices, depth=out.shape[-1], dtype=out.dtype, out=out)
 
 
 def _fill() -> None:

@@ -6,6 +6,7 @@ layers above (:mod:`nbgrad.methods` lists them).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,13 @@ class NDArray:
     """
 
     # _buf: flat raw buffer. _cell: [version of the memory], one list shared by all arrays on that memory,
-    # raised by every write. _node: the tape node this value came from, or None.
-    __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_node", "_shape")
+    # raised by every write. _node: the tape node this value came from, or None. _label: `stype` if not 'default'.
+    __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_label", "_node", "_shape")
 
     _buf: np.ndarray
     _cell: list[int]
     _kind: Kind
+    _label: str
     _node: Any
     _shape: tuple[int, ...]
 
@@ -104,14 +106,8 @@ class NDArray:
 
     @property
     def stype(self) -> str:
-        """The storage type: always ``'default'`` (dense)."""
-        return "default"
-
-    def tostype(self, stype: str) -> NDArray:
-        """The array itself; ``'default'`` is the only storage type there is."""
-        if stype != "default":
-            raise DTypeError(f"tostype: storage type {stype!r} is not supported; only 'default' (dense) is")
-        return self
+        """The storage type: ``'default'`` (dense), or another that ``tostype`` labelled the array with."""
+        return getattr(self, "_label", "default")
 
     def asnumpy(self) -> np.ndarray:
         """A NumPy copy with the same shape and dtype.
@@ -225,6 +221,18 @@ def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
     return y
 
 
+_STYPES = ("default", "row_sparse", "csr")
+
+
+def label(x: NDArray, stype: str) -> NDArray:
+    """`x`, saying of itself that its storage type is `stype`. It is dense for all that."""
+    if stype not in _STYPES:
+        raise DTypeError(f"storage type {stype!r} is not one of {', '.join(map(repr, _STYPES))}")
+    if stype != x.stype:
+        x._label = stype
+    return x
+
+
 def _unpickle(value: np.ndarray, ctx: Context) -> NDArray:
     return from_value(value, ctx=ctx)
 
@@ -294,13 +302,18 @@ def _nested(source):
     return source
 
 
+#: Of the NumPy arrays whose memory is shared, by their id: a reference, and the version of the memory.
+_frozen: dict[int, tuple[weakref.ref, list[int]]] = {}
+
+
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     """An array on a NumPy array's memory.
 
     Parameters
     ----------
     ndarray : numpy.ndarray
-        C-contiguous, of a supported dtype. Becomes read-only on the NumPy side with `zero_copy`.
+        C-contiguous, of a supported dtype. Becomes read-only on the NumPy side with `zero_copy`; an array that was
+        read-only before is copied.
     zero_copy : bool
 
     Raises
@@ -315,8 +328,15 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     if not ndarray.flags.c_contiguous:
         raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
     kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
+    key = id(ndarray)
+    reference, cell = _frozen.get(key, (None, [0]))
+    if reference is not None and reference() is ndarray:
+        ndarray.flags.writeable = True  # it was made read-only here, not by its owner
     if not ndarray.flags.writeable or not ndarray.dtype.isnative:
         return from_value(ndarray)
     buf = ndarray.reshape(-1).view(kind.storage)
     ndarray.flags.writeable = False
-    return wrap(buf, ndarray.shape, kind)
+    _frozen[key] = weakref.ref(ndarray, lambda _: _frozen.pop(key, None)), cell
+    out = wrap(buf, ndarray.shape, kind)
+    out._cell = cell
+    return out

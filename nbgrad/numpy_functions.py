@@ -234,7 +234,11 @@ def _join(operator: str) -> Callable:
 
 
 def _where(condition, x, y) -> NDArray:
-    return operators["where"].call(_array(condition), _array(x), _array(y))
+    condition, x, y = _array(condition), _array(x), _array(y)
+    missing = max(x.ndim, y.ndim) - condition.ndim  # a condition with one axis would go along the first of more
+    if condition.ndim == 1 and missing > 0:
+        condition = condition.reshape((1,) * missing + condition.shape)
+    return operators["where"].call(condition, x, y)
 
 
 def _clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None) -> NDArray:

@@ -28,16 +28,18 @@ class Input:
         A fixed dtype, for indices and masks, which are not differentiated; default: the dtype under test.
     values : sequence, optional
         These values instead of drawn ones; `shape` is theirs.
+    grad : bool
+        Tests differentiate with respect to it.
     """
 
     def __init__(
-        self, shape=(), low: float = -2.0, high: float = 2.0, *, dtype: str | None = None, values=None
+        self, shape=(), low: float = -2.0, high: float = 2.0, *, dtype: str | None = None, values=None, grad=True
     ) -> None:
         self.shape: tuple[int, ...] = tuple(shape) if values is None else np.shape(values)
         self.low, self.high = low, high
         self.dtype = dtype
         self.values = values
-        self.grad = dtype is None and low < high
+        self.grad = grad and dtype is None and low < high
 
     def __repr__(self) -> str:
         return f"{self.shape}" if self.dtype is None else f"{self.dtype}{self.shape}"
@@ -76,6 +78,16 @@ class Sample:
     result : str
         The result's dtype: ``"same"`` as the operands'; ``"float"``, the same for floats and the default
         float dtype for integers; or a dtype's name.
+    changes : sequence of int
+        The operands that are changed in place. The reference returns their new values after the results.
+    training : bool
+        The operator is called in training mode; otherwise in prediction mode, whoever records.
+    random : bool
+        It draws random numbers: before each call, of the reference too, the stream is started anew. The
+        reference gets the operands in the dtype under test, to draw the same numbers.
+    loss : callable, optional
+        For an operator whose gradient is not its own, but declared: that of this function of the same operands,
+        written with operators and called with the attributes.
     """
 
     def __init__(
@@ -88,6 +100,10 @@ class Sample:
         order: int = 3,
         ints: bool = True,
         result: str = "same",
+        changes: Sequence[int] = (),
+        training: bool = False,
+        random: bool = False,
+        loss: Callable | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
         self.attrs = attrs or {}
@@ -95,11 +111,15 @@ class Sample:
         self.order = order
         self.ints = ints
         self.result = result
+        self.changes = tuple(changes)
+        self.training = training
+        self.random = random
+        self.loss = loss
         self._reference = reference
 
     def __repr__(self) -> str:
         parts = [*map(repr, self.inputs), *(f"{k}={v!r}" for k, v in self.attrs.items())]
-        return ", ".join(parts).replace(" ", "")
+        return ", ".join(parts + ["training"] * self.training).replace(" ", "")
 
     def draw(self, dtype="float64") -> list[np.ndarray]:
         """The operands as NumPy arrays."""

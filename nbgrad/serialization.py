@@ -129,7 +129,7 @@ def _numbers(dtype: str, *values: int) -> bytes:
 
 def _header(x: NDArray, magic: int) -> bytes:
     ctx = x._kind.ctx
-    device = _CPU if ctx.device_type == "cpu" else _GPU
+    device = _GPU if ctx.device_type == "gpu" else _CPU
     return (
         _numbers("<u4", magic)
         + _numbers("<i4", 0, len(x._shape))

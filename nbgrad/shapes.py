@@ -23,7 +23,8 @@ def size(shape: Sequence[int]) -> int:
 def as_shape(given, what: str = "shape") -> Shape:
     """A shape from an int or a sequence of ints, all >= 0."""
     try:
-        shape = (given.__index__(),) if hasattr(given, "__index__") else tuple(n.__index__() for n in given)
+        sequence = hasattr(given, "__len__") and getattr(given, "shape", None) != ()  # arrays have __index__, too
+        shape = tuple(n.__index__() for n in given) if sequence else (given.__index__(),)
     except (TypeError, AttributeError):
         raise ShapeError(f"{what}: an integer or a tuple of integers is needed, got {given!r}") from None
     if any(n < 0 for n in shape):

@@ -403,7 +403,7 @@ def structured(name: str | None = None, *, aliases: Sequence[str] = (), **option
     aliases : sequence of str
     **options
         `moves_only`: elements are moved, not calculated with, so float16 needs no conversion. `visible`: how
-        many of several results users get. `method`, `samples`, `differentiable`: see :class:`Entry`.
+        many of several results users get. `method`, `samples`, `differentiable`, `gradient`: see :class:`Entry`.
     """
 
     def declare(infer: Callable) -> Structured:

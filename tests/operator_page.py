@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from test_operators import DIFFERENTIABLE, ENTRIES
+from test_operators import DIFFERENTIABLE, ENTRIES, ORDERS
 
 from nbgrad.elementwise import Elementwise
 
@@ -20,10 +20,11 @@ PAGE = ROOT / "docs" / "operators.md"
 HEAD = """# Operators
 
 Every operator of `nd`, by name. *Orders*: up to which order its derivatives are checked against finite differences in
-float64, for all of its samples and, in parentheses, for the first; any order can be asked for. `0` means a gradient of
-zero wherever there is one. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers
-that become the default float dtype. An operator without samples is checked in the files of tests named instead. All run
-on the CPU; CUDA is to come.
+float64, for all of its samples and, in parentheses, for the first; any order can be asked for. `0` means a gradient
+of zero wherever there is one; `-` that there is none to speak of, the result being a constant, a position, a shape, a
+truth value, or an update in place. `loss`: the gradient is declared, that of a loss, and compared with the loss's to
+that order. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that become the
+default float dtype. All run on the CPU; CUDA is to come.
 
 This page is generated: `python tests/operator_page.py`.
 
@@ -35,10 +36,10 @@ This page is generated: `python tests/operator_page.py`.
 def orders(entry) -> str:
     """Orders checked: for every sample, and at most."""
     if not entry.differentiable:
-        return "0"
+        return "0" if isinstance(entry.rule, Elementwise) else "-"
+    if entry.samples[0].loss:
+        return f"loss {ORDERS}"
     checked = [min(order, sample.order) for (e, sample, order) in rows() if e is entry]
-    if not checked:
-        return ", ".join(f"`{name}`" for name in named_in(entry.name)) or "-"
     low, high = min(checked), max(checked)
     return f"{low}" if low == high else f"{low} ({high})"
 
@@ -48,23 +49,11 @@ def rows():
     return [tuple(row.values) if hasattr(row, "values") else tuple(row) for row in DIFFERENTIABLE]
 
 
-def named_in(name: str) -> list[str]:
-    """The file of tests that names an operator most."""
-    counts = {
-        path.stem: len(re.findall(rf"\b{name}\b", path.read_text(encoding="utf-8")))
-        for path in sorted((ROOT / "tests").glob("test_*.py"))
-    }
-    best = max(counts, key=lambda stem: counts[stem])
-    return [best] if counts[best] else []
-
-
 def dtypes(entry) -> str:
     """Dtypes that are taken."""
     if isinstance(entry.rule, Elementwise):
         return "f, i" if entry.rule.ints else "f, i→f"
     results = {sample.result for sample in entry.samples if sample.ints}
-    if not entry.samples:
-        return "f"
     return "f" if not results else "f, i→f" if "float" in results else "f, i"
 
 

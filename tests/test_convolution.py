@@ -205,3 +205,16 @@ def test_lp_pooling_gradient_at_zero_is_zero():
         y = nd.Pooling(x, kernel=(2,), pool_type="lp")
     y.backward()
     assert x.grad.tolist() == [[[0, 0, 0, 0]]]
+
+
+def test_target_shape_replaces_pad_and_adj():
+    x, w = nd.ones((2, 3, 4)), nd.ones((3, 5, 3))
+    y = nd.Deconvolution(x, w, kernel=(3,), stride=(2,), target_shape=(8,), pad=(99,), adj=(101,))
+    assert y.shape == (2, 5, 8)
+
+
+def test_attributes_for_more_dimensions_than_there_are_must_be_the_default():
+    x = nd.ones((1, 1, 10))
+    assert nd.Pooling(x, kernel=2, stride=2, pad=(0, 0, 0), pooling_convention="same").shape == (1, 1, 5)
+    with pytest.raises(ValueError, match="pad needs 1 integer"):
+        nd.Pooling(x, kernel=2, stride=2, pad=(0, 1))

@@ -141,3 +141,19 @@ def test_refused():
     for change, error, message in cases:
         with pytest.raises(error, match=message):
             nd.CTCLoss(**{"data": data, "label": label} | change)
+
+
+def test_what_is_behind_the_lengths_does_not_matter():
+    data = np.random.default_rng(1).normal(size=(5, 2, 4))
+    padded = np.concatenate([data, np.full((2, 2, 4), np.nan)])
+    label, ends = nd.array([[1, 2], [3, 1]]), {"data_lengths": nd.array([5, 5]), "use_data_lengths": True}
+    found = []
+    for values, attrs in ((data, {}), (padded, ends)):
+        x = nd.array(values)
+        x.attach_grad()
+        with autograd.record():
+            y = nd.CTCLoss(x, label, **attrs)
+        y.backward()
+        found.append((y.asnumpy(), x.grad.asnumpy()))
+    np.testing.assert_array_equal(found[1][0], found[0][0])
+    np.testing.assert_array_equal(found[1][1], np.concatenate([found[0][1], np.zeros((2, 2, 4))]))

@@ -190,10 +190,13 @@ def test_no_dependence_is_the_zero():
     assert vjp(x, var("g"), ["x", "y"]) == [var("g"), ZERO]
 
 
+IMPLICIT = {"gamma_draw"}  # has the derivative of an implicit function: test_gamma_gradient
+
+
 def _functions():
     for name in sorted(vars(vm)):
         f = getattr(vm, name)
-        if isinstance(f, Fn) and f.partials is not None and not f.boolean:
+        if isinstance(f, Fn) and f.partials is not None and not f.boolean and name not in IMPLICIT:
             yield name, f
 
 
@@ -201,7 +204,7 @@ def _arity(f):
     return len(inspect.signature(f.partials).parameters) - 1
 
 
-ORDERS = {"polygamma": 2}  # the first argument is an integer, and no variable
+ORDERS = {"polygamma": 2, "gamma_moment": 2}  # the first argument is an integer, and no variable
 DOMAINS = {"acosh": (1.5, 3.0), "arccosh": (1.5, 3.0)}
 
 

@@ -249,3 +249,16 @@ def test_assignment_converts():
     b = nd.zeros(3, dtype="bool")
     b[1:] = [2, 0]
     assert b.asnumpy().tolist() == [False, True, False]
+
+
+def test_whole_arrays_can_be_assigned_without_axes_and_with_more():
+    x = nd.zeros(())
+    x[:] = np.ones(())
+    assert x.shape == () and x.asscalar() == 1
+    x, y = nd.zeros((2, 2)), nd.array([[[1.0, 2.0], [3.0, 4.0]]])
+    y.attach_grad()
+    with autograd.record():
+        x[None] = y
+        z = x * x
+    z.backward()
+    assert x.tolist() == [[1, 2], [3, 4]] and y.grad.tolist() == [[[2, 4], [6, 8]]]

@@ -1,6 +1,6 @@
 """Values and gradients where functions are not smooth: zeros, signs, ties, poles, infinities, NaN.
 
-Values are NumPy's. Gradients are nbgrad's decisions, row by row.
+Values are NumPy's. Gradients are nbgrad's decisions, row by row. docs/kinks.md is made of these rows.
 """
 
 import numpy as np
@@ -109,7 +109,14 @@ OTHERS = [
     ("mean", [INF, 1.0], {}, [0.5, 0.5]),
     ("smooth_l1", [-1.0, 0.0, 1.0, 0.5], {}, [-1, 0, 1, 0.5]),
     ("_leaky_relu", [-1.0, 0.0, 1.0], {}, [0.25, 0.25, 1]),
-    ("hard_sigmoid", [-5.0, 5.0, 0.0], {}, [0, 0, 0.2]),
+    ("_elu", [-INF, -1.0, 0.0, 1.0, NAN], {"slope": 0.5}, [0, 0.5 / E, 0.5, 1, NAN]),
+    ("hard_sigmoid", [-5.0, -2.5, 0.0, 2.5, 5.0, NAN], {}, [0, 0, 0.2, 0, 0, 0.2]),
+    ("median", [1.0, 3.0, 3.0], {}, [0, 1, 0]),
+    ("median", [1.0, 3.0, 3.0, 5.0], {}, [0, 0.5, 0.5, 0]),
+    ("cumprod", [2.0, 0.0, 0.0, 3.0], {"axis": 0}, [1, 2, 0, 0]),
+    ("std", [2.0, 2.0], {}, [0, 0]),
+    ("Pooling", [[[2.0, 2.0, 1.0, -1.0]]], {"kernel": (2,)}, [[[1, 1, 1, 0]]]),
+    ("Pooling", [[[0.0, 0.0, 3.0, 4.0]]], {"kernel": (2,), "stride": 2, "pool_type": "lp"}, [[[0, 0, 0.6, 0.8]]]),
 ]
 VALUES = {
     "softrelu": lambda a: np.logaddexp(0, a),
@@ -130,11 +137,15 @@ def gradients(name, operands, attrs, recorded):
     return y, [x.grad for x in arrays]
 
 
-def check(name, operands, attrs, expected):
+def value_of(name, operands, attrs):
     values = [np.array(v, np.float64) for v in operands]
     reference = VALUES.get(name, operators[name].samples[0].function)
     with np.errstate(all="ignore"):
-        want = np.asarray(reference(*values, **attrs))
+        return np.asarray(reference(*values, **attrs))
+
+
+def check(name, operands, attrs, expected):
+    want = value_of(name, operands, attrs)
     for recorded in (False, True):
         y, found = gradients(name, operands, attrs, recorded)
         np.testing.assert_allclose(y.asnumpy(), want, rtol=1e-15)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbgrad as nb
-from nbgrad import nd
+from nbgrad import autograd, nd
 
 DTYPES = ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"]
 
@@ -187,6 +187,21 @@ def test_from_numpy_shares_memory():
     x = nd.from_numpy(a)
     x[0, 0] = 9
     assert a[0, 0] == 9 and not a.flags.writeable and x.dtype is np.float64
+    again = nd.from_numpy(a)
+    x.attach_grad()
+    with autograd.record():
+        y = x * x
+    again[0, 1] = 8
+    assert x[0].tolist() == [9, 8, 2] and not a.flags.writeable
+    with pytest.raises(nb.NBGradError, match="changed"):
+        y.backward()
+    del x, y, again
+    nd.from_numpy(a)[0, 2] = 7
+    assert a[0].tolist() == [9, 8, 7]
+    locked = np.frombuffer(b"12345678")
+    copied = nd.from_numpy(locked)
+    copied += 1
+    assert locked.tobytes() == b"12345678"
     b = np.arange(3, dtype="float16")
     y = nd.from_numpy(b)
     y += 1
@@ -403,8 +418,5 @@ def test_zero_size_and_0d_arrays_everywhere(shape, dtype):
     assert x.sum().shape == (1,) and x.sum().asscalar() == a.size
 
 
-def test_stype_and_waiting():
-    x = nd.ones(1)
-    assert x.stype == "default" and x.tostype("default") is x and x.wait_to_read() is None and nd.waitall() is None
-    with pytest.raises(TypeError, match="csr"):
-        x.tostype("csr")
+def test_waiting():
+    assert nd.ones(1).wait_to_read() is None and nd.waitall() is None

@@ -1,7 +1,10 @@
-"""The page of operators is what the registry and the tests say."""
+"""The generated pages are what the registry and the tests say."""
 
-from operator_page import PAGE, page
+import kink_page
+import operator_page
+import pytest
 
 
-def test_page_is_up_to_date():
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/operator_page.py"
+@pytest.mark.parametrize("page", [operator_page, kink_page], ids=lambda page: page.__name__)
+def test_page_is_up_to_date(page):
+    assert page.PAGE.read_text(encoding="utf-8") == page.page(), f"run: python tests/{page.__name__}.py"

@@ -22,12 +22,14 @@ ENTRIES = list(operators.values())
 CASES = [pytest.param(e, s, id=f"{e.name}-{s!r}") for e in ENTRIES for s in e.samples]
 BY_OP = [pytest.param(e, id=e.name) for e in ENTRIES]
 SAMPLED = [pytest.param(e, id=e.name) for e in ENTRIES if e.samples]
+ORDERS = 3
 DIFFERENTIABLE = [
-    pytest.param(e, s, 3 if k == 0 else 2, id=f"{e.name}-{s!r}")
+    pytest.param(e, s, ORDERS if k == 0 else 2, id=f"{e.name}-{s!r}")
     for e in ENTRIES
     for k, s in enumerate(e.samples)
     if e.differentiable and s.order and s.result in ("same", "float", "float64")
 ]
+DECLARED = [pytest.param(e, s, id=f"{e.name}-{s!r}") for e in ENTRIES for s in e.samples if s.loss]
 BINARY = [pytest.param(e, id=e.name) for e in ENTRIES if isinstance(e.rule, Elementwise) and len(e.rule.operands) == 2]
 
 
@@ -35,8 +37,18 @@ def listed(result):
     return list(result) if isinstance(result, list | tuple) else [result]
 
 
+def run(entry, sample, arrays, **more):
+    """What a call as the sample says gives, and the operands that it changed: copies of those given."""
+    arrays = [x.copy() if k in sample.changes else x for k, x in enumerate(arrays)]
+    if sample.random:
+        nb.random.seed(0)
+    with autograd.train_mode() if sample.training else autograd.predict_mode():
+        result = entry.call(*arrays, **sample.attrs, **more)
+    return result, [arrays[k] for k in sample.changes]
+
+
 def apply(entry, sample, arrays):
-    return listed(entry.call(*arrays, **sample.attrs))
+    return listed(run(entry, sample, arrays)[0])
 
 
 def result_dtype(sample, dtype):
@@ -61,7 +73,9 @@ def distance(found, expected, elementwise):
 
 def reference(sample, values, wide):
     """What the reference gives, calculated in float64 where `wide`."""
-    if wide:
+    if sample.random:
+        nb.random.seed(0)
+    elif wide:
         pairs = zip(values, sample.inputs, strict=True)
         values = [v.astype(np.float64) if i.dtype is None else v for v, i in pairs]
     with np.errstate(all="ignore"):
@@ -71,7 +85,8 @@ def reference(sample, values, wide):
 def check_value(entry, sample, dtype, values=None, arrays=None):
     values = sample.draw(dtype) if values is None else values
     arrays = [nd.array(v) for v in values] if arrays is None else arrays
-    found = apply(entry, sample, arrays)
+    result, changed = run(entry, sample, arrays)
+    found = listed(result) + changed
     target = result_dtype(sample, dtype)
     expected = reference(sample, values, wide=np.dtype(dtype).kind == "f" or sample.result == "float")
     assert len(found) == len(expected)
@@ -185,14 +200,14 @@ def test_out(entry):
     arrays = [nd.array(v) for v in sample.draw("float32")]
     expected = apply(entry, sample, arrays)
     outs = [nd.zeros(y.shape, dtype=y.dtype) for y in expected]
-    given = outs if isinstance(entry.call(*arrays, **sample.attrs), list) else outs[0]
-    found = entry.call(*arrays, **sample.attrs, out=given)
+    given = outs if isinstance(run(entry, sample, arrays)[0], list) else outs[0]
+    found, _ = run(entry, sample, arrays, out=given)
     for y, o, want in zip(listed(found), outs, expected, strict=True):
         assert y is o
         assert np.array_equal(o.asnumpy(), want.asnumpy())
     wrong = [nd.zeros((*y.shape, 7), dtype=y.dtype) for y in expected]
-    with pytest.raises(ValueError, match=f"{entry.name}: out must have shape"):
-        entry.call(*arrays, **sample.attrs, out=wrong if isinstance(given, list) else wrong[0])
+    with pytest.raises(ValueError, match=f"{entry.name}: out must have .*shape"):
+        run(entry, sample, arrays, out=wrong if isinstance(given, list) else wrong[0])
 
 
 @pytest.mark.parametrize("entry", SAMPLED)
@@ -257,6 +272,23 @@ def test_gradients(entry, sample, order):
     check_grads(f, [operands[k] for k in active], order=min(order, sample.order))
 
 
+@pytest.mark.parametrize(("entry", "sample"), DECLARED)
+def test_declared_gradients(entry, sample):
+    """They are those of a loss, and so are their gradients."""
+    found = []
+    for loss in (False, True):
+        (x, *others), _ = drawn(sample)
+        x.attach_grad()
+        with autograd.record():
+            y = sample.loss(x, *others, **sample.attrs) if loss else run(entry, sample, [x, *others])[0]
+            for _ in range(ORDERS):
+                y = autograd.grad(y, x, create_graph=True)
+                found.append(y.asnumpy())
+                y = x * nd.sin(y)
+    for a, b in zip(found[:ORDERS], found[ORDERS:], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
 def heads_of(ys, seed=0):
     random = np.random.default_rng(seed)
     return [nd.array(random.uniform(0.5, 1.5, y.shape).astype(y.dtype)) for y in ys]
@@ -280,14 +312,14 @@ def assert_same(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14)
 
 
-@pytest.mark.parametrize("entry", [pytest.param(p.values[0], id=p.id) for p in DIFFERENTIABLE if p.values[2] == 3])
+@pytest.mark.parametrize("entry", [pytest.param(p.values[0], id=p.id) for p in DIFFERENTIABLE if p.values[2] == ORDERS])
 def test_backward_is_the_recorded_gradient(entry):
     """However a cotangent is stored: written, added to what is there, passed on, for all operands or some."""
     sample = entry.samples[0]
     operands, active = drawn(sample)
 
     def f(*arrays):
-        return entry.call(*arrays, **sample.attrs)
+        return run(entry, sample, arrays)[0]
 
     def total(ys):
         return sum((y.sum() for y in listed(ys)), 0.0)

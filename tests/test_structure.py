@@ -21,6 +21,7 @@ LAYERS = [
         "elementwise",
         "entry",
         "samples",
+        "documentation",
         "declare",
         "structured",
     },
@@ -34,6 +35,7 @@ LAYERS = [
         "autograd",
         "inplace",
         "testing",
+        "test_utils",
         "serialization",
         "dlpack",
         "numpy_functions",
@@ -41,7 +43,7 @@ LAYERS = [
     {"", "nd", "methods", "demo", "data", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
-TOOLS = ["tests", "benchmarks", "asv_bench"]
+TOOLS = ["tests", "tools", "benchmarks", "asv_bench"]
 
 
 def module_name(path):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from nbgrad import autograd, nd
+import nbgrad as nb
+from nbgrad import autograd, nd, test_utils
 from nbgrad.testing import check_grads
 
 X = np.array([0.3, -0.7, 1.1])
@@ -127,3 +128,54 @@ def test_unknown_modes():
         check_grads(lambda x: x, [X], modes=["forward"])
     with pytest.raises(ValueError, match="order"):
         check_grads(lambda x: x, [X], order=0)
+
+
+# nbgrad.test_utils.
+
+
+def test_arrays_are_compared_exactly_or_by_the_less_precise_dtype():
+    x = nd.array([1.0, 2.0], dtype="float64")
+    assert test_utils.same(x, [1, 2]) and not test_utils.same(x, [1, 2, 3]) and not test_utils.same([np.nan], [np.nan])
+    assert test_utils.almost_equal(x, x + 1e-6) and not test_utils.almost_equal(x, x + 1e-4)
+    assert test_utils.almost_equal(x, (x + 1e-4).astype("float32"))
+    assert test_utils.almost_equal(x, (x + 1e-2).astype("float16"))
+    assert not test_utils.almost_equal(nd.array([1, 2], dtype="int32"), np.array([1, 3]))
+    assert test_utils.almost_equal([np.nan], [np.nan], equal_nan=True)
+
+
+def test_assert_almost_equal_shows_the_worst_place():
+    x = nd.array([[1.0, 2.0], [3.0, 4.0]])
+    test_utils.assert_almost_equal(x, x.asnumpy())
+    test_utils.assert_almost_equal(x, x + 1, atol=1)
+    message = r"found and right differ .* in 2 of 4 elements, the most at \(1, 0\): 3\.0 and 9\.0"
+    with pytest.raises(AssertionError, match=message):
+        test_utils.assert_almost_equal(x, [[1, 2.5], [9, 4]], names=("found", "right"))
+    with pytest.raises(AssertionError, match=r"at \(1,\): 2\.0 and nan"):
+        test_utils.assert_almost_equal([1.0, 2.0], [1.1, np.nan])
+
+
+def test_assert_exception():
+    test_utils.assert_exception(nd.dot, nb.MXNetError, nd.ones((2, 3)), nd.ones((2, 3)))
+    with pytest.raises(AssertionError, match="ValueError was not raised"):
+        test_utils.assert_exception(nd.exp, ValueError, nd.ones(2))
+
+
+def test_check_numeric_gradient():
+    test_utils.check_numeric_gradient(lambda x, y: nd.dot(x, y), [np.ones((2, 3)), nd.ones((3, 2))])
+    with pytest.raises(AssertionError, match="order 1"):
+        test_utils.check_numeric_gradient(function(nd.sin, lambda x, g: g * nd.sin(x)), [X])
+
+
+def test_random_arrays_follow_the_seed():
+    def draw():
+        nb.random.seed(3)
+        made = test_utils.random_arrays((2, 2), (3,))
+        shapes = test_utils.rand_shape_2d(3, 1), test_utils.rand_shape_3d(2, 2, 2), test_utils.rand_shape_nd(4, 2)
+        return [*made, *shapes, test_utils.rand_ndarray((20, 20), "csr", density=0.5).asnumpy()]
+
+    first, again = draw(), draw()
+    assert all(test_utils.same(a, b) for a, b in zip(first, again, strict=True))
+    assert first[0].dtype == "float32" and len(first[4]) == 4 and first[2][1] == 1
+    assert test_utils.random_arrays(()).shape == () and 100 < (first[5] == 0).sum() < 300
+    x = test_utils.rand_ndarray((2,), "csr", dtype="float64")
+    assert x.stype == "csr" and x.dtype is np.float64 and test_utils.default_context() == nb.cpu()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..cast import cast
 from ..declare import parametric, unary
+from ..dtypes import as_dtype
 from ..elementwise import Elementwise
 from ..entry import as_array
 from ..errors import AttrError, ShapeError
 from ..expr import lt, select, var
 from ..ndarray import NDArray
-from ..samples import table
+from ..samples import Input, table
 from ..state import state
 from ..structured import composite
 from . import philox
@@ -79,6 +82,12 @@ def Activation(data, act_type):
     ----------
     data : NDArray
     act_type : {'relu', 'sigmoid', 'tanh', 'softrelu', 'softsign', 'log_sigmoid', 'gelu'}
+        The operator of this name; its formula and gradient stand there.
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`.
 
     Raises
     ------
@@ -100,7 +109,29 @@ def Activation(data, act_type):
 _MODES = ("leaky", "prelu", "elu", "selu", "gelu", "rrelu")
 
 
-@composite("LeakyReLU")
+def _numpy_rrelu(x, act_type, lower_bound=0.125, upper_bound=0.334):
+    slope = draw(philox.uniform, x.shape, as_dtype(x.dtype), None, lower_bound, upper_bound).asnumpy()
+    return np.where(x > 0, x, slope * x)
+
+
+def _numpy_leaky(x, gamma=None, act_type="leaky", slope=0.25):
+    if act_type == "prelu":
+        return np.where(x > 0, x, x * gamma.reshape(gamma.shape + (1,) * max(0, x.ndim - 2)))
+    if act_type == "gelu":
+        return x * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)), otypes="d")(x)
+    scale, slope = (_SCALE, _ALPHA) if act_type == "selu" else (1, slope)
+    low = np.minimum(x, 0)
+    return scale * (np.maximum(x, 0) + slope * (low if act_type in ("leaky", "rrelu") else np.expm1(low)))
+
+
+@composite("LeakyReLU", samples=table(
+    _numpy_leaky,
+    [(2, 3)], [(2, 3), {"slope": 0.5}], [()], [(0, 2)],
+    [(2, 2, 2), Input((2,), 0.1, 0.6), {"act_type": "prelu"}], [(4,), Input((1,), 0.1, 0.6), {"act_type": "prelu"}],
+    [(5,), {"act_type": "elu"}], [(5,), {"act_type": "selu"}], [(5,), {"act_type": "gelu"}],
+    [(5,), {"act_type": "rrelu", "slope": (0.125 + 0.334) / 2}],
+    ulp=4, ints=False,
+) + table(_numpy_rrelu, [(2, 4), {"act_type": "rrelu"}], ulp=1, ints=False, training=True, random=True))  # fmt: skip
 def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125, upper_bound=0.334):
     """x where positive, and something small elsewhere.
 
@@ -117,13 +148,24 @@ def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125,
     ----------
     data : NDArray
     gamma : NDArray, optional
-        For ``'prelu'``: shape (1,) or (channels,).
+        For ``'prelu'``: shape (1,), (channels,), or that of the first two or more axes of `data`.
     act_type : {'leaky', 'prelu', 'elu', 'selu', 'gelu', 'rrelu'}
     slope, lower_bound, upper_bound : float
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`; integers become floating.
 
     Notes
     -----
     The gradient at 0 is that of the left side.
+
+    References
+    ----------
+    leaky: Maas, Hannun and Ng 2013. prelu: He, Zhang, Ren and Sun 2015. elu: Clevert, Unterthiner and Hochreiter
+    2016. selu: Klambauer, Unterthiner, Mayr and Hochreiter 2017. gelu: Hendrycks and Gimpel 2016. rrelu: Xu, Wang,
+    Chen and Li 2015.
 
     Raises
     ------
@@ -162,7 +204,11 @@ def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125,
 
 def _prelu(data: NDArray, gamma: NDArray) -> NDArray:
     channels = data.shape[1] if data.ndim > 1 else 1
-    if gamma.shape not in ((1,), (channels,)):
-        raise ShapeError(f"LeakyReLU: gamma must have shape (1,) or ({channels},), got {gamma.shape}")
+    if gamma.shape not in ((1,), (channels,), data.shape[: max(2, gamma.ndim)]):
+        raise ShapeError(
+            f"LeakyReLU: gamma must have shape (1,) or ({channels},), or that of data or of its first axes, "
+            f"{data.shape}; got {gamma.shape}"
+        )
     gamma = gamma if gamma._kind is data._kind else cast(gamma, data._kind)
-    return _by_slope.apply((data, reshape(gamma, (gamma.size,) + (1,) * max(0, data.ndim - 2))))
+    leading = max(2, gamma.ndim)  # axes of data that gamma is given for
+    return _by_slope.apply((data, reshape(gamma, gamma.shape + (1,) * max(0, data.ndim - leading))))

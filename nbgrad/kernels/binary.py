@@ -76,7 +76,14 @@ arctan2 = binary(
     "arctan2", vm.arctan2(a, b), "Angle of the point (b, a), in radians.", ints=False, domain=(_POSITIVE, _POSITIVE)
 )
 copysign = binary("copysign", vm.copysign(a, b), "a with the sign of b.", ints=False, domain=_APART)
-logaddexp = binary("logaddexp", vm.logaddexp(a, b), "log(exp(a) + exp(b)) without overflow.", ints=False)
+logaddexp = binary(
+    "logaddexp",
+    vm.logaddexp(a, b),
+    "log(exp(a) + exp(b)) without overflow.",
+    ints=False,
+    domain=(_POSITIVE, _POSITIVE),  # where nothing cancels
+    ulp=2,
+)
 xlogy = binary(
     "xlogy",
     vm.xlogy(a, b),
@@ -84,6 +91,7 @@ xlogy = binary(
     ints=False,
     domain=(_POSITIVE, _POSITIVE),
     reference="scipy.special.xlogy",
+    ulp=2,
 )
 xlog1py = binary(
     "xlog1py",

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray
+from ..samples import table
 from ..shapes import Shape, as_shape
 from ..structured import REQUIRED, Spec, composite, structured
 from . import convolution_kernels as raw
@@ -126,10 +127,12 @@ _weight_grad.vjp(
 
 
 def per_dimension(given, ndim: int, default: int, least: int, op: str, what: str) -> Shape:
-    """An attribute with one integer per spatial dimension; one for all of them, or none, are accepted."""
+    """An attribute with one integer per spatial dimension; one for all of them, none, or `default` more often."""
     values = (default,) * ndim if given is None or given == () else as_shape(given, f"{op}: {what}")
     if len(values) == 1 and hasattr(given, "__index__"):
         values *= ndim
+    if set(values[ndim:]) == {default}:
+        values = values[:ndim]
     if len(values) != ndim or min(values, default=least) < least:
         raise AttrError(f"{op}: {what} needs {ndim} integer(s) >= {least}, one per spatial dimension; got {given!r}")
     return values
@@ -172,7 +175,43 @@ def _check_taps(op: str, weight: NDArray, kernel, ndim: int) -> Shape:
     return taps
 
 
-@composite("Convolution", aliases=("Convolution_v1",))
+def _numpy_convolution(x, w, bias=0.0, stride=1, dilate=1, pad=0, num_group=1, layout="", no_bias=False):
+    last = layout.endswith("C")
+    x, w = (np.moveaxis(a, -1, 1) if last else a for a in (x, w))
+    x = np.pad(x, ((0, 0), (0, 0), *((pad, pad),) * (x.ndim - 2)))
+    outs = [(n - dilate * (k - 1) - 1) // stride + 1 for n, k in zip(x.shape[2:], w.shape[2:], strict=True)]
+    group = np.arange(w.shape[0]) * num_group // w.shape[0]
+    channels = group[:, None] * w.shape[1] + np.arange(w.shape[1])
+    y = np.zeros((x.shape[0], w.shape[0], *outs))
+    for tap in np.ndindex(w.shape[2:]):
+        at = tuple(slice(k * dilate, k * dilate + stride * n, stride) for k, n in zip(tap, outs, strict=True))
+        y += np.einsum("nfc...,fc->nf...", x[:, channels, *at], w[:, :, *tap])
+    return np.moveaxis(y, 1, -1) + bias if last else y + np.reshape(bias, (-1,) + (1,) * len(outs))
+
+
+def _numpy_deconvolution(x, w, bias=0.0, stride=1, dilate=1, pad=0, adj=0, num_group=1, layout="", no_bias=True):
+    """The adjoint, by what a convolution does to the unit vectors of the result's space."""
+    last = layout.endswith("C")
+    x, w = (np.moveaxis(a, -1, 1) if last else a for a in (x, w))
+    sizes = zip(x.shape[2:], w.shape[2:], strict=True)
+    full = tuple(stride * (n - 1) + dilate * (k - 1) + 1 - 2 * pad + adj for n, k in sizes)
+    shape = (w.shape[1] * num_group, *full)
+    units = np.eye(np.prod(shape, dtype=int)).reshape(-1, *shape)
+    rows = _numpy_convolution(units, w, 0.0, stride, dilate, pad, num_group)
+    y = (x.reshape(len(x), rows[0].size) @ rows.reshape(len(units), -1).T).reshape(len(x), *shape)
+    return np.moveaxis(y, 1, -1) + bias if last else y + np.reshape(bias, (-1,) + (1,) * len(full))
+
+
+@composite("Convolution", aliases=("Convolution_v1",), samples=table(
+    _numpy_convolution,
+    [(2, 1, 3), (1, 1, 2), (1,)],
+    [(1, 2, 5), (2, 1, 2), {"stride": 2, "pad": 1, "num_group": 2, "no_bias": True}],
+    [(1, 1, 3, 4), (2, 1, 2, 2), (2,), {"dilate": 2, "pad": 1}],
+    [(1, 3, 2, 2), (1, 2, 1, 2), (1,), {"layout": "NHWC"}],
+    [(1, 1, 2, 2, 3), (1, 1, 2, 1, 2), (1,)],
+    [(0, 1, 3), (2, 1, 2), (2,)],
+    ulp=8, ints=False,
+))  # fmt: skip
 def Convolution(
     data,
     weight,
@@ -215,6 +254,11 @@ def Convolution(
         ``'NCW'``, ``'NCHW'``, ``'NCDHW'``; with the channels last, of weight too, ``'NWC'``, ``'NHWC'``, ``'NDHWC'``.
     workspace, cudnn_tune, cudnn_off
         Accepted for MXNet's sake.
+
+    Notes
+    -----
+    Gradients: for `data` the ``Deconvolution`` of g with the same weight; for `weight` the
+    sums over n and i of ``g[n, f, i] * data[n, c, i*stride + k*dilate - pad]``; for `bias` those of g.
 
     Returns
     -------
@@ -260,7 +304,16 @@ def Convolution(
     return moveaxis(y, 1, -1) if last else y
 
 
-@composite("Deconvolution")
+@composite("Deconvolution", samples=table(
+    _numpy_deconvolution,
+    [(2, 1, 3), (1, 1, 2)],
+    [(1, 2, 3), (2, 1, 3), (2,), {"stride": 2, "pad": 1, "adj": 1, "num_group": 2, "no_bias": False}],
+    [(1, 1, 2, 2), (1, 2, 2, 2), {"dilate": 2, "pad": 1}],
+    [(1, 2, 2, 1), (1, 1, 2, 2), (2,), {"layout": "NHWC", "no_bias": False}],
+    [(1, 1, 2, 1, 2), (1, 1, 2, 1, 2)],
+    [(0, 1, 3), (1, 1, 2)],
+    ulp=8, ints=False,
+))  # fmt: skip
 def Deconvolution(
     data,
     weight,
@@ -281,6 +334,9 @@ def Deconvolution(
 ):
     """Transposed convolution: the adjoint of ``Convolution`` with the same weight, stride, dilate and pad.
 
+    ``y[n, f, i*stride + k*dilate - pad]`` is the sum over c, i and k of ``data[n, c, i] * weight[c, f, k]``, plus
+    ``bias[f]``.
+
     Parameters
     ----------
     data : NDArray
@@ -295,6 +351,18 @@ def Deconvolution(
         Spatial shape of the result; replaces `pad` and `adj`.
     kernel, stride, dilate, pad, num_filter, num_group, layout
         As for ``Convolution``.
+    no_bias : bool
+    workspace, cudnn_tune, cudnn_off
+        Accepted for MXNet's sake.
+
+    Notes
+    -----
+    Gradients: for `data` the ``Convolution`` of g with the same weight; for `weight` what
+    ``Convolution`` has with data and g exchanged; for `bias` the sums of g.
+
+    References
+    ----------
+    Zeiler, Krishnan, Taylor and Fergus 2010, Deconvolutional networks.
 
     Returns
     -------
@@ -331,8 +399,6 @@ def Deconvolution(
         raise ShapeError(
             f"{op}: weight of shape {weight.shape} and num_group {num_group} do not give {num_filter} filters"
         )
-    if any(a >= s for a, s in zip(adj, stride, strict=True)):
-        raise AttrError(f"{op}: adj {adj} must be less than stride {stride}")
     full = tuple(s * (n - 1) + d * (k - 1) + 1 for n, k, s, d in zip(data.shape[2:], taps, stride, dilate, strict=True))
     if target_shape not in (None, ()) and any(as_shape(target_shape)):
         target = per_dimension(target_shape, ndim, 0, 1, op, "target_shape")
@@ -341,6 +407,8 @@ def Deconvolution(
         adj = tuple(2 * p - e for p, e in zip(pad, excess, strict=True))
         if any(a >= s for a, s in zip(adj, stride, strict=True)):
             raise AttrError(f"{op}: target_shape {target} is too large for data {data.shape} and stride {stride}")
+    elif any(a >= s for a, s in zip(adj, stride, strict=True)):
+        raise AttrError(f"{op}: adj {adj} must be less than stride {stride}")
     out = tuple(f - 2 * p + a for f, p, a in zip(full, pad, adj, strict=True))
     if min(out) < 1:
         raise ShapeError(f"{op}: pad {pad} leaves nothing of a result of {full}")

@@ -12,7 +12,7 @@ from ..context import Context, usable
 from ..dtypes import as_dtype
 from ..entry import as_array
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray, empty, from_value, full
+from ..ndarray import NDArray, empty, from_value, full, label
 from ..samples import table
 from ..structured import Spec, composite, structured
 from .unary import identity
@@ -20,12 +20,12 @@ from .unary import identity
 __all__ = ["arange", "array", "eye", "full_of", "linspace", "ones", "zeros"]
 
 
-def array(object, ctx: Context | None = None, dtype=None) -> NDArray:
+def array(source_array, ctx: Context | None = None, dtype=None) -> NDArray:
     """An array with a copy of the given values; the copy of an NDArray is recorded.
 
     Parameters
     ----------
-    object : number, nested sequence, numpy.ndarray or NDArray
+    source_array : number, nested sequence, numpy.ndarray or NDArray
     ctx : Context, optional
         Default: the current context.
     dtype : str or type, optional
@@ -49,10 +49,10 @@ def array(object, ctx: Context | None = None, dtype=None) -> NDArray:
     >>> nd.array([1, 2]).dtype.__name__, nd.array(np.ones(2)).dtype.__name__
     ('float32', 'float64')
     """
-    if not isinstance(object, NDArray):
-        return from_value(object, dtype=dtype, ctx=ctx)
-    target = object._kind.dtype if dtype is None else as_dtype(dtype)
-    return _cast_to(object, kind_of(target, usable(ctx)))
+    if not isinstance(source_array, NDArray):
+        return from_value(source_array, dtype=dtype, ctx=ctx)
+    target = source_array._kind.dtype if dtype is None else as_dtype(dtype)
+    return _cast_to(source_array, kind_of(target, usable(ctx)))
 
 
 def zeros(shape, ctx: Context | None = None, dtype=None, **kwargs) -> NDArray:
@@ -64,15 +64,17 @@ def zeros(shape, ctx: Context | None = None, dtype=None, **kwargs) -> NDArray:
     ctx : Context, optional
     dtype : optional
         Default: float32 (see ``set_default_dtype``).
+    out : NDArray, optional
+        Where to put them, instead of a new array.
+    stype : str, optional
+        A label; see ``tostype``.
     """
-    _only_label(kwargs, "zeros")
-    return full(shape, 0, dtype, ctx)
+    return _constant("zeros", 0, shape, ctx, dtype, **kwargs)
 
 
 def ones(shape, ctx: Context | None = None, dtype=None, **kwargs) -> NDArray:
     """An array of ones; parameters as for ``zeros``."""
-    _only_label(kwargs, "ones")
-    return full(shape, 1, dtype, ctx)
+    return _constant("ones", 1, shape, ctx, dtype, **kwargs)
 
 
 def full_of(shape, val, ctx: Context | None = None, dtype=None, out: NDArray | None = None) -> NDArray:
@@ -86,13 +88,27 @@ def full_of(shape, val, ctx: Context | None = None, dtype=None, out: NDArray | N
 
 def empty_of(shape, ctx: Context | None = None, dtype=None, stype: str | None = None) -> NDArray:
     """An array whose elements are not set; parameters as for ``zeros``."""
-    return empty(shape, dtype, ctx)
+    return label(empty(shape, dtype, ctx), stype or "default")
 
 
-def _only_label(kwargs: dict, op: str) -> None:
-    for key in kwargs:
-        if key not in ("stype", "name"):
-            raise TypeError(f"{op}: keyword {key!r} is unknown; its arguments are shape, ctx, dtype")
+def _constant(op: str, value: float, shape, ctx, dtype, out=None, stype: str = "default", name=None, **unknown):
+    if unknown:
+        raise TypeError(f"{op}: keyword {next(iter(unknown))!r} is unknown; its arguments are shape, ctx, dtype, out")
+    return label(full_of(shape, value, ctx, dtype, out), stype)
+
+
+def tostype(self: NDArray, stype: str) -> NDArray:
+    """The array itself, or a copy of it, labelled with another storage type.
+
+    Storage is always dense: ``'row_sparse'`` and ``'csr'`` are names that old scripts can give it. Recorded.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.ones(2).stype, nd.ones(2).tostype("csr").stype
+    ('default', 'csr')
+    """
+    return self if stype == self.stype else label(copy(self), stype)
 
 
 def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx: Context | None = None, dtype=None) -> NDArray:
@@ -148,7 +164,13 @@ ones_like = _like(1, "ones_like")
     differentiable=False,
 )
 def full_like(data, fill_value, dtype=None):
-    """An array of one value with the shape and (unless given) dtype of `data`. Gradient: 0."""
+    """An array of one value with the shape and (unless given) dtype of `data`. Gradient: 0.
+
+    Returns
+    -------
+    NDArray
+        Shape of `data`.
+    """
     x = as_array(data, "full_like")
     return full(x.shape, fill_value, x._kind.dtype if dtype is None else dtype, x._kind.ctx)
 
@@ -185,11 +207,17 @@ def cast(data, dtype):
     differentiable=False,
 )
 def block_grad(data):
-    """The same values as a constant: no gradient flows through."""
+    """The same values as a constant: no gradient flows through.
+
+    Returns
+    -------
+    NDArray
+        A copy.
+    """
     return identity(as_array(data, "BlockGrad").detach())
 
 
-@structured(method=False)
+@structured(method=False, samples=table(np.array, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x))
 def make_loss(data):
     """The array as a loss: its gradient is ones, whatever the head gradient.
 

@@ -22,11 +22,12 @@ from ..codegen.compile import inline, kernel
 from ..codegen.launch import kind_of
 from ..dtypes import float32
 from ..entry import as_array
-from ..errors import AttrError, DTypeError, ShapeError
+from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..ndarray import NDArray, from_value
 from ..samples import Input, table
 from ..state import state
 from ..structured import REQUIRED, Spec, composite, structured
+from ..vmath.exponential import logaddexp as log_sum
 from .binary import logaddexp, maximum
 from .indexing import add_axis, integers, take_axis
 from .join import concat, stack
@@ -34,7 +35,6 @@ from .recurrent import unstacked
 from .selection import where
 from .shape import reshape, slice_axis
 from .softmax import log_softmax
-from .special import logaddexp as log_sum
 from .unary import exp, negative
 
 __all__ = ["CTCLoss"]
@@ -233,7 +233,7 @@ def _counts(given, use: bool, which: str, n: int, least: int, most: int) -> np.n
         raise ShapeError(f"CTCLoss: {which} must have shape ({n},), one per sequence of data, got {counts.shape}")
     wrong = (counts < least) | (counts > most)
     if wrong.any():
-        raise IndexError(f"CTCLoss: {which} must be in {least} to {most}, got {counts[wrong][0]}")
+        raise RangeError(f"CTCLoss: {which} must be in {least} to {most}, got {counts[wrong][0]}")
     return counts
 
 
@@ -315,10 +315,13 @@ def CTCLoss(
     wrong = (used < 0) | (used >= classes) | (used == blank)
     if wrong.any():
         low, high = (1, classes - 1) if blank_label == "first" else (0, classes - 2)
-        raise IndexError(
+        raise RangeError(
             f"CTCLoss: labels must be in {low} to {high} for {classes} classes with the blank "
             f"{blank_label}, got {used[wrong][0]}"
         )
+    inside = np.arange(steps)[:, None] < lengths
+    if not inside.all():  # what does not count may be anything, NaN included, and has gradient 0
+        data = where(_constant(inside[:, :, None], data), data, 0.0)
     constants = [from_value(np.ascontiguousarray(v), like=data._kind, dtype="int64") for v in (labels, lengths, ends)]
     if data._kind.dtype.name == "float16":
         wide = cast(data, kind_of(float32, data._kind.ctx))

@@ -60,6 +60,10 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
     ShapeError
         If shapes and attributes do not agree.
 
+    Notes
+    -----
+    Gradient: ``g weight`` for `data`, ``g^T data`` for `weight`, the sum of the rows of g for `bias`.
+
     Examples
     --------
     >>> from nbgrad import nd
@@ -83,6 +87,6 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
         )
     if rest and rest[0].shape != (hidden,):
         raise ShapeError(f"{op}: bias must have shape ({hidden},), got {rest[0].shape}")
-    rows = reshape(data, (1, size(outer), inputs))
-    y = reshape(matmul(rows, reshape(weight, (1, hidden, inputs)), transpose_b=True), (*outer, hidden))
+    y = matmul(reshape(data, (size(outer), inputs)), weight, transpose_b=True)
+    y = reshape(y, (*outer, hidden))
     return y + rest[0] if rest else y

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..dtypes import as_dtype
 from ..entry import as_array
 from ..errors import AttrError, DTypeError
+from ..samples import table
 from ..shapes import axis as resolve_axis
 from ..state import state
 from ..structured import composite
@@ -15,7 +19,18 @@ from .unary import identity
 __all__ = ["Dropout"]
 
 
-@composite("Dropout")
+def _numpy_dropout(x, p=0.5, mode="training", axes=()):
+    shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+    return x * draw(philox.bernoulli, shape, as_dtype(x.dtype), None, p, 1 / (1 - p)).asnumpy()
+
+
+@composite("Dropout", samples=table(
+    _numpy_dropout,
+    [(2, 4)], [(2, 3), {"p": 0.25, "axes": (1,)}], [(0, 2)],
+    ints=False, training=True, random=True,
+) + table(
+    _numpy_dropout, [(3, 2), {"p": 0.25, "mode": "always"}], ints=False, random=True,
+) + table(np.array, [(2, 2), {}], [()], ints=False))  # fmt: skip
 def Dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
     """While training, each element is 0 with probability `p`, else multiplied by ``1/(1 - p)``; otherwise a copy.
 
@@ -45,6 +60,10 @@ def Dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
         If `p` or `mode` is none of these.
     DTypeError
         If data is not floating.
+
+    References
+    ----------
+    Srivastava, Hinton, Krizhevsky, Sutskever and Salakhutdinov 2014, Dropout: a simple way to prevent overfitting.
 
     Examples
     --------

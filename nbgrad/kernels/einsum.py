@@ -265,6 +265,8 @@ def einsum(*operands, subscripts=None, optimize=True):
 
     Notes
     -----
+    Gradient with respect to an operand: the einsum of g and the other operands.
+
     Two operands at a time, as matrix products wherever possible; differentiable to any order with respect to all
     operands.
 
@@ -354,6 +356,10 @@ def tensordot(a, b, axes=2):
     ShapeError
         If their lengths differ.
 
+    Notes
+    -----
+    Gradient: products of g with the other operand over its other axes.
+
     Examples
     --------
     >>> from nbgrad import nd
@@ -381,7 +387,7 @@ def _columns(*matrices: np.ndarray) -> np.ndarray:
 
 @composite("khatri_rao", method=False, samples=table(
     _columns, [(2, 3), (2, 3)], [(2, 2), (3, 2), (1, 2)], [(3, 2)], [(2, 0), (3, 0)], ulp=2
-))  # fmt: skip
+), gradient="the einsum of g and the other matrices")  # fmt: skip
 def khatri_rao(*args):
     """Column by column, the Kronecker product of matrices with equally many columns.
 

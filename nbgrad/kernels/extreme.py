@@ -24,7 +24,7 @@ from ..shapes import axis as resolve_axis
 from ..structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
-from .reduce import DOC, by_groups, expand, reduced, rows, split, sum_
+from .reduce import by_groups, expand, reduced, reduces, rows, split, sum_
 from .selection import where
 from .shape import reshape
 
@@ -184,11 +184,13 @@ def _same(g, data, y, axes):
 
 
 @structured("max", aliases=("max_axis",), samples=rows(np.max, empty=False))
+@reduces("Greatest element; NaN if there is one.", "g for every element that equals it, all of them at a tie")
 def max_(data, axis=None, keepdims=False, exclude=False):
     return _of_some(data, axis, keepdims, exclude, "max")
 
 
 @structured("min", aliases=("min_axis",), samples=rows(np.min, empty=False))
+@reduces("Smallest element; NaN if there is one.", "g for every element that equals it, all of them at a tie")
 def min_(data, axis=None, keepdims=False, exclude=False):
     return _of_some(data, axis, keepdims, exclude, "min")
 
@@ -276,14 +278,14 @@ argmin = _arg("argmin", -1, "smallest")
     method=True, samples=table(lambda a: np.argmax(a, 1), [(2, 3)], [(2, 3, 2)], result="float32"), differentiable=False
 )
 def argmax_channel(data):
-    """Index of the greatest element along axis 1, as float32. Gradient: 0."""
+    """Index of the greatest element along axis 1, as float32. Gradient: 0.
+
+    Returns
+    -------
+    NDArray
+        Shape (n, ...) for (n, c, ...).
+    """
     return argmax(as_array(data, "argmax_channel"), axis=1)
-
-
-for _op, _what in ((max_, "Greatest"), (min_, "Smallest")):
-    _op.call.__doc__ = DOC.format(
-        what=f"{_what} element; NaN if there is one. At a tie each of them gets the whole gradient."
-    )
 
 
 _finite_or_zero = derived("finite_or_zero", select(lt(vm.absolute(_x0), np.inf), _x0, const(0)), 1, 0, False)
@@ -294,8 +296,8 @@ def _log_sum_exp(a: np.ndarray, **at) -> np.ndarray:
 
 
 @composite(method=True, samples=rows(_log_sum_exp, empty=False, exclude=False, ulp=2, result="float"))
+@reduces("``log(sum(exp(data)))`` without overflow.", "``g*softmax(data)``")
 def logsumexp(data, axis=None, keepdims=False):
-    """log(sum(exp(data))) without overflow; `axis` and `keepdims` as for ``sum``."""
     data = as_array(data, "logsumexp")
     top = max_(data, axis=axis, keepdims=True).detach()
     top = _finite_or_zero.apply1(top)

@@ -13,7 +13,7 @@ from ..codegen.compile import kernel
 from ..codegen.launch import kind_of
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
-from ..errors import AttrError, DTypeError, ShapeError
+from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..ndarray import NDArray, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
@@ -158,7 +158,7 @@ def _in_range(index: np.ndarray, n: int, mode: str, op: str) -> np.ndarray:
     if mode not in ("clip", "wrap", "raise"):
         raise AttrError(f"{op}: mode must be 'clip', 'wrap' or 'raise', got {mode!r}")
     if n == 0 and index.size:
-        raise IndexError(f"{op}: cannot take from an axis of length 0")
+        raise RangeError(f"{op}: cannot take from an axis of length 0")
     if mode == "clip":
         return np.clip(index, 0, n - 1)
     if mode == "wrap":
@@ -166,7 +166,7 @@ def _in_range(index: np.ndarray, n: int, mode: str, op: str) -> np.ndarray:
     low, high = (index.min(), index.max()) if index.size else (0, 0)
     if index.size and (low < -n or high >= n):
         bad = index[(index < -n) | (index >= n)].flat[0]
-        raise IndexError(f"{op}: index {bad} is out of range for an axis of length {n}")
+        raise RangeError(f"{op}: index {bad} is out of range for an axis of length {n}")
     return np.where(index < 0, index + n, index) if low < 0 else index
 
 
@@ -193,8 +193,15 @@ def take(a, indices, axis=0, mode="clip"):
         What an index out of range means: the nearest end (also for negative ones), counting on from the other end, an
         error.
 
+    Returns
+    -------
+    NDArray
+        Shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``.
+
     Notes
     -----
+    Gradient: every slice of g is added at its index.
+
     The gradient of an element taken several times is the sum.
     """
     a = as_array(a, "take", "a")
@@ -207,7 +214,17 @@ def take(a, indices, axis=0, mode="clip"):
     samples=table(lambda a, i: a[np.arange(len(a)), i.astype(int)], [(3, 2), _at([1, 0, 1])], [(1, 1), _at([0])]),
 )
 def batch_take(a, indices):
-    """``a[i, indices[i]]`` for each row i of a matrix; indices are clipped."""
+    """``a[i, indices[i]]`` for each row i of a matrix; indices are clipped.
+
+    Returns
+    -------
+    NDArray
+        Shape (n,).
+
+    Notes
+    -----
+    Gradient: g is added at its places, 0 elsewhere.
+    """
     a = as_array(a, "batch_take", "a")
     if a.ndim != 2:
         raise ShapeError(f"batch_take: a matrix is needed, got shape {a.shape}")
@@ -237,6 +254,15 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
         None: of the flattened array.
     keepdims : bool
     mode : {'clip', 'wrap'}
+
+    Returns
+    -------
+    NDArray
+        Shape of `data` without `axis`, or with length 1 there.
+
+    Notes
+    -----
+    Gradient: g is added at its places, 0 elsewhere.
     """
     data = as_array(data, "pick")
     if axis is None:
@@ -255,7 +281,6 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
 
 
 @composite(
-    aliases=("onehot_encode",),
     method=True,
     samples=table(
         lambda i, depth, on_value=1.0, off_value=0.0: np.where(
@@ -272,6 +297,11 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
     """A new last axis of length `depth` with `on_value` at the index and `off_value` elsewhere.
 
     An index out of range gives `off_value` throughout. Gradient: 0.
+
+    Returns
+    -------
+    NDArray
+        Shape ``indices.shape + (depth,)``, of `dtype`.
     """
     values = integers(as_array(indices, "one_hot", "indices"), "one_hot")
     target, shape = as_dtype(dtype), (*values.shape, int(depth))
@@ -291,7 +321,17 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
     ),
 )
 def Embedding(data, weight, input_dim=None, output_dim=None, dtype=None, sparse_grad=False):
-    """Rows of `weight` (input_dim, output_dim) for the indices in `data`; indices are clipped."""
+    """Rows of `weight` (input_dim, output_dim) for the indices in `data`; indices are clipped.
+
+    Returns
+    -------
+    NDArray
+        Shape ``data.shape + (output_dim,)``, of weight's dtype.
+
+    Notes
+    -----
+    Gradient: rows of g are added to the rows of `weight` that were read.
+    """
     weight = as_array(weight, "Embedding", "weight")
     expected = tuple(given or n for given, n in zip((input_dim, output_dim), weight.shape, strict=False))
     if weight.ndim != 2 or weight.shape != expected:
@@ -319,10 +359,19 @@ def flat_positions(indices: np.ndarray, shape: tuple[int, ...], op: str) -> np.n
 def gather_nd(data, indices):
     """Elements (or blocks) of `data` at ``indices[:, i, ...]``: one row of indices per leading axis.
 
+    Returns
+    -------
+    NDArray
+        Shape ``indices.shape[1:] + data.shape[indices.shape[0]:]``.
+
     Raises
     ------
     IndexError
         For an index out of range.
+
+    Notes
+    -----
+    Gradient: ``scatter_nd`` of g.
     """
     data = as_array(data, "gather_nd")
     rows = integers(indices, "gather_nd")
@@ -348,6 +397,15 @@ def scatter_nd(data, indices, shape):
     """Zeros of `shape` with ``data[i, ...]`` added at ``indices[:, i, ...]``: the adjoint of ``gather_nd``.
 
     Where indices repeat, values add up (MXNet leaves that undefined).
+
+    Returns
+    -------
+    NDArray
+        Of `shape`.
+
+    Notes
+    -----
+    Gradient: ``gather_nd`` of g.
     """
     data = as_array(data, "scatter_nd")
     rows, shape = integers(indices, "scatter_nd"), tuple(int(n) for n in shape)

@@ -41,10 +41,19 @@ def concat(*data, dim=None, axis=None):
     dim, axis : int
         Two names of the same argument; default 1.
 
+    Returns
+    -------
+    NDArray
+        Of the common shape, with the sum of the lengths along the axis.
+
     Raises
     ------
     ShapeError
         If other lengths differ.
+
+    Notes
+    -----
+    Gradient: the slices of g.
     """
     if not data:
         raise ShapeError("concat: at least one array is needed")
@@ -87,7 +96,17 @@ concat.vjp(data=_concat_vjp)
 
 @composite(samples=table(lambda *a, axis=0: np.stack(a, axis), [(2, 3), (2, 3)], [(2,), (2,), {"axis": -1}], [(), ()]))
 def stack(*data, axis=0):
-    """Arrays of one shape joined along a new axis."""
+    """Arrays of one shape joined along a new axis.
+
+    Returns
+    -------
+    NDArray
+        Of the common shape, with a new axis as long as there are arrays.
+
+    Notes
+    -----
+    Gradient: the slices of g.
+    """
     data = tuple(data[0]) if len(data) == 1 and isinstance(data[0], list | tuple) else data
     if not data:
         raise ShapeError("stack: at least one array is needed")

@@ -46,11 +46,13 @@ def _ints(given, what: str) -> tuple[int, ...]:
         [(1, 2, 1), {"axis": (0, 2), "size": (3, 4)}],
         [(1, 2, 1), {"axis": -1, "size": 3}],
     ),
+    gradient="sums of g over the axes that were repeated",
 )
 def broadcast_axis(data, axis=(), size=()):
     """The array repeated along the given axes, of length 1, to the given lengths."""
     data = as_array(data, "broadcast_axis")
-    axes, sizes = ((v,) if hasattr(v, "__index__") else tuple(v) for v in (axis, size))
+    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    sizes = _ints(size, "broadcast_axis: size")
     if len(axes) != len(sizes):
         raise ShapeError(f"broadcast_axis: {len(axes)} axes and {len(sizes)} sizes given; the numbers must agree")
     shape = list(data.shape)
@@ -71,11 +73,14 @@ def broadcast_axis(data, axis=(), size=()):
     ),
 )
 def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
-    """`lhs` repeated to the shape of `rhs`, or to its lengths along `rhs_axes`."""
+    """`lhs` repeated to the shape of `rhs`, or to its lengths along `rhs_axes`. Gradient: sums of g."""
     lhs, rhs = as_array(lhs, "broadcast_like", "lhs"), as_array(rhs, "broadcast_like", "rhs")
     if lhs_axes is None and rhs_axes is None:
         return broadcast_to(lhs, shape=rhs.shape)
-    return broadcast_axis(lhs, axis=lhs_axes, size=tuple(rhs.shape[k] for k in rhs_axes))
+    if not lhs_axes or not rhs_axes:
+        raise AttrError(f"broadcast_like: give lhs_axes and rhs_axes, or neither; got {lhs_axes} and {rhs_axes}")
+    sizes = tuple(rhs.shape[resolve_axis(k, rhs.ndim, "broadcast_like")] for k in rhs_axes)
+    return broadcast_axis(lhs, axis=lhs_axes, size=sizes)
 
 
 @composite(
@@ -90,7 +95,7 @@ def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
     ),
 )
 def tile(data, reps):
-    """The array repeated as a whole, ``reps[k]`` times along axis k."""
+    """The array repeated as a whole, ``reps[k]`` times along axis k. Gradient: sums of g over the repetitions."""
     data, reps = as_array(data, "tile"), _ints(reps, "tile: reps")
     ndim = max(len(reps), data.ndim)
     reps = (1,) * (ndim - len(reps)) + reps
@@ -114,7 +119,7 @@ def tile(data, reps):
     ),
 )
 def repeat(data, repeats, axis=None):
-    """Every element repeated `repeats` times along `axis` (of the flattened array if None)."""
+    """Every element repeated `repeats` times along `axis` (of the flattened array if None). Gradient: sums of g."""
     data = as_array(data, "repeat")
     if axis is None:
         data, axis = reshape(data, (data.size,)), 0
@@ -171,6 +176,9 @@ _pad_constant.vjp(
 def pad(data, mode="constant", pad_width=(), constant_value=0.0):
     """The array with a border.
 
+    Shape of `data`, longer by the pads. Gradient: g without the border; what the border repeats adds to what it
+    repeats.
+
     Parameters
     ----------
     data : NDArray
@@ -219,6 +227,8 @@ def _pieces(data: NDArray, axis: int, bounds: Sequence[int], squeeze_axis: bool)
 def split(data, num_outputs, axis=1, squeeze_axis=False):
     """The array cut into equal parts along an axis.
 
+    Gradient: those of the parts, joined.
+
     Returns
     -------
     list of NDArray
@@ -250,7 +260,15 @@ def split(data, num_outputs, axis=1, squeeze_axis=False):
     ),
 )
 def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
-    """The array cut along an axis: into that many equal parts, or at the given positions."""
+    """The array cut along an axis: into that many equal parts, or at the given positions.
+
+    Gradient: those of the parts, joined.
+
+    Returns
+    -------
+    list of NDArray
+        One per part.
+    """
     data = as_array(ary, "split_v2", "ary")
     k = resolve_axis(axis, data.ndim, "split_v2")
     if hasattr(indices_or_sections, "__index__"):
@@ -273,7 +291,7 @@ def _to_depth(a: np.ndarray, block_size: int) -> np.ndarray:
 
 @composite(method=True, samples=table(_to_space, [(1, 8, 1, 2), {"block_size": 2}], [(2, 4, 1, 1), {"block_size": 1}]))
 def depth_to_space(data, block_size):
-    """Channels to blocks of pixels: (N, C*b*b, H, W) -> (N, C, H*b, W*b)."""
+    """Channels to blocks of pixels: (N, C*b*b, H, W) -> (N, C, H*b, W*b). Gradient: ``space_to_depth`` of g."""
     data, b = as_array(data, "depth_to_space"), int(block_size)
     if data.ndim != 4 or b < 1 or data.shape[1] % (b * b):
         raise ShapeError(f"depth_to_space: shape {data.shape} does not fit (N, C*{b}*{b}, H, W)")
@@ -284,7 +302,7 @@ def depth_to_space(data, block_size):
 
 @composite(method=True, samples=table(_to_depth, [(1, 2, 2, 4), {"block_size": 2}], [(2, 1, 4, 2), {"block_size": 2}]))
 def space_to_depth(data, block_size):
-    """Blocks of pixels to channels: (N, C, H*b, W*b) -> (N, C*b*b, H, W)."""
+    """Blocks of pixels to channels: (N, C, H*b, W*b) -> (N, C*b*b, H, W). Gradient: ``depth_to_space`` of g."""
     data, b = as_array(data, "space_to_depth"), int(block_size)
     if data.ndim != 4 or b < 1 or data.shape[2] % b or data.shape[3] % b:
         raise ShapeError(f"space_to_depth: shape {data.shape} does not fit (N, C, H*{b}, W*{b})")
@@ -306,6 +324,7 @@ def space_to_depth(data, block_size):
         [(2, 3, 2), {"axis1": 0, "axis2": 2}],
         [(2, 3, 2), {"k": 1, "axis1": -1, "axis2": 1}],
     ),
+    gradient="g on the same diagonal, 0 elsewhere",
 )
 def diag(data, k=0, axis1=0, axis2=1):
     """Diagonal `k` of an array (its last axis then), or a matrix with a 1-d array on it."""
@@ -337,7 +356,7 @@ def _triangle(name: str, side: str, diagonals):
 
     infer.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
     samples = table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)])
-    op = structured(name, moves_only=True, method=True, samples=samples)(infer)
+    op = structured(name, moves_only=True, samples=samples, gradient="g with the same zeros")(infer)
 
     @op.run
     def _(data, out, *, k):
@@ -385,6 +404,7 @@ _roll.vjp(data=lambda g, shift, axis, data_shape: _roll(g, shift=-shift % max(da
         [(2, 3), {"shift": 7}],
         [(0,), {"shift": 1}],
     ),
+    gradient="g shifted back",
 )
 def roll(data, shift, axis=None):
     """The array with elements shifted cyclically along an axis (of the flattened array if None), or several."""
@@ -406,7 +426,15 @@ def roll(data, shift, axis=None):
     )
 )
 def meshgrid(*arrays, indexing="xy"):
-    """Coordinate arrays of a grid from 1-d arrays, as NumPy's."""
+    """Coordinate arrays of a grid from 1-d arrays, as NumPy's.
+
+    Gradient: sums of g over the other axes.
+
+    Returns
+    -------
+    list of NDArray
+        One per array, all of the shape of the grid.
+    """
     arrays = tuple(as_array(a, "meshgrid", f"{k}") for k, a in enumerate(arrays))
     if indexing not in ("xy", "ij") or any(a.ndim > 1 for a in arrays):
         raise AttrError("meshgrid: 1-d arrays and indexing 'xy' or 'ij' are needed")
@@ -423,7 +451,7 @@ def meshgrid(*arrays, indexing="xy"):
 
 
 @composite(
-    method=False,
+    method=True,
     samples=table(lambda a: np.array(a.shape), [(2, 3)], [()], [(0,)], result="int64"),
     differentiable=False,
 )
@@ -434,7 +462,7 @@ def shape_array(data):
 
 
 @composite(
-    method=False,
+    method=True,
     samples=table(lambda a: np.array([a.size]), [(2, 3)], [()], [(0,)], result="int64"),
     differentiable=False,
 )

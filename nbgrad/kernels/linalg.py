@@ -57,10 +57,20 @@ def _trsm(a, b, transpose=False, rightside=False, lower=True, alpha=1.0):
 def trsm(A, B, transpose=False, rightside=False, lower=True, alpha=1.0):
     """The X of op(A) X = alpha B, or X op(A) = alpha B with `rightside`; arguments as for ``linalg.trmm``.
 
+    Returns
+    -------
+    NDArray
+        Shape of B.
+
     Raises
     ------
     NBGradError
         If there is a zero on A's diagonal.
+
+    Notes
+    -----
+    Gradient: the triangular system with the transposed matrix, of g, for B; minus its product with X, one
+    triangle of it, for A.
 
     Examples
     --------
@@ -81,6 +91,17 @@ def trsm(A, B, transpose=False, rightside=False, lower=True, alpha=1.0):
 def _np_cholesky(a, lower=True):
     factor = np.linalg.cholesky(a)
     return factor if lower else factor.swapaxes(-1, -2)
+
+
+_BY_CHOLESKY = (
+    "the symmetric part of ``L^-T P L^-1``, P being the lower triangle of ``L^T g`` with half its diagonal "
+    "(I. Murray 2016)"
+)
+_BY_EIGEN = "``V (diag(gw) + F*(V^T gV)) V^T``, F being ``1/(w_j - w_i)`` off the diagonal and 0 on it"
+_BY_LQ = (
+    "``L^-T (g_Q + S Q)``, S being ``L^T g_L - g_Q Q^T`` with its lower triangle copied to the upper (M. Seeger and "
+    "others 2017)"
+)
 
 
 def _cholesky(name: str) -> Callable:
@@ -114,7 +135,7 @@ def _cholesky(name: str) -> Callable:
     """
     call.__name__ = name
     rows = ([POSITIVE], [POSITIVES, {"lower": False}], [EMPTY])
-    return operator_(name, *rows, reference=_np_cholesky, symmetric=True)(call)
+    return operator_(name, *rows, reference=_np_cholesky, symmetric=True, gradient=_BY_CHOLESKY)(call)
 
 
 potrf, cholesky = _cholesky("potrf"), _cholesky("cholesky")
@@ -135,6 +156,11 @@ def potri(A, lower=True):
         Stack of square matrices, of which one triangle is read; its gradient is that triangle.
     lower : bool
         Read the lower triangle, else the upper.
+
+    Returns
+    -------
+    NDArray
+        Shape of A.
 
     Raises
     ------
@@ -162,7 +188,7 @@ def _eigen(A, op: str) -> tuple[NDArray, NDArray, NDArray, Kind]:
     return u, w, A, kind
 
 
-@operator_("syevd", [POSITIVE], [POSITIVES], [EMPTY], reference=_np_syevd, symmetric=True)
+@operator_("syevd", [POSITIVE], [POSITIVES], [EMPTY], reference=_np_syevd, symmetric=True, gradient=_BY_EIGEN)
 def syevd(A):
     """Eigenvectors and eigenvalues of symmetric matrices: A = U^T diag(w) U.
 
@@ -197,11 +223,16 @@ def _np_eigh(a):
     return [w, u.swapaxes(-1, -2)]
 
 
-@operator_("eigh", [POSITIVE], [POSITIVES], [EMPTY], reference=_np_eigh, symmetric=True)
+@operator_("eigh", [POSITIVE], [POSITIVES], [EMPTY], reference=_np_eigh, symmetric=True, gradient=_BY_EIGEN)
 def eigh(A):
     """Eigenvalues and eigenvectors of symmetric matrices: A = V diag(w) V^T.
 
-    Returns ``[w, V]``, with the eigenvectors as columns; otherwise as ``linalg.syevd``.
+    Otherwise as ``linalg.syevd``.
+
+    Returns
+    -------
+    list of NDArray
+        ``[w, V]``, shapes (..., n) and (..., n, n): the eigenvalues ascending, the eigenvectors as columns.
     """
     u, w, A, kind = _eigen(A, "linalg_eigh")
     return [back(w, kind, A.shape[:-1]), back(turned(u), kind, A.shape)]
@@ -214,10 +245,19 @@ def eigh(A):
 def inverse(A):
     """Inverses of a stack of square matrices.
 
+    Returns
+    -------
+    NDArray
+        Shape of A.
+
     Raises
     ------
     NBGradError
         If a matrix is singular; it says which.
+
+    Notes
+    -----
+    Gradient: ``-y^T g y^T``, y the inverse (M. Giles, Collected matrix derivative results, 2008).
 
     Examples
     --------
@@ -248,12 +288,22 @@ def solve(A, B):
     B : NDArray
         (..., n, m), or one vector (n,). Leading axes broadcast.
 
+    Returns
+    -------
+    NDArray
+        Shape of B.
+
     Raises
     ------
     NBGradError
         If a matrix is singular.
     ShapeError
         If the shapes do not fit.
+
+    Notes
+    -----
+    Gradient: ``A^-T g`` for B, and minus that times ``X^T`` for A (M. Giles, Collected matrix derivative results,
+    2008).
     """
     op = "linalg_solve"
     (A, B), kind = floats(op, A=A, B=B)
@@ -273,6 +323,11 @@ def det(A):
 
     The gradient is right for singular matrices, too (the matrix of cofactors); the second derivative needs an
     invertible one.
+
+    Returns
+    -------
+    NDArray
+        Shape ``A.shape[:-2]``, or (1,).
     """
     (A,), kind = floats("linalg_det", A=A)
     return back(f.det(matrices(A, "linalg_det"), op="linalg_det"), kind, per_matrix(A))
@@ -291,11 +346,25 @@ def slogdet(A):
     return [back(x, kind, per_matrix(A)) for x in f.slogdet(matrices(A, "linalg_slogdet"), op="linalg_slogdet")]
 
 
-@operator_("expm", [FULL], [STACK], [EMPTY], [ONE], reference="scipy.linalg.expm", ulp=64)
+@operator_(
+    "expm",
+    [FULL],
+    [STACK],
+    [EMPTY],
+    [ONE],
+    reference="scipy.linalg.expm",
+    ulp=64,
+    gradient="the same block of the exponential of ``[[A^T, g], [0, A^T]]`` (R. Mathias 1996)",
+)
 def expm(A):
     """Matrix exponentials of a stack of square matrices; differentiable to any order.
 
     Scaling, a Pade approximant of degree 13, and squaring (N. Higham, SIAM J. Matrix Anal. Appl. 26, 2005).
+
+    Returns
+    -------
+    NDArray
+        Shape of A.
 
     Examples
     --------
@@ -315,7 +384,7 @@ def _np_gelqf(a):
     return [q.swapaxes(-1, -2), r.swapaxes(-1, -2)]
 
 
-@operator_("gelqf", [WIDE], [STACK], [Input((0, 1, 2))], reference=_np_gelqf)
+@operator_("gelqf", [WIDE], [STACK], [Input((0, 1, 2))], reference=_np_gelqf, gradient=_BY_LQ)
 def gelqf(A):
     """LQ factorization A = L Q of matrices with no more rows than columns, and full rank.
 
@@ -369,7 +438,15 @@ def _np_svd(a):
     return [u * signs.swapaxes(-1, -2), s, vt * signs]
 
 
-@operator_("svd", [TALL], [STACK], [WIDE], [Input((0, 2, 1))], reference=_np_svd)
+@operator_(
+    "svd",
+    [TALL],
+    [STACK],
+    [WIDE],
+    [Input((0, 2, 1))],
+    reference=_np_svd,
+    gradient="see J. Townsend, Differentiating the SVD, 2016",
+)
 def svd(A):
     """Thin singular value decomposition A = U diag(s) V^T.
 

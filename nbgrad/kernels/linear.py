@@ -1,7 +1,7 @@
 """Matrix products.
 
-The family. ``_matmul`` multiplies stacks of matrices, (b, m, k) by (b, k, n), either one stored transposed:
-no transposed copy is ever made. It is bilinear, and its derivatives are products with other flags:
+The family. ``_matmul`` multiplies matrices, (m, k) by (k, n), or stacks of them, (b, m, k) by (b, k, n), either one
+stored transposed: no transposed copy is ever made. It is bilinear, and its derivatives are products with other flags:
 
     C = A B:   dA = G B^T,   dB = A^T G.
 
@@ -63,29 +63,30 @@ def _product_integers(a, b, c, batch, m, k, n, transpose_a, transpose_b):
     method=False,
     samples=table(
         lambda a, b, transpose_a=False, transpose_b=False: (
-            (a.swapaxes(1, 2) if transpose_a else a) @ (b.swapaxes(1, 2) if transpose_b else b)
+            (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
         ),
         [(2, 2, 3), (2, 3, 2)],
         [(1, 3, 2), (1, 3, 2), {"transpose_a": True}],
         [(1, 2, 3), (1, 2, 3), {"transpose_b": True}],
         [(2, 3, 2), (2, 1, 3), {"transpose_a": True, "transpose_b": True}],
         [(1, 2, 0), (1, 0, 2)],
+        [(3, 2), (2, 3), {"transpose_a": True, "transpose_b": True}],
         ulp=4,
     ),
 )
 def matmul(lhs, rhs, transpose_a=False, transpose_b=False):
-    """Products of stacks of matrices; shapes (b, m, k) and (b, k, n), or with the last two axes exchanged."""
-    (b, *left), (_, *right) = lhs._shape, rhs._shape
-    m = left[1] if transpose_a else left[0]
-    n = right[0] if transpose_b else right[1]
-    return Spec((b, m, n), promote(lhs._kind.dtype, rhs._kind.dtype), transpose_a=transpose_a, transpose_b=transpose_b)
+    """Products of matrices, (m, k) and (k, n), or the last two axes exchanged; with a third axis before, of stacks."""
+    m = lhs._shape[-1 if transpose_a else -2]
+    n = rhs._shape[-2 if transpose_b else -1]
+    dtype = promote(lhs._kind.dtype, rhs._kind.dtype)
+    return Spec((*lhs._shape[:-2], m, n), dtype, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 @matmul.bind
 def _(operands, results, *, transpose_a, transpose_b):
     (left, kind), (_, other) = operands
-    (((b, m, n), out_kind),) = results
-    k = left[1] if transpose_a else left[2]
+    (((*stack, m, n), out_kind),) = results
+    b, k = size(stack), left[-2] if transpose_a else left[-1]
     if b * m * n == 0 or k == 0:
         return lambda lhs, rhs, out: out._buf.fill(0)
     kernel_ = _product if out_kind.dtype.is_float else _product_integers
@@ -133,6 +134,7 @@ def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
         ulp=4,
     )
     + table(np.multiply, [(), ()], [(2,), ()], ulp=1),
+    gradient="products of g with the other operand, transposed",
 )
 def dot(lhs, rhs, transpose_a=False, transpose_b=False):
     """Product over the last axis of `lhs` and the first of `rhs`.
@@ -167,9 +169,13 @@ def dot(lhs, rhs, transpose_a=False, transpose_b=False):
     rest_a = lhs.shape[1:] if ta else lhs.shape[:-1]
     rest_b = rhs.shape[:-1] if tb else rhs.shape[1:]
     m, n, k = size(rest_a), size(rest_b), inner_a
-    a = reshape(lhs, (1, k, m) if ta else (1, m, k))
-    b = reshape(rhs, (1, n, k) if tb else (1, k, n))
-    return reshape(matmul(a, b, transpose_a=ta, transpose_b=tb), rest_a + rest_b or (1,))
+    a = _matrix(lhs, (k, m) if ta else (m, k))
+    b = _matrix(rhs, (n, k) if tb else (k, n))
+    return _matrix(matmul(a, b, transpose_a=ta, transpose_b=tb), rest_a + rest_b or (1,))
+
+
+def _matrix(x: NDArray, shape: tuple[int, ...]) -> NDArray:
+    return x if x._shape == shape else reshape(x, shape)
 
 
 def _explain(op: str, a, b, inner_a: int, inner_b: int, ta: bool, tb: bool) -> str:
@@ -203,6 +209,15 @@ def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False):
         Three axes (or more: all but the last two count as the stack).
     transpose_a, transpose_b : bool
         The matrices are stored transposed.
+
+    Returns
+    -------
+    NDArray
+        Shape (b, m, n).
+
+    Notes
+    -----
+    Gradient: ``g rhs^T`` for `lhs` and ``lhs^T g`` for `rhs`.
     """
     lhs, rhs = _same_dtype(lhs, rhs, "batch_dot")
     if lhs.ndim < 3 or lhs.ndim != rhs.ndim or lhs.shape[:-2] != rhs.shape[:-2]:
@@ -246,6 +261,11 @@ def matmul_reflected(self: NDArray, other) -> NDArray:
 
 @composite(samples=table(np.outer, [(2,), (3,)], [(2, 2), (1,)], [(), (2,)], [(0,), (2,)], ulp=1))
 def outer(a, b):
-    """All products of an element of `a` and one of `b`: shape (a.size, b.size)."""
+    """All products of an element of `a` and one of `b`: shape (a.size, b.size).
+
+    Notes
+    -----
+    Gradient: ``g b`` for `a` and ``a g`` for `b`.
+    """
     a, b = as_array(a, "outer", "a"), as_array(b, "outer", "b")
     return multiply(reshape(a, (a.size, 1)), reshape(b, (1, b.size)))

@@ -31,7 +31,9 @@ from .unary import log
 __all__ = ["back", "floats", "matrices", "operator_", "per_matrix", "same_stack", "scaled", "triangular_pair"]
 
 
-def operator_(name: str, *rows, reference: Callable | str, ulp: float = 24, symmetric: bool = False) -> Callable:
+def operator_(
+    name: str, *rows, reference: Callable | str, ulp: float = 24, symmetric: bool = False, **options
+) -> Callable:
     """Decorator: an operator of ``nd.linalg``, with its table of samples.
 
     With `symmetric` the gradient is that of symmetric matrices, which elementwise differences of larger matrices than
@@ -40,7 +42,7 @@ def operator_(name: str, *rows, reference: Callable | str, ulp: float = 24, symm
     samples = table(reference, *rows, ulp=ulp, order=0 if symmetric else 3, ints=False)
     if symmetric:
         samples = table(reference, [ONE], ulp=ulp, ints=False) + samples
-    return composite(f"linalg_{name}", aliases=(f"_linalg_{name}",), samples=samples)
+    return composite(f"linalg_{name}", aliases=(f"_linalg_{name}",), samples=samples, **options)
 
 
 def floats(op: str, **arrays) -> tuple[list[NDArray], Kind]:
@@ -151,10 +153,19 @@ def gemm(A, B, C, transpose_a=False, transpose_b=False, alpha=1.0, beta=1.0, axi
     axis : int
         The axis of the rows; columns are the last axis.
 
+    Returns
+    -------
+    NDArray
+        Shape (..., m, n).
+
     Raises
     ------
     ShapeError
         If the matrices do not fit.
+
+    Notes
+    -----
+    Gradient: ``alpha g op(B)^T`` for A, ``alpha op(A)^T g`` for B (transposed with them), ``beta g`` for C.
     """
     (A, B, C), kind = floats("linalg_gemm", A=A, B=B, C=C)
     product = _product("linalg_gemm", A, B, bool(transpose_a), bool(transpose_b), axis)
@@ -172,7 +183,17 @@ def gemm(A, B, C, transpose_a=False, transpose_b=False, alpha=1.0, beta=1.0, axi
     reference=_gemm2,
 )
 def gemm2(A, B, transpose_a=False, transpose_b=False, alpha=1.0, axis=-2):
-    """alpha op(A) op(B); arguments as for ``linalg.gemm``."""
+    """alpha op(A) op(B); arguments as for ``linalg.gemm``.
+
+    Returns
+    -------
+    NDArray
+        Shape (..., m, n).
+
+    Notes
+    -----
+    Gradient: as for ``linalg.gemm``.
+    """
     (A, B), kind = floats("linalg_gemm2", A=A, B=B)
     product = _product("linalg_gemm2", A, B, bool(transpose_a), bool(transpose_b), axis)
     return back(scaled(product, alpha, "linalg_gemm2"), kind)
@@ -187,7 +208,17 @@ def gemm2(A, B, transpose_a=False, transpose_b=False, alpha=1.0, axis=-2):
     ),
 )
 def syrk(A, transpose=False, alpha=1.0):
-    """alpha A A^T, or alpha A^T A with `transpose`; A is a stack of matrices of any shape."""
+    """alpha A A^T, or alpha A^T A with `transpose`; A is a stack of matrices of any shape.
+
+    Returns
+    -------
+    NDArray
+        Shape (..., m, m) for (..., m, n); (..., n, n) with `transpose`.
+
+    Notes
+    -----
+    Gradient: ``alpha (g + g^T) A``, or ``alpha A (g + g^T)``.
+    """
     (A,), kind = floats("linalg_syrk", A=A)
     a = matrices(A, "linalg_syrk", square=False)
     c = matmul(a, a, transpose_a=bool(transpose), transpose_b=not transpose)
@@ -239,6 +270,11 @@ def trmm(A, B, transpose=False, rightside=False, lower=True, alpha=1.0):
     lower : bool
         Read the lower triangle, else the upper.
     alpha : float
+
+    Returns
+    -------
+    NDArray
+        Shape of B.
     """
     (A, B), kind = floats("linalg_trmm", A=A, B=B)
     a, b = triangular_pair("linalg_trmm", A, B, bool(rightside))
@@ -306,7 +342,12 @@ def _vectors(A, op: str) -> tuple[NDArray, Kind]:
     ulp=0,
 )
 def extractdiag(A, offset=0):
-    """A diagonal of square matrices, (..., n - |offset|); above the main one for positive `offset`."""
+    """A diagonal of square matrices, (..., n - |offset|); above the main one for positive `offset`.
+
+    Notes
+    -----
+    Gradient: g on the same diagonal, 0 elsewhere.
+    """
     x, kind, lead = _read(A, "linalg_extractdiag", lambda n: _diagonal(n, _whole(offset, "linalg_extractdiag")))
     return back(x, kind, lead + x.shape[1:])
 
@@ -321,7 +362,12 @@ def _np_makediag(a, offset=0):
 
 @operator_("makediag", [(2,)], [(2, 2), {"offset": 1}], [(2,), {"offset": -1}], [(0, 2)], reference=_np_makediag, ulp=0)
 def makediag(A, offset=0):
-    """Square matrices with the vectors of A on a diagonal, and zeros elsewhere: (..., n + |offset|, n + |offset|)."""
+    """Square matrices with the vectors of A on a diagonal, and zeros elsewhere: (..., n + |offset|, n + |offset|).
+
+    Notes
+    -----
+    Gradient: that diagonal of g.
+    """
     A, kind = _vectors(A, "linalg_makediag")
     offset = _whole(offset, "linalg_makediag")
     n = A.shape[-1] + abs(offset)
@@ -355,6 +401,15 @@ def extracttrian(A, offset=0, lower=True):
         Positive: the triangle on and above that diagonal; negative: on and below it.
     lower : bool
         For `offset` 0: the lower triangle, else the upper.
+
+    Returns
+    -------
+    NDArray
+        Shape (..., m), m the number of elements of the triangle.
+
+    Notes
+    -----
+    Gradient: g as that triangle, 0 elsewhere.
     """
     offset = _whole(offset, "linalg_extracttrian")
     x, kind, lead = _read(A, "linalg_extracttrian", lambda n: _triangle(n, offset, bool(lower)))
@@ -384,10 +439,19 @@ def _np_maketrian(a, offset=0, lower=True):
 def maketrian(A, offset=0, lower=True):
     """Square matrices with the vectors of A as a triangle: the inverse of ``linalg.extracttrian``; arguments as there.
 
+    Returns
+    -------
+    NDArray
+        Shape (..., n, n).
+
     Raises
     ------
     ShapeError
         If the length is not m (m + 1) / 2 for any m.
+
+    Notes
+    -----
+    Gradient: that triangle of g.
     """
     A, kind = _vectors(A, "linalg_maketrian")
     count = A.shape[-1]
@@ -409,7 +473,12 @@ def maketrian(A, offset=0, lower=True):
     reference=lambda a: np.atleast_1d(np.log(np.diagonal(a, 0, -2, -1)).sum(-1)),
 )
 def sumlogdiag(A):
-    """Sum of the logarithms of the diagonal of each square matrix; (1,) for one matrix. NaN if one is negative."""
+    """Sum of the logarithms of the diagonal of each square matrix; (1,) for one matrix. NaN if one is negative.
+
+    Notes
+    -----
+    Gradient: ``g/a`` on the diagonal, 0 elsewhere.
+    """
     op = "linalg_sumlogdiag"
     x, kind, lead = _read(A, op, lambda n: _diagonal(n, 0))
     return back(sum_(log(x), axis=1), kind, lead or (1,))

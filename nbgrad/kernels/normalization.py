@@ -24,13 +24,13 @@ from ..errors import AttrError, DTypeError, ShapeError
 from ..expr import var
 from ..ndarray import NDArray, wrap
 from ..registry import operators
-from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..shapes import size
 from ..state import state
 from ..structured import REQUIRED, Spec, composite, structured
 from . import normalization_kernels as raw
 from .creation import ones, zeros
+from .normalization_samples import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, L2, LAYER_NORM, MODES
 from .reduce import split, sum_
 from .shape import reshape, swapaxes
 from .unary import rsqrt, sqrt, square
@@ -151,7 +151,7 @@ def _check_float(op: str, data: NDArray) -> NDArray:
     return data
 
 
-@composite("BatchNorm", aliases=("BatchNorm_v1",))
+@composite("BatchNorm", aliases=("BatchNorm_v1",), samples=BATCH_NORM)
 def BatchNorm(
     data,
     gamma,
@@ -190,6 +190,8 @@ def BatchNorm(
         Return ``[result, mean, 1/sqrt(var + eps)]`` of the batch.
     axis : int
         The channels' axis.
+    cudnn_off, min_calib_range, max_calib_range
+        Accepted for MXNet's sake.
 
     Returns
     -------
@@ -199,6 +201,16 @@ def BatchNorm(
     ------
     ShapeError, DTypeError
         If the arrays do not have one element per channel, or data is not floating.
+
+    Notes
+    -----
+    Gradients: with h = (data - mean)/sqrt(var + eps) and means over the batch,
+    ``(k - mean(k) - h*mean(k*h))/sqrt(var + eps)``, k = gamma*g, for `data` (``k/sqrt(var + eps)`` with running
+    statistics); ``sum(g*h)`` for `gamma`, and ``sum(g)`` for `beta`.
+
+    References
+    ----------
+    Ioffe and Szegedy 2015, Batch normalization: accelerating deep network training.
 
     Examples
     --------
@@ -271,7 +283,7 @@ def _normalized_rows(data: NDArray, gamma: NDArray, beta: NDArray, eps: float) -
     return _layer_norm_op(data, gamma, beta, eps=float(eps))
 
 
-@composite("LayerNorm")
+@composite("LayerNorm", samples=LAYER_NORM)
 def LayerNorm(data, gamma, beta, axis=-1, eps=1e-5, output_mean_var=False):
     """``gamma*(data - mean)/sqrt(var + eps) + beta``, mean and population variance along one axis.
 
@@ -294,6 +306,14 @@ def LayerNorm(data, gamma, beta, axis=-1, eps=1e-5, output_mean_var=False):
     ------
     ShapeError, DTypeError
         If gamma or beta do not fit the axis, or data is not floating.
+
+    Notes
+    -----
+    Gradients as for ``BatchNorm``, with means along the axis.
+
+    References
+    ----------
+    Ba, Kiros and Hinton 2016, Layer normalization.
 
     Examples
     --------
@@ -330,7 +350,11 @@ def _scaled(y: NDArray, gamma: NDArray, beta: NDArray) -> NDArray:
     return y * gamma + beta
 
 
-@composite("InstanceNorm")
+@composite(
+    "InstanceNorm",
+    samples=INSTANCE_NORM,
+    gradient="as for ``BatchNorm``, with means over the axes after the second",
+)
 def InstanceNorm(data, gamma, beta, eps=1e-3):
     """Every channel of every sample normalized by itself, then ``gamma*h + beta`` per channel.
 
@@ -341,6 +365,16 @@ def InstanceNorm(data, gamma, beta, eps=1e-3):
     gamma, beta : NDArray
         Shape (c,).
     eps : float
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`: ``gamma*(data - mean)/sqrt(var + eps) + beta``, mean and population variance over
+        all axes but the first two.
+
+    References
+    ----------
+    Ulyanov, Vedaldi and Lempitsky 2016, Instance normalization: the missing ingredient for fast stylization.
 
     Raises
     ------
@@ -360,7 +394,7 @@ def InstanceNorm(data, gamma, beta, eps=1e-3):
     return _scaled(_over_groups(data, data.shape[1], eps)[0], gamma, beta)
 
 
-@composite("GroupNorm")
+@composite("GroupNorm", samples=GROUP_NORM, gradient="as for ``BatchNorm``, with means over each group")
 def GroupNorm(data, gamma, beta, num_groups=1, eps=1e-5, output_mean_var=False):
     """Every one of `num_groups` blocks of channels of every sample normalized by itself, then scaled and shifted.
 
@@ -375,6 +409,15 @@ def GroupNorm(data, gamma, beta, num_groups=1, eps=1e-5, output_mean_var=False):
     eps : float
     output_mean_var : bool
         Return ``[result, mean, sqrt(var + eps)]``, of shape (n, num_groups).
+
+    Returns
+    -------
+    NDArray, or list of three
+        The first with shape and dtype of `data`.
+
+    References
+    ----------
+    Wu and He 2018, Group normalization.
 
     Raises
     ------
@@ -405,17 +448,7 @@ def GroupNorm(data, gamma, beta, num_groups=1, eps=1e-5, output_mean_var=False):
     return [y, reshape(mean, (n, num_groups)), reshape(sqrt(variance + float(eps)), (n, num_groups))]
 
 
-_MODES = {"instance": lambda d: range(1, d), "channel": lambda d: (1,), "spatial": lambda d: range(2, d)}
-
-
-def _unit(x, eps=1e-10, mode="instance"):
-    axes = tuple(_MODES[mode](x.ndim))
-    return x / np.sqrt((x * x).sum(axes, keepdims=True) + eps)
-
-
-@composite(
-    samples=table(_unit, *[[(2, 3, 4), {"mode": m}] for m in _MODES], [Input((2, 3), 0.5, 2)], ulp=4, ints=False)
-)
+@composite(samples=L2, gradient="``(g - y*sum(g*y))/n``, n being what data is divided by")
 def L2Normalization(data, eps=1e-10, mode="instance"):
     """``data/sqrt(sum(data^2) + eps)``.
 
@@ -426,6 +459,11 @@ def L2Normalization(data, eps=1e-10, mode="instance"):
     eps : float
     mode : {'instance', 'channel', 'spatial'}
         Sum over all axes but the first, over the second, over all but the first two.
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`.
 
     Raises
     ------
@@ -439,10 +477,10 @@ def L2Normalization(data, eps=1e-10, mode="instance"):
     [[0.0, 1.0], [1.0, 0.0]]
     """
     data = _check_float("L2Normalization", data)
-    if mode not in _MODES or data.ndim < (3 if mode == "spatial" else 2):
+    if mode not in MODES or data.ndim < (3 if mode == "spatial" else 2):
         raise AttrError(
-            f"L2Normalization: mode must be one of {', '.join(_MODES)} for data (n, c, ...), "
+            f"L2Normalization: mode must be one of {', '.join(MODES)} for data (n, c, ...), "
             f"got {mode!r} for shape {data.shape}"
         )
-    axes = tuple(_MODES[mode](data.ndim))
+    axes = tuple(MODES[mode](data.ndim))
     return data * rsqrt(sum_(square(data), axis=axes, keepdims=True) + float(eps))

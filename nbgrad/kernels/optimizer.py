@@ -14,6 +14,7 @@ from functools import cache
 from ..cast import cast
 from ..codegen import loops
 from ..codegen.launch import kind_of
+from ..documentation import wrapped
 from ..dtypes import DType
 from ..entry import IN_GRAPH, Entry, as_array
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
@@ -22,6 +23,7 @@ from ..ndarray import wrap
 from ..state import state
 from ..structured import REQUIRED
 from . import scalar as vm
+from .optimizer_samples import update_samples
 
 __all__ = ["adam_update", "sgd_mom_update", "sgd_update"]
 
@@ -105,7 +107,15 @@ def _update(
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = _describe(name, what, formula, tuple(states), params, ignored)
-    Entry(name, (), call, method=False, rule=None, differentiable=False)
+    Entry(
+        name,
+        (),
+        call,
+        method=False,
+        rule=None,
+        differentiable=False,
+        samples=update_samples(name, tuple(states), params),
+    )
     return call
 
 
@@ -138,7 +148,7 @@ def _describe(name: str, what: str, formula: str, states: tuple, params: dict, i
         "    If the arrays do not fit together, or a number is missing.",
     ]
     lines += ["NBGradError", "    While recording, if an array to be written is in a graph.", ""]
-    lines += ["Notes", "-----", f"With c = {_CLIPPED}: {formula}."]
+    lines += ["Notes", "-----", wrapped(f"With c = {_CLIPPED}: {formula}.")]
     operands = ", ".join(["w", "nd.ones(2)"] + ["nd.zeros(2)"] * len(states))
     required = ", ".join(f"{n}={1 if n == 't' else 0.5}" for n, default in params.items() if default is REQUIRED)
     lines += ["", "Examples", "--------", ">>> from nbgrad import nd", ">>> w = nd.ones(2)"]
@@ -166,7 +176,7 @@ sgd_update = _update(
 _mom = var("momentum") * var("mom") - lr * wd * w - lr * _grad
 sgd_mom_update = _update(
     "sgd_mom_update",
-    "Gradient descent with momentum.",
+    "Gradient descent with momentum (Polyak 1964).",
     "mom = momentum*mom - lr*(wd*weight + c), weight += mom",
     {"mom": _mom},
     w + _mom,
@@ -178,7 +188,7 @@ _step = lr * (_grad + wd * w)
 _nag = var("momentum") * var("mom") - _step
 nag_mom_update = _update(
     "nag_mom_update",
-    "Nesterov's accelerated gradient.",
+    "Nesterov's accelerated gradient (Nesterov 1983; Sutskever and others 2013).",
     "s = lr*(wd*weight + c), mom = momentum*mom - s, weight += momentum*mom - s",
     {"mom": _nag},
     w + var("momentum") * _nag - _step,
@@ -264,7 +274,7 @@ ftml_update = _update(
 
 signsgd_update = _update(
     "signsgd_update",
-    "Steps of the gradient's sign.",
+    "Steps of the gradient's sign (Bernstein and others 2018).",
     "weight = (1 - lr*wd)*weight - lr*sign(c)",
     {},
     (1 - lr * wd) * w - lr * vm.sign(_grad),
@@ -273,7 +283,7 @@ signsgd_update = _update(
 _signum = var("momentum") * var("mom") - (1 - var("momentum")) * (wd * w + _grad)
 signum_update = _update(
     "signum_update",
-    "Steps of the momentum's sign.",
+    "Steps of the momentum's sign (Bernstein and others 2018).",
     "mom = momentum*mom - (1 - momentum)*(wd*weight + c), weight = (1 - lr*wd_lh)*weight + lr*sign(mom)",
     {"mom": _signum},
     (1 - lr * var("wd_lh")) * w + lr * vm.sign(_signum),

@@ -27,7 +27,7 @@ from .binary import greater, multiply, subtract
 from .indexing import integers
 from .shape import reshape
 from .softmax import softmax
-from .unary import identity, sigmoid
+from .unary import abs_, identity, log, sigmoid, softrelu, square
 
 __all__ = [
     "LinearRegressionOutput",
@@ -51,7 +51,7 @@ def _store(value: NDArray, out: NDArray) -> None:
 # Regression.
 
 
-def _regression(name: str, predict, slope, loss: str, reference, ulp: float):
+def _regression(name: str, predict, slope, loss: str, reference, ulp: float, loss_of):
     def infer(data, label, grad_scale=1.0):
         return Spec(data._shape, data._kind.dtype, grad_scale=grad_scale)
 
@@ -111,13 +111,19 @@ def _regression(name: str, predict, slope, loss: str, reference, ulp: float):
     [[1.0], [0.0]]
     """
     label = Input(values=[[1, 0, 1], [0, 1, 0]], dtype="float32")
-    samples = table(reference, [(2, 3), label], ulp=ulp, order=0, ints=False)
+    samples = table(reference, [(2, 3), label], ulp=ulp, order=0, ints=False, loss=lambda x, t: loss_of(x, t) / 3)
     return composite(name, method=False, samples=samples)(call)
 
 
 _HALF = "half the squared error"
 LinearRegressionOutput = _regression(
-    "LinearRegressionOutput", identity, subtract, f"{_HALF}, ``data - label``,", lambda a, label: a, 0
+    "LinearRegressionOutput",
+    identity,
+    subtract,
+    f"{_HALF}, ``data - label``,",
+    lambda a, label: a,
+    0,
+    lambda x, label: square(x - label) / 2,
 )
 LogisticRegressionOutput = _regression(
     "LogisticRegressionOutput",
@@ -126,6 +132,7 @@ LogisticRegressionOutput = _regression(
     "the cross-entropy, ``sigmoid(data) - label``,",
     lambda a, label: 1 / (1 + np.exp(-a)),
     4,
+    lambda x, label: softrelu(x) - x * label,
 )
 MAERegressionOutput = _regression(
     "MAERegressionOutput",
@@ -134,6 +141,7 @@ MAERegressionOutput = _regression(
     "the absolute error, 1 where ``data > label`` and -1 elsewhere,",
     lambda a, label: a,
     0,
+    lambda x, label: abs_(x - label),
 )
 
 # Classification.
@@ -168,12 +176,20 @@ def _numpy_softmax(x: np.ndarray, label, multi_output=False, preserve_shape=Fals
     return e / e.sum(axis, keepdims=True)
 
 
+def _cross_entropy(x: NDArray, label: NDArray, multi_output=False, preserve_shape=False) -> NDArray:
+    axis = 1 if multi_output or not preserve_shape else -1
+    numbers = label._view()
+    here = np.moveaxis(numbers[..., None] == np.arange(x.shape[axis]), -1, axis)
+    weights = here / (numbers[0].size if multi_output else 1)
+    return -(log(softmax(x, axis=axis)) * from_value(weights, like=x._kind, dtype=x.dtype))
+
+
 @composite("SoftmaxOutput", aliases=("Softmax",), method=False, samples=table(
     _numpy_softmax,
     [(2, 3), Input(values=[2, 0], dtype="float32")],
     [(2, 3, 2), Input(values=[[0, 1], [2, 2]], dtype="float32"), {"multi_output": True}],
     [(2, 3, 2), Input(values=[[0, 1, 0], [1, 1, 0]], dtype="float32"), {"preserve_shape": True}],
-    ulp=8, order=0, ints=False,
+    ulp=8, order=0, ints=False, loss=_cross_entropy,
 ))  # fmt: skip
 def SoftmaxOutput(
     data,

@@ -17,12 +17,10 @@ Every kernel takes ``out, key, offset, ...`` and numbers its blocks from `offset
 elements (or 2), with as many blocks added to `offset`.
 """
 
-import math
-
 import numpy as np
 
 from ..codegen.compile import Kernel, inline, kernel
-from .special import normal_quantile
+from ..vmath.quantile import normal_quantile, normal_quantile_short
 
 _U = np.uint64
 _M0, _M1 = _U(0xD2511F53), _U(0xCD9E8D57)  # the multipliers of the paper
@@ -123,10 +121,22 @@ def log_unit(x):
 
 
 @inline
+def _spread(u):
+    """``-log(4*u*(1 - u))``."""
+    least = u if u < 0.5 else 1.0 - u
+    return -log_unit(4.0 * least * (1.0 - least))
+
+
+@inline
 def to_normal(u):
-    """The standard normal quantile of a u strictly inside (0, 1)."""
-    q = u - 0.5
-    return normal_quantile(q, math.sqrt(-log_unit(u if q < 0.0 else 1.0 - u)))
+    """The standard normal quantile of a u strictly inside (0, 1), a multiple of 2^-53."""
+    return normal_quantile(u - 0.5, _spread(u))
+
+
+@inline
+def to_normal_short(u):
+    """The same for a multiple of 2^-33, good enough to be rounded to float32."""
+    return normal_quantile_short(u - 0.5, _spread(u))
 
 
 @inline
@@ -173,12 +183,12 @@ def normal(out, key, offset, loc, scale):
         for i in range(n >> _2):
             a, b, c, d = block(k, start + i)
             j = i << _2
-            out[j] = loc + scale * to_normal(open32(a))
-            out[j | _1] = loc + scale * to_normal(open32(b))
-            out[j | _2] = loc + scale * to_normal(open32(c))
-            out[j | _3] = loc + scale * to_normal(open32(d))
+            out[j] = loc + scale * to_normal_short(open32(a))
+            out[j | _1] = loc + scale * to_normal_short(open32(b))
+            out[j | _2] = loc + scale * to_normal_short(open32(c))
+            out[j | _3] = loc + scale * to_normal_short(open32(d))
         for last in range(n & ~_3, n):
-            out[last] = loc + scale * to_normal(open32(word32(k, start, last)))
+            out[last] = loc + scale * to_normal_short(open32(word32(k, start, last)))
     else:
         for i in range(n >> _1):
             a, b, c, d = block(k, start + i)

@@ -8,7 +8,7 @@ from ..cast import unify
 from ..codegen.launch import kind_of
 from ..dtypes import float32, int64
 from ..entry import as_array
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, RangeError, ShapeError
 from ..ndarray import from_value, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
@@ -114,7 +114,7 @@ def fill_element_0index(lhs, mhs, rhs):
         )
     wrong = (places < 0) | (places >= lhs.shape[1])
     if wrong.any():
-        raise IndexError(f"{op}: column {places[wrong][0]} is out of range for lhs of shape {lhs.shape}")
+        raise RangeError(f"{op}: column {places[wrong][0]} is out of range for lhs of shape {lhs.shape}")
     here = from_value(places[:, None] == np.arange(lhs.shape[1]), like=lhs._kind, dtype=float32)
     return where(here, expand_dims(mhs, axis=1), lhs)
 
@@ -122,7 +122,7 @@ def fill_element_0index(lhs, mhs, rhs):
 def _places(index: np.ndarray, n: int, op: str) -> np.ndarray:
     wrong = (index < -n) | (index >= n)
     if wrong.any():
-        raise IndexError(f"{op}: index {index[wrong].flat[0]} is out of range for an axis of length {n}")
+        raise RangeError(f"{op}: index {index[wrong].flat[0]} is out of range for an axis of length {n}")
     return np.where(index < 0, index + n, index)
 
 

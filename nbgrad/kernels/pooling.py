@@ -7,10 +7,13 @@ root of a sum. Shapes are (n, channels, spatial ...), as for :mod:`.convolution`
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..elementwise import derived
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
 from ..expr import eq, select, var
+from ..samples import Input, table
 from ..shapes import Shape
 from ..structured import REQUIRED, Spec, composite, structured
 from . import convolution_kernels as raw
@@ -120,7 +123,44 @@ def _pool_outputs(shape: Shape, kernel: Shape, stride: Shape, pad: Shape, conven
     return tuple((n + 2 * p - k + up * (s - 1)) // s + 1 for n, k, s, p in zip(shape, kernel, stride, pad, strict=True))
 
 
-@composite("Pooling", aliases=("Pooling_v1",))
+def _numpy_pooling(x, kernel=(), pool_type="max", global_pool=False, pooling_convention="valid", stride=1, pad=0,
+                   p_value=2, count_include_pad=True, layout=""):  # fmt: skip
+    x = np.moveaxis(x, -1, 1) if layout.endswith("C") else x
+    spatial = np.array(x.shape[2:])
+    kernel = np.array(spatial if global_pool else kernel)
+    if pooling_convention == "same":
+        outs = -(-spatial // stride)
+    else:
+        outs = (spatial + 2 * pad - kernel + (stride - 1) * (pooling_convention == "full")) // stride + 1
+    y = np.empty((*x.shape[:2], *outs))
+    for at in np.ndindex(*outs):
+        begin = np.array(at) * stride - pad
+        end = np.minimum(begin + kernel, spatial + pad)
+        inside = tuple(slice(max(b, 0), min(e, n)) for b, e, n in zip(begin, end, spatial, strict=True))
+        window, over = x[:, :, *inside], tuple(range(2, x.ndim))
+        if pool_type == "max":
+            y[:, :, *at] = window.max(over)
+        elif pool_type == "lp":
+            y[:, :, *at] = (np.abs(window) ** p_value).sum(over) ** (1 / p_value)
+        else:
+            count = np.prod(end - begin) if count_include_pad else np.prod(window.shape[2:])
+            y[:, :, *at] = window.sum(over) / (count if pool_type == "avg" else 1)
+    return np.moveaxis(y, 1, -1) if layout.endswith("C") else y
+
+
+@composite("Pooling", aliases=("Pooling_v1",), samples=table(
+    _numpy_pooling,
+    [(2, 1, 4), {"kernel": (2,)}],
+    [(1, 1, 5), {"kernel": (2,), "stride": 2, "pad": 1, "pool_type": "avg", "pooling_convention": "full"}],
+    [(1, 1, 4), {"kernel": (3,), "pad": 1, "pool_type": "avg", "count_include_pad": False}],
+    [(1, 1, 3, 3), {"kernel": (2, 2), "stride": 2, "pooling_convention": "full"}],
+    [(1, 1, 3, 3), {"kernel": (2, 2), "stride": 2, "pooling_convention": "same", "pool_type": "sum"}],
+    [Input((1, 2, 2, 2), 0.5, 2), {"global_pool": True, "pool_type": "lp", "p_value": 3}],
+    [(1, 2, 2, 2), {"kernel": (2, 1), "layout": "NHWC"}],
+    [(1, 1, 2, 2, 3), {"kernel": (2, 1, 2), "pool_type": "avg"}],
+    [(0, 1, 3), {"kernel": (2,)}],
+    ulp=8, ints=False,
+))  # fmt: skip
 def Pooling(
     data,
     kernel=(),
@@ -168,6 +208,11 @@ def Pooling(
     Raises
     ------
     AttrError, ShapeError, DTypeError
+
+    Notes
+    -----
+    Gradient: to the first greatest element of the window; g/count, g, or g*sign(x)*(abs(x)/y)^(p - 1) to each
+    element.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from ..ndarray import NDArray, from_value
 from ..samples import table
 from ..shapes import size
 from ..structured import Spec, composite, structured
-from .reduce import DOC, by_groups, expand, reduction, rows, split, sum_
+from .reduce import by_groups, expand, reduces, reduction, rows, split, sum_
 from .selection import where
 from .shape import broadcast_to, expand_dims, reshape, transpose
 
@@ -75,6 +75,7 @@ def _prod_step(x, out, outer, n, inner) -> None:
 
 
 @structured(samples=rows(np.prod, ulp=8))
+@reduces("Product of elements.", "g times the product of the others, right where elements are 0, too")
 def prod(data, axis=None, keepdims=False, exclude=False):
     return reduction(data, axis, keepdims, exclude, "prod")
 
@@ -90,7 +91,6 @@ def _prod_vjp(g, data, axes):
 
 
 prod.vjp(data=_prod_vjp)
-prod.call.__doc__ = DOC.format(what="Product of elements. Its gradient is right where elements are 0.")
 
 
 @structured(
@@ -140,6 +140,6 @@ _nan_to_one = derived("nan_to_one", select(isnan(var("x0")), const(1), var("x0")
 
 
 @composite(method=True, samples=rows(np.nanprod, ulp=8))
+@reduces("Product of the elements that are not NaN.", "g times the product of the others, 0 for NaN")
 def nanprod(data, axis=None, keepdims=False, exclude=False):
-    """Product of the elements that are not NaN; parameters as for ``sum``. The gradient of a NaN is 0."""
     return prod(_nan_to_one.apply1(as_array(data, "nanprod")), axis, keepdims, exclude)

@@ -165,7 +165,7 @@ def _affine(standard: NDArray, shift, scale, shape: tuple[int, ...]) -> NDArray:
     return scaled if shift is None else add(scaled, spread(shift))
 
 
-def uniform(low=0.0, high=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+def uniform(low=0.0, high=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
     """Uniform on [low, high).
 
     Parameters
@@ -180,10 +180,18 @@ def uniform(low=0.0, high=1.0, shape=None, dtype=None, ctx: Context | None = Non
     out : NDArray, optional
         Where to put the numbers; gives the shape and dtype.
 
+    Returns
+    -------
+    NDArray
+        Shape ``low.shape + shape``: ``low + (high - low)*u``, u uniform on [0, 1). Gradients: ``1 - u`` for `low`, u
+        for `high`.
+
     Raises
     ------
     AttrError
-        If `low` is greater than `high`.
+        If `low` is greater than `high`, or for a dtype that is not floating.
+    ShapeError
+        For arrays of different shapes, or an array and a number.
     """
     dtype, shape, ctx = _of_out(out, dtype, shape, ctx)
     target = _float_dtype(dtype, "uniform")
@@ -205,8 +213,12 @@ def _of_out(out, dtype, shape, ctx):
     return out.dtype if dtype is None else dtype, out.shape if shape is None else shape, out.ctx
 
 
-def normal(loc=0.0, scale=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
-    """Normal with mean `loc` and standard deviation `scale` (>= 0); other parameters as for ``uniform``."""
+def normal(loc=0.0, scale=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
+    """Normal with mean `loc` and standard deviation `scale` (>= 0); other parameters as for ``uniform``.
+
+    The draw is ``loc + scale*z``, z the standard normal quantile of a uniform number. Gradients: 1 for `loc`, z for
+    `scale`. An :class:`AttrError` for a negative `scale`.
+    """
     dtype, shape, ctx = _of_out(out, dtype, shape, ctx)
     target = _float_dtype(dtype, "normal")
     block, outer = _shape_of(shape, (loc, scale), "normal")
@@ -225,8 +237,12 @@ def randn(*shape, loc=0.0, scale=1.0, dtype=None, ctx: Context | None = None) ->
     return normal(loc, scale, shape or (1,), dtype, ctx)
 
 
-def exponential(scale=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None) -> NDArray:
-    """Exponential with mean `scale` (> 0); other parameters as for ``uniform``."""
+def exponential(scale=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
+    """Exponential with mean `scale` (> 0); other parameters as for ``uniform``.
+
+    The draw is ``scale*e``, e = -log(u) for a uniform number u, which is the gradient for `scale`. An
+    :class:`AttrError` for a `scale` that is not positive.
+    """
     dtype, shape, ctx = _of_out(out, dtype, shape, ctx)
     target = _float_dtype(dtype, "exponential")
     block, outer = _shape_of(shape, (scale,), "exponential")
@@ -264,6 +280,8 @@ def randint(low, high, shape=None, dtype="int32", ctx: Context | None = None, ou
     if target.is_float or target.name == "bool":
         raise AttrError(f"randint: an integer dtype is needed, got {target}")
     limits = np.iinfo(target.np)
+    if low != int(low) or high != int(high):
+        raise AttrError(f"randint: low and high must be integers, got {low} and {high}")
     if not low < high:
         raise AttrError(f"randint: low must be less than high, got {low} and {high}")
     if low < limits.min or high - 1 > limits.max:

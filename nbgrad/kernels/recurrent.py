@@ -350,7 +350,7 @@ def _numpy_rnn(x, parameters, first, cell=None, *, state_size, num_layers, bidir
     _numpy_rnn,
     _sample("rnn_tanh", 2, 2, 1, 1), _sample("gru", 1, 1, 2, 2), _sample("lstm", 1, 1, 1, 2, 3), ulp=64,
     order=2, ints=False,
-))  # fmt: skip
+), gradient="by the same recurrence backwards in time")  # fmt: skip
 def RNN(
     data,
     parameters,

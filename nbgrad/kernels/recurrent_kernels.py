@@ -9,43 +9,27 @@ from __future__ import annotations
 import numpy as np
 
 from ..codegen.compile import inline, kernel
-from .vector_math import exp_below
+from ..vmath.exponential import sigmoid
+from ..vmath.hyperbolic import tanh
 
 __all__ = ["gru", "gru_back", "lstm", "lstm_back", "vanilla", "vanilla_back"]
 
 
 @inline
-def _sigmoid(v, one):
-    e = exp_below(-abs(v))
-    return (one if v >= 0 else e) / (one + e)
-
-
-@inline
-def _tanh(v, one):
-    """By exp; near 0, where that cancels, by the Padé approximant of degree 7 over 6. A few ulp."""
-    e = exp_below(-abs(v + v))
-    far = (one - e) / (one + e)
-    z = v * v
-    above = type(one)(135135) + z * (type(one)(17325) + z * (type(one)(378) + z))
-    below = type(one)(135135) + z * (type(one)(62370) + z * (type(one)(3150) + z * type(one)(28)))
-    return (far if v > 0 else -far) if abs(v) >= type(one)(0.45) else v * above / below
-
-
-@inline
-def _activate(x, start, s, begin, n, plain, one):
+def _activate(x, start, s, begin, n, plain):
     """``s = f(x + s)`` for n elements, f tanh or (`plain` 0) the logistic function."""
     at, to = np.uintp(start), np.uintp(begin)
     if plain:
         for j in range(np.uintp(n)):
-            s[to + j] = _tanh(x[at + j] + s[to + j], one)
+            s[to + j] = tanh(x[at + j] + s[to + j])
     else:
         for j in range(np.uintp(n)):
-            s[to + j] = _sigmoid(x[at + j] + s[to + j], one)
+            s[to + j] = sigmoid(x[at + j] + s[to + j])
 
 
 @kernel
 def vanilla(x, w, h0, h, scratch, steps, n, size, relu):
-    one, zero = x.dtype.type(1), x.dtype.type(0)
+    zero = x.dtype.type(0)
     wt = w.reshape((size, size)).T
     every = n * size
     for t in range(steps):
@@ -56,7 +40,7 @@ def vanilla(x, w, h0, h, scratch, steps, n, size, relu):
             if relu:
                 h[t * every + i] = zero if a < zero else a
             else:
-                h[t * every + i] = _tanh(a, one)
+                h[t * every + i] = tanh(a)
 
 
 @kernel
@@ -79,7 +63,6 @@ def vanilla_back(g, h, w, p, carry, steps, n, size, relu):
 
 @kernel
 def lstm(x, w, h0, c0, h, c, scratch, steps, n, size):
-    one = x.dtype.type(1)
     wt = w.reshape((4 * size, size)).T
     every = n * size
     for t in range(steps):
@@ -89,15 +72,15 @@ def lstm(x, w, h0, c0, h, c, scratch, steps, n, size):
         for b in range(n):
             row = b * 4 * size
             at = t * 4 * every + row
-            _activate(x, at, scratch, row, 2 * size, 0, one)
-            _activate(x, at + 2 * size, scratch, row + 2 * size, size, 1, one)
-            _activate(x, at + 3 * size, scratch, row + 3 * size, size, 0, one)
+            _activate(x, at, scratch, row, 2 * size, 0)
+            _activate(x, at + 2 * size, scratch, row + 2 * size, size, 1)
+            _activate(x, at + 3 * size, scratch, row + 3 * size, size, 0)
             width, gates, here, q = np.uintp(size), np.uintp(row), np.uintp(t * every + b * size), np.uintp(b * size)
             for j in range(width):
                 g = gates + j
                 c[here + j] = scratch[g + width] * memory[q + j] + scratch[g] * scratch[g + width + width]
             for j in range(width):
-                h[here + j] = scratch[gates + width + width + width + j] * _tanh(c[here + j], one)
+                h[here + j] = scratch[gates + width + width + width + j] * tanh(c[here + j])
 
 
 @kernel
@@ -113,12 +96,12 @@ def lstm_back(gh, gc, x, s, c0, c, w, p, carry, memory, steps, n, size):
         before = c0[0:every] if t == 0 else c[(t - 1) * every : t * every]
         for b in range(n):
             row = (t * n + b) * 4 * size
-            _activate(x, row, s, row, 2 * size, 0, one)
-            _activate(x, row + 2 * size, s, row + 2 * size, size, 1, one)
-            _activate(x, row + 3 * size, s, row + 3 * size, size, 0, one)
+            _activate(x, row, s, row, 2 * size, 0)
+            _activate(x, row + 2 * size, s, row + 2 * size, size, 1)
+            _activate(x, row + 3 * size, s, row + 3 * size, size, 0)
             at, here, q = np.uintp(row), np.uintp((t * n + b) * size), np.uintp(b * size)
             for j in range(width):
-                p[at + j] = _tanh(c[here + j], one)
+                p[at + j] = tanh(c[here + j])
             for j in range(width):
                 i, f, u, o = s[at + j], s[at + width + j], s[at + two * width + j], s[at + three * width + j]
                 v = p[at + j]
@@ -135,7 +118,6 @@ def lstm_back(gh, gc, x, s, c0, c, w, p, carry, memory, steps, n, size):
 
 @kernel
 def gru(x, w, bias, h0, h, scratch, steps, n, size):
-    one = x.dtype.type(1)
     wt = w.reshape((3 * size, size)).T
     every = n * size
     for t in range(steps):
@@ -144,11 +126,11 @@ def gru(x, w, bias, h0, h, scratch, steps, n, size):
         for b in range(n):
             row = b * 3 * size
             at = t * 3 * every + row
-            _activate(x, at, scratch, row, 2 * size, 0, one)
+            _activate(x, at, scratch, row, 2 * size, 0)
             new = row + 2 * size
             for j in range(size):
                 scratch[new + j] = (scratch[new + j] + bias[j]) * scratch[row + j]
-            _activate(x, at + 2 * size, scratch, new, size, 1, one)
+            _activate(x, at + 2 * size, scratch, new, size, 1)
             for j in range(size):
                 u, z = scratch[new + j], scratch[row + size + j]
                 h[t * every + b * size + j] = u + z * (before[b * size + j] - u)
@@ -166,11 +148,11 @@ def gru_back(g, x, s, bias, h0, h, w, p, q, carry, scratch, steps, n, size):
         before = h0[0:every] if t == 0 else h[(t - 1) * every : t * every]
         for b in range(n):
             at = t * 3 * every + b * 3 * size
-            _activate(x, at, s, at, 2 * size, 0, one)
+            _activate(x, at, s, at, 2 * size, 0)
             for j in range(size):
                 q[at + j] = s[at + 2 * size + j] + bias[j]
                 s[at + 2 * size + j] = q[at + j] * s[at + j]
-            _activate(x, at + 2 * size, s, at + 2 * size, size, 1, one)
+            _activate(x, at + 2 * size, s, at + 2 * size, size, 1)
             for j in range(size):
                 e = b * size + j
                 r, z, u, m = s[at + j], s[at + size + j], s[at + 2 * size + j], q[at + j]

@@ -35,7 +35,6 @@ from . import unary
 from .shape import broadcast_to, reshape
 
 __all__ = [
-    "DOC",
     "as_float",
     "by_groups",
     "expand",
@@ -43,6 +42,7 @@ __all__ = [
     "norm",
     "numpy_reduction",
     "reduced",
+    "reduces",
     "reduction",
     "rows",
     "split",
@@ -175,24 +175,22 @@ def expand(g: NDArray, shape: tuple[int, ...], axes: tuple[int, ...]) -> NDArray
     return broadcast_to(g if g._shape == kept else reshape(g, kept), shape=shape)
 
 
-#: Docstring of a reduction.
-DOC = """{what}
+def reduces(what: str, gradient: str) -> Callable[[Callable], Callable]:
+    """Decorator: the docstring of a reduction."""
 
-    Parameters
-    ----------
-    data : NDArray
-    axis : int or tuple of int, optional
-        Axes to reduce; all by default, and for ``()``.
-    keepdims : bool
-        Keep reduced axes with length 1.
-    exclude : bool
-        Reduce all axes but these.
+    def describe(function: Callable) -> Callable:
+        lines = [what, "", "Parameters", "----------", "data : NDArray", "axis : int or tuple of int, optional"]
+        lines += ["    Axes to reduce; all by default, and for ``()``."]
+        lines += ["keepdims : bool", "    Keep reduced axes with length 1."]
+        if "exclude" in function.__code__.co_varnames:
+            lines += ["exclude : bool", "    Reduce all axes but these."]
+        lines += ["", "Returns", "-------", "NDArray"]
+        lines += ["    The shape of `data` without these axes; (1,) if that leaves none and `keepdims` is not set."]
+        lines += ["", "Notes", "-----", f"Gradient: {gradient}."]
+        function.__doc__ = "\n".join(lines)
+        return function
 
-    Returns
-    -------
-    NDArray
-        Without `keepdims`, a full reduction has shape (1,).
-"""
+    return describe
 
 
 # What tests compare with.
@@ -237,6 +235,7 @@ def rows(function, low: float = -2.0, high: float = 2.0, empty: bool = True, **o
 
 
 @structured("sum", aliases=("sum_axis",), samples=rows(np.sum, ulp=2))
+@reduces("Sum of elements.", "g for every element")
 def sum_(data, axis=None, keepdims=False, exclude=False):
     return reduction(data, axis, keepdims, exclude, "sum")
 
@@ -263,7 +262,17 @@ sum_.vjp(data=lambda g, data_shape, axes: expand(g, data_shape, axes))
     )
 )
 def sum_to(data, shape):
-    """Sum over the axes that broadcasting `shape` to ``data.shape`` would repeat: the adjoint of ``broadcast_to``."""
+    """Sum over the axes that broadcasting `shape` to ``data.shape`` would repeat: the adjoint of ``broadcast_to``.
+
+    Returns
+    -------
+    NDArray
+        Of `shape`.
+
+    Notes
+    -----
+    Gradient: g repeated.
+    """
     data = as_array(data, "sum_to")
     extra = data.ndim - len(shape)
     repeated = tuple(k for k in range(data.ndim) if k < extra or (shape[k - extra] == 1 and data.shape[k] != 1))
@@ -272,9 +281,6 @@ def sum_to(data, shape):
 
 set_role("unbroadcast", sum_to)
 broadcast_to.vjp(data=lambda g, data_shape: sum_to(g, data_shape))
-
-
-sum_.call.__doc__ = DOC.format(what="Sum of elements.")
 
 
 def as_float(data: NDArray) -> NDArray:
@@ -291,8 +297,8 @@ def _mean(a: np.ndarray, axis, keepdims: bool) -> np.ndarray:
 
 
 @composite(method=True, samples=rows(_mean, ulp=2, result="float"))
+@reduces("Mean of elements.", "g/n for each of n elements")
 def mean(data, axis=None, keepdims=False, exclude=False):
-    """Mean of elements; parameters as for ``sum``. Integers give the default float dtype."""
     data = as_array(data, "mean")
     axes = resolve_axes(axis, data.ndim, "mean", bool(exclude))
     total = sum_(as_float(data), axis=axis, keepdims=keepdims, exclude=exclude)
@@ -303,8 +309,8 @@ _no_nan = derived("nan_to_zero", select(isnan(var("x0")), const(0), var("x0")), 
 
 
 @composite(method=True, samples=rows(np.nansum, ulp=2))
+@reduces("Sum of the elements that are not NaN.", "g for every element, 0 for NaN")
 def nansum(data, axis=None, keepdims=False, exclude=False):
-    """Sum of the elements that are not NaN; parameters as for ``sum``. The gradient of a NaN is 0."""
     return sum_(_no_nan.apply1(as_array(data, "nansum")), axis, keepdims, exclude)
 
 
@@ -334,6 +340,11 @@ def norm(data, ord=2, axis=None, keepdims=False, out_dtype=None):
         As for ``sum``.
     out_dtype : optional
         Dtype of the result.
+
+    Returns
+    -------
+    NDArray
+        The shape of `data` without these axes; (1,) if that leaves none and `keepdims` is not set.
 
     Notes
     -----

@@ -17,16 +17,20 @@ import math
 
 import numpy as np
 
+from ..cast import cast
 from ..codegen.compile import inline, kernel
 from ..codegen.launch import kind_of
 from ..context import Context
 from ..dtypes import as_dtype, float64
+from ..elementwise import derived
 from ..entry import as_array, store_out
-from ..errors import AttrError, NBGradError, ShapeError
+from ..errors import AttrError, ShapeError
+from ..expr import var
 from ..ndarray import NDArray, wrap
 from ..shapes import as_shape, size
 from ..state import state
 from . import philox
+from . import scalar as vm
 from .binary import multiply
 from .indexing import take_axis
 from .philox import open64, to_normal
@@ -169,13 +173,22 @@ def _demand(good: np.ndarray, op: str, what: str) -> None:
         raise AttrError(f"{op}: {what}")
 
 
-def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+#: The gamma draw `x1` as a function of its shape `x0`.
+_held = derived("gamma_draw", vm.gamma_draw(var("x0"), var("x1")), 2, 0, False)
+
+
+def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
     """Gamma with shape `alpha` and scale `beta`: mean ``alpha*beta``, variance ``alpha*beta**2``.
+
+    The draw is ``x = beta*z``, z of the standard distribution with density ``f = z^(alpha-1)*exp(-z)/Gamma(alpha)``
+    and distribution function F. Gradients: ``dx/dbeta = z``, and ``dx/dalpha = -beta*(dF/dalpha)/f``, which moves z
+    so that ``F(alpha, z)`` stays what it is (implicit reparameterization: Figurnov, Mohamed and Mnih 2018); to any
+    order. A draw that underflows to 0 has gradient 0.
 
     Parameters
     ----------
     alpha, beta : float or NDArray
-        Positive. Arrays give one block of `shape` per element; gradients flow to `beta`.
+        Positive. Arrays, both of one shape, give one block of `shape` per element, and gradients flow to them.
     shape : int or tuple of int, optional
         Default (1,), or one number per element of `alpha`.
     dtype : optional
@@ -184,12 +197,17 @@ def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = Non
     out : NDArray, optional
         Where to put the numbers; gives the shape and dtype.
 
+    Returns
+    -------
+    NDArray
+        Shape ``alpha.shape + shape``.
+
     Raises
     ------
     AttrError
-        For parameters that are not positive, or another dtype.
-    NBGradError
-        While recording, if `alpha` is in a graph: there is no gradient with respect to it.
+        For parameters that are not positive and finite, or another dtype.
+    ShapeError
+        For arrays of different shapes, or an array and a number.
 
     Examples
     --------
@@ -200,16 +218,20 @@ def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = Non
     call = _Call("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out)
     finite = np.isfinite(call.values[0]) & np.isfinite(call.values[1])
     _demand(finite & (call.values[0] > 0) & (call.values[1] > 0), "gamma", "alpha and beta must be positive and finite")
-    if state.recording and isinstance(alpha, NDArray) and alpha._node is not None:
-        raise NBGradError("gamma: there is no gradient with respect to alpha; use alpha.detach()")
-    if not (state.recording and isinstance(beta, NDArray) and beta._node is not None):
+    by_alpha, by_beta = (isinstance(p, NDArray) and p._node is not None for p in (alpha, beta))
+    if not state.recording or not (by_alpha or by_beta):
         return store_out(call.draw(_gamma, *call.values), out, "gamma")
-    standard = call.draw(_gamma, call.values[0], np.ones_like(call.values[1]))
-    scale = reshape(beta, beta.shape + (1,) * len(call.block))
-    return store_out(multiply(standard, scale), out, "gamma")
+    draws = call.draw(_gamma, call.values[0], np.ones_like(call.values[1]))
+
+    def spread(parameter: NDArray) -> NDArray:
+        return cast(reshape(parameter, parameter.shape + (1,) * len(call.block)), draws._kind)
+
+    if by_alpha:
+        draws = _held.apply((spread(alpha), draws))
+    return store_out(multiply(draws, spread(beta)), out, "gamma")
 
 
-def poisson(lam=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+def poisson(lam=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
     """Poisson with mean `lam` (>= 0), as floats; other parameters as for ``gamma``. No gradient.
 
     Examples
@@ -231,7 +253,7 @@ def _mixture(call: _Call, op: str, shape: np.ndarray, scale: np.ndarray, out) ->
     return store_out(draw(_poisson, call.shape, call.dtype, call.ctx, means, 1), out, op)
 
 
-def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs) -> NDArray:
+def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
     """How many failures come before the `k`-th success of chance `p`; other parameters as for ``gamma``. No gradient.
 
     Parameters
@@ -261,7 +283,7 @@ def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = 
 
 
 def generalized_negative_binomial(
-    mu=1.0, alpha=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, **kwargs
+    mu=1.0, alpha=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None
 ) -> NDArray:
     """Poisson with a gamma-distributed mean; other parameters as for ``gamma``. No gradient.
 
@@ -288,7 +310,7 @@ def generalized_negative_binomial(
     return _mixture(call, op, count, np.where(np.isinf(count), mean, mean * spread), out)
 
 
-def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, **kwargs):
+def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, name=None):
     """Numbers of classes, drawn with the given probabilities.
 
     Parameters

@@ -12,6 +12,19 @@ import numpy as np
 
 from ..codegen.compile import inline
 from ..expr import Expr, Fn, both, either, eq, isnan, le, lt, ne, select
+from ..vmath import (
+    beta,
+    error,
+    exponential,
+    gamma_function,
+    gamma_moments,
+    hyperbolic,
+    inverse_hyperbolic,
+    psi,
+    quantile,
+    roots,
+    trigonometric,
+)
 from . import special
 
 __all__: list[str] = []  # used as a namespace: ``vm.tanh(x)``
@@ -26,21 +39,26 @@ def _special(name: str, partials=None, arguments: int = 1) -> Fn:
     return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(special, name)})
 
 
+def _own(name: str, module, partials=None, arguments: int = 1) -> Fn:
+    slots = ", ".join(f"{{{k}}}" for k in range(arguments))
+    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(module, name)})
+
+
 LN2 = math.log(2.0)
 LN10 = math.log(10.0)
 SQRT_PI = math.sqrt(math.pi)
 
 # Exponentials and logarithms.
-exp = _math("exp", lambda x, y: y)
-expm1 = _math("expm1", lambda x, y: y + 1)
-log = _math("log", lambda x, y: 1 / x)
-log2 = _math("log2", lambda x, y: 1 / (x * LN2))
-log10 = _math("log10", lambda x, y: 1 / (x * LN10))
-log1p = _math("log1p", lambda x, y: 1 / (1 + x))
+exp = _own("exp", exponential, lambda x, y: y)
+expm1 = _own("expm1", exponential, lambda x, y: y + 1)
+log = _own("log", exponential, lambda x, y: 1 / x)
+log2 = _own("log2", exponential, lambda x, y: 1 / (x * LN2))
+log10 = _own("log10", exponential, lambda x, y: 1 / (x * LN10))
+log1p = _own("log1p", exponential, lambda x, y: 1 / (1 + x))
 
 # Roots and powers.
 sqrt = _math("sqrt", lambda x, y: 0.5 / y)
-cbrt = _special("cbrt", lambda x, y: 1 / (3 * (y * y)))
+cbrt = _own("cbrt", roots, lambda x, y: 1 / (3 * (y * y)))
 
 
 def _power_partials(x: Expr, p: Expr, y: Expr):
@@ -66,70 +84,87 @@ def int_power(base, exponent):
 
 power = Fn(
     "power",
-    "math.pow({0}, {1})",
+    "power({0}, {1})",
     _power_partials,
-    helpers={"math": math, "int_power": int_power},
+    helpers={"power": exponential.power, "int_power": int_power},
     integer="int_power({0}, {1})",
 )
-hypot = Fn(
-    "hypot",
-    "math.hypot({0}, {1})",
-    lambda a, b, y: (select(eq(y, 0), 0, a / y), select(eq(y, 0), 0, b / y)),
-    helpers={"math": math},
-)
+hypot = _own("hypot", roots, lambda a, b, y: (select(eq(y, 0), 0, a / y), select(eq(y, 0), 0, b / y)), arguments=2)
 
 # Trigonometric and hyperbolic functions.
-sin = _math("sin", lambda x, y: cos(x))
-cos: Fn = _math("cos", lambda x, y: -sin(x))
-tan = _math("tan", lambda x, y: 1 + y * y)
-arcsin = _math("arcsin", lambda x, y: 1 / sqrt((1 - x) * (1 + x)), "math.asin({0})")
-arccos = _math("arccos", lambda x, y: -(1 / sqrt((1 - x) * (1 + x))), "math.acos({0})")
-arctan = _math("arctan", lambda x, y: 1 / (1 + x * x), "math.atan({0})")
-arctan2 = Fn(
-    "arctan2",
-    "math.atan2({0}, {1})",
-    lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)),
-    helpers={"math": math},
-)
-sinh = _math("sinh", lambda x, y: cosh(x))
-cosh: Fn = _math("cosh", lambda x, y: sinh(x))
-tanh = _math("tanh", lambda x, y: (1 - y) * (1 + y))
-arcsinh = _math("arcsinh", lambda x, y: 1 / hypot(x, 1), "math.asinh({0})")
-arccosh = _math("arccosh", lambda x, y: 1 / (sqrt(x - 1) * sqrt(x + 1)), "math.acosh({0})")
-arctanh = _math("arctanh", lambda x, y: 1 / ((1 - x) * (1 + x)), "math.atanh({0})")
+sin = _own("sin", trigonometric, lambda x, y: cos(x))
+cos: Fn = _own("cos", trigonometric, lambda x, y: -sin(x))
+tan = _own("tan", trigonometric, lambda x, y: 1 + y * y)
+arcsin = _own("arcsin", trigonometric, lambda x, y: 1 / sqrt((1 - x) * (1 + x)))
+arccos = _own("arccos", trigonometric, lambda x, y: -(1 / sqrt((1 - x) * (1 + x))))
+arctan = _own("arctan", trigonometric, lambda x, y: 1 / (1 + x * x))
+arctan2 = _own("arctan2", trigonometric, lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), arguments=2)
+sinh = _own("sinh", hyperbolic, lambda x, y: cosh(x))
+cosh: Fn = _own("cosh", hyperbolic, lambda x, y: sinh(x))
+tanh = _own("tanh", hyperbolic, lambda x, y: (1 - y) * (1 + y))
+arcsinh = _own("arcsinh", inverse_hyperbolic, lambda x, y: 1 / hypot(x, 1))
+arccosh = _own("arccosh", inverse_hyperbolic, lambda x, y: 1 / (sqrt(x - 1) * sqrt(x + 1)))
+arctanh = _own("arctanh", inverse_hyperbolic, lambda x, y: 1 / ((1 - x) * (1 + x)))
 
 # Sigmoids and friends.
-sigmoid = _special("sigmoid", lambda x, y: y * (1 - y))
-softplus = Fn("softplus", "log1pexp({0})", lambda x, y: sigmoid(x), helpers={"log1pexp": special.log1pexp})
-log_sigmoid = _special("log_sigmoid", lambda x, y: sigmoid(-x))
-logaddexp = _special("logaddexp", lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2)
+sigmoid = _own("sigmoid", exponential, lambda x, y: y * (1 - y))
+softplus = _own("softplus", exponential, lambda x, y: sigmoid(x))
+log_sigmoid = _own("log_sigmoid", exponential, lambda x, y: sigmoid(-x))
+logaddexp = _own("logaddexp", exponential, lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2)
 
 # The error function and the normal distribution.
-erf = _math("erf", lambda x, y: (2 / SQRT_PI) * exp(-(x * x)))
-erfc = _math("erfc", lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)))
-erfinv = _special("erfinv", lambda x, y: (SQRT_PI / 2) * exp(y * y))
-ndtr = _special("ndtr", lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)))
-ndtr_ratio = _special("ndtr_ratio", lambda x, y: -y * (x + y))  # phi(x)/Phi(x)
-log_ndtr = _special("log_ndtr", lambda x, y: ndtr_ratio(x))
+erf = _own("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)))
+erfc = _own("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)))
+erfinv = _own("erfinv", quantile, lambda x, y: (SQRT_PI / 2) * exp(y * y))
+ndtr = _own("ndtr", error, lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)))
+ndtr_ratio = _own("ndtr_ratio", error, lambda x, y: -y * (x + y))  # phi(x)/Phi(x)
+log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 
 # Gamma functions.
-gamma = _special("gamma", lambda x, y: y * digamma(x))
-gammaln = _special("gammaln", lambda x, y: digamma(x))
-digamma: Fn = _special("digamma", lambda x, y: polygamma(1, x))
-polygamma: Fn = _special("polygamma", lambda n, x, y: (None, polygamma(n + 1, x)), 2)
-betaln = _special("betaln", lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2)
+gamma = _own("gamma", gamma_function, lambda x, y: y * digamma(x))
+gammaln = _own("gammaln", gamma_function, lambda x, y: digamma(x))
+digamma: Fn = _own("digamma", psi, lambda x, y: polygamma(1, x))
+polygamma: Fn = _own("polygamma", psi, lambda n, x, y: (None, polygamma(n + 1, x)), 2)
+betaln = _own("betaln", beta, lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2)
+
+
+# A draw x of the gamma distribution with shape a, held at its place u in the distribution, as a function of a: the
+# implicit derivative dx/da = -(dF/da)/f at F(a, x) = u (:mod:`nbgrad.vmath.gamma_moments`).
+def _given_digamma(name: str, partials) -> Fn:
+    helpers = {name: getattr(gamma_moments, name), "digamma": psi.digamma, "np": np}
+    return Fn(name, f"{name}({{0}}, {{1}}, digamma(np.float64({{0}})))", partials, helpers=helpers)
+
+
+def _moment_partials(n: Expr, a: Expr, x: Expr, y: Expr):
+    before = n * gamma_moment(n - 1, a, x) if n.value else 1
+    return None, gamma_moment(n + 1, a, x), y - (a * y + before) / x
+
+
+def _slope_partials(a: Expr, x: Expr, y: Expr):
+    w0, w1, w2 = (gamma_moment(n, a, x) for n in range(3))
+    excess = gamma_excess(a, x)
+    by_shape = x * (w2 + excess * w1 - polygamma(1, a) * w0)
+    return select(eq(x, 0), 0, by_shape), select(eq(x, 0), 0, (y / x) * (1 + (x - a)) - excess)
+
+
+gamma_moment: Fn = Fn(
+    "gamma_moment",
+    "gamma_moment({0}, {1}, {2})",
+    _moment_partials,
+    helpers={"gamma_moment": gamma_moments.gamma_moment},
+)
+gamma_excess = _given_digamma("gamma_excess", lambda a, x, y: (-polygamma(1, a), 1 / x))
+gamma_slope = _given_digamma("gamma_slope", _slope_partials)
+gamma_draw = Fn("gamma_draw", "{1}", lambda a, x, y: (gamma_slope(a, y), None))
 
 # Products with logarithms, zero where the factor is.
-xlogy = _special("xlogy", lambda a, b, y: (log(b), select(eq(a, 0), 0, a / b)), 2)
-xlog1py = _special("xlog1py", lambda a, b, y: (log1p(b), select(eq(a, 0), 0, a / (1 + b))), 2)
+xlogy = _own("xlogy", exponential, lambda a, b, y: (log(b), select(eq(a, 0), 0, a / b)), 2)
+xlog1py = _own("xlog1py", exponential, lambda a, b, y: (log1p(b), select(eq(a, 0), 0, a / (1 + b))), 2)
 
 
 # Normalised sinc, and its derivatives as one family: sinc_deriv(n, x).
 sinc_deriv: Fn = _special("sinc_deriv", lambda n, x, y: (None, sinc_deriv(n + 1, x)), 2)
-
-
-def sinc(x: Expr) -> Expr:
-    return sinc_deriv(0, x)
+sinc = _own("sinc", trigonometric, lambda x, y: sinc_deriv(1, x))
 
 
 # Rounding: constant between jumps.

@@ -28,11 +28,11 @@ from ..ndarray import NDArray, from_value
 from ..samples import table
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
+from ..vmath.exponential import logaddexp
 from . import scalar as vm
 from .binary import multiply
 from .reduce import split
 from .shape import embed, reshape, slice_axis
-from .special import logaddexp
 
 __all__ = ["cumprod", "cumsum", "logcumsumexp", "recurrence"]
 
@@ -208,7 +208,7 @@ _running_log_sum.vjp(data=_log_sum_vjp)
 # What users call.
 
 
-def _along(name: str, family: Callable, what: str, floats: bool, **sample) -> Callable:
+def _along(name: str, family: Callable, what: str, floats: bool, gradient: str, **sample) -> Callable:
     def call(data, axis=None, dtype=None):
         x = as_array(data, name)
         if dtype is not None:
@@ -245,7 +245,8 @@ def _along(name: str, family: Callable, what: str, floats: bool, **sample) -> Ca
         [()],
         [(1,), {"axis": 0}],
     ]
-    return composite(name, method=True, samples=table(sample.pop("reference"), *rows, **sample))(call)
+    samples = table(sample.pop("reference"), *rows, **sample)
+    return composite(name, method=True, samples=samples, gradient=gradient)(call)
 
 
 def _log_sums(x: np.ndarray, axis=None) -> np.ndarray:
@@ -253,12 +254,15 @@ def _log_sums(x: np.ndarray, axis=None) -> np.ndarray:
     return np.logaddexp.accumulate(x, axis) if x.size else x
 
 
-cumsum = _along("cumsum", _running_sum, "Running sum of the elements.", False, reference=np.cumsum, ulp=2)
+cumsum = _along(
+    "cumsum", _running_sum, "Running sum of the elements.", False, "sums of g from the end", reference=np.cumsum, ulp=2
+)
 cumprod = _along(
     "cumprod",
     _running_product,
     "Running product of the elements; its gradient is right where elements are 0.",
     False,
+    "",
     reference=np.cumprod,
     ulp=2,
 )
@@ -267,6 +271,7 @@ logcumsumexp = _along(
     _running_log_sum,
     "Running log(sum(exp)) of the elements, without overflow.",
     True,
+    "sums from the end of ``g*exp(data_j - y)``, for element j",
     reference=_log_sums,
     ulp=4,
     result="float",

@@ -11,7 +11,7 @@ from ..declare import parametric
 from ..elementwise import Elementwise
 from ..entry import as_array
 from ..errors import DTypeError, ShapeError
-from ..expr import lt, ne, select, var
+from ..expr import const, lt, ne, select, var
 from ..ndarray import NDArray, from_value
 from ..samples import Input, table
 from ..shapes import broadcast_shape
@@ -27,7 +27,7 @@ x = var("x")
 clip = parametric(
     "clip",
     vm.minimum(vm.maximum(x, var("a_min")), var("a_max")),
-    "x limited to [a_min, a_max]. Gradient at both ends: 1.",
+    "x limited to [a_min, a_max]. Gradient: 1 inside and at both ends, else 0.",
     {"a_min": None, "a_max": None},
     ints=True,
     examples=[{"a_min": -1, "a_max": 1}, {"a_min": 0, "a_max": 1}],
@@ -36,8 +36,8 @@ clip = parametric(
 )
 hard_sigmoid = parametric(
     "hard_sigmoid",
-    vm.maximum(vm.minimum(var("alpha") * x + var("beta"), 1), 0),
-    "alpha*x + beta limited to [0, 1].",
+    vm.minimum(const(1), vm.maximum(const(0), var("alpha") * x + var("beta"))),
+    "alpha*x + beta limited to [0, 1]. Gradient: alpha inside, 0 at both ends and beyond.",
     {"alpha": 0.2, "beta": 0.5},
     examples=[{}, {"alpha": 0.25, "beta": 0.6}],
     ulp=4,
@@ -47,7 +47,8 @@ _s2 = var("scalar") * var("scalar")
 smooth_l1 = parametric(
     "smooth_l1",
     select(lt(vm.absolute(x), 1 / _s2), 0.5 * (_s2 * (x * x)), vm.absolute(x) - 0.5 / _s2),
-    "Huber's loss: with s = scalar, 0.5*(s*x)^2 where |x| < 1/s^2, else |x| - 0.5/s^2.",
+    "Huber's loss: with s = scalar, 0.5*(s*x)^2 where |x| < 1/s^2, else |x| - 0.5/s^2. "
+    "Gradient: s^2*x, or sign(x).\n\nReferences\n----------\nGirshick 2015, Fast R-CNN.",
     {"scalar": 1.0},
     examples=[{}, {"scalar": 2.0}],
     reference=lambda a, scalar=1.0: np.where(
@@ -62,11 +63,11 @@ _where = Elementwise("where", select(ne(var("x0"), 0), var("x1"), var("x2")), 3)
     samples=table(
         np.where,
         [Input(values=[1, 0, 1], dtype="float32"), (3,), (3,)],
-        [Input(values=[True, False], dtype="bool"), (2, 1), (2,)],
+        [Input(values=[[True, False]], dtype="bool"), (2, 1), (2,)],
         [Input(values=1, dtype="int32"), (), (2, 2)],
         [Input((0,), dtype="float32"), (0,), (0,)],
     )
-    + table(lambda c, x, y: np.where(c[:, None], x, y), [Input(values=[1, 0], dtype="float32"), (2, 3), (2, 3)]),
+    + table(lambda c, x, y: np.where(c[:, None], x, y), [Input(values=[1, 0], dtype="float32"), (2, 2), (2, 2)]),
 )
 def where(condition, x, y):
     """Elements of `x` where `condition` is not zero, of `y` elsewhere.
@@ -74,7 +75,8 @@ def where(condition, x, y):
     Parameters
     ----------
     condition : NDArray
-        Any dtype. Broadcasts with `x` and `y`; one with a single axis may also go along axis 0 of arrays with more.
+        Any dtype. Broadcasts with `x` and `y`, except that one with a single axis goes along axis 0 of arrays with
+        more.
     x, y : NDArray or number
 
     Returns
@@ -83,6 +85,8 @@ def where(condition, x, y):
 
     Notes
     -----
+    Gradient: g where the operand was taken, 0 elsewhere; none for `condition`.
+
     The gradient goes to the operand an element was taken from; `condition` gets none.
     """
     condition = as_array(condition, "where", "condition")
@@ -94,7 +98,12 @@ def where(condition, x, y):
         v if isinstance(v, NDArray) else from_value(v, like=arrays[0]._kind, dtype=_like(v, arrays[0])) for v in (x, y)
     )
     shape = broadcast_shape([x.shape, y.shape], "where")
-    if condition.ndim == 1 and len(shape) > 1 and condition.shape[0] == shape[0] != shape[-1]:
+    if condition.ndim == 1 and len(shape) > 1:
+        if condition.shape[0] not in (1, shape[0]):
+            raise ShapeError(
+                f"where: a condition of shape {condition.shape} goes along axis 0, which has length {shape[0]} in "
+                f"{shape}; reshape it to (1, {condition.shape[0]}) to have it go along the last axis"
+            )
         condition = reshape(condition, condition.shape + (1,) * (len(shape) - 1))
     x, y = unify([x, y], "where")
     chosen = condition.detach()
@@ -122,10 +131,19 @@ def add_n(*args):
     *args : NDArray
         At least one; equal shapes.
 
+    Returns
+    -------
+    NDArray
+        Of the common shape.
+
     Raises
     ------
     ShapeError
         If the shapes differ.
+
+    Notes
+    -----
+    Gradient: g for every array.
     """
     args = tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
     if not args:
@@ -152,7 +170,8 @@ def _equal_shapes(name: str, operator, reference, result: str = "same"):
     )
     apart = Input((2, 3), 0.3, 3.0)
     samples = table(reference, [apart, apart], [Input((), 0.3, 3.0)] * 2, ulp=1, result=result)
-    return composite(name, aliases=(f"_{name}",), samples=samples)(call)
+    gradient = f"as for ``nd.{operator.__name__}``"
+    return composite(name, aliases=(f"_{name}",), samples=samples, gradient=gradient)(call)
 
 
 elemwise_add = _equal_shapes("elemwise_add", add, np.add)

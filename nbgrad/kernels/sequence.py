@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import float32
 from ..entry import as_array
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, RangeError, ShapeError
 from ..ndarray import NDArray, from_value
 from ..samples import Input, table
 from ..structured import composite
@@ -46,7 +46,7 @@ def _prepared(data, sequence_length, use_sequence_length, axis, op: str) -> tupl
 def _check(lengths: np.ndarray, least: int, n: int, op: str) -> None:
     wrong = (lengths < least) | (lengths > n)
     if wrong.any():
-        raise IndexError(f"{op}: length {lengths[wrong][0]} is not in {least} to {n}")
+        raise RangeError(f"{op}: length {lengths[wrong][0]} is not in {least} to {n}")
 
 
 def _rows(data: NDArray, time: np.ndarray, batch: np.ndarray, axis: int) -> NDArray:

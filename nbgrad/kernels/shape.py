@@ -28,18 +28,8 @@ from ..structured import REQUIRED, Spec, composite, structured
 from .move import gather, scatter, strides_of, surround
 from .reshape_codes import resolve
 
-__all__ = [
-    "broadcast_to",
-    "embed",
-    "expand_dims",
-    "fixed",
-    "flip",
-    "reshape",
-    "slice_",
-    "slice_axis",
-    "squeeze",
-    "transpose",
-]
+__all__ = ["broadcast_to", "embed", "expand_dims", "fixed", "flip", "reshape",
+           "slice_", "slice_axis", "squeeze", "transpose"]  # fmt: skip
 
 
 def fixed(*shape: int) -> Input:
@@ -63,7 +53,7 @@ class _Reshape(tape.Rule):
         return [reshape(g, node.attrs)]
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
-        tape.add_raw(node.parents[0], g, node.kind, cotangents, borrowed)
+        tape.hand_on(node, node.parents, g, cotangents, borrowed)
 
 
 _RESHAPE = _Reshape()
@@ -132,6 +122,7 @@ Entry(
     ("Reshape",),
     _reshape_call,
     method=True,
+    gradient="g in the shape of `data`",
     rule=_RESHAPE,
     samples=table(
         lambda a, shape, reverse=False: a.reshape(_RESHAPED[shape]),
@@ -148,19 +139,24 @@ Entry(
 @composite(
     method=True,
     samples=table(lambda a, b: a.reshape(b.shape), [(2, 3), fixed(3, 2)], [(1, 1), fixed()], [(0, 2), fixed(0)]),
+    gradient="g in the shape of `lhs`",
 )
-def reshape_like(lhs, rhs):
-    """`lhs` in the shape of `rhs`."""
-    return reshape(as_array(lhs, "reshape_like", "lhs"), as_array(rhs, "reshape_like", "rhs").shape)
+def reshape_like(lhs, rhs, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None):
+    """`lhs` in the shape of `rhs`; with begins and ends, only these axes of `lhs` in the lengths of those of `rhs`."""
+    lhs, rhs = as_array(lhs, "reshape_like", "lhs"), as_array(rhs, "reshape_like", "rhs")
+    inner = rhs.shape[slice(rhs_begin, rhs_end)]
+    first, last, _ = slice(lhs_begin, lhs_end).indices(lhs.ndim)
+    return reshape(lhs, lhs.shape[:first] + inner + lhs.shape[last:])
 
 
 @composite(
     aliases=("Flatten",),
     method=True,
     samples=table(lambda a: a.reshape(len(a), -1), [(2, 3, 2)], [(3,)], [(2, 1, 1, 2)]),
+    gradient="g in the shape of `data`",
 )
-def flatten(data):
-    """All axes but the first as one: shape (n, ...) becomes (n, product of the rest)."""
+def flatten(data, inplace=False):
+    """All axes but the first as one: shape (n, ...) becomes (n, product of the rest); `inplace` changes nothing."""
     data = as_array(data, "flatten")
     return reshape(data, (data.shape[0] if data.ndim else 1, size(data.shape[1:])))
 
@@ -170,9 +166,10 @@ def flatten(data):
     samples=table(
         np.expand_dims, [(2, 3), {"axis": 1}], [(2, 3), {"axis": -1}], [(), {"axis": 0}], [(0,), {"axis": 0}]
     ),
+    gradient="g in the shape of `data`",
 )
-def expand_dims(data, axis):
-    """A new axis of length 1 at position `axis` of the result."""
+def expand_dims(data, axis, inplace=False):
+    """A new axis of length 1 at position `axis` of the result, on the same memory whether `inplace` or not."""
     data = as_array(data, "expand_dims")
     k = resolve_axis(axis, data.ndim + 1, "expand_dims")
     return reshape(data, data.shape[:k] + (1,) + data.shape[k:])
@@ -182,9 +179,10 @@ def expand_dims(data, axis):
     method=True,
     samples=table(np.squeeze, [(2, 1, 3, 1)], [(2, 1, 3, 1), {"axis": 1}], [(1, 2, 1), {"axis": (0, -1)}], [(1, 0)])
     + table(lambda a: a.reshape(1), [(1, 1)]),
+    gradient="g in the shape of `data`",
 )
-def squeeze(data, axis=None):
-    """The array without the axes of length 1, or those of them that `axis` names."""
+def squeeze(data, axis=None, inplace=False):
+    """The array without the axes of length 1, or those of them that `axis` names, on the same memory."""
     data = as_array(data, "squeeze")
     given = [k for k, n in enumerate(data.shape) if n == 1] if axis is None else axis
     given = given if isinstance(given, list | tuple) else [given]
@@ -206,7 +204,7 @@ def squeeze(data, axis=None):
     ),
 )
 def transpose(data, axes=None):
-    """The array with its axes permuted; reversed by default.
+    """The array with its axes permuted; reversed by default. Gradient: g with its axes permuted back.
 
     Parameters
     ----------
@@ -247,7 +245,7 @@ transpose.vjp(data=lambda g, axes: transpose(g, axes=_inverse(axes)))
     ),
 )
 def swapaxes(data, dim1=0, dim2=0):
-    """The array with two axes exchanged."""
+    """The array with two axes exchanged. Gradient: g with the axes exchanged back."""
     data = as_array(data, "swapaxes")
     order = list(range(data.ndim))
     a, b = resolve_axis(dim1, data.ndim, "swapaxes"), resolve_axis(dim2, data.ndim, "swapaxes")
@@ -262,6 +260,7 @@ def swapaxes(data, dim1=0, dim2=0):
         [(2, 3, 2), {"source": 0, "destination": 2}],
         [(2, 3, 1), {"source": (0, 1), "destination": (-1, 0)}],
     ),
+    gradient="g with the axes moved back",
 )
 def moveaxis(tensor, source, destination):
     """The array with axes `source` (int or sequence) moved to positions `destination`."""
@@ -362,6 +361,7 @@ def slices(data: NDArray, parts: Sequence[slice]) -> NDArray:
         [(5,), {"begin": (-3,), "end": (9,)}],
         [(5,), {"begin": (3,), "end": (3,)}],
     ),
+    gradient="g in its place, 0 elsewhere",
 )
 def slice_op(data, begin, end, step=None):
     """A block of the array: ``data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], ...]``.
@@ -394,7 +394,7 @@ def slice_op(data, begin, end, step=None):
     ),
 )
 def slice_axis(data, axis, begin, end):
-    """``data`` from `begin` up to `end` (None: to the end) along one axis."""
+    """``data`` from `begin` up to `end` (None: to the end) along one axis. Gradient: g in its place, 0 elsewhere."""
     data = as_array(data, "slice_axis")
     parts = [slice(None)] * data.ndim
     parts[resolve_axis(axis, data.ndim, "slice_axis")] = slice(begin, end)
@@ -410,6 +410,7 @@ def slice_axis(data, axis, begin, end):
         [(3, 4), fixed(2, 2)],
         [(3, 4), fixed(2, 2), {"axes": (1,)}],
     ),
+    gradient="g in its place, 0 elsewhere",
 )
 def slice_like(data, shape_like, axes=()):
     """The leading part of `data` as long as `shape_like`, along the given axes (all by default)."""
@@ -432,7 +433,7 @@ def slice_like(data, shape_like, axes=()):
     ),
 )
 def flip(data, axis):
-    """The array in reverse order along an axis, or several."""
+    """The array in reverse order along an axis, or several. Shape of `data`. Gradient: g in reverse order."""
     data = as_array(data, "flip")
     axes = [resolve_axis(k, data.ndim, "flip") for k in (axis if isinstance(axis, list | tuple) else [axis])]
     return slices(data, [slice(None, None, -1 if k in axes else 1) for k in range(data.ndim)])
@@ -482,6 +483,7 @@ def _(operands, results, *, shape):
         [(), {"shape": (2, 2)}],
         [(2, 1), {"shape": (0, 3)}],
     ),
+    gradient="sums of g over the axes that were repeated",
 )
 def broadcast_to_op(data, shape):
     """The array repeated along axes of length 1 (and new leading axes) to `shape`; 0 keeps a length.

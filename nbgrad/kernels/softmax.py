@@ -20,12 +20,12 @@ from ..ndarray import NDArray, from_value
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
+from ..vmath.exponential import exp_minus
 from .indexing import pick
 from .reduce import split, sum_
 from .selection import where
 from .shape import expand_dims
 from .unary import exp, negative
-from .vector_math import exp_below
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -76,7 +76,7 @@ def _softmax_rows(x, out, scratch, outer, n, log):
         at = o * count
         top = _row_max(x, at, count, scratch)
         for i in range(count):
-            out[at + i] = exp_below(x[at + i] - top)
+            out[at + i] = exp_minus(x[at + i] - top)
         total = _total(out, at, count)
         if log:
             shift = x.dtype.type(np.log(total))
@@ -102,7 +102,7 @@ def _softmax_columns(x, out, scratch, outer, n, inner, log):
                 scratch[j] = v if v > scratch[j] else scratch[j]
         for k in range(count):
             for j in range(width):
-                e = exp_below(x[at + k * width + j] - scratch[j])
+                e = exp_minus(x[at + k * width + j] - scratch[j])
                 out[at + k * width + j] = e
                 scratch[width + j] += e
         for j in range(width):
@@ -125,7 +125,7 @@ def _grad_rows(g, y, out, outer, n, log):
         if log:
             total = _total(g, at, count)
             for i in range(count):
-                out[at + i] = g[at + i] - exp_below(y[at + i]) * total
+                out[at + i] = g[at + i] - exp_minus(y[at + i]) * total
         else:
             total = _inner(g, y, at, count)
             for i in range(count):
@@ -147,7 +147,7 @@ def _grad_columns(g, y, out, scratch, outer, n, inner, log):
             i = at + k * width
             if log:
                 for j in range(width):
-                    out[i + j] = g[i + j] - exp_below(y[i + j]) * scratch[j]
+                    out[i + j] = g[i + j] - exp_minus(y[i + j]) * scratch[j]
             else:
                 for j in range(width):
                     out[i + j] = y[i + j] * (g[i + j] - scratch[j])
@@ -258,6 +258,10 @@ def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length
     DTypeError, AttrError, ShapeError
         For integers, a temperature that is not positive, an axis that does not exist or lengths that do not fit.
 
+    Notes
+    -----
+    Gradient: ``y*(g - sum(g*y))/temperature``.
+
     Examples
     --------
     >>> from nbgrad import nd
@@ -282,6 +286,15 @@ def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length
 def log_softmax(data, axis=-1, temperature=None, dtype=None):
     """Logarithm of ``softmax``, exact also where that underflows; parameters as there.
 
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`.
+
+    Notes
+    -----
+    Gradient: ``(g - softmax*sum(g))/temperature``.
+
     Examples
     --------
     >>> from nbgrad import nd
@@ -295,6 +308,15 @@ def log_softmax(data, axis=-1, temperature=None, dtype=None):
 @composite(method=True, samples=table(lambda x, **kw: _reference(-x, **kw), *_ROWS, ulp=4, ints=False))
 def softmin(data, axis=-1, temperature=None, dtype=None):
     """``softmax`` of minus the array; parameters as there.
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`.
+
+    Notes
+    -----
+    Gradient: minus that of ``softmax``.
 
     Examples
     --------
@@ -312,7 +334,8 @@ def softmin(data, axis=-1, temperature=None, dtype=None):
         [(3, 4), Input(values=[2, 0, 3], dtype="int64")],
         ulp=16,
         ints=False,
-    )
+    ),
+    gradient="``g*(softmax(data) - onehot(label))``",
 )
 def softmax_cross_entropy(data, label):
     """Sum over the rows of ``-log_softmax(data)[i, label[i]]``.

@@ -15,7 +15,7 @@ from ..codegen.compile import kernel
 from ..codegen.launch import kind_of
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
-from ..errors import AttrError, DTypeError, ShapeError
+from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..ndarray import NDArray, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
@@ -205,6 +205,11 @@ def argsort(data, axis=-1, is_ascend=True, dtype="float32"):
     dtype : optional
         Of the positions; default float32, as in MXNet.
 
+    Returns
+    -------
+    NDArray
+        Shape of `data`.
+
     Raises
     ------
     DTypeError
@@ -303,7 +308,7 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
     [(2, 3), _PLACES], [(3, 2, 1), _DEEP, {"axis": 1}],
     [(4,), Input(values=[3, -1, 0], dtype="float32"), {"axis": 0}],
     [(2, 2), Input(values=[3, 0], dtype="int32"), {"axis": None}],
-))  # fmt: skip
+), gradient="every element of g added at its place")  # fmt: skip
 def take_along_axis(data, indices, axis=-1):
     """``data[..., indices[..., k, ...], ...]``: every row along an axis is read at places of its own.
 
@@ -342,7 +347,7 @@ def take_along_axis(data, indices, axis=-1):
         raise ShapeError(f"take_along_axis: indices must have shape ({shown}), got {index.shape}")
     wrong = (index < -n) | (index >= n)
     if wrong.any():
-        raise IndexError(f"take_along_axis: index {index[wrong][0]} is out of range for an axis of length {n}")
+        raise RangeError(f"take_along_axis: index {index[wrong][0]} is out of range for an axis of length {n}")
     return _at(x, np.where(index < 0, index + n, index), k)
 
 

@@ -11,7 +11,7 @@ from ..elementwise import derived
 from ..entry import as_array
 from ..errors import ShapeError
 from ..expr import const, eq, select, var
-from ..ndarray import NDArray
+from ..ndarray import NDArray, from_value
 from ..samples import table
 from ..shapes import axes as resolve_axes
 from ..shapes import size
@@ -19,7 +19,7 @@ from ..structured import composite
 from . import scalar as vm
 from .binary import equal, greater, not_equal
 from .indexing import take_axis
-from .reduce import as_float, mean, numpy_reduction, reduced, rows, sum_
+from .reduce import as_float, mean, numpy_reduction, reduced, reduces, rows, sum_
 from .shape import reshape, transpose
 from .unary import square
 
@@ -52,10 +52,19 @@ def var_(data, axis=None, keepdims=False, ddof=0):
     ddof : int
         Divide by the number of elements less this.
 
+    Returns
+    -------
+    NDArray
+        The shape of `data` without these axes; (1,) if that leaves none and `keepdims` is not set.
+
     Raises
     ------
     ShapeError
         If there are no more than `ddof` elements.
+
+    Notes
+    -----
+    Gradient: ``2*g*(x - mean)/(n - ddof)``.
     """
     data = as_float(as_array(data, "var"))
     n = _count(data, axis, "var", ddof)
@@ -68,7 +77,13 @@ _root = derived("sqrt_or_zero", select(eq(_x, 0), const(0), vm.sqrt(_x)), 1, 0, 
 
 @composite(method=True, samples=rows(np.std, empty=False, exclude=False, ulp=4, result="float", order=2))
 def std(data, axis=None, keepdims=False, ddof=0):
-    """Standard deviation, the root of ``var``; arguments as there. The gradient where it is 0 is 0."""
+    """Standard deviation, the root of ``var``; arguments as there. The gradient where it is 0 is 0.
+
+    Returns
+    -------
+    NDArray
+        As ``var``.
+    """
     return _root.apply1(var_(as_array(data, "std"), axis=axis, keepdims=keepdims, ddof=ddof))
 
 
@@ -94,12 +109,17 @@ def moments(data, axes=None, keepdims=False):
     -------
     list of NDArray
         ``[mean, variance]``
+
+    Notes
+    -----
+    Gradients: as for ``mean`` and ``var``.
     """
     data = as_float(as_array(data, "moments"))
     return [mean(data, axis=axes, keepdims=keepdims), var_(data, axis=axes, keepdims=keepdims)]
 
 
 def _truth(name: str, what: str, reference):
+    @reduces(f"Whether {what} is not zero (NaN is not), as bool.", "0")
     def call(data, axis=None, keepdims=False):
         x = as_array(data, name)
         test = not_equal if name == "any" else equal
@@ -108,9 +128,6 @@ def _truth(name: str, what: str, reference):
         return cast(answer, kind_of(bool_, x._kind.ctx))
 
     call.__name__ = name
-    call.__doc__ = (
-        f"Whether {what} is not zero (NaN is not), as bool; `axis` and `keepdims` as for ``sum``. Gradient: 0."
-    )
     samples = rows(reference, exclude=False, result="bool")
     return composite(name, method=True, samples=samples, differentiable=False)(call)
 
@@ -133,8 +150,15 @@ def median(data, axis=None, keepdims=False):
     axis, keepdims
         As for ``sum``.
 
+    Returns
+    -------
+    NDArray
+        The shape of `data` without these axes; (1,) if that leaves none and `keepdims` is not set.
+
     Notes
     -----
+    Gradient: g to the middle element, or half of it to each of the two.
+
     The gradient goes to the element (half of it to each of the two) that was picked: a subgradient at ties.
     """
     data = as_float(as_array(data, "median"))
@@ -152,3 +176,20 @@ def median(data, axis=None, keepdims=False):
     places = np.arange(len(values))[:, None] * n + middle
     picked = take_axis(reshape(table_, (table_.size,)), places, 0)
     return reshape(mean(picked, axis=1), reduced(data.shape, axes, bool(keepdims)))
+
+
+@composite(
+    samples=table(
+        lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: np.array([np.allclose(a, b, rtol, atol, equal_nan)]),
+        [(2, 3), (2, 3)],
+        [(2, 3), (1, 3), {"rtol": 0.5, "atol": 100.0}],
+        [(), (0,)],
+        result="uint8",
+    ),
+    differentiable=False,
+)
+def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """1 if ``|a - b| <= atol + rtol*|b|`` everywhere, else 0, in a uint8 array of shape (1,). Gradient: 0."""
+    a, b = as_array(a, "allclose", "a"), as_array(b, "allclose", "b")
+    close = np.allclose(a._view(), b._view(), rtol, atol, equal_nan)
+    return from_value(np.array([close]), like=a._kind, dtype="uint8")

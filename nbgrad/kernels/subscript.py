@@ -11,7 +11,7 @@ import numpy as np
 from .. import tape
 from ..cast import cast
 from ..entry import IN_GRAPH, IN_PLACE
-from ..errors import DTypeError, NBGradError, ShapeError
+from ..errors import DTypeError, NBGradError, RangeError, ShapeError
 from ..ndarray import NDArray, alias
 from ..shapes import size
 from ..state import state
@@ -68,10 +68,10 @@ def _normalise(key, ndim: int) -> list:
             raise ValueError(f"indexing with {item!r} is not supported; use integers, slices, arrays, None or Ellipsis")
     used = sum(map(_axes_used, out))
     if used > ndim:
-        raise IndexError(f"too many indices: {used} for an array with {ndim} dimension(s)")
+        raise RangeError(f"too many indices: {used} for an array with {ndim} dimension(s)")
     dots = [k for k, i in enumerate(out) if i is Ellipsis]
     if len(dots) > 1:
-        raise IndexError("an index can have one Ellipsis ('...') only")
+        raise RangeError("an index can have one Ellipsis ('...') only")
     at = dots[0] if dots else len(out)
     if used < ndim or not dots or not _separates(out, at):
         out[at : at + 1] = [slice(None)] * (ndim - used)
@@ -87,7 +87,7 @@ def _separates(items: list, at: int) -> bool:
 
 def _position(i: int, n: int, axis: int) -> int:
     if not -n <= i < n:
-        raise IndexError(f"index {i} is out of range for axis {axis} with length {n}")
+        raise RangeError(f"index {i} is out of range for axis {axis} with length {n}")
     return i % n
 
 
@@ -185,7 +185,7 @@ def _leading_arrays(x: NDArray, items: list) -> NDArray:
             break
         if isinstance(item, np.ndarray) and item.dtype.kind == "b":
             if item.shape != x._shape[axis : axis + item.ndim]:
-                raise IndexError(
+                raise RangeError(
                     f"boolean index of shape {item.shape} does not match array shape {x._shape} at axis {axis}"
                 )
             rows.append(np.flatnonzero(item))
@@ -198,7 +198,7 @@ def _leading_arrays(x: NDArray, items: list) -> NDArray:
     try:
         index = np.stack(np.broadcast_arrays(*rows))
     except ValueError:
-        raise IndexError(f"index arrays of shapes {[r.shape for r in rows]} do not broadcast together") from None
+        raise RangeError(f"index arrays of shapes {[r.shape for r in rows]} do not broadcast together") from None
     positions = flat_positions(index, tuple(lengths), "indexing")
     flat = reshape(x, (size(x._shape[:axis]), *x._shape[axis:]))
     return (
@@ -236,6 +236,9 @@ def setitem(self: NDArray, key, value) -> None:
     if _is_whole(key) and state.recording and isinstance(value, NDArray) and value._node is not None:
         if self._node is not None:
             raise NBGradError(IN_GRAPH)
+        lead = max(0, value.ndim - self.ndim)
+        if value._shape[:lead] == (1,) * lead:  # of `x[None] = value`, for example
+            value = reshape(value, value._shape[lead:])
         recorded = value if value._shape == self._shape else broadcast_to(value, shape=self._shape)
         recorded = cast(recorded, self._kind)
         self._buf[:] = recorded._buf
@@ -245,7 +248,7 @@ def setitem(self: NDArray, key, value) -> None:
     check_write(self, value)
     if value is None:
         raise DTypeError("assignment: None is not a number")
-    numpy_key = key if _is_whole(key) else tuple(_normalise(key, self.ndim))
+    numpy_key = ... if _is_whole(key) else tuple(_normalise(key, self.ndim))
     source = value._view() if isinstance(value, NDArray) else value
     view = self._view()
     if isinstance(source, np.ndarray) and np.shares_memory(source, view):

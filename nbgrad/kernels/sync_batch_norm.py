@@ -7,12 +7,13 @@ from ..entry import as_array
 from ..state import state
 from ..structured import composite
 from .normalization import BatchNorm
+from .normalization_samples import SYNC_BATCH_NORM
 from .statistics import moments
 
 __all__ = ["SyncBatchNorm"]
 
 
-@composite("SyncBatchNorm", method=False)
+@composite("SyncBatchNorm", method=False, samples=SYNC_BATCH_NORM, gradient="as for ``BatchNorm``")
 def SyncBatchNorm(
     data,
     gamma,

@@ -16,7 +16,7 @@ x = var("x")
 
 # Arithmetic.
 negative = unary("negative", -x, "Minus the array.", ints=True)
-abs_ = unary("abs", vm.absolute(x), "Absolute value. Gradient at 0: 0.", ints=True, domain=(0.5, 2.0))
+abs_ = unary("abs", vm.absolute(x), "Absolute value. Gradient: sign(x), so 0 at 0.", ints=True, domain=(0.5, 2.0))
 sign = unary("sign", vm.sign(x), "-1, 0 or 1. Gradient: 0.", ints=True, domain=(0.5, 2.0), differentiable=False)
 square = unary("square", x * x, "The square.", ints=True)
 reciprocal = unary("reciprocal", 1 / x, "1/x.", domain=(0.5, 2.0))
@@ -92,7 +92,7 @@ trunc = unary(
 relu = unary(
     "relu",
     vm.relu(x),
-    "max(x, 0). Gradient at 0: 0.",
+    "max(x, 0). Gradient: 1 where x > 0, else 0.",
     ints=True,
     domain=(0.2, 2.0),
     reference=lambda a: np.maximum(a, 0),
@@ -111,7 +111,7 @@ def _with_limits(expr, low, high):
 softsign = unary(
     "softsign",
     _with_limits(x / (1 + vm.absolute(x)), -1, 1),
-    "x/(1 + |x|).",
+    "x/(1 + |x|). Gradient: 1/(1 + |x|)^2.",
     domain=(0.2, 2.0),
     reference=lambda a: np.where(np.isinf(a), np.sign(a), a / (1 + np.abs(a))),
 )
@@ -122,11 +122,13 @@ softrelu = unary(
     aliases=("softplus",),
     method=False,
     reference=lambda a: np.logaddexp(a, 0),
+    ulp=2,
 )
 silu = unary(
     "silu",
     _with_limits(x * vm.sigmoid(x), 0, x),
-    "x*sigmoid(x).",
+    "x*sigmoid(x). Gradient: s + x*s*(1 - s), s = sigmoid(x).\n\n"
+    "References\n----------\nElfwing, Uchibe and Doya 2018, Sigmoid-weighted linear units.",
     aliases=("swish",),
     reference=lambda a: np.where(a == -np.inf, 0, a / (1 + np.exp(-a))),
     ulp=2,
@@ -134,7 +136,8 @@ silu = unary(
 gelu = unary(
     "gelu",
     _with_limits(x * vm.ndtr(x), 0, x),
-    "x*Phi(x), Phi the normal distribution function.",
+    "x*Phi(x), Phi the normal distribution function. Gradient: Phi(x) + x*phi(x), phi its density."
+    "\n\nReferences\n----------\nHendrycks and Gimpel 2016, Gaussian error linear units.",
     reference=lambda a: np.where(
         a == -np.inf, 0, a * np.vectorize(lambda v: 0.5 * math.erfc(-v / math.sqrt(2)), otypes="d")(a)
     ),
@@ -142,12 +145,29 @@ gelu = unary(
 )
 
 # The error function and the normal distribution.
-erf = unary("erf", vm.erf(x), "Error function.", reference="scipy.special.erf", ulp=2)
+erf = unary(
+    "erf",
+    vm.erf(x),
+    "Error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
+    reference="scipy.special.erf",
+    ulp=2,
+)
 erfc = unary("erfc", vm.erfc(x), "1 - erf(x), accurate for large x.", reference="scipy.special.erfc", ulp=6)
 erfinv = unary(
-    "erfinv", vm.erfinv(x), "Inverse error function.", domain=(-0.8, 0.8), reference="scipy.special.erfinv", ulp=6
+    "erfinv",
+    vm.erfinv(x),
+    "Inverse error function, of x in [-1, 1].",
+    domain=(-0.8, 0.8),
+    reference="scipy.special.erfinv",
+    ulp=6,
 )
-ndtr = unary("ndtr", vm.ndtr(x), "Normal distribution function.", reference="scipy.special.ndtr", ulp=8)
+ndtr = unary(
+    "ndtr",
+    vm.ndtr(x),
+    "Normal distribution function, 1/sqrt(2 pi) times the integral of exp(-t^2/2) up to x.",
+    reference="scipy.special.ndtr",
+    ulp=8,
+)
 log_ndtr = unary(
     "log_ndtr", vm.log_ndtr(x), "log(ndtr(x)), also for large -x.", reference="scipy.special.log_ndtr", ulp=12
 )
@@ -166,16 +186,20 @@ gamma = unary("gamma", vm.gamma(x), "Gamma function.", domain=(0.5, 3.0), refere
 gammaln = unary(
     "gammaln",
     vm.gammaln(x),
-    "log|Gamma(x)|.",
+    "log|Gamma(x)|; inf at the poles 0, -1, -2 and so on.",
     aliases=("lgamma",),
     domain=(2.3, 6.0),
     reference="scipy.special.gammaln",
     ulp=8,
 )
 digamma = unary(
-    "digamma", vm.digamma(x), "Derivative of log Gamma.", domain=(0.5, 3.0), reference="scipy.special.digamma"
+    "digamma",
+    vm.digamma(x),
+    "Derivative of log Gamma; poles at 0, -1, -2 and so on.",
+    domain=(0.5, 3.0),
+    reference="scipy.special.digamma",
 )
-sinc = unary("sinc", vm.sinc(x), "sin(pi x)/(pi x), 1 at 0.", reference=_sinc)
+sinc = unary("sinc", vm.sinc(x), "sin(pi x)/(pi x), 1 at 0.", reference=_sinc, ulp=3)
 
 # Tests: 1 or 0 in the operand's dtype; gradient 0.
 logical_not = unary(

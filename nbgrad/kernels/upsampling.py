@@ -45,7 +45,7 @@ def _numpy_up(*images: np.ndarray, scale, multi_input_mode="concat", **more) -> 
     [(1, 2, 2, 1), {"scale": 2, "sample_type": "nearest"}],
     [(1, 1, 2, 2), (1, 2, 1, 1), {"scale": 2, "sample_type": "nearest", "num_args": 2}],
     [(1, 1, 2, 2), (1, 1, 1, 1), {"scale": 1, "sample_type": "nearest", "multi_input_mode": "sum"}], ulp=1,
-))  # fmt: skip
+), gradient="sums of g over the repetitions; for ``'bilinear'`` as for ``Deconvolution``")  # fmt: skip
 def UpSampling(
     *data, scale=None, sample_type=None, num_args=None, num_filter=0, multi_input_mode="concat", workspace=512
 ):
@@ -151,7 +151,7 @@ def _numpy_lrn(x: np.ndarray, nsize, alpha=1e-4, beta=0.75, knorm=2.0) -> np.nda
     _numpy_lrn,
     [(2, 4, 1, 2), {"nsize": 3, "alpha": 0.5}], [(1, 2, 2, 2), {"nsize": 5, "alpha": 1.0, "beta": 0.5, "knorm": 1.0}],
     [(1, 3, 1, 1), {"nsize": 1, "alpha": 0.5}], ulp=4, ints=False,
-))  # fmt: skip
+), gradient="``g*q^-beta - data*sum(2*alpha*beta/nsize * g*data*q^(-beta - 1))``, q being the bracket")  # fmt: skip
 def LRN(data, nsize=None, alpha=1e-4, beta=0.75, knorm=2.0):
     """Each element divided by ``(knorm + alpha/nsize * s)**beta``, s the sum of squares over `nsize` channels.
 

@@ -31,7 +31,7 @@ from ..codegen.launch import kind_of
 from ..config import __version__
 from ..context import Context, usable
 from ..dtypes import as_dtype
-from ..errors import AttrError, DTypeError, NBGradError
+from ..errors import AttrError, DTypeError, NBGradError, RangeError
 from ..ndarray import NDArray
 from ..shapes import as_shape
 from . import draw as drawing
@@ -110,7 +110,7 @@ class Symbol:
         if not hasattr(key, "__index__"):
             raise DTypeError(f"Symbol: an output's number or name is needed, got {key!r}")
         if not -len(self) <= key < len(self):
-            raise IndexError(f"Symbol: output {key} of a symbol with {len(self)}")
+            raise RangeError(f"Symbol: output {key} of a symbol with {len(self)}")
         return Symbol(self._nodes, [self._heads[key]])
 
     def list_arguments(self) -> list[str]:

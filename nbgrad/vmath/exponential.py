@@ -1,0 +1,366 @@
+"""Exponentials and logarithms.
+
+Most are written once for both precisions: ``type(x)(1.0)`` is a number of the argument's type, and ``pick(x, ...)``
+the first for float32, the second for float64.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..codegen.compile import by_precision, inline
+from . import coefficients as c
+from .bits import SQRT_HALF, SQRT_HALF_F, bits, copy_sign, fast_two_sum, fma, from_bits, horner, pick, split, two_prod
+
+__all__ = [
+    "clamp",
+    "exp",
+    "exp2",
+    "exp_factors",
+    "exp_less_one",
+    "exp_minus",
+    "exp_sum",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "log_of",
+    "log_parts",
+    "log_sigmoid",
+    "logaddexp",
+    "power",
+    "reduced",
+    "sigmoid",
+    "softplus",
+    "xlog1py",
+    "xlogy",
+]
+
+_LOG2_E = 1.0 / math.log(2.0)
+# Adding it rounds to the nearest integer n and leaves n + 2*bias in the last bits.
+_ROUND, _ROUND_F = 1.5 * 2.0**52 + 2 * 1023, 1.5 * 2.0**23 + 2 * 127
+
+
+def _power64(shifted):
+    i = bits(shifted)
+    half = i >> 1
+    return from_bits(half << 52), from_bits((i - half) << 52)
+
+
+def _power32(shifted):
+    i = bits(shifted)
+    half = np.int32(i >> np.int32(1))
+    rest = np.int32(i - half)
+    return from_bits(np.int32(half << np.int32(23))), from_bits(np.int32(rest << np.int32(23)))
+
+
+#: Two powers of 2 whose product is 2^n, even where that is subnormal or more than the largest number.
+_power = by_precision(_power32, _power64)
+
+
+@inline
+def reduced(v, low):
+    """``shifted, r, r_low``: v + low = n*log(2) + r + r_low with |r| < 0.35, and what :func:`_power` takes for n."""
+    shift = type(v)(pick(v, _ROUND_F, _ROUND))
+    shifted = v * type(v)(_LOG2_E) + shift
+    n = shifted - shift
+    ln2, ln2_low = pick(v, c.LN2_F, c.LN2)
+    a = v - n * type(v)(ln2)
+    b = n * type(v)(ln2_low) - low
+    r = a - b
+    return shifted, r, (a - r) - b
+
+
+@inline
+def clamp(x, low, high):
+    """`x` between two numbers; NaN stays."""
+    v = type(x)(low) if x < type(x)(low) else x
+    return type(x)(high) if v > type(x)(high) else v
+
+
+@inline
+def exp_factors(high, low):
+    """``p, p_low, a, b``: exp(high + low) = (p + p_low)*a*b, a and b powers of 2. Arguments as of :func:`exp_sum`.
+
+    The pair is good to 2^-56; what it is multiplied with before a and b is rounded once even if that is subnormal.
+    """
+    v = clamp(high, pick(high, -150.0, -1400.0), pick(high, 150.0, 1400.0))
+    shifted, r, r_low = reduced(v, low)
+    p, p_low = fast_two_sum(type(r)(1.0), r + r * r * horner(r, pick(r, c.EXP_F, c.EXP)))
+    half, rest = _power(shifted)
+    return p, p_low + r_low, half, rest
+
+
+@inline
+def exp_sum(high, low):
+    """exp(high + low), |low| much smaller than 1; `low` must be finite. [1 ulp]"""
+    p, _, half, rest = exp_factors(high, low)
+    return p * half * rest
+
+
+@inline
+def exp(x):
+    """[1 ulp]"""
+    return exp_sum(x, type(x)(0.0))
+
+
+@inline
+def exp2(x):
+    """[1 ulp]"""
+    v = clamp(x, pick(x, -151.0, -1076.0), pick(x, 129.0, 1025.0))
+    shift = type(v)(pick(v, _ROUND_F, _ROUND))
+    shifted = v + shift
+    r = v - (shifted - shift)
+    p = type(r)(1.0) + r * horner(r, pick(r, c.EXP2_F, c.EXP2))
+    half, rest = _power(shifted)
+    return p * half * rest
+
+
+def _whole_power64(shifted):
+    return from_bits((bits(shifted) - 1023) << 52)
+
+
+def _whole_power32(shifted):
+    return from_bits(np.int32(np.int32(bits(shifted) - np.int32(127)) << np.int32(23)))
+
+
+_whole_power = by_precision(_whole_power32, _whole_power64)
+
+
+@inline
+def exp_less_one(v):
+    """``t, scale`` with exp(v) = scale*(1 + t), scale a power of 2, for v far from where that over- or underflows."""
+    shifted, r, _ = reduced(v, type(v)(0.0))
+    return r + r * r * horner(r, pick(r, c.EXP_F, c.EXP)), _whole_power(shifted)
+
+
+@inline
+def expm1(x):
+    """``exp(x) - 1``, without its cancellation near 0. [1.4 ulp]"""
+    one, half = type(x)(1.0), type(x)(0.5)
+    shifted, r, r_low = reduced(clamp(x, -40.0, pick(x, 90.0, 712.0)), type(x)(0.0))
+    a, b = _power(shifted)
+    tail = r * r * (half + r * horner(r, pick(r, c.EXPM1_F, c.EXPM1))) + r_low
+    return copy_sign(a * (b * tail + (b * r + (b - one / a))), x)
+
+
+@inline
+def log_of(n, f, scale, terms):
+    """``n*log(2) + log(1 + f)`` with log(2) in two parts, for f between sqrt(1/2) - 1 and sqrt(2) - 1."""
+    # With s = f/(2 + f): log(1 + f) = 2*s + s³*(...) = f - s*(f - s²*(...)).
+    s = f / (f + type(f)(2.0))
+    z = s * s
+    high, low = scale
+    return n * type(f)(high) + (f - (s * (f - z * horner(z, terms)) - n * type(f)(low)))
+
+
+@inline
+def _at_edges(y, x, pole):
+    """`y`, the logarithm of something that is 0 at `pole`, with what it is there, beyond, and at infinity."""
+    y = y if x < type(x)(math.inf) else type(x)(math.inf)
+    y = type(x)(-math.inf) if x == type(x)(pole) else y
+    return y if x >= type(x)(pole) else type(x)(math.nan)
+
+
+@inline
+def log(x):
+    """[1 ulp]"""
+    n, m = split(x)
+    y = log_of(n, m - type(x)(1.0), pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
+    return _at_edges(y, x, 0.0)
+
+
+@inline
+def _log_to_base(x, base, unit):
+    """``log(x)/log(b)``: `base` is 1/log(b) and `unit` log(2)/log(b), both in two parts."""
+    n, m = split(x)
+    f = m - type(x)(1.0)
+    s = f / (m + type(x)(1.0))
+    z = s * s
+    w = s * (f - z * horner(z, pick(x, c.LOG_F, c.LOG)))  # log(m) = f - w
+    high, low = base
+    rest = f * type(x)(low) - w * type(x)(high) + n * type(x)(unit[1])
+    return _at_edges(n * type(x)(unit[0]) + (f * type(x)(high) + rest), x, 0.0)
+
+
+@inline
+def log2(x):
+    """Exact for powers of 2. [1.5 ulp]"""
+    return _log_to_base(x, pick(x, c.LOG2_E_F, c.LOG2_E), (1.0, 0.0))
+
+
+@inline
+def log10(x):
+    """[1.5 ulp]"""
+    return _log_to_base(x, pick(x, c.LOG10_E_F, c.LOG10_E), pick(x, c.LOG10_2_F, c.LOG10_2))
+
+
+def _quarter_split64(u):
+    i = (bits(0.25 * u) - SQRT_HALF) & -0x10000000000000
+    return np.float64(i >> 52) + 2.0, from_bits(0x3FF0000000000000 - i)
+
+
+def _quarter_split32(u):
+    i = np.int32(bits(np.float32(0.25) * u) - SQRT_HALF_F) & np.int32(-0x800000)
+    n = np.float32(np.int32(i >> np.int32(23))) + np.float32(2.0)
+    return n, from_bits(np.int32(np.int32(0x3F800000) - np.int32(i)))
+
+
+#: ``n, scale``: scale = 2^(2 - n) brings u/4 between sqrt(1/2) and sqrt(2); for u so large that 2^-n is subnormal, too.
+_quarter_split = by_precision(_quarter_split32, _quarter_split64)
+
+
+@inline
+def log1p(x):
+    """``log(1 + x)``, also for small x. [1.5 ulp]"""
+    quarter, one = type(x)(0.25), type(x)(1.0)
+    n, scale = _quarter_split(x + one)
+    f = scale * (quarter * x) + (quarter * scale - one)  # rounded once, as 1 + x is not
+    y = log_of(n, f, pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
+    y = x if abs(x) < type(x)(pick(x, 1e-30, 1e-290)) else y
+    return _at_edges(y, x, -1.0)
+
+
+@inline
+def exp_minus(v):
+    """exp(v) for v <= 0. [1 ulp]"""
+    low = type(v)(pick(v, -104.0, -746.0))
+    shifted, r, _ = reduced(low if v < low else v, type(v)(0.0))
+    p = type(r)(1.0) + (r + r * r * horner(r, pick(r, c.EXP_F, c.EXP)))
+    half, rest = _power(shifted)
+    return p * half * rest
+
+
+@inline
+def _log1p_exp(v):
+    """log(1 + exp(v)) for v <= 0. [1.5 ulp]"""
+    e = exp_minus(v)
+    s = e / (e + type(e)(2.0))
+    z = s * s
+    return e - s * (e - z * horner(z, pick(z, c.LOG_WIDE_F, c.LOG_WIDE)))
+
+
+@inline
+def softplus(x):
+    """``log(1 + exp(x))``. [1.5 ulp]"""
+    zero = type(x)(0.0)
+    return (x if x > zero else zero) + _log1p_exp(-abs(x))
+
+
+@inline
+def log_sigmoid(x):
+    """``log(sigmoid(x))``. [1.5 ulp]"""
+    return -softplus(-x)
+
+
+@inline
+def logaddexp(a, b):
+    """``log(exp(a) + exp(b))`` without overflow. [1.5 ulp; of max(a, b) where the terms cancel]"""
+    d = a - b if a != b else type(a)(0.0)  # infinities too
+    return (a if a > b else b) + _log1p_exp(-abs(d))
+
+
+def _inverse_power64(shifted):
+    i = bits(shifted)
+    half = i >> 1
+    return from_bits(half << 52), from_bits((half - i + 2046) << 52)
+
+
+def _inverse_power32(shifted):
+    i = bits(shifted)
+    half = np.int32(i >> np.int32(1))
+    rest = np.int32(np.int32(half - i) + np.int32(254))
+    return from_bits(np.int32(half << np.int32(23))), from_bits(np.int32(rest << np.int32(23)))
+
+
+#: Two powers of 2 of which the second, divided by the first, is 2^-n.
+_inverse_power = by_precision(_inverse_power32, _inverse_power64)
+
+
+@inline
+def sigmoid(x):
+    """``1 / (1 + exp(-x))``, both tails kept. [1.9 ulp]"""
+    bound = pick(x, 104.0, 746.0)
+    shifted, r, _ = reduced(clamp(x, -bound, bound), type(x)(0.0))
+    t = r * r * horner(-r, pick(r, c.EXP_F, c.EXP)) - r
+    half, rest = _inverse_power(shifted)
+    less, more = (half, rest) if x < type(x)(0.0) else (rest, half)
+    return half / (more + (rest * t + less))
+
+
+@inline
+def xlogy(x, y):
+    """``x*log(y)``, and 0 for x = 0 unless y is NaN. [2 ulp]"""
+    zero = type(x)(0.0)
+    return zero if x == zero and y == y else x * log(y)
+
+
+@inline
+def xlog1py(x, y):
+    """``x*log1p(y)``, and 0 for x = 0 unless y is NaN. [2 ulp]"""
+    zero = type(x)(0.0)
+    return zero if x == zero and y == y else x * log1p(y)
+
+
+@inline
+def log_parts(x):
+    """log(x) of a float64 as high + low, for finite x > 0. [relative error 2^-63]"""
+    n, m = split(x)
+    f = m - 1.0
+    d, d_low = fast_two_sum(1.0, m)
+    q = 1.0 / d
+    s = f * q
+    s_low = (fma(-s, d, f) - s * d_low) * q
+    z = s * s
+    z_low = fma(s, s, -z) + 2.0 * s * s_low
+    # 2*s + s³*(2/3 + z*(...)), all in two parts
+    third, third_low = c.TWO_THIRDS
+    p, p_low = fast_two_sum(third, z * horner(z, c.LOG_LONG))
+    cube, cube_low = two_prod(s, z)
+    cube_low += s * z_low + s_low * z
+    w, w_low = two_prod(cube, p)
+    w_low += cube * (p_low + third_low) + cube_low * p
+    high, low = fast_two_sum(2.0 * s, w)
+    ln2, ln2_low = c.LN2
+    total, rest = fast_two_sum(n * ln2, high)
+    return fast_two_sum(total, rest + (low + (2.0 * s_low + w_low) + n * ln2_low))
+
+
+def _power_of64(a, y):
+    high, low = log_parts(a)
+    b = clamp(y, -1e19, 1e19)  # enough to over- or underflow
+    p = b * high
+    return exp_sum(p, clamp(fma(b, high, -p) + b * low, -1.0, 1.0))
+
+
+def _power_of32(a, y):
+    # 2^(y*log2(a)) in double precision, where no float32 is subnormal
+    i = bits(np.float64(a)) - SQRT_HALF
+    m = from_bits((i & 0xFFFFFFFFFFFFF) + SQRT_HALF)
+    s = (m - 1.0) / (m + 1.0)
+    logarithm = np.float64(i >> 52) + s * horner(s * s, c.LOG2_POWER)
+    v = clamp(np.float64(clamp(y, -1e15, 1e15)) * logarithm, -300.0, 300.0)
+    shifted = v + _ROUND
+    return np.float32(_whole_power(shifted) * horner(v - (shifted - _ROUND), c.EXP2_POWER))
+
+
+_power_of = by_precision(_power_of32, _power_of64)
+
+
+@inline
+def power(x, y):
+    """``x**y`` with the special cases of C's pow. [1.2 ulp]"""
+    zero, one, infinity = type(x)(0.0), type(x)(1.0), type(x)(math.inf)
+    a = abs(x)
+    r = _power_of(a, y)
+    # Of zeros and infinities; NaNs are left alone.
+    r = (zero if (a == zero) == (y > zero) else infinity) if a in (zero, infinity) and y == y else r
+    r = r if a == a else a
+    whole = np.floor(y) == y
+    half = type(x)(0.5) * y
+    r = copy_sign(r, x) if whole and np.floor(half) != half else r
+    r = type(x)(math.nan) if x < zero and not whole and a < infinity else r
+    return one if y == zero or x == one else r

@@ -1,0 +1,83 @@
+"""Writes docs/kinks.md: the rows of tests/test_kinks.py, which runs them, as a page.
+
+python tests/kink_page.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from test_kinks import BINARY, OTHERS, UNARY, value_of
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "kinks.md"
+
+HEAD = """# Ties, kinks and poles
+
+What operators give where they are not smooth: values and gradients at signed zeros, ties, jumps, poles, infinities and
+NaN. The rules behind the rows:
+
+* Values are NumPy's (for what NumPy has not, SciPy's).
+* At a kink the gradient is a one-sided one, or 0 between opposite ones: `relu`, `abs` and `sign` have 0 at 0, `clip`
+  has 1 at its limits, `hard_sigmoid` 0, `LeakyReLU` its slope at 0.
+* Between two operands the first wins a tie: `maximum(a, a)` passes all to the left. Reductions give every extreme
+  element the whole cotangent: `max([1, 3, 3])` has gradient `[0, 1, 1]`; a window of `Pooling` gives it to the first.
+* What is constant between jumps (`floor`, `round`, comparisons) has gradient 0 everywhere, at jumps and NaN too.
+* At a pole the gradient is the limit, with its sign: `sqrt` has `inf` at 0, `log` `inf` at 0 and `-inf` at -0. Where
+  the function has the limit 0 (a norm of zeros, `hypot(0, 0)`), the gradient is 0.
+* NaN makes NaN of the values that depend on it; the gradient is NaN where the derivative reads it (`exp`), and is not
+  where that is a constant (`clip`, `maximum`). A branch that is not taken does not leak.
+
+Each block is one operator: operands, the result `y`, and the gradient of the sum of `y`. The tests run these rows, with
+`backward()` and with `create_graph=True`. This page is generated from them: `python tests/kink_page.py`.
+"""
+
+
+def number(v) -> str:
+    return f"{float(v):.5g}".replace("e+", "e")
+
+
+def block(title: str, rows: list[tuple[str, np.ndarray]]) -> str:
+    """Lines of numbers under each other; a matrix takes a line per row."""
+    lines = []
+    for name, values in rows:
+        table = np.asarray(values, np.float64)
+        table = table.reshape(-1, table.shape[-1]) if table.ndim else table.reshape(1, 1)
+        lines += [(name if k == 0 else "", [number(v) for v in row]) for k, row in enumerate(table)]
+    count = max(len(cells) for _, cells in lines)
+    widths = [max(len(cells[k]) for _, cells in lines if k < len(cells)) for k in range(count)]
+    label = max(len(name) for name, _ in lines)
+    text = [
+        f"{name:<{label}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=False))
+        for name, cells in lines
+    ]
+    return "\n".join([title, *("    " + line.rstrip() for line in text)])
+
+
+def blocks():
+    for name, operand, gradient in UNARY:
+        yield 0, block(f"{name}(x)", [("x", operand), ("y", value_of(name, [operand], {})), ("dy/dx", gradient)])
+    for name, left, right, by_left, by_right in BINARY:
+        value = value_of(name, [left, right], {})
+        rows = [("a", left), ("b", right), ("y", value), ("dy/da", by_left), ("dy/db", by_right)]
+        yield 1, block(f"{name}(a, b)", rows)
+    for name, operand, attrs, gradient in OTHERS:
+        given = ", ".join(["x", *(f"{k}={v!r}" for k, v in attrs.items())])
+        rows = [("x", operand), ("y", value_of(name, [operand], attrs)), ("dy/dx", gradient)]
+        yield 2, block(f"{name.lstrip('_')}({given})", rows)
+
+
+def page() -> str:
+    """The text of the page."""
+    found = list(blocks())
+    parts = [HEAD]
+    for k, title in enumerate(("One operand", "Two operands", "With attributes, and reductions")):
+        body = "\n\n".join(text for section, text in found if section == k)
+        parts.append(f"## {title}\n\n```text\n{body}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
