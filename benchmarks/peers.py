@@ -1,180 +1,147 @@
-"""nbgrad beside other libraries with gradients, on one thread: whichever of torch, autograd and jax this Python has.
+"""nbgrad beside other libraries with gradients: torch, HIPS autograd, MXNet and jax, whichever are there.
 
-    python benchmarks/peers.py [--json] [--seconds 1]
+    python benchmarks/peers.py [PATTERN ...] [--python mxnet=/path/to/python] [--threads 1] [--seconds 2]
+                               [--compiled] [--json FILE] [--plot FILE.png]
 
-All of them run the same workload in turn, round by round, so that all see the same machine; medians count. In
-parentheses is nbgrad's time as a fraction of the library's: below 1, nbgrad is faster.
+Every library works in a process of its own (of this Python, unless told otherwise). They run the same workload in
+turn, round by round, so that all see the same machine; medians count. In parentheses is nbgrad's time as a fraction
+of the library's: below 1, nbgrad is faster.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
-import os
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from types import SimpleNamespace
-
-# Read when the libraries are imported.
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
-os.environ["JAX_ENABLE_X64"] = "1"
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-if hasattr(os, "sched_setaffinity"):  # not every library keeps to one thread otherwise
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "asv_bench" / "benchmarks"))
 
 import numpy as np
-from tiny import OPERATORS, chain, operands
 
-RNG = np.random.default_rng(0)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "asv_bench" / "benchmarks"))
 
+from libraries import LIBRARIES
+from workloads import WORKLOADS
 
-def tiny(xp, a, b):
-    return chain(a, b, xp.tanh)
+HERE = Path(__file__).resolve().parent
 
-
-def elementwise(xp, a, b):
-    return (a * b + a) * b - a / b
-
-
-def matmul(xp, a, b):
-    return xp.dot(a, b)
+#: MXNet computes some derivatives (erf's) in float32, whatever the dtype.
+TOLERANCES = {"mxnet": 1e-5}
 
 
-def perceptron(xp, x, w, v):
-    y = xp.dot(xp.tanh(xp.dot(x, w)), v)
-    return xp.sum(y * y)
+class Worker:
+    """The process of one library."""
+
+    def __init__(self, library: str, python: str, threads: int) -> None:
+        self.library = library
+        self.process = subprocess.Popen(
+            [python, str(HERE / "worker.py"), library, str(threads)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+
+    def ask(self, **question) -> dict:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        reply = self.process.stdout.readline()
+        return json.loads(reply) if reply else {"error": "the process ended"}
 
 
-#: Name -> (function of a library and arrays, the arrays, number of operators or None).
-WORKLOADS: dict[str, tuple[Callable, tuple[np.ndarray, ...], int | None]] = {
-    "20 operators on 10 elements": (tiny, operands(), OPERATORS),
-    "5 operators on 1e6 elements": (elementwise, tuple(RNG.uniform(0.5, 1.5, (2, 1_000_000))), None),
-    "matrix product 512": (matmul, tuple(RNG.standard_normal((2, 512, 512))), None),
-    "perceptron 64x32, 64, 10": (
-        perceptron,
-        (RNG.standard_normal((64, 32)), RNG.standard_normal((32, 64)) / 8, RNG.standard_normal((64, 10)) / 8),
-        None,
-    ),
-}
-
-# A library: given a workload's function and arrays, what is timed. It runs the function, gets the gradients of all
-# arrays for a head gradient of ones, and returns them.
+def usable(python: str, module: str) -> bool:
+    code = f"import importlib.util, sys; sys.path.insert(0, {str(HERE.parent)!r}); import {module}"
+    return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def with_nbgrad(function: Callable, arrays: Sequence[np.ndarray]) -> Callable:
-    from nbgrad import autograd, nd
-
-    xs = [nd.array(a) for a in arrays]
-    for x in xs:
-        x.attach_grad()
-
-    def run():
-        with autograd.record():
-            y = function(nd, *xs)
-        y.backward()
-        return [x.grad for x in xs]
-
-    return run
-
-
-def with_torch(function: Callable, arrays: Sequence[np.ndarray]) -> Callable:
-    import torch
-
-    torch.set_num_threads(1)
-    xp = SimpleNamespace(tanh=torch.tanh, dot=torch.matmul, sum=torch.sum)
-    xs = [torch.tensor(a, requires_grad=True) for a in arrays]
-    ones = torch.ones_like(function(xp, *xs))
-
-    def run():
-        return torch.autograd.grad(function(xp, *xs), xs, ones)
-
-    return run
-
-
-def with_autograd(function: Callable, arrays: Sequence[np.ndarray]) -> Callable:
-    import autograd.numpy as anp
-    from autograd import make_vjp
-
-    ones = np.ones_like(function(anp, *arrays))
-    record = make_vjp(lambda xs: function(anp, *xs))
-
-    def run():
-        pull, _ = record(tuple(arrays))
-        return pull(ones)
-
-    return run
-
-
-def with_jax(function: Callable, arrays: Sequence[np.ndarray], compiled: bool = False) -> Callable:
-    import jax
-    import jax.numpy as jnp
-
-    xs = [jnp.asarray(a) for a in arrays]
-    ones = jnp.ones_like(function(jnp, *xs))
-
-    def gradients(*xs):
-        return jax.vjp(lambda *xs: function(jnp, *xs), *xs)[1](ones)
-
-    call = jax.jit(gradients) if compiled else gradients
-    return lambda: jax.block_until_ready(call(*xs))
-
-
-LIBRARIES: dict[str, tuple[str, Callable]] = {
-    "nbgrad": ("nbgrad", with_nbgrad),
-    "torch": ("torch", with_torch),
-    "autograd": ("autograd", with_autograd),
-    "jax": ("jax", with_jax),
-    "jax.jit": ("jax", partial(with_jax, compiled=True)),
-}
-
-
-def measure(runs: dict[str, Callable], seconds: float) -> dict[str, float]:
-    """Median seconds a call, the libraries in turn."""
-    expected = [np.asarray(g) for g in runs["nbgrad"]()]
-    batch = {}
-    for name, run in runs.items():
-        for got, want in zip(run(), expected, strict=True):
-            np.testing.assert_allclose(np.asarray(got), want, 1e-9, 1e-12, err_msg=name)
-        start = perf_counter()
-        run()
-        batch[name] = max(1, int(0.002 / (perf_counter() - start)))  # what is short is timed several times over
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    stop = perf_counter() + seconds * len(runs)
+def measure(index: int, workers: list[Worker], seconds: float) -> dict[str, float]:
+    """Median seconds a call for each library that has this workload."""
+    workload = WORKLOADS[index]
+    batch: dict[Worker, int] = {}
+    expected = None
+    for worker in workers:
+        reply = worker.ask(prepare=index)
+        if "error" in reply:
+            print(f"  {worker.library} has no '{workload.name}': {reply['error']}", file=sys.stderr)
+            continue
+        if expected is None:
+            expected = reply["gradients"]
+        tolerance = max(workload.tolerance, TOLERANCES.get(worker.library, 0.0))
+        label = f"{worker.library}: {workload.name}"
+        np.testing.assert_allclose(reply["gradients"], expected, tolerance, tolerance * max(map(abs, expected)), label)
+        batch[worker] = max(1, int(0.005 / worker.ask(rounds=1)["seconds"]))  # what is short is timed several times
+    times: dict[str, list[float]] = {worker.library: [] for worker in batch}
+    stop = perf_counter() + seconds * len(batch)
     while perf_counter() < stop or len(times["nbgrad"]) < 5:
-        for name, run in runs.items():
-            start = perf_counter()
-            for _ in range(batch[name]):
-                run()
-            times[name].append((perf_counter() - start) / batch[name])
+        for worker, count in batch.items():
+            times[worker.library].append(worker.ask(rounds=count)["seconds"] / count)
     return {name: median(found) for name, found in times.items()}
+
+
+def draw(found: dict[str, dict[str, float]], path: str) -> None:
+    """A bar chart: every library's time over nbgrad's."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    libraries = [name for name in LIBRARIES if name != "nbgrad" and any(name in times for times in found.values())]
+    figure, axes = plt.subplots(figsize=(9, 1 + 0.55 * len(found)), layout="constrained")
+    height = 0.8 / max(1, len(libraries))
+    for k, library in enumerate(libraries):
+        rows = [(i, times[library] / times["nbgrad"]) for i, times in enumerate(found.values()) if library in times]
+        bars = axes.barh([i + (k + 0.5) * height - 0.4 for i, _ in rows], [r for _, r in rows], height, label=library)
+        axes.bar_label(bars, fmt="%.2g", fontsize=7, padding=2)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(found)), list(found))
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set_xlabel("time of the library / time of nbgrad (above 1: nbgrad is faster)")
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
+
+
+def table(found: dict[str, dict[str, float]], libraries: list[str]) -> str:
+    lines = [f"{'milliseconds (nbgrad / it)':30}" + "".join(f"{name:>18}" for name in libraries)]
+    for workload in WORKLOADS:
+        if workload.name in found:
+            times = found[workload.name]
+            cells = [
+                f"{1e3 * times[n]:.4g} ({times['nbgrad'] / times[n]:.2f})" if n in times else "-" for n in libraries
+            ]
+            lines.append(f"{workload.name:30}" + "".join(f"{c:>18}" for c in cells))
+            if workload.operators:
+                each = [f"{1e6 * times[n] / workload.operators:.2f} us" if n in times else "-" for n in libraries]
+                lines.append(f"{'    an operator':30}" + "".join(f"{c:>18}" for c in each))
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print seconds as JSON instead of a table")
-    parser.add_argument("--seconds", type=float, default=1.0, help="per workload and library")
+    parser.add_argument("pattern", nargs="*", help="workloads whose name contains one of these")
+    parser.add_argument("--python", action="append", default=[], metavar="LIBRARY=PATH", help="another interpreter")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=2.0, help="per workload and library")
+    parser.add_argument("--compiled", action="store_true", help="torch.compile too (slow to start)")
+    parser.add_argument("--libraries", nargs="+", default=list(LIBRARIES), choices=list(LIBRARIES))
+    parser.add_argument("--json", metavar="FILE", help="write seconds there")
+    parser.add_argument("--plot", metavar="FILE", help="draw a bar chart there")
     given = parser.parse_args()
-    present = {n: make for n, (module, make) in LIBRARIES.items() if importlib.util.find_spec(module)}
+    pythons = dict(pair.split("=", 1) for pair in given.python)
+    names = ["nbgrad"] + [n for n in given.libraries if n != "nbgrad" and (given.compiled or n != "torch.compile")]
+    names = [n for n in names if usable(pythons.get(n, sys.executable), LIBRARIES[n][0])]
+    if "nbgrad" not in names:
+        parser.error("this Python cannot import nbgrad")
+    workers = [Worker(name, pythons.get(name, sys.executable), given.threads) for name in names]
     found = {}
-    for name, (function, arrays, _) in WORKLOADS.items():
-        found[name] = measure({n: make(function, arrays) for n, make in present.items()}, given.seconds)
-    if given.json:
-        print(json.dumps(found, indent=2))
-        return
-    print(f"{'microseconds (nbgrad / it)':30}" + "".join(f"{n:>20}" for n in present))
-    for name, times in found.items():
-        rows = [(name, 1)]
-        if operators := WORKLOADS[name][2]:
-            rows.append(("    per operator", operators))
-        for label, share in rows:
-            cells = [f"{1e6 * t / share:.2f} ({times['nbgrad'] / t:.2f})" for t in times.values()]
-            print(f"{label:30}" + "".join(f"{c:>20}" for c in cells))
+    for index, workload in enumerate(WORKLOADS):
+        if not given.pattern or any(p.lower() in workload.name.lower() for p in given.pattern):
+            found[workload.name] = measure(index, workers, given.seconds)
+    print(table(found, names))
+    for path, write in ((given.json, lambda p: Path(p).write_text(json.dumps(found, indent=2))), (given.plot, None)):
+        if path:
+            write(path) if write else draw(found, path)
 
 
 if __name__ == "__main__":

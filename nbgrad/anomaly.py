@@ -196,6 +196,7 @@ class _Observer:
 
     def pull_raw(self, node, g, cotangents, borrowed, useful) -> None:
         """``node.op.pull_raw(...)``, watched."""
+        borrowed.add(node)  # what went in is reported
         with self._pull(node, g, cotangents, lambda c, kind: c):
             node.op.pull_raw(node, g, cotangents, borrowed, useful)
 

@@ -164,7 +164,7 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
         self.tostype(stype)
     grad = wrap(self._kind.empty(self._buf.size, self._kind.storage), self._shape, self._kind)
     fill(grad._buf, self._kind.dtype, 0)
-    self._node = Leaf(grad, grad_req, self._cell)
+    self._node = Leaf(grad, grad_req, self._cell, replaceable=True)
 
 
 def get_grad(self: NDArray) -> NDArray | None:
@@ -279,7 +279,7 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
 def _sweep(seeds: list, retain_graph: bool, train_mode: bool) -> None:
     previous, state.training = state.training, bool(train_mode)
     try:
-        tape.commit(tape.sweep_raw(seeds, retain_graph))
+        tape.commit(*tape.sweep_raw(seeds, retain_graph))
     finally:
         state.training = previous
 
@@ -367,7 +367,7 @@ def grad(
             found = tape.sweep_recorded(recorded, retain, targets)
         else:
             seeds = [(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)]
-            raw = tape.sweep_raw(seeds, retain, targets)
+            raw, _ = tape.sweep_raw(seeds, retain, targets)
             found = {n: wrap(buf, n.shape, n.kind) for n, buf in raw.items()}
         results = []
         taken: set[int] = set()

@@ -237,9 +237,9 @@ class _Checkpoint(tape.Rule):
         if state.recording:
             found = tape.sweep_recorded(heads, True, targets, floor)
         else:
-            seeds = [(head, h._buf) for head, h in heads]
+            seeds = [(head, h._buf.copy()) for head, h in heads]  # a sweep uses them up
             del heads
-            raw = tape.sweep_raw(seeds, False, targets, floor)
+            raw, _ = tape.sweep_raw(seeds, False, targets, floor)
             found = {p: wrap(buf, p.shape, p.kind) for p, buf in raw.items()}
         return [self._cotangent(p, found) if tape.wanted(p, useful) else None for p in node.parents]
 

@@ -10,5 +10,8 @@ CACHE_DIR = os.environ.get("NBGRAD_CACHE_DIR")
 #: Check dtype, rank and contiguity of every buffer at every kernel call (slow; for tests and debugging).
 CHECKED = os.environ.get("NBGRAD_CHECKED", "0") not in ("", "0")
 
+#: How many bytes of unused memory the pool of large buffers keeps at most (the variable counts megabytes).
+POOL = int(float(os.environ.get("NBGRAD_POOL_MB", "512")) * 1e6)
+
 #: Comma-separated topics to report on stderr; "compile" tells what is compiled and how long it took.
 LOG = frozenset(os.environ.get("NBGRAD_LOG", "").split(",")) - {""}

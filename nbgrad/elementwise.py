@@ -17,6 +17,7 @@ from . import tape
 from .cast import unify
 from .codegen import loops
 from .codegen.launch import Kind
+from .codegen.memory import LARGE
 from .expr import Expr, substitute, var, vjp
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
@@ -192,7 +193,8 @@ def short_unary(op: Elementwise) -> Callable:
         if entry is None:
             return op.apply((data,), scalars)
         source = data._buf
-        buf = kind.empty(source.size, kind.storage)
+        n = source.size
+        buf = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
         entry(source, buf, *scalars)
         result = _new(NDArray)
         result._buf = buf
@@ -243,7 +245,8 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
         if entry is None or kind is not rhs._kind or shape != rhs._shape:
             return op.apply((lhs, rhs))
         a = lhs._buf
-        buf = kind.empty(a.size, kind.storage)
+        n = a.size
+        buf = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
         entry(a, rhs._buf, buf)
         result = _new(NDArray)
         result._buf = buf

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from . import tape
 from .codegen import loops
 from .codegen.launch import Kind
+from .codegen.memory import LARGE
 from .expr import Expr, add, free, var
 from .ndarray import NDArray, wrap
 from .registry import role
@@ -63,27 +64,38 @@ class Pullback(tape.Rule):
         #: Per wanted cotangent: an operand it belongs to, and whether it is g itself (then nothing is computed).
         self.plan = tuple([(group[0], e is COTANGENT) for group, e in zip(groups, self.exprs, strict=True)])
         self.computed = [e for e in self.exprs if e is not COTANGENT]
-        self.flat: dict[tuple[Kind, int], Callable] = {}  # (kind, mode) -> entry point
+        self.passing = tuple([k for k, passes in self.plan if passes])
+        self.flat: dict[tuple[Kind, int, int], Callable] = {}  # (kind, mode, reuse) -> entry point
         self._entries: dict[tuple, Callable] = {}
         if len(self.computed) == 1 == len(groups):
             self.pull_raw = _short_single(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.computed) == 2 == len(groups):
             self.pull_raw = _short_pair(self, self.pull_raw)  # type: ignore[method-assign]
+        elif len(self.passing) == 2 == len(groups):
+            self.pull_raw = _short_passing(self, self.pull_raw)  # type: ignore[method-assign]
+        elif len(self.computed) == 1 == len(self.passing) and not self.saves:
+            self.pull_raw = _short_mixed(self, self.pull_raw)  # type: ignore[method-assign]
 
-    def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple):
-        """The kernel for these operands; `modes` says of each computed cotangent whether it is added to."""
-        key = (kind, tuple(modes), rank, moves)
+    def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple, reuse: int = -1):
+        """The kernel for these operands; `modes` says of each computed cotangent whether it is added to.
+
+        The computed cotangent number `reuse` takes the place of g.
+        """
+        key = (kind, tuple(modes), rank, moves, reuse)
         found = self._entries.get(key)
         if found is None:
             dtype = kind.dtype
             names = ["g"] + ["y" if k < 0 else f"x{k}" for k in self.saves]
             inputs = [loops.Input(n, dtype, loops.STEP if m else loops.HOLD) for n, m in zip(names, moves, strict=True)]
+            if reuse >= 0:
+                inputs[0] = loops.Input("g", dtype, loops.IN_PLACE, reuse)
             outputs = [
                 loops.Output(e, dtype, loops.ADD if add_to else loops.WRITE)
                 for e, add_to in zip(self.computed, modes, strict=True)
             ]
             kernel = loops.elementwise(f"{self.name}_pullback", inputs, self.op.params, outputs, rank)
-            kinds = argument_kinds(kind, len(inputs) + len(outputs), len(self.op.params), rank, len(inputs))
+            arrays = len(inputs) - (reuse >= 0) + len(outputs)
+            kinds = argument_kinds(kind, arrays, len(self.op.params), rank, len(inputs))
             found = self._entries[key] = kernel.bind(*kinds)
         return found
 
@@ -97,13 +109,17 @@ class Pullback(tape.Rule):
         kind = node.kind
         outs: list = []
         mode = 0  # a bit per computed cotangent: it is added to one that is there
+        free = not self.passing and node not in borrowed  # g may be written
+        reuse = -1
         for k, passes in self.plan:
-            p = parents[k]
             if passes:
-                tape.add_raw(p, g, kind, cotangents, borrowed)
                 continue
+            p = parents[k]
             out = cotangents.get(p)
-            if out is None:
+            if out is None and free and reuse < 0:
+                reuse = len(outs)
+                cotangents[p] = out = g
+            elif out is None:
                 cotangents[p] = out = kind.empty(g.size, kind.storage)
             else:
                 mode |= 1 << len(outs)
@@ -111,15 +127,20 @@ class Pullback(tape.Rule):
                     out = tape.own(p, kind, cotangents, borrowed)
             outs.append(out)
         if outs:
-            self.entry(kind, mode)(g, *node.saved[::3], *outs, *scalars)
+            read = node.saved[::3] if reuse >= 0 else (g, *node.saved[::3])
+            self.entry(kind, mode, reuse)(*read, *outs, *scalars)
+        if self.passing:
+            tape.hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
         return None
 
-    def entry(self, kind: Kind, mode: int) -> Callable:
-        """The flat kernel that adds to the cotangents whose bits are set in `mode`, and writes the others."""
-        found = self.flat.get((kind, mode))
+    def entry(self, kind: Kind, mode: int, reuse: int = -1) -> Callable:
+        """The flat kernel that adds to the cotangents whose bits are set in `mode`, and writes the others, number
+        `reuse` in place of g."""
+        found = self.flat.get((kind, mode, reuse))
         if found is None:
             modes = [bool(mode >> k & 1) for k in range(len(self.computed))]
-            found = self.flat[kind, mode] = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)))
+            found = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)), reuse)
+            self.flat[kind, mode, reuse] = found
         return found
 
     def _pull_broadcast(self, node, g, cotangents, borrowed, layout, scalars):
@@ -164,6 +185,8 @@ class Pullback(tape.Rule):
             )
             saved = tuple([part for k in fewer.saves for part in kept[k]])
             short = tape.node(fewer, node.parents, saved, node.attrs, node.shape, node.kind)
+            if node in borrowed:
+                borrowed.add(short)
             fewer.pull_raw(short, g, cotangents, borrowed, useful)
 
     def grads(self, node, g, useful):
@@ -205,17 +228,17 @@ def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
 
     def pull_raw(node, g, cotangents, borrowed, useful):
         p = node.parents[k]
-        if node.attrs is not FLAT or useful is not None or p in cotangents:
+        if node.attrs is not FLAT or useful is not None or p in cotangents or node in borrowed:
             return otherwise(node, g, cotangents, borrowed, useful)
         kind = node.kind
         entry = write.get(kind)
         if entry is None:
-            entry = write[kind] = rule.entry(kind, 0)
-        cotangents[p] = out = kind.empty(g.size, kind.storage)
+            entry = write[kind] = rule.entry(kind, 0, 0)
+        cotangents[p] = g
         if reads_one:
-            entry(g, node.saved[0], out)
+            entry(node.saved[0], g)
         else:
-            entry(g, *node.saved[::3], out)
+            entry(*node.saved[::3], g)
         return None
 
     return pull_raw
@@ -228,26 +251,84 @@ def _short_pair(rule: Pullback, otherwise: Callable) -> Callable:
 
     def pull_raw(node, g, cotangents, borrowed, useful):
         p, q = node.parents[j], node.parents[k]
-        if node.attrs is not FLAT or useful is not None or p in borrowed or q in borrowed:
+        if node.attrs is not FLAT or useful is not None or (borrowed and not borrowed.isdisjoint((node, p, q))):
             return otherwise(node, g, cotangents, borrowed, useful)
         kind = node.kind
-        mode = 0
+        mode, reuse = 0, -1
         first = cotangents.get(p)
         if first is None:
-            cotangents[p] = first = kind.empty(g.size, kind.storage)
+            cotangents[p] = first = g
+            reuse = 0
         else:
             mode = 1
         second = cotangents.get(q)
-        if second is None:
-            cotangents[q] = second = kind.empty(g.size, kind.storage)
-        else:
+        if second is not None:
             mode += 2
-        entry = flat.get((kind, mode)) or rule.entry(kind, mode)
+        elif reuse:
+            cotangents[q] = second = g
+            reuse = 1
+        else:
+            n = g.size
+            cotangents[q] = second = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+        entry = flat.get((kind, mode, reuse)) or rule.entry(kind, mode, reuse)
         saved = node.saved
-        if reads_two:
+        if reuse >= 0:
+            if reads_two:
+                entry(saved[0], saved[3], first, second)
+            else:
+                entry(*saved[::3], first, second)
+        elif reads_two:
             entry(g, saved[0], saved[3], first, second)
         else:
             entry(g, *saved[::3], first, second)
+        return None
+
+    return pull_raw
+
+
+def _short_passing(rule: Pullback, otherwise: Callable) -> Callable:
+    """All cotangents are g itself: addition."""
+    j, k = rule.passing
+
+    def pull_raw(node, g, cotangents, borrowed, useful):
+        if node.attrs is not FLAT or useful is not None:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        parents = node.parents
+        p = parents[j]
+        q = parents[k]
+        if q in cotangents:
+            p, q = q, p
+        if q in cotangents or p not in cotangents or p in borrowed or node in borrowed:
+            tape.hand_on(node, (p, q), g, cotangents, borrowed)
+        else:
+            node.kind.accumulate(g, cotangents[p])
+            cotangents[q] = g
+        return None
+
+    return pull_raw
+
+
+def _short_mixed(rule: Pullback, otherwise: Callable) -> Callable:
+    """One cotangent is g itself, one is computed from g alone: subtraction."""
+    (j,) = rule.passing
+    (k,) = [k for k, passes in rule.plan if not passes]
+    flat = rule.flat
+
+    def pull_raw(node, g, cotangents, borrowed, useful):
+        parents = node.parents
+        p = parents[j]
+        q = parents[k]
+        if node.attrs is not FLAT or useful is not None or p in cotangents or q in borrowed or node in borrowed:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        kind = node.kind
+        mode = 1
+        out = cotangents.get(q)
+        if out is None:
+            mode = 0
+            n = g.size
+            cotangents[q] = out = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+        (flat.get((kind, mode, -1)) or rule.entry(kind, mode))(g, out)
+        cotangents[p] = g
         return None
 
     return pull_raw

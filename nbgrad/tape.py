@@ -10,6 +10,7 @@ Two sweeps share one plan. The *raw* one adds up flat buffers and is what ``back
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import count
 from operator import attrgetter
@@ -47,14 +48,18 @@ _committing = Lock()  # kernels run without the GIL: two threads may add to one 
 
 
 class Leaf:
-    """A marked variable: its gradient buffer, what backward does with it, whether it is fresh, its version cell."""
+    """A marked variable: its gradient buffer, what backward does with it, whether it is fresh, its version cell.
 
-    __slots__ = ("__weakref__", "cell", "fresh", "grad", "kind", "request", "shape")
+    `replaceable` says that the gradient may get other memory, if no view of it exists.
+    """
 
-    def __init__(self, grad: NDArray, request: str, cell: list) -> None:
+    __slots__ = ("__weakref__", "cell", "fresh", "grad", "kind", "replaceable", "request", "shape")
+
+    def __init__(self, grad: NDArray, request: str, cell: list, replaceable: bool = False) -> None:
         self.grad = grad
         self.request = request
         self.cell = cell
+        self.replaceable = replaceable
         self.fresh = False
         self.shape = grad._shape
         self.kind = grad._kind
@@ -137,8 +142,8 @@ class Rule:
     def pull_raw(self, node: Node, g, cotangents: dict, borrowed: set, useful: set | None) -> None:
         """Add this node's contributions to the raw `cotangents` of its parents.
 
-        A buffer that is not this sweep's own (it may be another node's cotangent too) is *borrowed*: it
-        must not be written.
+        A buffer that may be another node's cotangent too, or is not this sweep's own, is *borrowed*: it must not
+        be written. If that of `node` is not, `g` may be written or handed on: nobody reads it after this call.
         """
         found = self.grads(node, wrap_cotangent(node, g), useful)
         for p, h in zip(node.parents, found, strict=True):
@@ -175,9 +180,31 @@ def add_raw(p, buf, kind: Kind, cotangents: dict, borrowed: set) -> None:
         kind.accumulate(buf, old)
 
 
+def hand_on(node: Node, parents: Sequence, g, cotangents: dict, borrowed: set) -> None:
+    """Add `g`, the cotangent of `node` and used for nothing else any more, to those of `parents` (all different).
+
+    If just one of them has none yet, that one can have `g` for itself.
+    """
+    kind = node.kind
+    without = []
+    for p in parents:
+        if p not in cotangents:
+            without.append(p)
+        elif p in borrowed:
+            add_raw(p, g, kind, cotangents, borrowed)
+        else:
+            kind.accumulate(g, cotangents[p])
+    for p in without:
+        cotangents[p] = g
+    if len(without) > 1 or node in borrowed:
+        borrowed.update(without)
+
+
 def own(p, kind: Kind, cotangents: dict, borrowed: set):
     """A copy of the borrowed cotangent of `p`, in its place: a buffer that may be written."""
-    fresh = cotangents[p].copy()
+    old = cotangents[p]
+    fresh = kind.empty(old.size, kind.storage)
+    fresh[:] = old
     borrowed.discard(p)
     cotangents[p] = fresh
     return fresh
@@ -304,7 +331,7 @@ def _free(item: Node) -> None:
 
 def sweep_raw(
     heads: Sequence[tuple[Node | Leaf, Any]], retain: bool, targets: dict | None = None, floor: int = 0
-) -> dict:
+) -> tuple[dict, set]:
     """Cotangents of the targets (default: every marked variable reached) as raw buffers.
 
     Parameters
@@ -321,7 +348,9 @@ def sweep_raw(
     Returns
     -------
     dict
-        Node or leaf -> raw buffer. The buffers may be one another's.
+        Node or leaf -> raw buffer.
+    set
+        The nodes and leaves whose buffer may be another's, too.
 
     Raises
     ------
@@ -336,7 +365,10 @@ def sweep_raw(
     cotangents: dict = {}
     borrowed: set = set()
     for head, buf in heads:
-        add_raw(head, buf, head.kind, cotangents, borrowed)
+        if head in cotangents:
+            head.kind.accumulate(buf, cotangents[head])
+        else:
+            cotangents[head] = buf
     found: dict = {}
     useful = plan.useful
     observer = state.observer if observers else None
@@ -361,7 +393,7 @@ def sweep_raw(
     for leaf in plan.leaves:
         if leaf in cotangents and (leaf.request != "null" if targets is None else leaf in targets):
             found[leaf] = cotangents[leaf]
-    return found
+    return found, borrowed
 
 
 def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, targets: dict, floor: int = 0) -> dict:
@@ -397,21 +429,29 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
     return found
 
 
-def commit(found: dict) -> None:
-    """Write the cotangents of marked variables into their gradient buffers, as each one's request says."""
+def commit(found: dict, borrowed: set) -> None:
+    """Put the cotangents of marked variables into their gradients, as each one's request says.
+
+    A gradient whose version cell nobody else holds has no views: then the cotangent becomes its memory.
+    """
     with _committing:
-        _commit(found)
+        for leaf, buf in found.items():
+            grad = leaf.grad
+            if leaf.request == "add":
+                grad._kind.accumulate(buf, grad._buf)
+            elif leaf.replaceable and leaf not in borrowed and sys.getrefcount(grad._cell) == _UNSHARED:
+                grad._buf = buf
+            else:
+                grad._buf[:] = buf
+            grad._cell[0] += 1
+            leaf.fresh = True
 
 
-def _commit(found: dict) -> None:
-    for leaf, buf in found.items():
-        grad = leaf.grad
-        if leaf.request == "add":
-            grad._kind.accumulate(buf, grad._buf)
-        else:
-            grad._buf[:] = buf
-        grad._cell[0] += 1
-        leaf.fresh = True
+def _references(grad) -> int:
+    return sys.getrefcount(grad._cell)
+
+
+_UNSHARED = _references(wrap(None, (), None))  # type: ignore[arg-type]  # Python versions count differently
 
 
 def ones_raw(kind: Kind, size: int):

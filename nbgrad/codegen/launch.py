@@ -13,7 +13,7 @@ import numpy as np
 from ..context import Context
 from ..dtypes import DType
 from ..expr import var
-from . import loops
+from . import loops, memory
 
 __all__ = ["Kind", "cast_into", "fill", "kind_of"]
 
@@ -31,19 +31,22 @@ class Kind:
         Of raw buffers.
     empty : callable
         ``empty(n, storage)`` allocates a raw buffer there.
+    small : callable
+        The same for fewer than :data:`.memory.LARGE` elements, at less cost.
     accumulate : callable
         ``accumulate(source, target)`` adds one raw buffer to another.
     add : callable
         ``add(a, b, out)`` adds two raw buffers.
     """
 
-    __slots__ = ("__dict__", "ctx", "dtype", "empty", "storage")
+    __slots__ = ("__dict__", "ctx", "dtype", "empty", "small", "storage")
 
     def __init__(self, dtype: DType, ctx: Context) -> None:
         self.dtype = dtype
         self.ctx = ctx
         self.storage = dtype.storage
-        self.empty = np.empty
+        self.empty = memory.empty
+        self.small = np.empty
 
     def __repr__(self) -> str:
         return f"{self.dtype}@{self.ctx}"

@@ -63,7 +63,7 @@ class _Reshape(tape.Rule):
         return [reshape(g, node.attrs)]
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
-        tape.add_raw(node.parents[0], g, node.kind, cotangents, borrowed)
+        tape.hand_on(node, node.parents, g, cotangents, borrowed)
 
 
 _RESHAPE = _Reshape()
