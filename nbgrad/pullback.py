@@ -168,8 +168,10 @@ class Pullback(tape.Rule):
             entry = self._entry(kind, modes, walk.rank, walk.moves)
             entry(g, *node.saved[::3], *outs, *scalars, *walk.arguments)
         for p, buf, shape in sums:
-            reduced = role("unbroadcast")(wrap(buf, layout.out, kind), shape=shape)
-            tape.add_raw(p, reduced._buf, kind, cotangents, borrowed)
+            old = cotangents.get(p)
+            if old is not None and p in borrowed:
+                old = tape.own(p, kind, cotangents, borrowed)
+            cotangents[p] = role("unbroadcast_raw")(kind, layout.out, shape)(buf, old)
 
     def _pull_fewer(self, node, g, cotangents, borrowed, useful):
         """Some parents do not lead to what was asked for: the same with a kernel for the others."""

@@ -23,7 +23,8 @@ from ..samples import table
 from ..shapes import broadcast_shape, size
 from ..structured import Spec, composite, structured
 from .binary import multiply
-from .shape import broadcast_to, expand_dims, reshape
+from .broadcasting import broadcast_to
+from .shape import expand_dims, reshape
 
 __all__ = ["batch_dot", "dot", "matmul"]
 
@@ -107,6 +108,37 @@ def _right(g, lhs, transpose_a, transpose_b):
 
 
 matmul.vjp(lhs=_left, rhs=_right)
+
+
+@matmul.raw
+def _(operands, results, *, transpose_a, transpose_b):
+    (left, kind), (right, other) = operands
+    ((shape, out_kind),) = results
+    if not (kind is other is out_kind) or kind.dtype.name == "float16" or not kind.dtype.is_float or 0 in shape:
+        return None
+    (b, m, n), k = shape, left[1] if transpose_a else left[2]
+    if k == 0:
+        return None
+    entry = _product.bind(kind.storage, kind.storage, kind.storage, *[int] * 6)
+
+    def pull(first, second, target, *sizes):
+        count = size(target)
+
+        def run(g, old, other):
+            out = kind.empty(count, kind.storage)
+            entry(*((g, other) if first else (other, g)), out, *sizes)
+            if old is None:
+                return out
+            kind.accumulate(out, old)
+            return old
+
+        return run
+
+    ta, tb = int(transpose_a), int(transpose_b)
+    return (
+        pull(False, True, left, b, k, n, m, tb, 1) if ta else pull(True, False, left, b, m, n, k, 0, 1 - tb),
+        pull(True, False, right, b, n, m, k, 1, ta) if tb else pull(False, True, right, b, k, m, n, 1 - ta, 0),
+    )
 
 
 def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
