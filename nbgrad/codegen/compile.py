@@ -89,33 +89,6 @@ def by_precision(single: Callable, double: Callable) -> Callable:
     return choose
 
 
-def by_precision(single: Callable, double: Callable) -> Callable:
-    """A scalar helper with one body for float32 and one for everything else, chosen when a kernel is compiled.
-
-    Parameters
-    ----------
-    single, double : callable
-        Plain functions of the same positional arguments: the body if all arguments are float32, and the body
-        for float64 (integers, and float32 mixed with them, too). Inlined like :func:`inline`'s.
-
-    Returns
-    -------
-    callable
-        For use in kernels only.
-    """
-
-    def choose(*args):
-        raise NotImplementedError(f"{double.__name__} is for kernels")
-
-    @overload(choose, jit_options={**_OPTIONS, "forceinline": True, "fastmath": _EXACT}, strict=False)
-    def body(*args):
-        return single if all(a == types.float32 for a in args) else double
-
-    choose.__name__ = double.__name__
-    choose.bodies = (single, double)  # type: ignore[attr-defined]  # what the fingerprint looks at
-    return choose
-
-
 def kernel(function=None, *, reorder: bool = False):
     """Decorator: makes a :class:`Kernel` of a function over raw buffers.
 
