@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..cast import unify
-from ..codegen.compile import kernel
+from ..codegen.compile import inline, kernel
 from ..dtypes import promote
 from ..entry import as_array
 from ..errors import ShapeError
@@ -29,13 +29,104 @@ from .shape import expand_dims, reshape
 __all__ = ["batch_dot", "dot", "matmul"]
 
 
+@inline(reorder=True)
+def _narrow(a, b, c, m, k, n):
+    """c = a b^T for few columns: inner products, four rows and two columns at a time, so that `a` is read once."""
+    k = np.uint64(k)
+    n = np.uint64(n)
+    zero = c.dtype.type(0)
+    for q in range(np.uint64(m) // np.uint64(4)):
+        r0 = np.uint64(4) * q * k
+        r1 = r0 + k
+        r2 = r1 + k
+        r3 = r2 + k
+        to = np.uint64(4) * q * n
+        for h in range((n + np.uint64(1)) // np.uint64(2)):
+            j = np.uint64(2) * h
+            last = np.uint64(1) if j + np.uint64(1) < n else np.uint64(0)  # an odd column is computed twice
+            u, v = j * k, (j + last) * k
+            s0, s1, s2, s3 = zero, zero, zero, zero
+            t0, t1, t2, t3 = zero, zero, zero, zero
+            for p in range(k):
+                y, z = b[u + p], b[v + p]
+                a0, a1, a2, a3 = a[r0 + p], a[r1 + p], a[r2 + p], a[r3 + p]
+                s0 += a0 * y
+                s1 += a1 * y
+                s2 += a2 * y
+                s3 += a3 * y
+                t0 += a0 * z
+                t1 += a1 * z
+                t2 += a2 * z
+                t3 += a3 * z
+            at = to + j
+            c[at], c[at + last] = s0, t0
+            at += n
+            c[at], c[at + last] = s1, t1
+            at += n
+            c[at], c[at + last] = s2, t2
+            at += n
+            c[at], c[at + last] = s3, t3
+    for i in range(np.uint64(m) // np.uint64(4) * np.uint64(4), np.uint64(m)):
+        for j in range(n):
+            total = zero
+            for p in range(k):
+                total += a[i * k + p] * b[j * k + p]
+            c[i * n + j] = total
+
+
+@inline(reorder=True)
+def _narrow_transposed(a, b, c, m, k, n):
+    """c = a^T b for few rows of c: four rows of `b` at a time, which is read once, are added to all of c."""
+    m = np.uint64(m)
+    n = np.uint64(n)
+    one = np.uint64(1)
+    for at in range(m * n):
+        c[at] = 0
+    for q in range(np.uint64(k) // np.uint64(4)):
+        r0 = np.uint64(4) * q * n
+        r1 = r0 + n
+        r2 = r1 + n
+        r3 = r2 + n
+        row = np.uint64(4) * q * m
+        for i in range(m // np.uint64(2)):
+            at = row + np.uint64(2) * i
+            f0, g0 = a[at], a[at + one]
+            at += m
+            f1, g1 = a[at], a[at + one]
+            at += m
+            f2, g2 = a[at], a[at + one]
+            at += m
+            f3, g3 = a[at], a[at + one]
+            u = np.uint64(2) * i * n
+            v = u + n
+            for j in range(n):
+                b0, b1, b2, b3 = b[r0 + j], b[r1 + j], b[r2 + j], b[r3 + j]
+                c[u + j] += f0 * b0 + f1 * b1 + f2 * b2 + f3 * b3
+                c[v + j] += g0 * b0 + g1 * b1 + g2 * b2 + g3 * b3
+        if m % np.uint64(2):
+            at = row + m - one
+            f0, f1, f2, f3 = a[at], a[at + m], a[at + m + m], a[at + m + m + m]
+            u = (m - one) * n
+            for j in range(n):
+                c[u + j] += f0 * b[r0 + j] + f1 * b[r1 + j] + f2 * b[r2 + j] + f3 * b[r3 + j]
+    for p in range(np.uint64(k) // np.uint64(4) * np.uint64(4), np.uint64(k)):
+        for i in range(m):
+            f0 = a[p * m + i]
+            for j in range(n):
+                c[i * n + j] += f0 * b[p * n + j]
+
+
 @kernel
 def _product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
     for i in range(batch):
         x = a[i * m * k : (i + 1) * m * k]
         y = b[i * k * n : (i + 1) * k * n]
         z = c[i * m * n : (i + 1) * m * n].reshape((m, n))
-        if transpose_a == 0:
+        if transpose_a == 0 and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
+            _narrow(x, y, z.reshape(m * n), m, k, n)
+        elif transpose_a and transpose_b == 0 and m <= 16 and n >= 64:
+            _narrow_transposed(x, y, z.reshape(m * n), m, k, n)
+        elif transpose_a == 0:
             if transpose_b == 0:
                 np.dot(x.reshape((m, k)), y.reshape((k, n)), z)
             else:
