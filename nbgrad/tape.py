@@ -145,10 +145,14 @@ class Rule:
         A buffer that may be another node's cotangent too, or is not this sweep's own, is *borrowed*: it must not
         be written. If that of `node` is not, `g` may be written or handed on: nobody reads it after this call.
         """
-        found = self.grads(node, wrap_cotangent(node, g), useful)
-        for p, h in zip(node.parents, found, strict=True):
+        given = wrap_cotangent(node, g)
+        found = self.grads(node, given, useful)
+        for p, h, sole in zip(node.parents, found, unshared(found), strict=True):
             if h is not None:
-                add_raw(p, h._buf, h._kind, cotangents, borrowed)
+                if sole and p not in cotangents:
+                    cotangents[p] = h._buf
+                else:
+                    add_raw(p, h._buf, h._kind, cotangents, borrowed)
 
     def pull_recorded(self, node: Node, g: NDArray, cotangents: dict, useful: set | None) -> None:
         """The same with arrays and recorded additions."""
@@ -156,6 +160,20 @@ class Rule:
             if h is not None:
                 old = cotangents.get(p)
                 cotangents[p] = h if old is None else old + h
+
+
+def unshared(arrays: Sequence[NDArray | None]) -> list[bool]:
+    """Of each array whether nothing but this sequence refers to it, and no view of its memory exists."""
+    return [_references(x) == _SOLE for x in arrays]
+
+
+def _references(x: NDArray | None) -> tuple[int, int]:
+    """How often Python refers to an array, and to the version cell that all arrays on its memory share."""
+    return (0, 0) if x is None else (sys.getrefcount(x), sys.getrefcount(x._cell))
+
+
+#: What that is for an array that only a list holds; Python versions count differently.
+(_SOLE,) = [_references(x) for x in [wrap(None, (), None)]]  # type: ignore[arg-type]
 
 
 def wrap_cotangent(node: Node, g):
@@ -432,26 +450,22 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
 def commit(found: dict, borrowed: set) -> None:
     """Put the cotangents of marked variables into their gradients, as each one's request says.
 
-    A gradient whose version cell nobody else holds has no views: then the cotangent becomes its memory.
+    A gradient whose version cell nobody else holds has no views: then the cotangent becomes its memory, unless that
+    was lent.
     """
     with _committing:
         for leaf, buf in found.items():
             grad = leaf.grad
             if leaf.request == "add":
                 grad._kind.accumulate(buf, grad._buf)
-            elif leaf.replaceable and leaf not in borrowed and sys.getrefcount(grad._cell) == _UNSHARED:
+            elif (
+                leaf.replaceable and leaf not in borrowed and _references(grad)[1] == _SOLE[1] and len(grad._cell) == 1
+            ):
                 grad._buf = buf
             else:
                 grad._buf[:] = buf
             grad._cell[0] += 1
             leaf.fresh = True
-
-
-def _references(grad) -> int:
-    return sys.getrefcount(grad._cell)
-
-
-_UNSHARED = _references(wrap(None, (), None))  # type: ignore[arg-type]  # Python versions count differently
 
 
 def ones_raw(kind: Kind, size: int):

@@ -83,6 +83,8 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
         )
     if rest and rest[0].shape != (hidden,):
         raise ShapeError(f"{op}: bias must have shape ({hidden},), got {rest[0].shape}")
-    rows = reshape(data, (1, size(outer), inputs))
-    y = reshape(matmul(rows, reshape(weight, (1, hidden, inputs)), transpose_b=True), (*outer, hidden))
-    return y + rest[0] if rest else y
+    rows = data if data.ndim == 2 else reshape(data, (size(outer), inputs))
+    y = matmul(rows, weight, transpose_b=True)
+    if rest:
+        y = y + rest[0]
+    return y if len(outer) == 1 else reshape(y, (*outer, hidden))

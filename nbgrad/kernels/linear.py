@@ -32,10 +32,11 @@ __all__ = ["batch_dot", "dot", "matmul"]
 @inline(reorder=True)
 def _narrow(a, b, c, m, k, n):
     """c = a b^T for few columns: inner products, four rows and two columns at a time, so that `a` is read once."""
+    rows = np.uint64(m)
     k = np.uint64(k)
     n = np.uint64(n)
     zero = c.dtype.type(0)
-    for q in range(np.uint64(m) // np.uint64(4)):
+    for q in range(rows // np.uint64(4)):
         r0 = np.uint64(4) * q * k
         r1 = r0 + k
         r2 = r1 + k
@@ -66,12 +67,12 @@ def _narrow(a, b, c, m, k, n):
             c[at], c[at + last] = s2, t2
             at += n
             c[at], c[at + last] = s3, t3
-    for i in range(np.uint64(m) // np.uint64(4) * np.uint64(4), np.uint64(m)):
-        for j in range(n):
+    for r in range(rows // np.uint64(4) * np.uint64(4), rows):
+        for w in range(n):
             total = zero
             for p in range(k):
-                total += a[i * k + p] * b[j * k + p]
-            c[i * n + j] = total
+                total += a[r * k + p] * b[w * k + p]
+            c[r * n + w] = total
 
 
 @inline(reorder=True)
@@ -109,11 +110,11 @@ def _narrow_transposed(a, b, c, m, k, n):
             u = (m - one) * n
             for j in range(n):
                 c[u + j] += f0 * b[r0 + j] + f1 * b[r1 + j] + f2 * b[r2 + j] + f3 * b[r3 + j]
-    for p in range(np.uint64(k) // np.uint64(4) * np.uint64(4), np.uint64(k)):
+    for r in range(np.uint64(k) // np.uint64(4) * np.uint64(4), np.uint64(k)):
         for i in range(m):
-            f0 = a[p * m + i]
+            f0 = a[r * m + i]
             for j in range(n):
-                c[i * n + j] += f0 * b[p * n + j]
+                c[i * n + j] += f0 * b[r * n + j]
 
 
 @kernel
@@ -155,29 +156,38 @@ def _product_integers(a, b, c, batch, m, k, n, transpose_a, transpose_b):
     method=False,
     samples=table(
         lambda a, b, transpose_a=False, transpose_b=False: (
-            (a.swapaxes(1, 2) if transpose_a else a) @ (b.swapaxes(1, 2) if transpose_b else b)
+            (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
         ),
         [(2, 2, 3), (2, 3, 2)],
         [(1, 3, 2), (1, 3, 2), {"transpose_a": True}],
         [(1, 2, 3), (1, 2, 3), {"transpose_b": True}],
         [(2, 3, 2), (2, 1, 3), {"transpose_a": True, "transpose_b": True}],
         [(1, 2, 0), (1, 0, 2)],
+        [(2, 3), (3, 2)],
+        [(3, 2), (2, 3), {"transpose_a": True, "transpose_b": True}],
         ulp=4,
     ),
 )
 def matmul(lhs, rhs, transpose_a=False, transpose_b=False):
-    """Products of stacks of matrices; shapes (b, m, k) and (b, k, n), or with the last two axes exchanged."""
-    (b, *left), (_, *right) = lhs._shape, rhs._shape
-    m = left[1] if transpose_a else left[0]
-    n = right[0] if transpose_b else right[1]
-    return Spec((b, m, n), promote(lhs._kind.dtype, rhs._kind.dtype), transpose_a=transpose_a, transpose_b=transpose_b)
+    """Products of matrices, (m, k) and (k, n), or of stacks of them, (b, m, k) and (b, k, n); `transpose_a` and
+    `transpose_b`: with the last two axes exchanged. Shapes are already checked."""
+    *stack, m, k = lhs._shape
+    *_, r, n = rhs._shape
+    shape = (*stack, k if transpose_a else m, r if transpose_b else n)
+    return Spec(shape, promote(lhs._kind.dtype, rhs._kind.dtype), transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _sizes(left, shape, transpose_a) -> tuple[int, int, int, int]:
+    """(b, m, k, n) of a product of this shape."""
+    *stack, m, n = shape
+    return size(stack), m, left[-2] if transpose_a else left[-1], n
 
 
 @matmul.bind
 def _(operands, results, *, transpose_a, transpose_b):
     (left, kind), (_, other) = operands
-    (((b, m, n), out_kind),) = results
-    k = left[1] if transpose_a else left[2]
+    ((shape, out_kind),) = results
+    b, m, k, n = _sizes(left, shape, transpose_a)
     if b * m * n == 0 or k == 0:
         return lambda lhs, rhs, out: out._buf.fill(0)
     kernel_ = _product if out_kind.dtype.is_float else _product_integers
@@ -207,7 +217,7 @@ def _(operands, results, *, transpose_a, transpose_b):
     ((shape, out_kind),) = results
     if not (kind is other is out_kind) or kind.dtype.name == "float16" or not kind.dtype.is_float or 0 in shape:
         return None
-    (b, m, n), k = shape, left[1] if transpose_a else left[2]
+    b, m, k, n = _sizes(left, shape, transpose_a)
     if k == 0:
         return None
     entry = _product.bind(kind.storage, kind.storage, kind.storage, *[int] * 6)
@@ -287,6 +297,8 @@ def dot(lhs, rhs, transpose_a=False, transpose_b=False):
     inner_b = rhs.shape[-1] if tb else rhs.shape[0]
     if inner_a != inner_b:
         raise ShapeError(_explain("dot", lhs.shape, rhs.shape, inner_a, inner_b, ta, tb))
+    if lhs.ndim == 2 == rhs.ndim:
+        return matmul(lhs, rhs, transpose_a=ta, transpose_b=tb)
     rest_a = lhs.shape[1:] if ta else lhs.shape[:-1]
     rest_b = rhs.shape[:-1] if tb else rhs.shape[1:]
     m, n, k = size(rest_a), size(rest_b), inner_a

@@ -296,7 +296,7 @@ def _summing(kind: Kind, wide: tuple[int, ...], narrow: tuple[int, ...]) -> Call
 
     def pull(g, old):
         if launch is None:
-            total = sum_to(wrap(g, wide, kind), narrow)._buf
+            total = sum_to(wrap(g, wide, kind), narrow)._buf if axes else g.copy()
         else:
             total = kind.empty(n, kind.storage)
             launch(g, total)
