@@ -48,7 +48,8 @@ class NDArray:
     """
 
     # _buf: flat raw buffer. _cell: [version of the memory], one list shared by all arrays on that memory,
-    # raised by every write; LENT follows it once other libraries may hold the memory. _node: the tape node this value came from, or None.
+    # raised by every write; LENT follows it once other libraries may hold the memory. _node: the tape node this
+    # value came from, or None.
     __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_node", "_shape")
 
     _buf: np.ndarray
