@@ -11,7 +11,7 @@ from .context import current_context
 from .dtypes import as_dtype
 from .entry import IN_GRAPH, as_array
 from .errors import AttrError, ContextError, DTypeError, NBGradError
-from .ndarray import NDArray, from_value, wrap
+from .ndarray import LENT, NDArray, from_value, wrap
 from .state import state
 
 __all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
@@ -32,6 +32,7 @@ def export(self: NDArray, **options) -> Any:
     **options
         ``stream``, ``max_version``, ``dl_device`` and ``copy`` of the array API standard.
     """
+    self._cell[1:] = [LENT]
     return self._view().__dlpack__(**options)
 
 

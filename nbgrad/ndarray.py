@@ -49,7 +49,8 @@ class NDArray:
     """
 
     # _buf: flat raw buffer. _cell: [version of the memory], one list shared by all arrays on that memory,
-    # raised by every write. _node: the tape node this value came from, or None. _label: `stype` if not 'default'.
+    # raised by every write; LENT follows it once other libraries may hold the memory. _node: the tape node this
+    # value came from, or None. _label: `stype` if not 'default'.
     __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_label", "_node", "_shape")
 
     _buf: np.ndarray
@@ -197,6 +198,8 @@ class NDArray:
 
 
 _new = object.__new__
+
+LENT = -1
 
 
 def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:

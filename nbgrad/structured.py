@@ -71,9 +71,14 @@ class Plan:
         There is one result, and it is not in a list.
     run : callable
         ``run(*operands, result)``, or with a list of results.
+    pulls : tuple or None
+        Per operand what :meth:`Structured.raw` gave.
     """
 
-    __slots__ = ("_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "run", "shapes", "single", "sizes")
+    __slots__ = (
+        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "run", "shapes", "single",
+        "sizes",
+    )  # fmt: skip
 
     def __init__(self, op: Structured, arrays: Sequence[NDArray], spec: Spec, given: dict) -> None:
         missing = [name for name, value in spec.attrs.items() if value is REQUIRED]
@@ -92,12 +97,14 @@ class Plan:
         self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
         self.sizes = tuple(map(size, self.shapes))
         self.run = self._runner()
+        self.pulls = None if op.raw_binder is None else op.raw_binder(self.avals, results_of(self), self.attrs)
+        self._places: dict[tuple, list] = {}
         self._saves: dict[tuple, tuple] = {}
         self._steps: list = [None] * len(self.avals)
 
     def _runner(self) -> Callable:
         op = self.op
-        results = tuple(zip(self.shapes, self.kinds, strict=True))
+        results = results_of(self)
         narrow = not op.moves_only and any(kind.dtype.name == "float16" for _, kind in (*self.avals, *results))
         if not narrow:
             return op.bound(self.avals, results, self.attrs)
@@ -133,6 +140,15 @@ class Plan:
             found = self._saves[wanted] = tuple(names.items())
         return found
 
+    def places(self, names: tuple) -> list[list[int]]:
+        """Per operand: where in a node's ``saved``, which holds `names`, the buffers are that its rule reads."""
+        found = self._places.get(names)
+        if found is None:
+            at = {name: 3 * i for i, (name, _) in enumerate(names)}
+            reads = [self.op.reads.get(self.op.operand(k), ()) for k in range(len(self.avals))]
+            found = self._places[names] = [[at[name] for name in read if name in at] for read in reads]
+        return found
+
     def step(self, k: int) -> tuple[Callable | None, dict, tuple[str, ...]]:
         """The rule of operand `k`, its arguments that are known beforehand, and the names of the others."""
         found = self._steps[k]
@@ -150,6 +166,11 @@ class Plan:
         return found
 
 
+def results_of(plan: Plan) -> tuple:
+    """(shape, kind) of each result."""
+    return tuple(zip(plan.shapes, plan.kinds, strict=True))
+
+
 class Structured(tape.Rule):
     """An operator with kernels of its own. Built by :func:`structured`; see there."""
 
@@ -165,6 +186,7 @@ class Structured(tape.Rule):
         self.visible = options.pop("visible", None)
         self.rules: dict[str, Callable] = {}
         self.joint: Callable | None = None
+        self.raw_binder: Callable | None = None
         self.reads: dict[str, tuple[str, ...]] = {}
         self._plans: dict[tuple, Plan] = {}
 
@@ -229,6 +251,16 @@ class Structured(tape.Rule):
         for operand in self.inputs:
             self.reads[operand] = tuple(inspect.signature(rule).parameters)[1:]
         return rule
+
+    def raw(self, binder: Callable) -> Callable:
+        """Decorator, besides :meth:`vjp`: the same on raw buffers, for sweeps that are not recorded.
+
+        Called as :meth:`bind`'s function is. Returns, per operand, ``pull(g, old, *read)``: `read` are the buffers
+        of the operands and results that the operand's rule names, `old` is None or a cotangent to add to, which may
+        be written; it returns the cotangent's buffer, which nobody else has. Or None, and the rules are used.
+        """
+        self.raw_binder = lambda operands, results, attrs: binder(operands, results, **attrs)
+        return binder
 
     def operand(self, k: int) -> str:
         """The name of operand number `k`."""
@@ -325,6 +357,19 @@ class Structured(tape.Rule):
             out._node = tape.select(big, k)
 
     # Derivatives.
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful):
+        plan, names = node.attrs
+        if plan.pulls is None:
+            return super().pull_raw(node, g, cotangents, borrowed, useful)
+        saved = node.saved
+        for p, pull, places in zip(node.parents, plan.pulls, plan.places(names)):
+            if p.__class__ is not list and (useful is None or p in useful):
+                old = cotangents.get(p)
+                if old is not None and p in borrowed:
+                    old = tape.own(p, p.kind, cotangents, borrowed)
+                cotangents[p] = pull(g, old, *[saved[i] for i in places])
+        return None
 
     def grads(self, node, g, useful):
         plan, names = node.attrs

@@ -6,6 +6,7 @@ Importing this package fills the registry (:mod:`nbgrad.registry`).
 from . import (  # noqa: F401
     activation,
     binary,
+    broadcasting,
     convolution,
     creation,
     ctc,

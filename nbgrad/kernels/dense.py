@@ -87,6 +87,8 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
         )
     if rest and rest[0].shape != (hidden,):
         raise ShapeError(f"{op}: bias must have shape ({hidden},), got {rest[0].shape}")
-    y = matmul(reshape(data, (size(outer), inputs)), weight, transpose_b=True)
-    y = reshape(y, (*outer, hidden))
-    return y + rest[0] if rest else y
+    rows = data if data.ndim == 2 else reshape(data, (size(outer), inputs))
+    y = matmul(rows, weight, transpose_b=True)
+    if rest:
+        y = y + rest[0]
+    return y if len(outer) == 1 else reshape(y, (*outer, hidden))

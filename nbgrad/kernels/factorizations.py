@@ -32,11 +32,12 @@ from ..ndarray import NDArray, from_value
 from ..structured import REQUIRED, Spec, structured
 from . import lapack
 from .binary import multiply
+from .broadcasting import broadcast_to
 from .join import concat
 from .layout import tril, triu
 from .linear import matmul
 from .reduce import sum_
-from .shape import broadcast_to, reshape, slice_axis, transpose
+from .shape import reshape, slice_axis, transpose
 
 __all__ = ["cholesky", "det", "eigen", "expm", "inverse", "lq", "pinv", "slogdet", "solve", "svd", "triangular_solve"]
 

@@ -17,19 +17,10 @@ from ..samples import table
 from ..shapes import as_shape, broadcast_shape, size
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
+from .broadcasting import broadcast_to
 from .indexing import take_axis
 from .move import band, move, strides_of, surround
-from .shape import (
-    broadcast_to,
-    embed,
-    expand_dims,
-    fixed,
-    reshape,
-    slice_axis,
-    slices,
-    squeeze,
-    transpose,
-)
+from .shape import embed, expand_dims, fixed, reshape, slice_axis, slices, squeeze, transpose
 
 __all__ = ["split", "tile"]
 

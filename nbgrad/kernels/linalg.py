@@ -19,6 +19,7 @@ from ..ndarray import NDArray
 from ..samples import Input
 from ..shapes import broadcast_shape
 from . import factorizations as f
+from .broadcasting import broadcast_to
 from .factorizations import identity, turned
 from .join import concat
 from .linear import matmul
@@ -41,7 +42,7 @@ from .matrices import (
     scaled,
     triangular_pair,
 )
-from .shape import broadcast_to, expand_dims, slice_axis
+from .shape import expand_dims, slice_axis
 
 __all__: list[str] = []  # operators are found through the registry
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..cast import unify
-from ..codegen.compile import kernel
+from ..codegen.compile import inline, kernel
 from ..dtypes import promote
 from ..entry import as_array
 from ..errors import ShapeError
@@ -23,9 +23,98 @@ from ..samples import table
 from ..shapes import broadcast_shape, size
 from ..structured import Spec, composite, structured
 from .binary import multiply
-from .shape import broadcast_to, expand_dims, reshape
+from .broadcasting import broadcast_to
+from .shape import expand_dims, reshape
 
 __all__ = ["batch_dot", "dot", "matmul"]
+
+
+@inline(reorder=True)
+def _narrow(a, b, c, m, k, n):
+    """c = a b^T for few columns: inner products, four rows and two columns at a time, so that `a` is read once."""
+    rows = np.uint64(m)
+    k = np.uint64(k)
+    n = np.uint64(n)
+    zero = c.dtype.type(0)
+    for q in range(rows // np.uint64(4)):
+        r0 = np.uint64(4) * q * k
+        r1 = r0 + k
+        r2 = r1 + k
+        r3 = r2 + k
+        to = np.uint64(4) * q * n
+        for h in range((n + np.uint64(1)) // np.uint64(2)):
+            j = np.uint64(2) * h
+            last = np.uint64(1) if j + np.uint64(1) < n else np.uint64(0)  # an odd column is computed twice
+            u, v = j * k, (j + last) * k
+            s0, s1, s2, s3 = zero, zero, zero, zero
+            t0, t1, t2, t3 = zero, zero, zero, zero
+            for p in range(k):
+                y, z = b[u + p], b[v + p]
+                a0, a1, a2, a3 = a[r0 + p], a[r1 + p], a[r2 + p], a[r3 + p]
+                s0 += a0 * y
+                s1 += a1 * y
+                s2 += a2 * y
+                s3 += a3 * y
+                t0 += a0 * z
+                t1 += a1 * z
+                t2 += a2 * z
+                t3 += a3 * z
+            at = to + j
+            c[at], c[at + last] = s0, t0
+            at += n
+            c[at], c[at + last] = s1, t1
+            at += n
+            c[at], c[at + last] = s2, t2
+            at += n
+            c[at], c[at + last] = s3, t3
+    for r in range(rows // np.uint64(4) * np.uint64(4), rows):
+        for w in range(n):
+            total = zero
+            for p in range(k):
+                total += a[r * k + p] * b[w * k + p]
+            c[r * n + w] = total
+
+
+@inline(reorder=True)
+def _narrow_transposed(a, b, c, m, k, n):
+    """c = a^T b for few rows of c: four rows of `b` at a time, which is read once, are added to all of c."""
+    m = np.uint64(m)
+    n = np.uint64(n)
+    one = np.uint64(1)
+    for at in range(m * n):
+        c[at] = 0
+    for q in range(np.uint64(k) // np.uint64(4)):
+        r0 = np.uint64(4) * q * n
+        r1 = r0 + n
+        r2 = r1 + n
+        r3 = r2 + n
+        row = np.uint64(4) * q * m
+        for i in range(m // np.uint64(2)):
+            at = row + np.uint64(2) * i
+            f0, g0 = a[at], a[at + one]
+            at += m
+            f1, g1 = a[at], a[at + one]
+            at += m
+            f2, g2 = a[at], a[at + one]
+            at += m
+            f3, g3 = a[at], a[at + one]
+            u = np.uint64(2) * i * n
+            v = u + n
+            for j in range(n):
+                b0, b1, b2, b3 = b[r0 + j], b[r1 + j], b[r2 + j], b[r3 + j]
+                c[u + j] += f0 * b0 + f1 * b1 + f2 * b2 + f3 * b3
+                c[v + j] += g0 * b0 + g1 * b1 + g2 * b2 + g3 * b3
+        if m % np.uint64(2):
+            at = row + m - one
+            f0, f1, f2, f3 = a[at], a[at + m], a[at + m + m], a[at + m + m + m]
+            u = (m - one) * n
+            for j in range(n):
+                c[u + j] += f0 * b[r0 + j] + f1 * b[r1 + j] + f2 * b[r2 + j] + f3 * b[r3 + j]
+    for r in range(np.uint64(k) // np.uint64(4) * np.uint64(4), np.uint64(k)):
+        for i in range(m):
+            f0 = a[r * m + i]
+            for j in range(n):
+                c[i * n + j] += f0 * b[r * n + j]
 
 
 @kernel
@@ -34,7 +123,11 @@ def _product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
         x = a[i * m * k : (i + 1) * m * k]
         y = b[i * k * n : (i + 1) * k * n]
         z = c[i * m * n : (i + 1) * m * n].reshape((m, n))
-        if transpose_a == 0:
+        if transpose_a == 0 and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
+            _narrow(x, y, z.reshape(m * n), m, k, n)
+        elif transpose_a and transpose_b == 0 and m <= 16 and n >= 64:
+            _narrow_transposed(x, y, z.reshape(m * n), m, k, n)
+        elif transpose_a == 0:
             if transpose_b == 0:
                 np.dot(x.reshape((m, k)), y.reshape((k, n)), z)
             else:
@@ -70,23 +163,31 @@ def _product_integers(a, b, c, batch, m, k, n, transpose_a, transpose_b):
         [(1, 2, 3), (1, 2, 3), {"transpose_b": True}],
         [(2, 3, 2), (2, 1, 3), {"transpose_a": True, "transpose_b": True}],
         [(1, 2, 0), (1, 0, 2)],
+        [(2, 3), (3, 2)],
         [(3, 2), (2, 3), {"transpose_a": True, "transpose_b": True}],
         ulp=4,
     ),
 )
 def matmul(lhs, rhs, transpose_a=False, transpose_b=False):
-    """Products of matrices, (m, k) and (k, n), or the last two axes exchanged; with a third axis before, of stacks."""
-    m = lhs._shape[-1 if transpose_a else -2]
-    n = rhs._shape[-2 if transpose_b else -1]
-    dtype = promote(lhs._kind.dtype, rhs._kind.dtype)
-    return Spec((*lhs._shape[:-2], m, n), dtype, transpose_a=transpose_a, transpose_b=transpose_b)
+    """Products of matrices, (m, k) and (k, n), or of stacks of them, (b, m, k) and (b, k, n); `transpose_a` and
+    `transpose_b`: with the last two axes exchanged. Shapes are already checked."""
+    *stack, m, k = lhs._shape
+    *_, r, n = rhs._shape
+    shape = (*stack, k if transpose_a else m, r if transpose_b else n)
+    return Spec(shape, promote(lhs._kind.dtype, rhs._kind.dtype), transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def _sizes(left, shape, transpose_a) -> tuple[int, int, int, int]:
+    """(b, m, k, n) of a product of this shape."""
+    *stack, m, n = shape
+    return size(stack), m, left[-2] if transpose_a else left[-1], n
 
 
 @matmul.bind
 def _(operands, results, *, transpose_a, transpose_b):
     (left, kind), (_, other) = operands
-    (((*stack, m, n), out_kind),) = results
-    b, k = size(stack), left[-2] if transpose_a else left[-1]
+    ((shape, out_kind),) = results
+    b, m, k, n = _sizes(left, shape, transpose_a)
     if b * m * n == 0 or k == 0:
         return lambda lhs, rhs, out: out._buf.fill(0)
     kernel_ = _product if out_kind.dtype.is_float else _product_integers
@@ -108,6 +209,37 @@ def _right(g, lhs, transpose_a, transpose_b):
 
 
 matmul.vjp(lhs=_left, rhs=_right)
+
+
+@matmul.raw
+def _(operands, results, *, transpose_a, transpose_b):
+    (left, kind), (right, other) = operands
+    ((shape, out_kind),) = results
+    if not (kind is other is out_kind) or kind.dtype.name == "float16" or not kind.dtype.is_float or 0 in shape:
+        return None
+    b, m, k, n = _sizes(left, shape, transpose_a)
+    if k == 0:
+        return None
+    entry = _product.bind(kind.storage, kind.storage, kind.storage, *[int] * 6)
+
+    def pull(first, second, target, *sizes):
+        count = size(target)
+
+        def run(g, old, other):
+            out = kind.empty(count, kind.storage)
+            entry(*((g, other) if first else (other, g)), out, *sizes)
+            if old is None:
+                return out
+            kind.accumulate(out, old)
+            return old
+
+        return run
+
+    ta, tb = int(transpose_a), int(transpose_b)
+    return (
+        pull(False, True, left, b, k, n, m, tb, 1) if ta else pull(True, False, left, b, m, n, k, 0, 1 - tb),
+        pull(True, False, right, b, n, m, k, 1, ta) if tb else pull(False, True, right, b, k, m, n, 1 - ta, 0),
+    )
 
 
 def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
@@ -166,6 +298,8 @@ def dot(lhs, rhs, transpose_a=False, transpose_b=False):
     inner_b = rhs.shape[-1] if tb else rhs.shape[0]
     if inner_a != inner_b:
         raise ShapeError(_explain("dot", lhs.shape, rhs.shape, inner_a, inner_b, ta, tb))
+    if lhs.ndim == 2 == rhs.ndim:
+        return matmul(lhs, rhs, transpose_a=ta, transpose_b=tb)
     rest_a = lhs.shape[1:] if ta else lhs.shape[:-1]
     rest_b = rhs.shape[:-1] if tb else rhs.shape[1:]
     m, n, k = size(rest_a), size(rest_b), inner_a

@@ -17,9 +17,10 @@ from ..ndarray import NDArray, from_value
 from ..samples import table
 from ..shapes import size
 from ..structured import Spec, composite, structured
+from .broadcasting import broadcast_to
 from .reduce import by_groups, expand, reduces, reduction, rows, split, sum_
 from .selection import where
-from .shape import broadcast_to, expand_dims, reshape, transpose
+from .shape import expand_dims, reshape, transpose
 
 __all__ = ["prod"]
 

@@ -13,18 +13,19 @@ blocks are combined in float64. Integers are summed in 64 bits and stored in the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from ..cast import cast
 from ..codegen.compile import inline, kernel
-from ..codegen.launch import kind_of
+from ..codegen.launch import Kind, kind_of
 from ..dtypes import default_dtype
 from ..elementwise import derived
 from ..entry import as_array
 from ..errors import AttrError
 from ..expr import const, eq, isnan, select, var
-from ..ndarray import NDArray
+from ..ndarray import NDArray, wrap
 from ..registry import set_role
 from ..samples import Input, Sample, table
 from ..shapes import axes as resolve_axes
@@ -32,7 +33,8 @@ from ..shapes import size
 from ..structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
-from .shape import broadcast_to, reshape
+from .broadcasting import broadcast_to, spreading
+from .shape import reshape
 
 __all__ = [
     "as_float",
@@ -133,6 +135,12 @@ def reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tu
 def by_groups(operands: tuple, results: tuple, axes: tuple[int, ...], step: Callable) -> Callable:
     """A launcher that runs `step(x, out, outer, n, inner)` on raw buffers once per run of axes."""
     ((given, _),), ((_, out_kind),) = operands, results
+    launch = raw_groups(given, out_kind, axes, step)
+    return lambda x, out: launch(x._buf, out._buf)
+
+
+def raw_groups(given: tuple[int, ...], kind: Kind, axes: tuple[int, ...], step: Callable) -> Callable:
+    """The same for raw buffers."""
     shape = list(given)
     steps = []
     for run in groups(given, axes) or [()]:
@@ -142,13 +150,12 @@ def by_groups(operands: tuple, results: tuple, axes: tuple[int, ...], step: Call
             shape[m] = 1
     *before, lengths = steps
 
-    def launch(x, out):
-        buf = x._buf
+    def launch(buf, out):
         for outer, n, inner in before:
-            target = out_kind.empty(outer * inner, out_kind.storage)
+            target = kind.empty(outer * inner, kind.storage)
             step(buf, target, outer, n, inner)
             buf = target
-        step(buf, out._buf, *lengths)
+        step(buf, out, *lengths)
 
     return launch
 
@@ -248,6 +255,12 @@ def _(operands, results, *, axes, keepdims):
 sum_.vjp(data=lambda g, data_shape, axes: expand(g, data_shape, axes))
 
 
+@sum_.raw
+def _(operands, results, *, axes, keepdims):
+    ((shape, kind),) = operands
+    return (spreading(kind, reduced(shape, axes, True), shape),) if kind.dtype.is_float else None
+
+
 @composite(
     samples=table(
         lambda a, shape: np.einsum(
@@ -274,13 +287,45 @@ def sum_to(data, shape):
     Gradient: g repeated.
     """
     data = as_array(data, "sum_to")
-    extra = data.ndim - len(shape)
-    repeated = tuple(k for k in range(data.ndim) if k < extra or (shape[k - extra] == 1 and data.shape[k] != 1))
+    repeated = _repeated(data.shape, shape)
     return reshape(sum_(data, axis=repeated, keepdims=True) if repeated else data, shape)
 
 
+def _repeated(wide: tuple[int, ...], narrow: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of `wide` along which broadcasting `narrow` to it repeats."""
+    extra = len(wide) - len(narrow)
+    return tuple([k for k, n in enumerate(wide) if k < extra or (narrow[k - extra] == 1 and n != 1)])
+
+
+@lru_cache(1024)
+def _summing(kind: Kind, wide: tuple[int, ...], narrow: tuple[int, ...]) -> Callable:
+    """``pull(g, old)``, :func:`sum_to` on raw buffers."""
+    n, axes = size(narrow), _repeated(wide, narrow)
+    launch = None if kind.dtype.name == "float16" else raw_groups(wide, kind, axes, _sum_step)
+
+    def pull(g, old):
+        if launch is None:
+            total = sum_to(wrap(g, wide, kind), narrow)._buf if axes else g.copy()
+        else:
+            total = kind.empty(n, kind.storage)
+            launch(g, total)
+        if old is None:
+            return total
+        kind.accumulate(total, old)
+        return old
+
+    return pull
+
+
 set_role("unbroadcast", sum_to)
+set_role("unbroadcast_raw", _summing)
 broadcast_to.vjp(data=lambda g, data_shape: sum_to(g, data_shape))
+
+
+@broadcast_to.raw
+def _(operands, results, *, shape):
+    ((before, kind),) = operands
+    return (_summing(kind, shape, before),) if kind.dtype.is_float and shape != before else None
 
 
 def as_float(data: NDArray) -> NDArray:

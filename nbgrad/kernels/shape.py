@@ -2,34 +2,29 @@
 
 The families. ``reshape`` shares memory and is its own adjoint; ``transpose`` is undone by the inverse
 permutation; ``slice`` (any start and step along each axis) and ``embed`` (into zeros) are each other's
-adjoint, and ``flip`` is a slice; ``broadcast_to`` is undone by a sum
-(:mod:`.reduce`). Everything else here is composed of these.
+adjoint, and ``flip`` is a slice. Everything else here is composed of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 
 import numpy as np
 
 from .. import tape
-from ..codegen import loops
-from ..dtypes import DType
 from ..entry import Entry, as_array, store_out
 from ..errors import AttrError, ShapeError
-from ..expr import var
 from ..ndarray import NDArray, alias
 from ..samples import Input, table
-from ..shapes import Shape, as_shape, broadcast, size
+from ..shapes import Shape, size
 from ..shapes import axis as resolve_axis
 from ..state import state
 from ..structured import REQUIRED, Spec, composite, structured
-from .move import gather, scatter, strides_of, surround
+from .move import gather, scatter, scatter_add, strides_of, surround
 from .reshape_codes import resolve
 
-__all__ = ["broadcast_to", "embed", "expand_dims", "fixed", "flip", "reshape",
-           "slice_", "slice_axis", "squeeze", "transpose"]  # fmt: skip
+__all__ = ["embed", "expand_dims", "fixed", "flip", "reshape", "slice_", "slice_axis", "squeeze",
+           "transpose"]  # fmt: skip
 
 
 def fixed(*shape: int) -> Input:
@@ -334,6 +329,26 @@ def _(data, out, *, begin, step, shape):
 
 
 slice_.vjp(data=lambda g, data_shape, begin, step: embed(g, begin=begin, step=step, shape=data_shape))
+
+
+@slice_.raw
+def _(operands, results, *, begin, step, shape):
+    ((whole, kind),) = operands
+    if not kind.dtype.is_float or kind.dtype.name == "float16":
+        return None
+    n, walk = size(whole), _walk(begin, step, whole)
+
+    def pull(g, old):
+        if old is None:
+            old = kind.zeros(n)
+            scatter(g, old, shape, *walk)
+        else:
+            scatter_add(g, old, shape, *walk)
+        return old
+
+    return (pull,)
+
+
 embed.vjp(data=lambda g, data_shape, begin, step: slice_(g, begin=begin, step=step, shape=data_shape))
 
 
@@ -437,63 +452,3 @@ def flip(data, axis):
     data = as_array(data, "flip")
     axes = [resolve_axis(k, data.ndim, "flip") for k in (axis if isinstance(axis, list | tuple) else [axis])]
     return slices(data, [slice(None, None, -1 if k in axes else 1) for k in range(data.ndim)])
-
-
-# Broadcasting.
-
-
-@structured(
-    "_broadcast_to",
-    moves_only=True,
-    method=False,
-    samples=table(np.broadcast_to, [(2, 1), {"shape": (2, 3)}], [(3,), {"shape": (2, 2, 3)}], [(), {"shape": (2,)}]),
-)
-def broadcast_to(data, shape=REQUIRED):
-    """The array repeated along axes of length 1 (and new leading axes) to `shape`."""
-    extra = len(shape) - data.ndim
-    if extra < 0 or any(n not in (1, shape[k]) for k, n in enumerate(data._shape, extra)):
-        raise ShapeError(f"broadcast_to: shape {data._shape} cannot be broadcast to {shape}")
-    return Spec(shape, data._kind.dtype, shape=shape)
-
-
-@cache
-def _spread(dtype: DType, rank: int, move: bool) -> Callable:
-    """The copying loop of this rank; `move`: along the last axis too."""
-    inputs = [loops.Input("x", dtype, loops.STEP if move else loops.HOLD)]
-    kernel = loops.elementwise(f"spread_{dtype}", inputs, [], [loops.Output(var("x"), dtype)], rank)
-    return kernel.bind(dtype.storage, dtype.storage, *[int] * (2 * rank - 1 if rank > 1 else 0))
-
-
-@broadcast_to.bind
-def _(operands, results, *, shape):
-    ((before, kind),) = operands
-    walk = broadcast((before, shape), "broadcast_to")
-    entry = _spread(kind.dtype, walk.rank, walk.moves[0])
-    arguments = walk.arguments[: 2 * walk.rank - 1]  # what follows are the strides of the result
-    return lambda data, out: entry(data._buf, out._buf, *arguments)
-
-
-@composite(
-    "broadcast_to",
-    method=True,
-    samples=table(
-        lambda a, shape: np.broadcast_to(a, shape if 0 not in shape else (2, 3)),
-        [(2, 1), {"shape": (2, 3)}],
-        [(1, 2, 1), {"shape": (2, 2, 2)}],
-        [(), {"shape": (2, 2)}],
-        [(2, 1), {"shape": (0, 3)}],
-    ),
-    gradient="sums of g over the axes that were repeated",
-)
-def broadcast_to_op(data, shape):
-    """The array repeated along axes of length 1 (and new leading axes) to `shape`; 0 keeps a length.
-
-    Raises
-    ------
-    ShapeError
-        If another length would have to change.
-    """
-    data, target = as_array(data, "broadcast_to"), as_shape(shape, "broadcast_to: shape")
-    extra = len(target) - data.ndim
-    target = tuple(data.shape[k - extra] if n == 0 and k >= extra else n for k, n in enumerate(target))
-    return broadcast_to(data, shape=target)

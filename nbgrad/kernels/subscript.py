@@ -15,9 +15,10 @@ from ..errors import DTypeError, NBGradError, RangeError, ShapeError
 from ..ndarray import NDArray, alias
 from ..shapes import size
 from ..state import state
+from .broadcasting import broadcast_to
 from .indexing import flat_positions, integers, take_axis
 from .move import strides_of
-from .shape import broadcast_to, embed, reshape, slice_
+from .shape import embed, reshape, slice_
 
 __all__ = ["check_write", "getitem", "setitem"]
 
@@ -33,6 +34,20 @@ class _View(tape.Rule):
         begin, counts, shape = node.attrs
         block = reshape(g, counts)
         return [embed(block, begin=begin, step=(1,) * len(shape), shape=shape)]
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful):
+        (p,) = node.parents
+        begin, _, shape = node.attrs
+        kind = node.kind
+        start = sum([b * s for b, s in zip(begin, strides_of(shape), strict=True)])
+        old = cotangents.get(p)
+        if old is None:
+            cotangents[p] = out = kind.zeros(size(shape))
+            out[start : start + g.size] = g
+        else:
+            if p in borrowed:
+                old = tape.own(p, kind, cotangents, borrowed)
+            kind.accumulate(g, old[start : start + g.size])
 
 
 _VIEW = _View()

@@ -1,0 +1,99 @@
+"""Broadcasting as an operator: repeating along axes. Its derivative is a sum (declared in :mod:`.reduce`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from ..codegen import loops
+from ..codegen.launch import Kind
+from ..dtypes import DType
+from ..entry import as_array
+from ..errors import ShapeError
+from ..expr import var
+from ..samples import table
+from ..shapes import Shape, as_shape, broadcast, size
+from ..structured import REQUIRED, Spec, composite, structured
+
+__all__ = ["broadcast_to", "spreading"]
+
+
+@structured(
+    "_broadcast_to",
+    moves_only=True,
+    method=False,
+    samples=table(np.broadcast_to, [(2, 1), {"shape": (2, 3)}], [(3,), {"shape": (2, 2, 3)}], [(), {"shape": (2,)}]),
+)
+def broadcast_to(data, shape=REQUIRED):
+    """The array repeated along axes of length 1 (and new leading axes) to `shape`."""
+    extra = len(shape) - data.ndim
+    if extra < 0 or any(n not in (1, shape[k]) for k, n in enumerate(data._shape, extra)):
+        raise ShapeError(f"broadcast_to: shape {data._shape} cannot be broadcast to {shape}")
+    return Spec(shape, data._kind.dtype, shape=shape)
+
+
+@cache
+def _spread(dtype: DType, rank: int, move: bool, mode: str) -> Callable:
+    """The copying loop of this rank; `move`: along the last axis too."""
+    inputs = [loops.Input("x", dtype, loops.STEP if move else loops.HOLD)]
+    kernel = loops.elementwise(f"spread_{dtype}", inputs, [], [loops.Output(var("x"), dtype, mode)], rank)
+    return kernel.bind(dtype.storage, dtype.storage, *[int] * (2 * rank - 1 if rank > 1 else 0))
+
+
+def _walk_of(dtype: DType, before: Shape, shape: Shape, mode: str) -> tuple[Callable, tuple]:
+    """The loop that spreads `before` over `shape`, and its arguments."""
+    walk = broadcast((before, shape), "broadcast_to")
+    # What follows these arguments are the strides of the result.
+    return _spread(dtype, walk.rank, walk.moves[0], mode), walk.arguments[: 2 * walk.rank - 1]
+
+
+@broadcast_to.bind
+def _(operands, results, *, shape):
+    ((before, kind),) = operands
+    entry, arguments = _walk_of(kind.dtype, before, shape, loops.WRITE)
+    return lambda data, out: entry(data._buf, out._buf, *arguments)
+
+
+def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
+    """``pull(g, old)`` that spreads `g` of shape `before` over `shape`, added to `old` if there is one."""
+    write, arguments = _walk_of(kind.dtype, before, shape, loops.WRITE)
+    n = size(shape)
+
+    def pull(g, old):
+        if old is None:
+            old = kind.empty(n, kind.storage)
+            write(g, old, *arguments)
+        else:
+            add, _ = _walk_of(kind.dtype, before, shape, loops.ADD)
+            add(g, old, *arguments)
+        return old
+
+    return pull
+
+
+@composite(
+    "broadcast_to",
+    method=True,
+    samples=table(
+        lambda a, shape: np.broadcast_to(a, shape if 0 not in shape else (2, 3)),
+        [(2, 1), {"shape": (2, 3)}],
+        [(1, 2, 1), {"shape": (2, 2, 2)}],
+        [(), {"shape": (2, 2)}],
+        [(2, 1), {"shape": (0, 3)}],
+    ),
+    gradient="sums of g over the axes that were repeated",
+)
+def broadcast_to_op(data, shape):
+    """The array repeated along axes of length 1 (and new leading axes) to `shape`; 0 keeps a length.
+
+    Raises
+    ------
+    ShapeError
+        If another length would have to change.
+    """
+    data, target = as_array(data, "broadcast_to"), as_shape(shape, "broadcast_to: shape")
+    extra = len(target) - data.ndim
+    target = tuple(data.shape[k - extra] if n == 0 and k >= extra else n for k, n in enumerate(target))
+    return broadcast_to(data, shape=target)
