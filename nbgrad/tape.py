@@ -309,11 +309,11 @@ class _Plan:
                 raise NBGradError(FREED.format(op=item.op.name))
             nodes.append(item)
             saved = item.saved
-            if saved:
-                if saved[1][0] != saved[2]:
-                    changed.append(item)
-                elif len(saved) > 3 and (saved[4][0] != saved[5] or (len(saved) > 6 and _changed(saved))):
-                    changed.append(item)
+            if saved and (
+                saved[1][0] != saved[2]
+                or (len(saved) > 3 and (saved[4][0] != saved[5] or (len(saved) > 6 and _changed(saved))))
+            ):
+                changed.append(item)
             for p in parents:
                 if p.__class__ is not list and p not in seen:
                     add(p)

@@ -21,7 +21,7 @@ __all__ = ["band", "gather", "move", "scatter", "scatter_add", "strides_of", "su
 
 @kernel
 def _move(x, out, dims, sources, targets, counter, source, target, add):
-    """Rows of the last axis one after the other, copied or added; `counter` is scratch for the position in the others."""
+    """Rows of the last axis one after the other, copied or added; `counter` is scratch: the position in the others."""
     last = dims.size - 1
     n = np.uint64(dims[last])
     step, stride = sources[last], targets[last]
@@ -200,8 +200,7 @@ def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -
 
 
 def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
-    """Add the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out` (floats), in which
-    no place comes twice."""
+    """:func:`scatter` that adds (floats alone); no place may come twice."""
     if size(shape):
         walk = _walk(shape, strides_of(shape), strides)
         _move(buf, out, *walk, np.empty(walk[0].size, np.int64), 0, offset, 1)
