@@ -156,7 +156,7 @@ gamma_moment: Fn = Fn(
 )
 gamma_excess = _given_digamma("gamma_excess", lambda a, x, y: (-trigamma(a), 1 / x))
 gamma_slope = _given_digamma("gamma_slope", _slope_partials)
-gamma_draw = Fn("gamma_draw", "{1}", lambda a, x, y: (gamma_slope(a, y), None))
+gamma_draw = Fn("gamma_draw", "{1}", lambda a, x, y: (select(eq(y, 0), 0, gamma_slope(a, y)), None))
 
 # Products with logarithms, zero where the factor is.
 xlogy = _own("xlogy", exponential, lambda a, b, y: (log(b), select(eq(a, 0), 0, a / b)), 2)
