@@ -21,11 +21,17 @@ result. Angles are reduced exactly up to the largest number. Values at zeros of 
 are literal tables in the tests.
 
 Where terms cancel next to a zero that is not 0 itself (of `gammaln` and `digamma` below 0, `logaddexp`, `polygamma`),
-the unit is that of the larger term. "Packed" says that a loop over the function is vector code on x86-64, which the tests
-read off the machine code. `float16` is calculated in float32 and rounded once.
+the unit is that of the larger term. "Packed" says that a loop over the function is vector code on x86-64, which the
+tests read off the machine code. `float16` is calculated in float32 and rounded once.
 
 On CPUs without fused multiply-add the functions are slower; their errors were measured with it.
 
+"""
+
+FOOT = """
+
+Square roots, arithmetic and rounding are exact to half a unit. This page is generated from the rows that the tests run:
+`python tests/accuracy_page.py`.
 """
 
 
