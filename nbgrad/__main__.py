@@ -14,8 +14,9 @@ import numpy as np
 import scipy
 from llvmlite import binding as llvm
 
-from . import __version__
+from . import __version__, config
 from .codegen import cache
+from .codegen.memory import pool
 from .context import num_gpus
 from .demo import digits, ecology, plots
 
@@ -71,7 +72,7 @@ def demo(out: str) -> None:
 
 
 def info() -> None:
-    """Print versions, processor, threads, CUDA and the kernel cache."""
+    """Print versions, processor, threads, CUDA, the pool of memory and the kernel cache."""
     where, count, size = cache.info()
     rows = {
         "nbgrad": __version__,
@@ -84,6 +85,7 @@ def info() -> None:
         "threads": "1 per kernel (BLAS uses its own)",
         "threading layer": "none: kernels are serial",
         "CUDA": f"{num_gpus()} devices; this version runs on the CPU alone",
+        "memory pool": f"{pool!r} (NBGRAD_POOL_MB={config.POOL / 1e6:g})",
         "kernel cache": f"{where or 'none (memory only)'}: {count} kernels, {size / 1e6:.1f} MB",
     }
     for name, value in rows.items():

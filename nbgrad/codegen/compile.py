@@ -322,8 +322,6 @@ def _value_fingerprint(value, seen: set) -> str:
         return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
     if hasattr(value, "bodies"):
         return "|".join(_function_fingerprint(body, seen) for body in value.bodies)
-    if hasattr(value, "bodies"):
-        return "|".join(_function_fingerprint(body, seen) for body in value.bodies)
     if isinstance(value, pytypes.FunctionType):
         return _function_fingerprint(value, seen)
     if hasattr(value, "_defn"):  # an intrinsic

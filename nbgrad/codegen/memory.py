@@ -12,11 +12,11 @@ import os
 from collections import OrderedDict
 from contextlib import suppress
 from threading import RLock
-from typing import ClassVar
 
 import numpy as np
 
 from .. import config
+from ..context import emptying
 
 __all__ = ["LARGE", "Pool", "empty", "pool"]
 
@@ -27,8 +27,8 @@ LARGE = 8192
 class _Lease(np.ndarray):
     """All of a piece of memory, lent once."""
 
-    __slots__ = ()
-    lender: ClassVar[Pool]
+    __slots__ = ("lender",)
+    lender: Pool
 
     def __del__(self) -> None:
         memory = self.base
@@ -73,6 +73,10 @@ class Pool:
         self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()  # size -> pieces; the last used size is last
         self._lock = RLock()  # a finalizer may run at any place of the thread that holds it
 
+    def __repr__(self) -> str:
+        kept, limit, lent, peak = (f"{size / 1e6:.1f}" for size in (self.kept, self.limit, self.lent, self.peak))
+        return f"{kept} of at most {limit} MB kept, {lent} lent (peak {peak}); {self.hits} hits, {self.misses} misses"
+
     def lend(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A buffer of `count` elements, aligned to a page, with undefined contents."""
         size = rounded(count * dtype.itemsize)
@@ -81,14 +85,17 @@ class Pool:
             memory = pieces.pop() if pieces else None
             if memory is not None:
                 self.kept -= size
-                self.hits += 1
+        found = memory is not None
         if memory is None:
             memory = self._map(size, f"{count} elements of {dtype}")
-            self.misses += 1
         with self._lock:
+            self.hits += found
+            self.misses += not found
             self.lent += size
             self.peak = max(self.peak, self.lent)
-        return _Lease((count,), dtype, memory).view(np.ndarray)
+        lease = _Lease((count,), dtype, memory)
+        lease.lender = self
+        return lease.view(np.ndarray)
 
     def _map(self, size: int, what: str) -> mmap.mmap:
         try:
@@ -123,7 +130,12 @@ class Pool:
         return freed
 
 
-pool = _Lease.lender = Pool(config.POOL)
+pool = Pool(config.POOL)
+emptying["cpu"] = pool.clear
+if hasattr(os, "register_at_fork"):  # a child must not find the lock held by a thread that it does not have
+    os.register_at_fork(
+        before=pool._lock.acquire, after_in_parent=pool._lock.release, after_in_child=pool._lock.release
+    )
 
 
 def empty(count: int, dtype: np.dtype) -> np.ndarray:
