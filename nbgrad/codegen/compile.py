@@ -18,6 +18,7 @@ import threading
 import time
 import types as pytypes
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import llvmlite
 import numba
@@ -40,10 +41,11 @@ __all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel"
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
     "error_model": "numpy",  # x/0 is inf or nan; Python's model would add a branch and an exception to each division
+    "no_cfunc_wrapper": True,  # nobody calls a kernel from C; the wrapper takes an eighth of compiling one
     "boundscheck": None,  # off unless NUMBA_BOUNDSCHECK=1, which the tests use once
 }
 #: A helper is not called from Python, and does without what would let it be: that takes a third of compiling one.
-_WITHIN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_WITHIN = {"no_cpython_wrapper": True}
 #: a*b+c may become one fused multiply-add. Nothing that could lose a NaN, an infinity or a signed zero.
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
@@ -83,7 +85,7 @@ def by_precision(single: Callable, double: Callable) -> Callable:
     def choose(*args):
         raise NotImplementedError(f"{double.__name__} is for kernels")
 
-    @overload(choose, jit_options={**_OPTIONS, "forceinline": True, "fastmath": _EXACT}, strict=False)
+    @overload(choose, jit_options={**_OPTIONS, **_WITHIN, "forceinline": True, "fastmath": _EXACT}, strict=False)
     def body(*args):
         return single if all(a == types.float32 for a in args) else double
 
@@ -122,7 +124,7 @@ def generate(name: str, source: str, helpers: dict[str, object], *, reorder: boo
     """
 
     def fingerprint() -> str:
-        return source + "".join(f"{k}={_value_fingerprint(v, set())};" for k, v in sorted(helpers.items()))
+        return source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in sorted(helpers.items()))
 
     def build():
         unique = f"{name}_{hashlib.sha256(fingerprint().encode()).hexdigest()[:12]}"
@@ -286,15 +288,22 @@ def _environment_fingerprint() -> str:
     return _environment
 
 
-def _fingerprint(function) -> str:
-    """A text that changes when the function, or anything it uses, changes."""
-    return _function_fingerprint(function, set())
+#: Of functions looked at before: every kernel uses some of the same helpers.
+_known: WeakKeyDictionary[Callable, str] = WeakKeyDictionary()
 
 
-def _function_fingerprint(function, seen: set) -> str:
-    if function in seen:
+def _fingerprint(function, within: tuple = ()) -> str:
+    """A text that changes when the function, or anything it uses, changes. `within`: the functions that use it."""
+    if function in within:
         return function.__name__
-    seen.add(function)
+    found = _known.get(function)
+    if found is None:
+        text = _function_text(function, (*within, function))
+        found = _known[function] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def _function_text(function, within: tuple) -> str:
     if function.__closure__:
         raise TypeError(f"{function.__name__}: a kernel must not be a closure; generate source instead")
     parts = [function.__name__, repr(function.__defaults__)]
@@ -309,23 +318,23 @@ def _function_fingerprint(function, seen: set) -> str:
             if isinstance(const, pytypes.CodeType):
                 codes.append(const)
             else:
-                parts.append(_value_fingerprint(const, seen))
+                parts.append(_value_fingerprint(const, within))
     for name in dict.fromkeys(names):
         value = function.__globals__.get(name)
-        parts.append(f"{name}={_value_fingerprint(value, seen)}")
+        parts.append(f"{name}={_value_fingerprint(value, within)}")
     return ";".join(parts)
 
 
-def _value_fingerprint(value, seen: set) -> str:
+def _value_fingerprint(value, within: tuple = ()) -> str:
     if isinstance(value, Dispatcher):
         options = {k: sorted(v) if isinstance(v, set) else v for k, v in value.targetoptions.items()}
-        return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
+        return f"{sorted((k, repr(v)) for k, v in options.items())}{_fingerprint(value.py_func, within)}"
     if hasattr(value, "bodies"):
-        return "|".join(_function_fingerprint(body, seen) for body in value.bodies)
+        return "|".join(_fingerprint(body, within) for body in value.bodies)
     if isinstance(value, pytypes.FunctionType):
-        return _function_fingerprint(value, seen)
+        return _fingerprint(value, within)
     if hasattr(value, "_defn"):  # an intrinsic
-        return _function_fingerprint(value._defn, seen)
+        return _fingerprint(value._defn, within)
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
     if isinstance(value, set | frozenset):
