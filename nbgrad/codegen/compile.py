@@ -51,6 +51,8 @@ _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
 _REORDER = {"contract", "reassoc", "nsz"}
 
+#: The kernels this process has, by key in the cache: "loaded" or "compiled".
+history: dict[str, str] = {}
 _lock = threading.RLock()
 _environment = ""
 
@@ -188,9 +190,11 @@ class Kernel:
         entry, how = _load(key), "loaded"
         if entry is None:
             entry, how = self._compile_now(key, signature), "compiled"
+        history[key] = how
         if "compile" in config.LOG:
             took = 1e3 * (time.perf_counter() - start)
-            print(f"nbgrad: {how} {self.name}{signature} in {took:.1f} ms", file=sys.stderr)
+            shown = ", ".join(f"{t.dtype}[]" if isinstance(t, types.Array) else str(t) for t in signature)
+            print(f"nbgrad: {how} {self.name}({shown}) in {took:.1f} ms", file=sys.stderr)
         return entry
 
     def _compile_now(self, key: str, signature: tuple) -> Callable:
