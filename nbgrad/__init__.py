@@ -14,6 +14,7 @@
 """
 
 from . import autograd, methods, nd, symbol, test_utils, testing
+from . import errors as base
 from . import symbol as sym
 from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
@@ -29,6 +30,7 @@ __all__ = [
     "NDArray",
     "__version__",
     "autograd",
+    "base",
     "cpu",
     "current_context",
     "gpu",

@@ -20,8 +20,8 @@ __all__ = ["band", "gather", "move", "scatter", "scatter_add", "strides_of", "su
 
 
 @kernel
-def _move(x, out, dims, sources, targets, counter, source, target):
-    """Rows of the last axis one after the other; `counter` is scratch for the position in the others."""
+def _move(x, out, dims, sources, targets, counter, source, target, add):
+    """Rows of the last axis one after the other, copied or added; `counter` is scratch: the position in the others."""
     last = dims.size - 1
     n = np.uint64(dims[last])
     step, stride = sources[last], targets[last]
@@ -31,7 +31,10 @@ def _move(x, out, dims, sources, targets, counter, source, target):
         counter[k] = 0
     at, to = np.int64(source), np.int64(target)
     for _ in range(rows):
-        if stride != 1:
+        if add:
+            for i in range(n):
+                out[np.uint64(to + np.int64(i) * stride)] += x[np.uint64(at + np.int64(i) * step)]
+        elif stride != 1:
             for i in range(n):
                 out[np.uint64(to + np.int64(i) * stride)] = x[np.uint64(at + np.int64(i) * step)]
         elif step != 1:
@@ -40,37 +43,6 @@ def _move(x, out, dims, sources, targets, counter, source, target):
         else:
             for i in range(n):
                 out[np.uint64(to) + i] = x[np.uint64(at) + i]
-        k = last - 1
-        while k >= 0:
-            counter[k] += 1
-            at += sources[k]
-            to += targets[k]
-            if counter[k] < dims[k]:
-                break
-            at -= sources[k] * dims[k]
-            to -= targets[k] * dims[k]
-            counter[k] = 0
-            k -= 1
-
-
-@kernel
-def _move_add(x, out, dims, sources, targets, counter, source, target):
-    """:func:`_move` that adds; no place of `out` comes twice."""
-    last = dims.size - 1
-    n = np.uint64(dims[last])
-    step, stride = sources[last], targets[last]
-    rows = np.uint64(1)
-    for k in range(last):
-        rows *= np.uint64(dims[k])
-        counter[k] = 0
-    at, to = np.int64(source), np.int64(target)
-    for _ in range(rows):
-        if stride != 1 or step != 1:
-            for i in range(n):
-                out[np.uint64(to + np.int64(i) * stride)] += x[np.uint64(at + np.int64(i) * step)]
-        else:
-            for i in range(n):
-                out[np.uint64(to) + i] += x[np.uint64(at) + i]
         k = last - 1
         while k >= 0:
             counter[k] += 1
@@ -210,7 +182,7 @@ def move(
     if size(shape) == 0:
         return
     walk = _walk(shape, sources, targets)
-    _move(_bits(buf), _bits(out), *walk, np.empty(walk[0].size, np.int64), source, target)
+    _move(_bits(buf), _bits(out), *walk, np.empty(walk[0].size, np.int64), source, target, 0)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
@@ -228,10 +200,10 @@ def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -
 
 
 def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
-    """Add the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out` (floats)."""
+    """:func:`scatter` that adds (floats alone); no place may come twice."""
     if size(shape):
         walk = _walk(shape, strides_of(shape), strides)
-        _move_add(buf, out, *walk, np.empty(walk[0].size, np.int64), 0, offset)
+        _move(buf, out, *walk, np.empty(walk[0].size, np.int64), 0, offset, 1)
 
 
 def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:
