@@ -11,6 +11,7 @@ import mmap
 import os
 from collections import OrderedDict
 from contextlib import suppress
+from functools import lru_cache
 from threading import RLock
 
 import numpy as np
@@ -46,6 +47,7 @@ def _map(size: int) -> mmap.mmap:
     return memory
 
 
+@lru_cache(1024)
 def rounded(size: int) -> int:
     """The size of the memory that a buffer of `size` bytes is lent: eight sizes per power of two."""
     step = 1 << max(12, size.bit_length() - 4)
@@ -82,17 +84,16 @@ class Pool:
         size = rounded(count * dtype.itemsize)
         with self._lock:
             pieces = self._free.get(size)
-            memory = pieces.pop() if pieces else None
-            if memory is not None:
+            if pieces:
+                memory = pieces.pop()
                 self.kept -= size
-        found = memory is not None
-        if memory is None:
-            memory = self._map(size, f"{count} elements of {dtype}")
-        with self._lock:
-            self.hits += found
-            self.misses += not found
+                self.hits += 1
+            else:
+                memory = self._map(size, f"{count} elements of {dtype}")
+                self.misses += 1
             self.lent += size
-            self.peak = max(self.peak, self.lent)
+            if self.lent > self.peak:
+                self.peak = self.lent
         lease = _Lease((count,), dtype, memory)
         lease.lender = self
         return lease.view(np.ndarray)
@@ -112,15 +113,19 @@ class Pool:
         size = len(memory)
         with self._lock:
             self.lent -= size
-            self._free.setdefault(size, []).append(memory)
-            self._free.move_to_end(size)
+            pieces = self._free.get(size)
+            if pieces is None:
+                self._free[size] = [memory]
+            else:
+                pieces.append(memory)
+                self._free.move_to_end(size)
             self.kept += size
             while self.kept > self.limit:
-                oldest, pieces = next(iter(self._free.items()))
-                if pieces:
-                    pieces.pop(0)
+                oldest, unused = next(iter(self._free.items()))
+                if unused:
+                    unused.pop(0)
                     self.kept -= oldest
-                if not pieces:
+                if not unused:
                     del self._free[oldest]
 
     def clear(self) -> int:
