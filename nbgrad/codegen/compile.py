@@ -105,8 +105,8 @@ def kernel(function=None, *, reorder: bool = False, runtime: bool = False):
     reorder : bool
         Let the compiler reorder additions (and so vectorise sums).
     runtime : bool
-        Let it use Numba's runtime, which ``np.dot`` asks for. It takes 55 ns per array of a call to count references,
-        and others do without: they allocate nothing.
+        Let it use Numba's runtime, which ``np.dot`` asks for. Counting references takes 20 ns per array of a call,
+        and kernels without it are entered in half the time.
     """
     if function is None:
         return lambda f: kernel(f, reorder=reorder, runtime=runtime)
