@@ -14,10 +14,13 @@ import numpy as np
 import scipy
 from llvmlite import binding as llvm
 
-from . import __version__
+from . import __version__, config
 from .codegen import cache
+from .codegen.memory import pool
 from .context import num_gpus
 from .demo import digits, ecology, plots
+from .errors import NBGradError
+from .warmup import warmup
 
 
 def _progress():
@@ -71,7 +74,7 @@ def demo(out: str) -> None:
 
 
 def info() -> None:
-    """Print versions, processor, threads, CUDA and the kernel cache."""
+    """Print versions, processor, threads, CUDA, the pool of memory and the kernel cache."""
     where, count, size = cache.info()
     rows = {
         "nbgrad": __version__,
@@ -84,6 +87,7 @@ def info() -> None:
         "threads": "1 per kernel (BLAS uses its own)",
         "threading layer": "none: kernels are serial",
         "CUDA": f"{num_gpus()} devices; this version runs on the CPU alone",
+        "memory pool": f"{pool!r} (NBGRAD_POOL_MB={config.POOL / 1e6:g})",
         "kernel cache": f"{where or 'none (memory only)'}: {count} kernels, {size / 1e6:.1f} MB",
     }
     for name, value in rows.items():
@@ -99,6 +103,14 @@ def manage_cache(action: str) -> None:
     print(f"directory  {where or 'none (memory only)'}\nkernels    {count}\nsize       {size / 1e6:.1f} MB")
 
 
+def compile_ahead(names: list[str], dtypes: list[str], jobs: int, order: int) -> None:
+    """Compile kernels into the cache, and tell what was done."""
+    done = warmup(names, dtypes, jobs, order)
+    print(f"{done.compiled} kernels compiled, {done.ready} were ready, {done.seconds:.1f} s: {cache.directory()}")
+    for failure in done.failures:
+        print(f"failed: {failure}")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m nbgrad", description="Arrays with gradients of any order.")
@@ -108,11 +120,21 @@ def main(arguments: list[str] | None = None) -> None:
     commands.add_parser("info", help="versions, processor, threads, CUDA, cache")
     manage = commands.add_parser("cache", help="the directory of compiled kernels")
     manage.add_argument("action", choices=["info", "clear"])
+    ahead = commands.add_parser("warmup", help="compile kernels ahead, in parallel processes")
+    ahead.add_argument("--ops", nargs="+", default=[], metavar="NAME", help="operators (default: all)")
+    ahead.add_argument("--dtypes", nargs="+", default=["float32", "float64"], metavar="DTYPE")
+    ahead.add_argument("--jobs", type=int, default=0, help="processes (default: one per processor)")
+    ahead.add_argument("--order", type=int, default=1, help="derivatives up to this order (default: %(default)s)")
     given = parser.parse_args(arguments)
     if given.command == "demo":
         demo(given.out)
     elif given.command == "info":
         info()
+    elif given.command == "warmup":
+        try:
+            compile_ahead(given.ops, given.dtypes, given.jobs, given.order)
+        except NBGradError as err:
+            parser.error(str(err))
     else:
         manage_cache(given.action)
 

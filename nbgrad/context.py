@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from .errors import ContextError
 
 __all__ = ["Context", "cpu", "current_context", "gpu", "num_gpus"]
 
 _TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")  # the last two are plain CPU memory under other names
+
+
+#: What frees the unused memory of a device's type; who manages that memory puts it here.
+emptying: dict[str, Callable[[], object]] = {}
 
 
 class _Stack(threading.local):
@@ -76,6 +81,28 @@ class Context:
 
     def __exit__(self, *exc: object) -> None:
         _stack.items.pop()
+
+    def empty_cache(self) -> None:
+        """Give memory that no array uses any more back to the system.
+
+        Large arrays leave their memory to the next ones of their size (``NBGRAD_POOL_MB`` says how much of it is kept
+        at most). Worth a call between two parts of a program whose arrays have different sizes. All CPU contexts
+        have the same memory. Memory that arrays use is not touched.
+
+        Raises
+        ------
+        ContextError
+            For a GPU: this version runs on the CPU alone.
+
+        Examples
+        --------
+        >>> import nbgrad as nb
+        >>> x = nb.nd.ones((1000, 1000))
+        >>> del x
+        >>> nb.cpu().empty_cache()
+        """
+        usable(self)
+        emptying["cpu"]()
 
 
 CPU0 = Context("cpu", 0)

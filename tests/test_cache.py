@@ -57,6 +57,12 @@ def test_the_next_process_loads(warm):
         assert run(directory, PYTHONHASHSEED=seed)[:3] == (out, compiled, 0)
 
 
+def test_only_matrix_products_need_numbas_runtime(warm):
+    """Others are entered in half the time, and are loaded without starting it."""
+    with_runtime = [path for path in stored(warm[0]) if b"NRT_" in path.read_bytes()]
+    assert len(with_runtime) == 1
+
+
 def test_damaged_files_are_compiled_again(warm, tmp_path):
     directory, out, compiled = warm
     files = stored(directory)

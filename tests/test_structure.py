@@ -40,7 +40,7 @@ LAYERS = [
         "dlpack",
         "numpy_functions",
     },
-    {"", "nd", "methods", "demo", "data", "__main__"},
+    {"", "nd", "methods", "demo", "data", "warmup", "__main__"},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 TOOLS = ["tests", "tools", "benchmarks", "asv_bench"]

@@ -16,16 +16,16 @@ _SIZES = (10_000, 1_000_000)
 class Ratio:
     """nbgrad's time over NumPy's, the least of calls made in turn: what stays comparable from machine to machine."""
 
-    params = (list(_CASES), _SIZES)
-    param_names = ("operator", "elements")
+    params = (list(_CASES), _SIZES, ("float64", "float32"))
+    param_names = ("operator", "elements", "dtype")
 
-    def setup(self, name, n):
+    def setup(self, name, n, dtype):
         self.case = _CASES[name]
-        self.theirs = self.case.make(n)
+        self.theirs = tuple(x.astype(dtype) if x.dtype == np.float64 else x for x in self.case.make(n))
         self.ours = tuple(nd.array(x) for x in self.theirs)
         self.case.ours(*self.ours)
 
-    def track_ratio_to_numpy(self, name, n):
+    def track_ratio_to_numpy(self, name, n, dtype):
         ours = theirs = float("inf")
         rounds, stop = 0, perf_counter() + 0.05
         with np.errstate(all="ignore"):

@@ -18,6 +18,7 @@ import threading
 import time
 import types as pytypes
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import llvmlite
 import numba
@@ -40,13 +41,18 @@ __all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel"
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
     "error_model": "numpy",  # x/0 is inf or nan; Python's model would add a branch and an exception to each division
+    "no_cfunc_wrapper": True,  # nobody calls a kernel from C; the wrapper takes an eighth of compiling one
     "boundscheck": None,  # off unless NUMBA_BOUNDSCHECK=1, which the tests use once
 }
+#: A helper is not called from Python, and does without what would let it be: that takes a third of compiling one.
+_WITHIN = {"no_cpython_wrapper": True, "_nrt": False}
 #: a*b+c may become one fused multiply-add. Nothing that could lose a NaN, an infinity or a signed zero.
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
 _REORDER = {"contract", "reassoc", "nsz"}
 
+#: The kernels this process has, by key in the cache: "loaded" or "compiled".
+history: dict[str, str] = {}
 _lock = threading.RLock()
 _environment = ""
 
@@ -59,7 +65,8 @@ def inline(function=None, *, reorder: bool = False):
     """
     if function is None:
         return lambda f: inline(f, reorder=reorder)
-    return numba.njit(function, forceinline=True, fastmath=_REORDER if reorder else _EXACT, **_OPTIONS)
+    fastmath = _REORDER if reorder else _EXACT
+    return numba.njit(function, forceinline=True, fastmath=fastmath, **_WITHIN, **_OPTIONS)
 
 
 def by_precision(single: Callable, double: Callable) -> Callable:
@@ -80,7 +87,7 @@ def by_precision(single: Callable, double: Callable) -> Callable:
     def choose(*args):
         raise NotImplementedError(f"{double.__name__} is for kernels")
 
-    @overload(choose, jit_options={**_OPTIONS, "forceinline": True, "fastmath": _EXACT}, strict=False)
+    @overload(choose, jit_options={**_OPTIONS, **_WITHIN, "forceinline": True, "fastmath": _EXACT}, strict=False)
     def body(*args):
         return single if all(a == types.float32 for a in args) else double
 
@@ -89,7 +96,7 @@ def by_precision(single: Callable, double: Callable) -> Callable:
     return choose
 
 
-def kernel(function=None, *, reorder: bool = False):
+def kernel(function=None, *, reorder: bool = False, runtime: bool = False):
     """Decorator: makes a :class:`Kernel` of a function over raw buffers.
 
     Parameters
@@ -97,10 +104,13 @@ def kernel(function=None, *, reorder: bool = False):
     function : callable
     reorder : bool
         Let the compiler reorder additions (and so vectorise sums).
+    runtime : bool
+        Let it use Numba's runtime, which ``np.dot`` asks for. Counting references takes 20 ns per array of a call,
+        and kernels without it are entered in half the time.
     """
     if function is None:
-        return lambda f: kernel(f, reorder=reorder)
-    return Kernel(function.__name__, lambda: function, lambda: _fingerprint(function), reorder)
+        return lambda f: kernel(f, reorder=reorder, runtime=runtime)
+    return Kernel(function.__name__, lambda: function, lambda: _fingerprint(function), reorder, runtime)
 
 
 def generate(name: str, source: str, helpers: dict[str, object], *, reorder: bool = False) -> Kernel:
@@ -119,7 +129,7 @@ def generate(name: str, source: str, helpers: dict[str, object], *, reorder: boo
     """
 
     def fingerprint() -> str:
-        return source + "".join(f"{k}={_value_fingerprint(v, set())};" for k, v in sorted(helpers.items()))
+        return source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in sorted(helpers.items()))
 
     def build():
         unique = f"{name}_{hashlib.sha256(fingerprint().encode()).hexdigest()[:12]}"
@@ -142,14 +152,16 @@ class Kernel:
     point of one combination and call that: it trusts its caller and is as cheap as a call can be.
     """
 
-    __slots__ = ("_build", "_entries", "_fingerprint", "_reorder", "name", "source")
+    __slots__ = ("_build", "_entries", "_fingerprint", "_options", "name", "source")
 
-    def __init__(self, name: str, build: Callable, fingerprint: Callable[[], str], reorder: bool) -> None:
+    def __init__(
+        self, name: str, build: Callable, fingerprint: Callable[[], str], reorder: bool, runtime: bool = False
+    ) -> None:
         self.name = name
         self.source: str | None = None
         self._build = build
         self._fingerprint = fingerprint
-        self._reorder = reorder
+        self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
         self._entries: dict[tuple, Callable] = {}
 
     def __repr__(self) -> str:
@@ -177,20 +189,21 @@ class Kernel:
         return entry
 
     def _compile(self, signature: tuple) -> Callable:
-        parts = (_environment_fingerprint(), self._fingerprint(), str(self._reorder), str(signature))
+        parts = (_environment_fingerprint(), self._fingerprint(), _shown(self._options), str(signature))
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         start = time.perf_counter()
         entry, how = _load(key), "loaded"
         if entry is None:
             entry, how = self._compile_now(key, signature), "compiled"
+        history[key] = how
         if "compile" in config.LOG:
             took = 1e3 * (time.perf_counter() - start)
-            print(f"nbgrad: {how} {self.name}{signature} in {took:.1f} ms", file=sys.stderr)
+            shown = ", ".join(f"{t.dtype}[]" if isinstance(t, types.Array) else str(t) for t in signature)
+            print(f"nbgrad: {how} {self.name}({shown}) in {took:.1f} ms", file=sys.stderr)
         return entry
 
     def _compile_now(self, key: str, signature: tuple) -> Callable:
-        fastmath = _REORDER if self._reorder else _EXACT
-        dispatcher = numba.njit(self._build(), fastmath=fastmath, **_OPTIONS)
+        dispatcher = numba.njit(self._build(), **self._options)
         dispatcher._cache = _Keep()  # only a function with a cache keeps the object code we want to store
         dispatcher.compile(signature)
         result = dispatcher.overloads[signature]
@@ -209,7 +222,7 @@ class Kernel:
     def llvm(self, *kinds, asm: bool = False) -> str:
         """LLVM IR (or machine code) for one combination of argument kinds, for looking at."""
         signature = tuple(_numba_type(kind, self.name) for kind in kinds)
-        dispatcher = numba.njit(self._build(), fastmath=_REORDER if self._reorder else _EXACT, **_OPTIONS)
+        dispatcher = numba.njit(self._build(), **self._options)
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
 
@@ -226,10 +239,11 @@ def _load(key: str) -> Callable | None:
     if payload is None:
         return None
     try:
-        # All that loaded code needs of Numba is its runtime's symbols. A first *dispatch* would load every
+        # All that loaded code can need of Numba is its runtime's symbols. A first *dispatch* would load every
         # typing and lowering registry as well, which takes 0.3 to 0.5 s.
         context = cpu_target.target_context
-        rtsys.initialize(context)
+        if b"NRT_" in payload:
+            rtsys.initialize(context)
         return CompileResult._rebuild(context, *pickle.loads(payload)).entry_point
     except Exception:  # whatever is wrong with a stored kernel, compiling it again mends it
         return None
@@ -283,15 +297,22 @@ def _environment_fingerprint() -> str:
     return _environment
 
 
-def _fingerprint(function) -> str:
-    """A text that changes when the function, or anything it uses, changes."""
-    return _function_fingerprint(function, set())
+#: Of functions looked at before: every kernel uses some of the same helpers.
+_known: WeakKeyDictionary[Callable, str] = WeakKeyDictionary()
 
 
-def _function_fingerprint(function, seen: set) -> str:
-    if function in seen:
+def _fingerprint(function, within: tuple = ()) -> str:
+    """A text that changes when the function, or anything it uses, changes. `within`: the functions that use it."""
+    if function in within:
         return function.__name__
-    seen.add(function)
+    found = _known.get(function)
+    if found is None:
+        text = _function_text(function, (*within, function))
+        found = _known[function] = hashlib.sha256(text.encode()).hexdigest()
+    return found
+
+
+def _function_text(function, within: tuple) -> str:
     if function.__closure__:
         raise TypeError(f"{function.__name__}: a kernel must not be a closure; generate source instead")
     parts = [function.__name__, repr(function.__defaults__)]
@@ -306,25 +327,27 @@ def _function_fingerprint(function, seen: set) -> str:
             if isinstance(const, pytypes.CodeType):
                 codes.append(const)
             else:
-                parts.append(_value_fingerprint(const, seen))
+                parts.append(_value_fingerprint(const, within))
     for name in dict.fromkeys(names):
         value = function.__globals__.get(name)
-        parts.append(f"{name}={_value_fingerprint(value, seen)}")
+        parts.append(f"{name}={_value_fingerprint(value, within)}")
     return ";".join(parts)
 
 
-def _value_fingerprint(value, seen: set) -> str:
+def _shown(options: dict) -> str:
+    """The options as a text that is the same in every process."""
+    return str(sorted((k, str(sorted(v) if isinstance(v, set) else v)) for k, v in options.items()))
+
+
+def _value_fingerprint(value, within: tuple = ()) -> str:
     if isinstance(value, Dispatcher):
-        options = {k: sorted(v) if isinstance(v, set) else v for k, v in value.targetoptions.items()}
-        return f"{sorted((k, repr(v)) for k, v in options.items())}{_function_fingerprint(value.py_func, seen)}"
+        return _shown(value.targetoptions) + _fingerprint(value.py_func, within)
     if hasattr(value, "bodies"):
-        return "|".join(_function_fingerprint(body, seen) for body in value.bodies)
-    if hasattr(value, "bodies"):
-        return "|".join(_function_fingerprint(body, seen) for body in value.bodies)
+        return "|".join(_fingerprint(body, within) for body in value.bodies)
     if isinstance(value, pytypes.FunctionType):
-        return _function_fingerprint(value, seen)
+        return _fingerprint(value, within)
     if hasattr(value, "_defn"):  # an intrinsic
-        return _function_fingerprint(value._defn, seen)
+        return _fingerprint(value._defn, within)
     if isinstance(value, np.ndarray):
         return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
     if isinstance(value, set | frozenset):

@@ -11,12 +11,13 @@ import mmap
 import os
 from collections import OrderedDict
 from contextlib import suppress
+from functools import lru_cache
 from threading import RLock
-from typing import ClassVar
 
 import numpy as np
 
 from .. import config
+from ..context import emptying
 
 __all__ = ["LARGE", "Pool", "empty", "pool"]
 
@@ -27,8 +28,8 @@ LARGE = 8192
 class _Lease(np.ndarray):
     """All of a piece of memory, lent once."""
 
-    __slots__ = ()
-    lender: ClassVar[Pool]
+    __slots__ = ("lender",)
+    lender: Pool
 
     def __del__(self) -> None:
         memory = self.base
@@ -46,6 +47,7 @@ def _map(size: int) -> mmap.mmap:
     return memory
 
 
+@lru_cache(1024)
 def rounded(size: int) -> int:
     """The size of the memory that a buffer of `size` bytes is lent: eight sizes per power of two."""
     step = 1 << max(12, size.bit_length() - 4)
@@ -73,22 +75,28 @@ class Pool:
         self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()  # size -> pieces; the last used size is last
         self._lock = RLock()  # a finalizer may run at any place of the thread that holds it
 
+    def __repr__(self) -> str:
+        kept, limit, lent, peak = (f"{size / 1e6:.1f}" for size in (self.kept, self.limit, self.lent, self.peak))
+        return f"{kept} of at most {limit} MB kept, {lent} lent (peak {peak}); {self.hits} hits, {self.misses} misses"
+
     def lend(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A buffer of `count` elements, aligned to a page, with undefined contents."""
         size = rounded(count * dtype.itemsize)
         with self._lock:
             pieces = self._free.get(size)
-            memory = pieces.pop() if pieces else None
-            if memory is not None:
+            if pieces:
+                memory = pieces.pop()
                 self.kept -= size
                 self.hits += 1
-        if memory is None:
-            memory = self._map(size, f"{count} elements of {dtype}")
-            self.misses += 1
-        with self._lock:
+            else:
+                memory = self._map(size, f"{count} elements of {dtype}")
+                self.misses += 1
             self.lent += size
-            self.peak = max(self.peak, self.lent)
-        return _Lease((count,), dtype, memory).view(np.ndarray)
+            if self.lent > self.peak:
+                self.peak = self.lent
+        lease = _Lease((count,), dtype, memory)
+        lease.lender = self
+        return lease.view(np.ndarray)
 
     def _map(self, size: int, what: str) -> mmap.mmap:
         try:
@@ -105,15 +113,19 @@ class Pool:
         size = len(memory)
         with self._lock:
             self.lent -= size
-            self._free.setdefault(size, []).append(memory)
-            self._free.move_to_end(size)
+            pieces = self._free.get(size)
+            if pieces is None:
+                self._free[size] = [memory]
+            else:
+                pieces.append(memory)
+                self._free.move_to_end(size)
             self.kept += size
             while self.kept > self.limit:
-                oldest, pieces = next(iter(self._free.items()))
-                if pieces:
-                    pieces.pop(0)
+                oldest, unused = next(iter(self._free.items()))
+                if unused:
+                    unused.pop(0)
                     self.kept -= oldest
-                if not pieces:
+                if not unused:
                     del self._free[oldest]
 
     def clear(self) -> int:
@@ -123,7 +135,12 @@ class Pool:
         return freed
 
 
-pool = _Lease.lender = Pool(config.POOL)
+pool = Pool(config.POOL)
+emptying["cpu"] = pool.clear
+if hasattr(os, "register_at_fork"):  # a child must not find the lock held by a thread that it does not have
+    os.register_at_fork(
+        before=pool._lock.acquire, after_in_parent=pool._lock.release, after_in_child=pool._lock.release
+    )
 
 
 def empty(count: int, dtype: np.dtype) -> np.ndarray:

@@ -223,7 +223,7 @@ def lq(q, low, tau, info, batch, m, n, kind):
             info[b] = FAILED
 
 
-@kernel
+@kernel(runtime=True)
 def pseudo_inverse(u, s, vt, out, batch, m, n, rcond):
     """V diag(1/s) U^T, leaving out singular values up to `rcond` times the largest; `vt` is overwritten."""
     k = min(m, n)
@@ -244,7 +244,7 @@ for _k in range(1, 14):
 _THETA = 5.371920351148152
 
 
-@kernel
+@kernel(runtime=True)
 def expm(a, out, work, pivots, info, batch, n, kind):
     """Scaling, the approximant p(a)/p(-a) of degree 13, squaring (N. Higham, SIAM J. Matrix Anal. Appl. 26, 2005)."""
     size = n * n

@@ -117,7 +117,7 @@ def _narrow_transposed(a, b, c, m, k, n):
                 c[i * n + j] += f0 * b[r * n + j]
 
 
-@kernel
+@kernel(runtime=True)
 def _product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
     for i in range(batch):
         x = a[i * m * k : (i + 1) * m * k]

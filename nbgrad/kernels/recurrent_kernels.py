@@ -27,7 +27,7 @@ def _activate(x, start, s, begin, n, plain):
             s[to + j] = sigmoid(x[at + j] + s[to + j])
 
 
-@kernel
+@kernel(runtime=True)
 def vanilla(x, w, h0, h, scratch, steps, n, size, relu):
     zero = x.dtype.type(0)
     wt = w.reshape((size, size)).T
@@ -43,7 +43,7 @@ def vanilla(x, w, h0, h, scratch, steps, n, size, relu):
                 h[t * every + i] = tanh(a)
 
 
-@kernel
+@kernel(runtime=True)
 def vanilla_back(g, h, w, p, carry, steps, n, size, relu):
     one, zero = g.dtype.type(1), g.dtype.type(0)
     weights = w.reshape((size, size))
@@ -61,7 +61,7 @@ def vanilla_back(g, h, w, p, carry, steps, n, size, relu):
         np.dot(p[at : at + every].reshape((n, size)), weights, carry.reshape((n, size)))
 
 
-@kernel
+@kernel(runtime=True)
 def lstm(x, w, h0, c0, h, c, scratch, steps, n, size):
     wt = w.reshape((4 * size, size)).T
     every = n * size
@@ -83,7 +83,7 @@ def lstm(x, w, h0, c0, h, c, scratch, steps, n, size):
                 h[here + j] = scratch[gates + width + width + width + j] * tanh(c[here + j])
 
 
-@kernel
+@kernel(runtime=True)
 def lstm_back(gh, gc, x, s, c0, c, w, p, carry, memory, steps, n, size):
     """`s`: the hidden states' share of the preactivations, overwritten; `carry` and `memory`: zeros that become the
     cotangents of the initial states."""
@@ -116,7 +116,7 @@ def lstm_back(gh, gc, x, s, c0, c, w, p, carry, memory, steps, n, size):
         np.dot(rows.reshape((n, 4 * size)), weights, carry.reshape((n, size)))
 
 
-@kernel
+@kernel(runtime=True)
 def gru(x, w, bias, h0, h, scratch, steps, n, size):
     wt = w.reshape((3 * size, size)).T
     every = n * size
@@ -136,7 +136,7 @@ def gru(x, w, bias, h0, h, scratch, steps, n, size):
                 h[t * every + b * size + j] = u + z * (before[b * size + j] - u)
 
 
-@kernel
+@kernel(runtime=True)
 def gru_back(g, x, s, bias, h0, h, w, p, q, carry, scratch, steps, n, size):
     """`s`: the hidden states' share of the preactivations, overwritten; `p` and `q`: the cotangents of `x` and of what
     `s` was."""

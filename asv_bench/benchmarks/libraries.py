@@ -1,4 +1,4 @@
-"""The libraries of ``peers.py``: for each the names that :mod:`workloads` use, and a call that gets gradients.
+"""The libraries of ``peers.py``: for each the names that the workloads use, and a call that gets gradients.
 
 A library is ``make(workload, arrays) -> run``; ``run()`` evaluates the function, differentiates it with a head
 gradient of ones and returns the gradients asked for.
@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from workloads import Workload
+
+if TYPE_CHECKING:
+    from .workloads import Workload
 
 __all__ = ["LIBRARIES"]
 

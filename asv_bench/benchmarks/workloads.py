@@ -1,4 +1,8 @@
-"""The workloads of ``peers.py``, each spelled once, for a namespace `xp` of a library (:mod:`libraries`)."""
+"""The workloads of ``peers.py`` and of the benchmarks here, each spelled once, for a namespace `xp` of a library.
+
+A script finds this file and :mod:`libraries` by their folder, airspeed velocity as parts of a package: they import
+nothing of each other.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from tiny import OPERATORS, chain, operands
 
-__all__ = ["WORKLOADS", "Workload"]
+__all__ = ["OPERATORS", "WORKLOADS", "Workload", "chain", "operands"]
+
+OPERATORS = 20
 
 
 class Workload(NamedTuple):
@@ -24,6 +29,19 @@ class Workload(NamedTuple):
     wanted: tuple[int, ...] | None = None
     operators: int | None = None
     tolerance: float = 1e-8
+
+
+def operands():
+    """Two float64 arrays of 10 elements."""
+    return np.linspace(0.1, 1.0, 10), np.linspace(0.5, 1.5, 10)
+
+
+def chain(a, b, tanh):
+    """Five times multiply, add, tanh, subtract."""
+    y = a
+    for _ in range(5):
+        y = tanh(y * b + a) - b
+    return y
 
 
 def tiny(xp, a, b):

@@ -1,0 +1,27 @@
+"""Forward and gradients of the workloads of ``benchmarks/peers.py``: times, and the peak memory of the process."""
+
+import numpy as np
+
+from .libraries import LIBRARIES
+from .workloads import WORKLOADS
+
+_WORKLOADS = {workload.name: workload for workload in WORKLOADS}
+
+
+class Gradients:
+    """One evaluation with its gradients."""
+
+    params = (list(_WORKLOADS),)
+    param_names = ("workload",)
+
+    def setup(self, name):
+        _, library = LIBRARIES["nbgrad"]
+        workload = _WORKLOADS[name]
+        self.run = library()(workload, workload.arrays(np.random.default_rng(0)))
+        self.run()
+
+    def time_gradients(self, name):
+        self.run()
+
+    def peakmem_gradients(self, name):
+        self.run()

@@ -1,0 +1,213 @@
+"""Compile ahead: ``python -m nbgrad warmup`` runs operators as programs do, so that their kernels are stored.
+
+What is run are the samples of the registry, forward and backward, and the ways of calling that samples do not have:
+operands of which one alone is differentiated, cotangents that are added to others, broadcasting, numbers as operands.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import combinations
+from multiprocessing import get_context
+from typing import NamedTuple, TextIO
+
+from . import autograd
+from .codegen import compile
+from .dtypes import as_dtype
+from .elementwise import Elementwise
+from .entry import Entry, lookup
+from .errors import AttrError
+from .kernels.creation import array
+from .ndarray import NDArray
+from .registry import operators
+from .samples import Input, Sample
+
+__all__ = ["Outcome", "warmup"]
+
+#: Shapes of two operands, besides equal ones: a row, a column, one element; and the other way round.
+_SHAPES = (((3, 4), (4,)), ((3, 4), (3, 1)), ((3, 4), (1,)))
+#: Numbers as operands; operators have better formulas for some of them.
+_NUMBERS = (2.5, 2, 3, 0.5, -1)
+
+
+class Outcome(NamedTuple):
+    """How many kernels were compiled and how many were there already, the seconds it took, and what failed."""
+
+    compiled: int
+    ready: int
+    seconds: float
+    failures: tuple[str, ...]
+
+
+def warmup(
+    names: Sequence[str] = (), dtypes: Sequence[str] = ("float32", "float64"), jobs: int = 0, order: int = 1
+) -> Outcome:
+    """Compile the kernels of operators into the cache, in processes side by side.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Operators, by name or alias; default: all.
+    dtypes : sequence of str
+    jobs : int
+        Processes; 0 means one per processor.
+    order : int
+        Up to which derivative.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    AttrError
+        If no operator has one of the names.
+    DTypeError
+        If there is no such dtype.
+    """
+    dtypes = [as_dtype(dtype).name for dtype in dtypes]
+    entries = list(dict.fromkeys(map(_found, names))) if names else list(operators.values())
+    start = time.perf_counter()
+    jobs = min(jobs or _processors(), len(entries))
+    kernels: dict[str, str] = {}
+    failures: list[str] = []
+    show = _progress(len(entries), sys.stderr)
+    # Spawned, not forked: the process that asks may have threads.
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as processes:
+        running = [processes.submit(_run, entry.name, dtypes, order) for entry in entries]
+        for done, task in enumerate(as_completed(running), 1):
+            found, failed = task.result()
+            kernels |= {key: how for key, how in found.items() if kernels.get(key) != "compiled"}
+            failures += failed
+            show(done, sum(how == "compiled" for how in kernels.values()))
+    compiled = sum(how == "compiled" for how in kernels.values())
+    return Outcome(compiled, len(kernels) - compiled, time.perf_counter() - start, tuple(failures))
+
+
+def _found(name: str) -> Entry:
+    try:
+        return lookup(name)
+    except KeyError:
+        raise AttrError(f"warmup: no operator is called {name!r}; docs/operators.md lists them") from None
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _progress(total: int, stream: TextIO) -> Callable[[int, int], None]:
+    """A bar that is drawn again and again in one line of a terminal; nothing elsewhere."""
+    start = time.perf_counter()
+
+    def show(done: int, compiled: int) -> None:
+        bar = "#" * (30 * done // total)
+        took = time.perf_counter() - start
+        stream.write(f"\r[{bar:30}] {done}/{total} operators, {compiled} kernels compiled, {took:.0f} s")
+        stream.write("\n" if done == total else "")
+        stream.flush()
+
+    return show if stream.isatty() else lambda done, compiled: None
+
+
+# In the processes.
+
+
+def _run(name: str, dtypes: Sequence[str], order: int) -> tuple[dict[str, str], list[str]]:
+    """Run all ways of calling one operator; the kernels it was the first to need here, and what failed."""
+    before = set(compile.history)
+    failures = []
+    for dtype in dtypes:
+        for way in _ways(operators[name], dtype):
+            try:
+                _differentiate(*way, order)
+            except Exception as err:  # one operator's trouble is not the others'
+                failures.append(f"{name} on {dtype}: {type(err).__name__}: {err}")
+    return {key: how for key, how in compile.history.items() if key not in before}, list(dict.fromkeys(failures))
+
+
+#: Something to call with operands, the operands, the places of those to differentiate by, whether in several ways.
+_Way = tuple[Callable, list[NDArray], list[int], bool]
+
+
+def _ways(entry: Entry, dtype: str) -> Iterator[_Way]:
+    floats = as_dtype(dtype).is_float
+    for sample in entry.samples:
+        if floats or sample.ints:
+            yield *_as_sampled(entry, sample, dtype, sample.inputs), True
+    rule = entry.rule
+    if isinstance(rule, Elementwise) and len(rule.operands) == 2 and (floats or entry.samples[0].ints):
+        sample = entry.samples[0]
+        first, second = sample.inputs
+        for shapes in _SHAPES:
+            for pair in (shapes, shapes[::-1]):
+                inputs = [_shaped(first, pair[0]), _shaped(second, pair[1])]
+                yield *_as_sampled(entry, sample, dtype, inputs), False
+        x = array(first.draw(0, dtype), dtype=dtype)
+        marks = [0] if entry.differentiable and floats else []
+        yield lambda a: entry.call(a, a), [x], marks, False
+        for number in _NUMBERS:
+            yield lambda a, n=number: entry.call(a, n), [x], marks, False
+            yield lambda a, n=number: entry.call(n, a), [x], marks, False
+
+
+def _shaped(given: Input, shape: tuple[int, ...]) -> Input:
+    return Input(shape, given.low, given.high, dtype=given.dtype, grad=given.grad)
+
+
+def _as_sampled(entry: Entry, sample: Sample, dtype: str, inputs: Iterable[Input]):
+    drawn = [given.draw(place, dtype) for place, given in enumerate(inputs)]
+
+    def call(*arrays):
+        with autograd.train_mode() if sample.training else autograd.predict_mode():
+            return entry.call(*arrays, **sample.attrs)
+
+    differentiable = entry.differentiable and sample.order and not sample.changes and as_dtype(dtype).is_float
+    marks = [k for k, given in enumerate(sample.inputs) if given.grad] if differentiable else []
+    return call, [array(v, dtype=v.dtype) for v in drawn], marks
+
+
+def _differentiate(call: Callable, arrays: list[NDArray], marks: list[int], several: bool, order: int) -> None:
+    """Call, and differentiate by all marked operands; if `several`, by each alone too, and add to cotangents."""
+    call(*arrays)
+    for count in ({1, len(marks)} if several else {len(marks)}) if marks else ():
+        for chosen in combinations(marks, count):
+            given = [x.detach() for x in arrays]
+            xs = [given[k] for k in chosen]
+            for x in xs:
+                x.attach_grad()
+
+            def results(given=given):
+                return _floats(call(*given))
+
+            _backward(results)
+            if several:
+                for others in {(x,) for x in xs} | {tuple(xs)}:  # heads have a cotangent before the operator
+                    _backward(results, others)
+                _backward(lambda: [a + b for a, b in zip(results(), results())])
+            if order > 1:
+                _higher(results, xs, order)
+
+
+def _backward(function: Callable[[], list[NDArray]], others: Sequence[NDArray] = ()) -> None:
+    with autograd.record():
+        heads = function()
+    if heads:
+        autograd.backward([*heads, *others])
+
+
+def _higher(results: Callable[[], list[NDArray]], xs: list[NDArray], order: int) -> None:
+    with autograd.record():
+        level = results()
+        for _ in range(order - 1):
+            level = autograd.grad([*level, *xs], xs, create_graph=True)
+    autograd.backward(level)
+
+
+def _floats(result) -> list[NDArray]:
+    """Those of the results that can be differentiated."""
+    listed = result if isinstance(result, list | tuple) else [result]
+    return [y for y in listed if y._kind.dtype.is_float and y._node is not None]
