@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from . import tape
 from .cast import unify
-from .codegen import loops
+from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
 from .expr import Expr, substitute, var, vjp
@@ -97,11 +97,11 @@ class Elementwise(tape.Rule):
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
         if layout is None:
             buf = kind.empty(first._buf.size, kind.storage)
-            self.entry(kind, None)(*[x._buf for x in arrays], buf, *scalars)
+            threads.flat(self.entry(kind, None), [*[x._buf for x in arrays], buf], scalars)
         else:
             shape = layout.out
             buf = kind.empty(layout.size, kind.storage)
-            self.entry(kind, layout)(*[x._buf for x in arrays], buf, *scalars, *layout.arguments)
+            threads.broadcast(self.entry(kind, layout), [x._buf for x in arrays], [buf], scalars, layout)
         out = wrap(buf, shape, kind)
         if state.recording:
             for x in arrays:
@@ -174,7 +174,7 @@ class Elementwise(tape.Rule):
         return found
 
 
-# The short cuts. What `apply` and `record` do, for operands of one shape and a kind seen before, with
+# The short cuts. What `apply` and `record` do, for small operands of one shape and a kind seen before, with
 # nothing between the call and the kernel that could be left out: this is where small arrays spend their time.
 
 _new = object.__new__
@@ -190,11 +190,11 @@ def short_unary(op: Elementwise) -> Callable:
         nonlocal pullback
         kind = data._kind
         entry = flat.get(kind)
-        if entry is None:
-            return op.apply((data,), scalars)
         source = data._buf
         n = source.size
-        buf = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+        if entry is None or n >= LARGE:
+            return op.apply((data,), scalars)
+        buf = kind.small(n, kind.storage)
         entry(source, buf, *scalars)
         result = _new(NDArray)
         result._buf = buf
@@ -242,11 +242,11 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
         kind = lhs._kind
         shape = lhs._shape
         entry = flat.get(kind)
-        if entry is None or kind is not rhs._kind or shape != rhs._shape:
-            return op.apply((lhs, rhs))
         a = lhs._buf
         n = a.size
-        buf = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+        if entry is None or n >= LARGE or kind is not rhs._kind or shape != rhs._shape:
+            return op.apply((lhs, rhs))
+        buf = kind.small(n, kind.storage)
         entry(a, rhs._buf, buf)
         result = _new(NDArray)
         result._buf = buf

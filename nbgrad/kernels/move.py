@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..codegen import threads
 from ..codegen.compile import kernel
 from ..shapes import Shape, size
 
@@ -209,17 +210,42 @@ def move(
     """Copy the block of `shape` at strides `sources` and offset `source` (in elements) of `buf` to `out`."""
     if size(shape) == 0:
         return
-    walk = _walk(shape, sources, targets)
-    _move(_bits(buf), _bits(out), *walk, np.empty(walk[0].size, np.int64), source, target)
+    _shared(_move, _bits(buf), _bits(out), _walk(shape, sources, targets), source, target)
+
+
+def _shared(kernel_, buf, out, walk: list[np.ndarray], source: int, target: int) -> None:
+    """The kernel, cut along the first of the collapsed axes if that pays."""
+    dims, sources, targets = walk
+    if not threads.ready(buf.size) or dims.size == 1:
+        kernel_(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target)
+        return
+    first, step, stride = int(dims[0]), int(sources[0]), int(targets[0])
+    row = int(np.prod(dims[1:]))
+
+    def call(start: int, stop: int) -> None:
+        some = np.concatenate(([stop - start], dims[1:]))
+        at, to = source + start * step, target + start * stride
+        kernel_(buf, out, some, sources, targets, np.empty(dims.size, np.int64), at, to)
+
+    threads.each(call, first, row)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Read the block of `shape` at `strides` and `offset` (in elements) of `buf` into `out`, in order."""
     matrices = _transposition(shape, strides) if offset == 0 else None
     if matrices is not None:
-        _transpose(_bits(buf), _bits(out), *matrices)
+        _transpose_shared(_bits(buf), _bits(out), *matrices)
     else:
         move(buf, out, shape, strides, strides_of(shape), offset)
+
+
+def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
+    whole = rows * columns
+
+    def call(start: int, stop: int) -> None:
+        _transpose(*threads.slices((x, out), (whole, whole), start, stop), stop - start, rows, columns)
+
+    threads.each(call, batch, 2 * whole)
 
 
 def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
@@ -230,8 +256,7 @@ def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -
 def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Add the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out` (floats)."""
     if size(shape):
-        walk = _walk(shape, strides_of(shape), strides)
-        _move_add(buf, out, *walk, np.empty(walk[0].size, np.int64), 0, offset)
+        _shared(_move_add, buf, out, _walk(shape, strides_of(shape), strides), 0, offset)
 
 
 def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:
