@@ -14,7 +14,6 @@ CHECKED = os.environ.get("NBGRAD_CHECKED", "0") not in ("", "0")
 POOL = int(float(os.environ.get("NBGRAD_POOL_MB", "512")) * 1e6)
 
 
-
 def _threads() -> int:
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
     for variable in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):

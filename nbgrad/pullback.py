@@ -218,8 +218,8 @@ class Pullback(tape.Rule):
         return found
 
 
-# The short cuts of `pull_raw`, for small operands of one shape without parameters and cotangents that may be written: what
-# small arrays spend their time in, as in :mod:`nbgrad.elementwise`.
+# The short cuts of `pull_raw`, for small operands of one shape without parameters and cotangents that may be
+# written: what small arrays spend their time in, as in :mod:`nbgrad.elementwise`.
 
 
 def _short_single(rule: Pullback, otherwise: Callable) -> Callable:

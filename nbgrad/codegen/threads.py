@@ -229,9 +229,7 @@ def flat(entry: Callable, buffers: Sequence, scalars: Sequence = ()) -> None:
         entry(*buffers, *scalars)
 
 
-def broadcast(
-    entry: Callable, inputs: Sequence, outputs: Sequence, scalars: Sequence, walk: shapes.Broadcast
-) -> None:
+def broadcast(entry: Callable, inputs: Sequence, outputs: Sequence, scalars: Sequence, walk: shapes.Broadcast) -> None:
     """An elementwise kernel whose `inputs` walk as `walk` says: cut along the first of the collapsed axes."""
     rank, arguments = walk.rank, walk.arguments
     if not ready(walk.size):

@@ -122,14 +122,15 @@ def _surround(x, out, dims, counts, begin, counter, value):
 
 
 @kernel
-def _transpose(x, out, batch, rows, columns):
-    """(batch, rows, columns) -> (batch, columns, rows): as many rows at a time as give a cache line to write."""
+def _transpose(x, out, batch, rows, columns, begin, end):
+    """(batch, rows, columns) -> (batch, columns, rows): as many rows at a time as give a cache line to write. Of the
+    columns those from `begin` to `end`."""
     tile = np.uint64(64 // x.itemsize)
     m, n = np.uint64(rows), np.uint64(columns)
     for b in range(np.uint64(batch)):
         base = b * m * n
         for i0 in range((m + tile - np.uint64(1)) // tile):
-            for j in range(n):
+            for j in range(np.uint64(begin), np.uint64(end)):
                 for i in range(i0 * tile, min(i0 * tile + tile, m)):
                     out[base + j * m + i] = x[base + i * n + j]
 
@@ -210,24 +211,23 @@ def move(
     """Copy the block of `shape` at strides `sources` and offset `source` (in elements) of `buf` to `out`."""
     if size(shape) == 0:
         return
-    _shared(_move, _bits(buf), _bits(out), _walk(shape, sources, targets), source, target)
+    _shared(_move, _bits(buf), _bits(out), size(shape), _walk(shape, sources, targets), source, target)
 
 
-def _shared(kernel_, buf, out, walk: list[np.ndarray], source: int, target: int) -> None:
-    """The kernel, cut along the first of the collapsed axes if that pays."""
+def _shared(kernel_, buf, out, n: int, walk: list[np.ndarray], source: int, target: int) -> None:
+    """The kernel for `n` elements, cut along the first of the collapsed axes if that pays."""
     dims, sources, targets = walk
-    if not threads.ready(buf.size) or dims.size == 1:
+    if not threads.ready(n) or dims.size == 1:
         kernel_(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target)
         return
     first, step, stride = int(dims[0]), int(sources[0]), int(targets[0])
-    row = int(np.prod(dims[1:]))
 
     def call(start: int, stop: int) -> None:
         some = np.concatenate(([stop - start], dims[1:]))
         at, to = source + start * step, target + start * stride
         kernel_(buf, out, some, sources, targets, np.empty(dims.size, np.int64), at, to)
 
-    threads.each(call, first, row)
+    threads.each(call, first, n // first)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
@@ -242,10 +242,17 @@ def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) ->
 def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
     whole = rows * columns
 
-    def call(start: int, stop: int) -> None:
-        _transpose(*threads.slices((x, out), (whole, whole), start, stop), stop - start, rows, columns)
+    def stacks(start: int, stop: int) -> None:
+        some = threads.slices((x, out), (whole, whole), start, stop)
+        _transpose(*some, stop - start, rows, columns, 0, columns)
 
-    threads.each(call, batch, 2 * whole)
+    def lines(start: int, stop: int) -> None:
+        _transpose(x, out, 1, rows, columns, start, stop)
+
+    if batch == 1:
+        threads.each(lines, columns, 2 * rows)
+    else:
+        threads.each(stacks, batch, 2 * whole)
 
 
 def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
@@ -256,7 +263,7 @@ def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -
 def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Add the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out` (floats)."""
     if size(shape):
-        _shared(_move_add, buf, out, _walk(shape, strides_of(shape), strides), 0, offset)
+        _shared(_move_add, buf, out, size(shape), _walk(shape, strides_of(shape), strides), 0, offset)
 
 
 def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:

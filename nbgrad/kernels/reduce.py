@@ -7,7 +7,8 @@ MXNet's, and so is the shape (1,) of a full reduction without ``keepdims``.
 
 Accuracy: along contiguous elements sums run in blocks of 512 with independent partial sums, block totals
 are added with compensation, so the error does not grow with the number of elements. float32 (and float16)
-blocks are combined in float64. Long sums are sums of the sums of blocks of 65536 elements, which threads may share. Integers are summed in 64 bits and stored in their own dtype.
+blocks are combined in float64. Long sums are sums of the sums of blocks of 65536 elements, which threads may
+share. Integers are summed in 64 bits and stored in their own dtype.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ def _sum_step(x, out, outer, n, inner) -> None:
         _sum_integers(x, out, outer, n, inner)
     elif is_long(n, inner):
         by_blocks(_sum_short, x, out, outer, n, inner, np.float64)
-    elif outer == 1 and threads.ready(x.size):
+    elif outer == 1 and inner > 1 and threads.ready(x.size):
         _sum_wide(x, out, n, inner)
     else:
         _sum_short(x, out, outer, n, inner)

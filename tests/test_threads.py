@@ -1,0 +1,506 @@
+"""Large operations on several threads: the same bits for any number of them, and no way to hang."""
+
+import math
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import nbgrad as nb
+from nbgrad import autograd, nd
+from nbgrad.codegen import threads
+from nbgrad.errors import AttrError
+
+NUMBERS = (1, 2, 3, 7)
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    before = nb.get_num_threads()
+    yield
+    nb.set_num_threads(before)
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Ranges so small that arrays of a few thousand elements are shared."""
+    monkeypatch.setattr(threads, "GRAIN", 512)
+
+
+def array(shape, seed=0, dtype="float64"):
+    return nd.array(np.random.default_rng(seed).normal(size=shape), dtype=dtype)
+
+
+def differentiated(function, *arrays):
+    """The result and the gradients of all float arrays, as bytes."""
+    for x in arrays:
+        if x.dtype in (np.float32, np.float64):
+            x.attach_grad()
+    with autograd.record():
+        y = function(*arrays)
+    results = y if isinstance(y, list) else [y]
+    autograd.backward(results, [array(r.shape, 9, r.dtype) for r in results])
+    return [v.asnumpy().tobytes() for v in (*results, *(x.grad for x in arrays if x.grad is not None))]
+
+
+def same_for_all(function, *arrays):
+    found = {}
+    for n in NUMBERS:
+        nb.set_num_threads(n)
+        found[n] = differentiated(function, *arrays)
+    for n in NUMBERS[1:]:
+        assert found[n] == found[1], f"{n} threads give other bits than one"
+
+
+ELEMENTWISE = {
+    "unary": (lambda x: nd.tanh(x), 1),
+    "binary": (lambda x, z: x * z, 2),
+    "sum of one with itself": (lambda x: x * x + x, 1),
+    "subtraction": (lambda x, z: (x - z) + (z - x) * 0.5, 2),
+    "several uses": (lambda x, z: nd.exp(x) * z + nd.sin(x) / (2 + z * z) - x, 2),
+    "parameter": (lambda x: nd.clip(x, -0.5, 0.5) + x**3, 1),
+    "where": (lambda x, z: nd.where(x > z, x, z * 2), 2),
+    "cast": (lambda x: x.astype("float32").astype("float64") * x, 1),
+}
+
+
+@pytest.mark.parametrize("n", [1023, 1024, 1025, 4095, 8191, 8192, 8193, 30001])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise(eager, name, n):
+    function, count = ELEMENTWISE[name]
+    same_for_all(function, *[array(n, k) for k in range(count)])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32", "int64"])
+def test_elementwise_dtypes(eager, dtype):
+    x = nd.array(np.random.default_rng(0).normal(0, 50, 30001), dtype=dtype)
+    same = {}
+    for n in NUMBERS:
+        nb.set_num_threads(n)
+        same[n] = ((x * 3 - x) + x // 7).asnumpy().tobytes()
+    assert len(set(same.values())) == 1
+
+
+@pytest.mark.parametrize("function", [nd.tanh, lambda x: x * x * 3, lambda x: nd.sum(nd.exp(x))])
+@pytest.mark.parametrize("n", [threads.GRAIN - 1, 2 * threads.GRAIN - 1, 2 * threads.GRAIN, 3 * threads.GRAIN + 5])
+def test_elementwise_at_the_real_threshold(function, n):
+    same_for_all(function, array(n))
+
+
+SHAPES = [
+    [(300, 40), (40,)],
+    [(300, 40), (300, 1)],
+    [(300, 1), (1, 41)],
+    [(7, 1, 60), (5, 60)],
+    [(2, 9001), (1,)],
+    [(2, 9001), (2, 1)],
+    [(9, 1, 50, 1), (30, 1, 4)],
+    [(20000,), (1,)],
+    [(1, 20000), (20000,)],
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_broadcasting(eager, shapes, dtype):
+    arrays = [array(s, k, dtype) for k, s in enumerate(shapes)]
+    same_for_all(lambda x, z: nd.tanh(x * z) + z, *arrays)
+    same_for_all(lambda x, z: x + z, *arrays)
+
+
+REDUCED = [
+    [(300000,), None],
+    [(262143,), None],
+    [(262145,), None],
+    [(3, 270001), 1],
+    [(500, 77), 1],
+    [(500, 77), 0],
+    [(40000, 7), 0],
+    [(65536 * 4 + 1, 2), 0],
+    [(260, 1025), 0],
+    [(9, 40000), 0],
+    [(3, 40, 2100), 1],
+    [(2, 90000, 3), 1],
+    [(6, 50, 70, 8), (0, 2)],
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("shape, axis", REDUCED, ids=str)
+@pytest.mark.parametrize("op", ["sum", "max"])
+def test_reductions(eager, op, shape, axis, dtype):
+    x = (array(shape) * 9).astype(dtype)
+    same_for_all(lambda x: getattr(nd, op)(x, axis=axis), x)
+    expected = getattr(np, op)(x.asnumpy().astype("float64"), axis=axis)
+    got = getattr(nd, op)(x, axis=axis).asnumpy().reshape(expected.shape)
+    tolerance = 1e-6 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(got, expected, tolerance, tolerance * np.abs(x.asnumpy()).sum(axis).max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [262_143, 262_144, 1_000_003])
+def test_long_sums_are_accurate(n, dtype):
+    x = np.exp(np.random.default_rng(0).normal(size=n)).astype(dtype)
+    exact = np.asarray(math.fsum(x), dtype)
+    assert abs(nd.sum(nd.array(x)).asnumpy()[0] - exact) <= np.spacing(exact)
+
+
+def layer_norm(x, gamma, beta):
+    return nd.LayerNorm(x, gamma, beta)
+
+
+def batch_norm(x, gamma, beta):
+    n = gamma.size
+    return nd.BatchNorm(x, gamma, beta, nd.zeros(n), nd.ones(n), fix_gamma=False)
+
+
+FAMILIES = {
+    "softmax": (nd.softmax, (300, 41)),
+    "softmax, first axis": (lambda x: nd.softmax(x, axis=1), (20, 41, 30)),
+    "log_softmax": (nd.log_softmax, (300, 41)),
+    "LayerNorm": (layer_norm, (700, 100), (100,), (100,)),
+    "LayerNorm, long rows": (layer_norm, (200, 3001), (3001,), (3001,)),
+    "BatchNorm": (batch_norm, (9, 8, 11, 12), (8,), (8,)),
+    "BatchNorm, rows": (batch_norm, (900, 33), (33,), (33,)),
+    "transpose": (lambda x: x.T * 2, (301, 77)),
+    "transpose of a stack": (lambda x: nd.transpose(x, axes=(0, 2, 1)) * 2, (20, 31, 47)),
+    "transpose, other": (lambda x: nd.transpose(x, axes=(2, 0, 1)) * 2, (20, 31, 47)),
+    "slices": (lambda x: x[3:-4, ::2] * 2, (200, 99)),
+    "concat": (lambda x, z: nd.concat(x, z, dim=1), (200, 51), (200, 40)),
+    "take": (lambda x: nd.take(x, nd.array(np.arange(4000) % 190), axis=0), (190, 17)),
+    "take along the last axis": (lambda x: nd.take(x, nd.array(np.arange(60) % 17), axis=1), (190, 17)),
+    "broadcast_to": (lambda x: nd.broadcast_to(x, shape=(90, 300)), (90, 1)),
+    "batch_dot": (lambda x, z: nd.batch_dot(x, z), (40, 9, 20), (40, 20, 13)),
+    "batch_dot, transposed": (lambda x, z: nd.batch_dot(x, z, transpose_a=True), (40, 20, 9), (40, 20, 13)),
+    "Convolution": (lambda x, w: nd.Convolution(x, w, no_bias=True, kernel=(3, 3)), (21, 3, 14, 13), (5, 3, 3, 3)),
+    "Convolution, small images": (lambda x, w: nd.Convolution(x, w, no_bias=True, pad=1), (50, 4, 3, 3), (6, 4, 3, 3)),
+    "Convolution, groups and strides": (
+        lambda x, w: nd.Convolution(x, w, no_bias=True, stride=2, num_group=2),
+        (13, 4, 30, 31),
+        (6, 2, 3, 2),
+    ),
+    "Deconvolution": (lambda x, w: nd.Deconvolution(x, w, kernel=(3, 3)), (21, 5, 9, 8), (5, 3, 3, 3)),
+    "max pooling": (lambda x: nd.Pooling(x, kernel=(2, 3), stride=(2, 2)), (12, 5, 14, 17)),
+    "average pooling": (lambda x: nd.Pooling(x, kernel=(3, 3), pad=1, pool_type="avg"), (12, 5, 14, 17)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families(eager, name, dtype):
+    function, *shapes = FAMILIES[name]
+    same_for_all(function, *[array(s, k, dtype) for k, s in enumerate(shapes)])
+
+
+def test_parts_of_a_weight_gradient(eager):
+    x, w = array((64, 2, 20, 20)), array((3, 2, 3, 3), 1)
+    nb.set_num_threads(3)
+    w.attach_grad()
+    with autograd.record():
+        y = nd.Convolution(x, w, no_bias=True)
+    y.backward()
+    expected = np.zeros(w.shape)
+    for i, j in np.ndindex(3, 3):
+        expected[:, :, i, j] = x.asnumpy()[:, :, i : i + 18, j : j + 18].sum((0, 2, 3))
+    np.testing.assert_allclose(w.grad.asnumpy(), expected, rtol=1e-10)
+
+
+# The pool itself.
+
+
+def test_every_range_is_run_once(eager):
+    nb.set_num_threads(4)
+    counts = np.zeros(100_003, int)
+    names = set()
+
+    def call(start, stop):
+        counts[start:stop] += 1
+        names.add(threading.current_thread().name)
+
+    for _ in range(50):
+        threads.each(call, counts.size, 1, 64)
+    assert (counts == 50).all()
+    assert names <= {"nbgrad", threading.current_thread().name}
+
+
+def test_one_thread_means_no_other(eager):
+    nb.set_num_threads(1)
+    seen = []
+    threads.each(lambda start, stop: seen.append((start, stop, threading.current_thread())), 10**6)
+    assert seen == [(0, 10**6, threading.current_thread())]
+
+
+def test_nothing_and_little_are_one_call(eager):
+    nb.set_num_threads(4)
+    for n in (0, 1, 1023):
+        seen = []
+        threads.each(lambda start, stop, seen=seen: seen.append((start, stop)), n)
+        assert seen == [(0, n)]
+
+
+@pytest.mark.parametrize("place", [0, 5, 63])
+def test_an_error_in_a_range_is_raised_when_all_have_ended(eager, place):
+    nb.set_num_threads(4)
+    running = []
+
+    def call(start, stop):
+        running.append(start)
+        try:
+            if start <= place * 1024 < stop:
+                raise ZeroDivisionError("in a range")
+        finally:
+            running.remove(start)
+
+    for _ in range(20):
+        with pytest.raises(ZeroDivisionError, match="in a range"):
+            threads.each(call, 64 * 1024)
+        assert not running
+    counts = []
+    threads.each(lambda start, stop: counts.append(stop - start), 64 * 1024)
+    assert sum(counts) == 64 * 1024
+
+
+def test_an_interrupt_waits_for_what_runs(eager):
+    nb.set_num_threads(2)
+    caller = threading.current_thread()
+    begun, go, ended = threading.Event(), threading.Event(), []
+
+    def call(start, stop):
+        if threading.current_thread() is caller:
+            assert begun.wait(60)
+            threading.Timer(0.05, go.set).start()
+            raise KeyboardInterrupt
+        begun.set()
+        go.wait(60)
+        ended.append(start)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.each(call, 64 * 1024)
+    assert len(ended) == 1  # the helper's range was waited for, and no other begun
+
+
+def test_calls_within_a_helper_are_serial(eager):
+    nb.set_num_threads(2)
+    caller = threading.current_thread()
+    helped, inner = threading.Event(), []
+
+    def call(start, stop):
+        if threading.current_thread() is caller:
+            helped.wait(60)
+        else:
+            threads.each(lambda a, b: inner.append((a, b)), 10**6)
+            helped.set()
+
+    threads.each(call, 64 * 1024)
+    assert set(inner) == {(0, 10**6)}
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", None, True])
+def test_set_num_threads_validates(wrong):
+    before = nb.get_num_threads()
+    with pytest.raises(AttrError, match="set_num_threads: n must be an integer of at least 1, got"):
+        nb.set_num_threads(wrong)
+    assert nb.get_num_threads() == before
+
+
+def test_set_num_threads_takes_integers():
+    nb.set_num_threads(np.int64(3))
+    assert nb.get_num_threads() == 3
+    assert type(nb.get_num_threads()) is int
+
+
+# Whole programs, in processes of their own: what hangs is a failure.
+
+
+def script(source, timeout=240, **variables):
+    """What a program prints; its stacks, if it takes too long."""
+    head = f"import faulthandler; faulthandler.dump_traceback_later({timeout - 20}, exit=True)\n"
+    environment = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", head + textwrap.dedent(source)],
+        env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout.split()
+
+
+PROGRAM = """
+import os, threading
+import numpy as np
+import nbgrad as nb
+from nbgrad import autograd, nd
+from nbgrad.codegen import threads
+
+threads.GRAIN = 2048
+nb.set_num_threads(3)
+
+def program(seed):
+    x = nd.array(np.random.default_rng(seed).normal(size=(60, 1000)))
+    x.attach_grad()
+    with autograd.record():
+        y = nd.sum(nd.softmax(nd.tanh(x * x + 0.5)) * nd.exp(x - nd.mean(x, axis=0)))
+    y.backward()
+    return y.asnumpy().tobytes() + x.grad.asnumpy().tobytes()
+"""
+
+
+def test_eight_threads_at_once():
+    source = (
+        PROGRAM
+        + """
+expected = [program(k) for k in range(8)]
+wrong, rounds = [], [0] * 8
+
+def work(k):
+    for _ in range(40):
+        if program(k) != expected[k]:
+            wrong.append(k)
+        rounds[k] += 1
+
+workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+for w in workers: w.start()
+for w in workers: w.join()
+print(wrong, sum(rounds), threading.active_count() <= 3)
+"""
+    )
+    assert script(source) == ["[]", "320", "True"]
+
+
+def test_the_pool_of_buffers_under_threads():
+    source = (
+        PROGRAM
+        + """
+from nbgrad.codegen.memory import pool
+import gc
+
+def work(k):
+    for _ in range(30): program(k)
+
+workers = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+for w in workers: w.start()
+for w in workers: w.join()
+gc.collect()
+pool.clear()
+print(pool.kept, pool.lent)
+"""
+    )
+    assert script(source) == ["0", "0"]
+
+
+def test_executor_threads():
+    source = (
+        PROGRAM
+        + """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    found = list(pool.map(program, [1, 2] * 20))
+print(len(set(found)), found[0] == program(1))
+"""
+    )
+    assert script(source) == ["2", "True"]
+
+
+FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@FORK
+def test_fork_after_use():
+    source = (
+        "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
+        + PROGRAM
+        + """
+expected = program(0)
+busy = threading.Thread(target=lambda: [program(5) for _ in range(60)])
+busy.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if program(0) == expected and program(0) == expected else 1)
+    assert program(0) == expected
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+busy.join()
+print("done")
+"""
+    )
+    assert script(source) == ["done"]
+
+
+@FORK
+def test_a_forked_child_has_a_pool_of_its_own():
+    source = (
+        "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
+        + PROGRAM
+        + """
+program(0)
+child = os.fork()
+if child == 0:
+    before = threading.active_count()
+    names, both = set(), threading.Barrier(2)
+    def call(start, stop):
+        if len(names) < 2 and threading.current_thread() not in names:
+            names.add(threading.current_thread())
+            both.wait(60)
+    nb.set_num_threads(2)
+    threads.each(call, 1 << 20)
+    os._exit(0 if (before, len(names)) == (1, 2) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    )
+    assert script(source) == ["0"]
+
+
+@pytest.mark.parametrize("method", ["spawn", pytest.param("fork", marks=FORK)])
+def test_multiprocessing(method, tmp_path):
+    file = tmp_path / "program.py"
+    head = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
+    file.write_text(
+        head
+        + PROGRAM
+        + f"""
+import multiprocessing
+if __name__ == "__main__":
+    expected = [program(k) for k in range(4)]
+    with multiprocessing.get_context({method!r}).Pool(2) as pool:
+        print(pool.map(program, range(4)) == expected)
+"""
+    )
+    assert script(f"import runpy; runpy.run_path({str(file)!r}, run_name='__main__')") == ["True"]
+
+
+@pytest.mark.parametrize(
+    "variables, expected",
+    [
+        ({}, None),
+        ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"NUMBA_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "1,2", "NUMBA_NUM_THREADS": "2"}, 1),
+        ({"OMP_NUM_THREADS": "none"}, None),
+        ({"OMP_NUM_THREADS": "1000"}, None),
+    ],
+)
+def test_environment(variables, expected):
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    (found,) = script("import nbgrad; print(nbgrad.get_num_threads())", **variables)
+    assert int(found) == (expected or cores)
+
+
+def test_the_end_of_a_program_with_helpers():
+    source = (
+        PROGRAM
+        + """
+program(0)
+late = threading.Thread(target=lambda: [program(k) for k in range(3)], daemon=True)
+late.start()
+print("end")
+"""
+    )
+    assert script(source) == ["end"]
