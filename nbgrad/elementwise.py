@@ -12,13 +12,14 @@ result is y; its cotangent g.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from . import tape
 from .cast import unify
 from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
-from .expr import Expr, substitute, var, vjp
+from .expr import Expr, substitute, var, vjp, work
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
 from .pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kinds, reads
@@ -63,6 +64,11 @@ class Elementwise(tape.Rule):
 
     # Forward.
 
+    @cached_property
+    def weight(self) -> int:
+        """The work for an element, as threads count it."""
+        return work(self.expr)
+
     def entry(self, kind: Kind, layout: Broadcast | None):
         """The compiled kernel for operands of `kind` walking as `layout` says (None: all of one shape)."""
         if layout is None:
@@ -96,12 +102,18 @@ class Elementwise(tape.Rule):
             if x._shape != shape:
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
         if layout is None:
-            buf = kind.empty(first._buf.size, kind.storage)
-            threads.flat(self.entry(kind, None), [*[x._buf for x in arrays], buf], scalars)
+            n = first._buf.size
+            buf = kind.empty(n, kind.storage)
+            entry = self.entry(kind, None)
+            if n < LARGE:
+                entry(*[x._buf for x in arrays], buf, *scalars)
+            else:
+                threads.flat(entry, [*[x._buf for x in arrays], buf], scalars, self.weight)
         else:
             shape = layout.out
             buf = kind.empty(layout.size, kind.storage)
-            threads.broadcast(self.entry(kind, layout), [x._buf for x in arrays], [buf], scalars, layout)
+            entry = self.entry(kind, layout)
+            threads.broadcast(entry, [x._buf for x in arrays], [buf], scalars, layout, self.weight)
         out = wrap(buf, shape, kind)
         if state.recording:
             for x in arrays:

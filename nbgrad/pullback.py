@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from . import tape
 from .codegen import loops, threads
 from .codegen.launch import Kind
-from .expr import Expr, add, free, var
+from .codegen.memory import LARGE
+from .expr import Expr, add, free, var, work
 from .ndarray import NDArray, wrap
 from .registry import role
 from .shapes import broadcast
@@ -63,6 +64,7 @@ class Pullback(tape.Rule):
         #: Per wanted cotangent: an operand it belongs to, and whether it is g itself (then nothing is computed).
         self.plan = tuple([(group[0], e is COTANGENT) for group, e in zip(groups, self.exprs, strict=True)])
         self.computed = [e for e in self.exprs if e is not COTANGENT]
+        self.weight = work(*self.computed)
         self.passing = tuple([k for k, passes in self.plan if passes])
         self.flat: dict[tuple[Kind, int, int], Callable] = {}  # (kind, mode, reuse) -> entry point
         self._entries: dict[tuple, Callable] = {}
@@ -127,7 +129,11 @@ class Pullback(tape.Rule):
             outs.append(out)
         if outs:
             read = node.saved[::3] if reuse >= 0 else (g, *node.saved[::3])
-            threads.flat(self.entry(kind, mode, reuse), [*read, *outs], scalars)
+            entry = self.entry(kind, mode, reuse)
+            if g.size < LARGE:
+                entry(*read, *outs, *scalars)
+            else:
+                threads.flat(entry, [*read, *outs], scalars, self.weight)
         if self.passing:
             tape.hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
         return None
@@ -165,7 +171,7 @@ class Pullback(tape.Rule):
             shapes = (layout.out, *[layout.out if k < 0 else layout.shapes[k] for k in self.saves])
             walk = broadcast(shapes, self.name)
             entry = self._entry(kind, modes, walk.rank, walk.moves)
-            threads.broadcast(entry, [g, *node.saved[::3]], outs, scalars, walk)
+            threads.broadcast(entry, [g, *node.saved[::3]], outs, scalars, walk, self.weight)
         for p, buf, shape in sums:
             old = cotangents.get(p)
             if old is not None and p in borrowed:

@@ -23,7 +23,7 @@ from ..errors import AttrError
 __all__ = ["ALIGN", "broadcast", "each", "flat", "get_num_threads", "ready", "set_num_threads", "slices"]
 
 #: Elements that cheap loops take some hundred microseconds for, ten times a thread's waking: the least of a range.
-GRAIN = 1 << 17
+GRAIN = 1 << 18
 #: Flat loops are cut at multiples of this.
 ALIGN = 1024
 #: Ranges per thread: the first to finish takes another, so a thread that is held up holds up nobody else.
@@ -220,19 +220,26 @@ def each(call: Callable[[int, int], object], count: int, weight: int = 1, align:
     job.run()
 
 
-def flat(entry: Callable, buffers: Sequence, scalars: Sequence = ()) -> None:
+def flat(entry: Callable, buffers: Sequence, scalars: Sequence = (), weight: int = 1) -> None:
     """``entry(*buffers, *scalars)`` of an elementwise kernel, whose buffers are equally long."""
     n = buffers[-1].size
-    if ready(n):
-        each(lambda start, stop: entry(*[x[start:stop] for x in buffers], *scalars), n, 1, ALIGN)
+    if ready(n * weight):
+        each(lambda start, stop: entry(*[x[start:stop] for x in buffers], *scalars), n, weight, ALIGN)
     else:
         entry(*buffers, *scalars)
 
 
-def broadcast(entry: Callable, inputs: Sequence, outputs: Sequence, scalars: Sequence, walk: shapes.Broadcast) -> None:
+def broadcast(
+    entry: Callable,
+    inputs: Sequence,
+    outputs: Sequence,
+    scalars: Sequence,
+    walk: shapes.Broadcast,
+    weight: int = 1,
+) -> None:
     """An elementwise kernel whose `inputs` walk as `walk` says: cut along the first of the collapsed axes."""
     rank, arguments = walk.rank, walk.arguments
-    if not ready(walk.size):
+    if not ready(walk.size * weight):
         entry(*inputs, *outputs, *scalars, *arguments)
         return
     # Elements per step of that axis: rank 1 is the flat loop, where an operand has all elements or one.
@@ -244,7 +251,7 @@ def broadcast(entry: Callable, inputs: Sequence, outputs: Sequence, scalars: Seq
         written = slices(outputs, [row] * len(outputs), start, stop)
         entry(*read, *written, *scalars, *((stop - start, *arguments[1:]) if rank > 1 else ()))
 
-    each(call, walk.size // row, row, ALIGN if rank == 1 else 1)
+    each(call, walk.size // row, row * weight, ALIGN if rank == 1 else 1)
 
 
 def slices(buffers: Sequence, strides: Sequence[int], start: int, stop: int) -> list:

@@ -62,7 +62,7 @@ def _on_threads(kernel, buffers: list, samples: int, work: int, sizes: tuple[int
     depend on sizes alone, and so does the result. `work`: multiplications per sample."""
     first, second, out = buffers
     block = raw.samples_in_block(samples, *sizes)
-    weight = work // 16 + 1  # that many at once
+    weight = work // 8 + 1  # that many at once
 
     def run(some: list, n: int) -> None:
         kernel(*some, _workspace(raw.workspace_size(n, *sizes), out.dtype), n, *sizes)

@@ -250,9 +250,9 @@ def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
         _transpose(x, out, 1, rows, columns, start, stop)
 
     if batch == 1:
-        threads.each(lines, columns, 2 * rows)
+        threads.each(lines, columns, 4 * rows)
     else:
-        threads.each(stacks, batch, 2 * whole)
+        threads.each(stacks, batch, 4 * whole)
 
 
 def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:

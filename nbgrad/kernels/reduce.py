@@ -167,7 +167,7 @@ def raw_groups(given: tuple[int, ...], kind: Kind, axes: tuple[int, ...], step: 
 
 def _shared(step: Callable, x, out, outer, n, inner) -> None:
     """``step(x, out, outer, n, inner)``, cut along `outer` if that pays."""
-    if outer == 1 or not threads.ready(x.size):
+    if outer == 1 or not threads.ready(x.size // 4):
         step(x, out, outer, n, inner)
         return
     strides = n * inner, inner
@@ -175,7 +175,7 @@ def _shared(step: Callable, x, out, outer, n, inner) -> None:
     def call(start: int, stop: int) -> None:
         step(*threads.slices((x, out), strides, start, stop), stop - start, n, inner)
 
-    threads.each(call, outer, n * inner)
+    threads.each(call, outer, n * inner // 4 + 1)  # additions, in vector registers and for one result
 
 
 #: Elements of a block of what is long: the same for any number of threads, and so is the result.
@@ -184,7 +184,7 @@ _BLOCK = 1 << 16
 
 def is_long(n: int, inner: int) -> bool:
     """Whether :func:`by_blocks` is for `n` rows of `inner` elements."""
-    return n * inner >= 4 * _BLOCK and inner <= _BLOCK >> 6
+    return n * inner >= 16 * _BLOCK and inner <= _BLOCK >> 6
 
 
 def by_blocks(step: Callable, x, out, outer, n, inner, dtype) -> None:
@@ -207,7 +207,7 @@ def _sum_step(x, out, outer, n, inner) -> None:
         _sum_integers(x, out, outer, n, inner)
     elif is_long(n, inner):
         by_blocks(_sum_short, x, out, outer, n, inner, np.float64)
-    elif outer == 1 and inner > 1 and threads.ready(x.size):
+    elif outer == 1 and inner > 1 and threads.ready(x.size // 4):
         _sum_wide(x, out, n, inner)
     else:
         _sum_short(x, out, outer, n, inner)
@@ -227,7 +227,7 @@ def _sum_wide(x, out, n, inner) -> None:
         width = stop - start
         _sum_columns(x[start:], out[start:stop], np.empty(width, np.float64), 1, n, width, inner)
 
-    threads.each(call, inner, n, threads.ALIGN)
+    threads.each(call, inner, n // 4 + 1, threads.ALIGN)
 
 
 def reduction(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
