@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 
+from .forks import free_in_child
+
 __all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "pretty", "select", "var", "vjp", "work"]
 
 
@@ -137,7 +139,7 @@ class Expr:
 
 
 _nodes: weakref.WeakValueDictionary[tuple, Expr] = weakref.WeakValueDictionary()
-_interning = RLock()
+_interning = free_in_child(RLock())
 
 
 def _intern(key: tuple, fn, args, name, value) -> Expr:

@@ -33,6 +33,7 @@ from numba.core.runtime import rtsys
 from numba.extending import intrinsic, overload
 
 from .. import config
+from ..forks import free_in_child
 from . import cache
 
 __all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel"]
@@ -49,7 +50,7 @@ _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
 _REORDER = {"contract", "reassoc", "nsz"}
 
-_lock = threading.RLock()
+_lock = free_in_child(threading.RLock())
 _environment = ""
 
 

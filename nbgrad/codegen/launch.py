@@ -15,7 +15,7 @@ from ..dtypes import DType
 from ..expr import var
 from . import loops, memory, threads
 
-__all__ = ["Kind", "cast_into", "fill", "kind_of"]
+__all__ = ["Kind", "cast_into", "copy", "fill", "kind_of"]
 
 
 class Kind:
@@ -104,7 +104,11 @@ def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
 
 def copy(source, target) -> None:
     """Copy a raw buffer into another."""
-    threads.each(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), target.size)
+    n = target.size
+    if threads.ready(n):
+        threads.each(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), n)
+    else:
+        target[:] = source
 
 
 def fill(buffer, dtype: DType, value) -> None:

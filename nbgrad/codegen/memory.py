@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from .. import config
+from ..forks import free_in_child
 
 __all__ = ["LARGE", "Pool", "empty", "pool"]
 
@@ -71,7 +72,7 @@ class Pool:
         self.limit = limit
         self.kept = self.lent = self.peak = self.hits = self.misses = 0
         self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()  # size -> pieces; the last used size is last
-        self._lock = RLock()  # a finalizer may run at any place of the thread that holds it
+        self._lock = free_in_child(RLock())  # a finalizer may run at any place of the thread that holds it
 
     def lend(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A buffer of `count` elements, aligned to a page, with undefined contents."""
