@@ -130,17 +130,22 @@ def script(source, timeout=240, **variables):
     """What a program prints; its stacks, if it takes too long."""
     head = f"import faulthandler; faulthandler.dump_traceback_later({timeout - 20}, exit=True)\n"
     environment = {k: v for k, v in os.environ.items() if k not in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-W", "error", "-c", head + textwrap.dedent(source)],
         env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)} | variables,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=timeout,
-        check=False,
+        start_new_session=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr
-    return done.stdout.split()
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:  # a child that hangs keeps the pipes open
+        (os.killpg if hasattr(os, "killpg") else os.kill)(process.pid, 9)
+        raise
+    assert process.returncode == 0, err
+    assert not err
+    return out.split()
 
 
 PROGRAM = """

@@ -62,7 +62,7 @@ ELEMENTWISE = {
 }
 
 
-@pytest.mark.parametrize("n", [1023, 1024, 1025, 4095, 8191, 8192, 8193, 30001])
+@pytest.mark.parametrize("n", [8191, 8192, 8193, 30001])
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_elementwise(eager, name, n):
     function, count = ELEMENTWISE[name]
