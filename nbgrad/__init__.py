@@ -14,6 +14,7 @@
 """
 
 from . import autograd, methods, nd, symbol, test_utils, testing
+from . import errors as base
 from . import symbol as sym
 from .codegen.threads import get_num_threads, set_num_threads
 from .config import __version__
@@ -30,6 +31,7 @@ __all__ = [
     "NDArray",
     "__version__",
     "autograd",
+    "base",
     "cpu",
     "current_context",
     "get_num_threads",

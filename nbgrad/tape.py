@@ -295,13 +295,14 @@ class _Plan:
 
     def __init__(self, heads: Sequence[Node | Leaf], targets: dict | None, floor: int = 0) -> None:
         seen: set = set(heads)
-        stack = list(seen)
+        stack: list = list(seen)
         nodes: list[Node] = []
         leaves: list[Leaf] = []
         changed: list[Node] = []
+        add, pop, push = seen.add, stack.pop, stack.append  # this loop is on the way of every small operator
         while stack:
-            item = stack.pop()
-            if type(item) is Leaf or item.seq < floor:
+            item = pop()
+            if item.__class__ is Leaf or item.seq < floor:
                 leaves.append(item)
                 continue
             parents = item.parents
@@ -309,12 +310,15 @@ class _Plan:
                 raise NBGradError(FREED.format(op=item.op.name))
             nodes.append(item)
             saved = item.saved
-            if saved and (saved[1][0] != saved[2] or (len(saved) > 3 and _changed(saved))):
+            if saved and (
+                saved[1][0] != saved[2]
+                or (len(saved) > 3 and (saved[4][0] != saved[5] or (len(saved) > 6 and _changed(saved))))
+            ):
                 changed.append(item)
             for p in parents:
                 if p.__class__ is not list and p not in seen:
-                    seen.add(p)
-                    stack.append(p)
+                    add(p)
+                    push(p)
         nodes.sort(key=attrgetter("seq"), reverse=True)
         self.nodes = nodes
         self.leaves = leaves
@@ -392,9 +396,10 @@ def sweep_raw(
     useful = plan.useful
     observer = state.observer if observers else None
     recording, state.recording = state.recording, False
+    take = cotangents.pop
     try:
         for item in plan.nodes:
-            g = cotangents.pop(item, None)
+            g = take(item, None)
             if g is not None and (useful is None or item in useful):
                 if targets is not None and item in targets:
                     found[item] = g

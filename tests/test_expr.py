@@ -1,5 +1,6 @@
 """Scalar expressions: one object per expression, derivatives, a simplifier that loses no NaN, shared emission."""
 
+import functools
 import gc
 import inspect
 import itertools
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from nbgrad import expr
+from nbgrad.codegen.compile import generate
 from nbgrad.expr import ONE, ZERO, Expr, Fn, const, emit, free, select, substitute, var, vjp
 from nbgrad.kernels import scalar as vm
 
@@ -18,15 +20,30 @@ x, y, z = var("x"), var("y"), var("z")
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e308, -1e308, 5e-324, math.inf, -math.inf, math.nan]
 
 
+@functools.cache
+def _loop(helper, count):
+    names = "abcd"[:count]
+    source = f"def once({', '.join(names)}, out):\n    out[0] = f({', '.join(names)})"
+    return generate("once", source, {"f": helper})
+
+
+def _from_python(helper):
+    """A function for kernels, callable."""
+
+    def call(*args):
+        out = np.empty(1)
+        _loop(helper, len(args))(*(a if isinstance(a, int) else float(a) for a in args), out)
+        return out[0]
+
+    return call if hasattr(helper, "bodies") or hasattr(helper, "py_func") else helper
+
+
 def evaluate(outputs, **at):
-    """The expressions in plain Python with NumPy's float64 rules."""
+    """The expressions in plain Python with NumPy's float64 rules, but for the functions that are kernels' own."""
     one = isinstance(outputs, Expr)
     constants, body, results, helpers = emit([outputs] if one else outputs, {n: n for n in at}, "np.float64")
-    python = {name: getattr(h, "py_func", h) for name, h in helpers.items()}
-    for f in list(python.values()):
-        if inspect.isfunction(f):
-            python |= {n: getattr(v, "py_func", v) for n, v in f.__globals__.items() if hasattr(v, "py_func")}
-    space = {"np": np, "math": math, **python, **{n: np.float64(v) for n, v in at.items()}}
+    own = {name: _from_python(helper) for name, helper in helpers.items()}
+    space = {"np": np, "math": math, **own, **{n: np.float64(v) for n, v in at.items()}}
     with np.errstate(all="ignore"):
         for line in constants + body:
             name, code = line.split(" = ", 1)

@@ -1,4 +1,4 @@
-"""Angles that a vectorised loop leaves to the C library: whichever of its lanes they are in."""
+"""Angles that a vectorised loop leaves to a scalar function: whichever of its lanes they are in."""
 
 import math
 

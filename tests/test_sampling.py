@@ -134,7 +134,7 @@ def test_the_probability_of_what_was_drawn_is_differentiable():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda r: r.gamma(0, 1), "positive"),
+        (lambda r: r.gamma(-1, 1), "not negative"),
         (lambda r: r.gamma(1, float("nan")), "positive"),
         (lambda r: r.gamma(float("inf")), "finite"),
         (lambda r: r.gamma(1, dtype="int32"), "floating dtype"),

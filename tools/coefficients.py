@@ -15,7 +15,7 @@ from typing import NamedTuple
 import exact
 import mpmath as mp
 
-__all__ = ["FITS", "Fit", "Parts"]
+__all__ = ["FITS", "Fit", "Parts", "Words"]
 
 TARGET = Path(__file__).resolve().parent.parent / "nbgrad" / "vmath" / "coefficients.py"
 mp.mp.prec = 320  # enough for functions that cancel next to a zero
@@ -48,6 +48,18 @@ class Parts(NamedTuple):
             parts.append(rounded(rest, bits))
             rest -= mp.mpf(parts[-1])
         return parts, f"in {len(parts)} parts"
+
+
+class Words(NamedTuple):
+    """The binary digits of a number below 1 in words of 64, the lowest first; two words before the point are zero."""
+
+    value: Callable
+    words: int
+
+    def make(self) -> tuple[list[float], str]:
+        with mp.workprec(64 * self.words):
+            whole = int(mp.floor(mp.ldexp(self.value(), 64 * (self.words - 2))))
+        return [whole >> 64 * k & 0xFFFFFFFFFFFFFFFF for k in range(self.words)], "binary digits"
 
 
 class Fit(NamedTuple):
@@ -177,7 +189,7 @@ def inverse_root(e):
 
 
 #: One entry each; a comment says what it is for. Single precision ends in ``_F``.
-FITS: dict[str, Fit | Parts] = {
+FITS: dict[str, Fit | Parts | Words] = {
     "LN2": Parts(lambda: mp.log(2), (42, 53)),
     "LN2_F": Parts(lambda: mp.log(2), (15, 24)),
     # exp(r) = 1 + r + r²*(...)
@@ -204,7 +216,7 @@ FITS: dict[str, Fit | Parts] = {
     "LOG10_2_F": Parts(lambda: mp.log10(2), (15, 24)),
     # the same as LOG to more than double precision: s³*(2/3 + s²*(...)), 2/3 in two parts
     "TWO_THIRDS": Parts(lambda: mp.mpf(2) / 3, (53, 53)),
-    "LOG_LONG": Fit(log_by_atanh, 0, atanh_end, range(5, 21, 2), fixed={1: 2.0, 3: mp.mpf(2) / 3}),
+    "LOG_LONG": Fit(log_by_atanh, 0, atanh_end, range(5, 19, 2), fixed={1: 2.0, 3: mp.mpf(2) / 3}),
     # float32's power, in double precision
     "LOG2_POWER": Fit(lambda s: 2 * mp.atanh(s) / mp.log(2), 0, atanh_end, range(1, 11, 2)),
     "EXP2_POWER": Fit(lambda r: mp.mpf(2) ** r, -0.5, 0.5, range(7)),
@@ -216,6 +228,7 @@ FITS: dict[str, Fit | Parts] = {
     "SINH_F": Fit(mp.sinh, 0, 1, range(3, 11, 2), fixed={1: 1.0}, bits=24),
     # pi/2 in parts, to reduce angles
     "HALF_PI": Parts(lambda: mp.pi / 2, (53, 53, 53)),
+    "TWO_OVER_PI": Words(lambda: 2 / mp.pi, 21),
     "HALF_PI_F": Parts(lambda: mp.pi / 2, (24, 24, 24)),
     # sin(r) = r + r³*(...), cos(r) = 1 + r²*(...), tan(r) = r + r³*(...), in powers of r²
     "SIN": Fit(mp.sin, 0, eighth_turn, range(3, 15, 2), fixed={1: 1.0}),
@@ -284,6 +297,8 @@ FITS: dict[str, Fit | Parts] = {
     "DIGAMMA_ZERO": Parts(lambda: mp.findroot(mp.digamma, 1.46163), (53, 53)),
     "DIGAMMA_MID": Fit(lambda t: exact.digamma_quotient(1.5 + t), -0.5, 0.5, range(24)),
     "DIGAMMA_TAIL": Fit(lambda u: (mp.log(1 / u) - mp.digamma(1 / u)) / u, 1e-6, 0.5, range(17)),
+    # x²*(its slope) - x, in 1/x, from 2
+    "TRIGAMMA": Fit(lambda u: (mp.polygamma(1, 1 / u) / u - 1) / u, 1e-6, 0.5, range(17), weight=lambda u: u),
     # (1 - e)^(-1/3) = 1 + e*(...): from an inverse cube root with 3 digits to one with 23, in single precision 13 bits
     "CBRT": Fit(inverse_root, -0.1021, 0.1021, range(1, 5), fixed={0: 1.0}, weight=lambda e: mp.mpf(1)),
     "CBRT_F": Fit(inverse_root, -0.1021, 0.1021, range(1, 3), fixed={0: 1.0}, weight=lambda e: mp.mpf(1), bits=24),

@@ -43,8 +43,6 @@ _OPTIONS = {
     "error_model": "numpy",  # x/0 is inf or nan; Python's model would add a branch and an exception to each division
     "boundscheck": None,  # off unless NUMBA_BOUNDSCHECK=1, which the tests use once
 }
-#: A helper is not called from Python, and does without what would let it be: that takes a third of compiling one.
-_WITHIN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 #: a*b+c may become one fused multiply-add. Nothing that could lose a NaN, an infinity or a signed zero.
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
@@ -62,8 +60,7 @@ def inline(function=None, *, reorder: bool = False):
     """
     if function is None:
         return lambda f: inline(f, reorder=reorder)
-    fastmath = _REORDER if reorder else _EXACT
-    return numba.njit(function, forceinline=True, fastmath=fastmath, **_WITHIN, **_OPTIONS)
+    return numba.njit(function, forceinline=True, fastmath=_REORDER if reorder else _EXACT, **_OPTIONS)
 
 
 def by_precision(single: Callable, double: Callable) -> Callable:

@@ -21,8 +21,8 @@ __all__ = ["band", "gather", "move", "scatter", "scatter_add", "strides_of", "su
 
 
 @kernel
-def _move(x, out, dims, sources, targets, counter, source, target):
-    """Rows of the last axis one after the other; `counter` is scratch for the position in the others."""
+def _move(x, out, dims, sources, targets, counter, source, target, add):
+    """Rows of the last axis one after the other, copied or added; `counter` is scratch: the position in the others."""
     last = dims.size - 1
     n = np.uint64(dims[last])
     step, stride = sources[last], targets[last]
@@ -32,7 +32,10 @@ def _move(x, out, dims, sources, targets, counter, source, target):
         counter[k] = 0
     at, to = np.int64(source), np.int64(target)
     for _ in range(rows):
-        if stride != 1:
+        if add:
+            for i in range(n):
+                out[np.uint64(to + np.int64(i) * stride)] += x[np.uint64(at + np.int64(i) * step)]
+        elif stride != 1:
             for i in range(n):
                 out[np.uint64(to + np.int64(i) * stride)] = x[np.uint64(at + np.int64(i) * step)]
         elif step != 1:
@@ -41,37 +44,6 @@ def _move(x, out, dims, sources, targets, counter, source, target):
         else:
             for i in range(n):
                 out[np.uint64(to) + i] = x[np.uint64(at) + i]
-        k = last - 1
-        while k >= 0:
-            counter[k] += 1
-            at += sources[k]
-            to += targets[k]
-            if counter[k] < dims[k]:
-                break
-            at -= sources[k] * dims[k]
-            to -= targets[k] * dims[k]
-            counter[k] = 0
-            k -= 1
-
-
-@kernel
-def _move_add(x, out, dims, sources, targets, counter, source, target):
-    """:func:`_move` that adds; no place of `out` comes twice."""
-    last = dims.size - 1
-    n = np.uint64(dims[last])
-    step, stride = sources[last], targets[last]
-    rows = np.uint64(1)
-    for k in range(last):
-        rows *= np.uint64(dims[k])
-        counter[k] = 0
-    at, to = np.int64(source), np.int64(target)
-    for _ in range(rows):
-        if stride != 1 or step != 1:
-            for i in range(n):
-                out[np.uint64(to + np.int64(i) * stride)] += x[np.uint64(at + np.int64(i) * step)]
-        else:
-            for i in range(n):
-                out[np.uint64(to) + i] += x[np.uint64(at) + i]
         k = last - 1
         while k >= 0:
             counter[k] += 1
@@ -211,21 +183,21 @@ def move(
     """Copy the block of `shape` at strides `sources` and offset `source` (in elements) of `buf` to `out`."""
     if size(shape) == 0:
         return
-    _shared(_move, _bits(buf), _bits(out), size(shape), _walk(shape, sources, targets), source, target)
+    _shared(_bits(buf), _bits(out), size(shape), _walk(shape, sources, targets), source, target, 0)
 
 
-def _shared(kernel_, buf, out, n: int, walk: list[np.ndarray], source: int, target: int) -> None:
-    """The kernel for `n` elements, cut along the first of the collapsed axes if that pays."""
+def _shared(buf, out, n: int, walk: list[np.ndarray], source: int, target: int, add: int) -> None:
+    """:func:`_move` for `n` elements, cut along the first of the collapsed axes if that pays."""
     dims, sources, targets = walk
     if not threads.ready(n) or dims.size == 1:
-        kernel_(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target)
+        _move(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target, add)
         return
     first, step, stride = int(dims[0]), int(sources[0]), int(targets[0])
 
     def call(start: int, stop: int) -> None:
         some = np.concatenate(([stop - start], dims[1:]))
         at, to = source + start * step, target + start * stride
-        kernel_(buf, out, some, sources, targets, np.empty(dims.size, np.int64), at, to)
+        _move(buf, out, some, sources, targets, np.empty(dims.size, np.int64), at, to, add)
 
     threads.each(call, first, n // first)
 
@@ -261,9 +233,9 @@ def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -
 
 
 def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
-    """Add the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out` (floats)."""
+    """:func:`scatter` that adds (floats alone); no place may come twice."""
     if size(shape):
-        _shared(_move_add, buf, out, size(shape), _walk(shape, strides_of(shape), strides), 0, offset)
+        _shared(buf, out, size(shape), _walk(shape, strides_of(shape), strides), 0, offset, 1)
 
 
 def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:

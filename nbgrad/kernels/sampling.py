@@ -188,7 +188,8 @@ def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = Non
     Parameters
     ----------
     alpha, beta : float or NDArray
-        Positive. Arrays, both of one shape, give one block of `shape` per element, and gradients flow to them.
+        Positive; for `alpha` 0 the draws are 0. Arrays, both of one shape, give one block of `shape` per element, and
+        gradients flow to them.
     shape : int or tuple of int, optional
         Default (1,), or one number per element of `alpha`.
     dtype : optional
@@ -217,7 +218,8 @@ def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = Non
     """
     call = _Call("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out)
     finite = np.isfinite(call.values[0]) & np.isfinite(call.values[1])
-    _demand(finite & (call.values[0] > 0) & (call.values[1] > 0), "gamma", "alpha and beta must be positive and finite")
+    good = finite & (call.values[0] >= 0) & (call.values[1] > 0)
+    _demand(good, "gamma", "alpha must be finite and not negative, beta positive and finite")
     by_alpha, by_beta = (isinstance(p, NDArray) and p._node is not None for p in (alpha, beta))
     if not state.recording or not (by_alpha or by_beta):
         return store_out(call.draw(_gamma, *call.values), out, "gamma")

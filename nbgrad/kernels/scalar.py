@@ -123,7 +123,8 @@ log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 # Gamma functions.
 gamma = _own("gamma", gamma_function, lambda x, y: y * digamma(x))
 gammaln = _own("gammaln", gamma_function, lambda x, y: digamma(x))
-digamma: Fn = _own("digamma", psi, lambda x, y: polygamma(1, x))
+digamma: Fn = _own("digamma", psi, lambda x, y: trigamma(x))
+trigamma: Fn = _own("trigamma", psi, lambda x, y: polygamma(2, x))
 polygamma: Fn = _own("polygamma", psi, lambda n, x, y: (None, polygamma(n + 1, x)), 2)
 betaln = _own("betaln", beta, lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2)
 
@@ -143,7 +144,7 @@ def _moment_partials(n: Expr, a: Expr, x: Expr, y: Expr):
 def _slope_partials(a: Expr, x: Expr, y: Expr):
     w0, w1, w2 = (gamma_moment(n, a, x) for n in range(3))
     excess = gamma_excess(a, x)
-    by_shape = x * (w2 + excess * w1 - polygamma(1, a) * w0)
+    by_shape = x * (w2 + excess * w1 - trigamma(a) * w0)
     return select(eq(x, 0), 0, by_shape), select(eq(x, 0), 0, (y / x) * (1 + (x - a)) - excess)
 
 
@@ -153,9 +154,9 @@ gamma_moment: Fn = Fn(
     _moment_partials,
     helpers={"gamma_moment": gamma_moments.gamma_moment},
 )
-gamma_excess = _given_digamma("gamma_excess", lambda a, x, y: (-polygamma(1, a), 1 / x))
+gamma_excess = _given_digamma("gamma_excess", lambda a, x, y: (-trigamma(a), 1 / x))
 gamma_slope = _given_digamma("gamma_slope", _slope_partials)
-gamma_draw = Fn("gamma_draw", "{1}", lambda a, x, y: (gamma_slope(a, y), None))
+gamma_draw = Fn("gamma_draw", "{1}", lambda a, x, y: (select(eq(y, 0), 0, gamma_slope(a, y)), None))
 
 # Products with logarithms, zero where the factor is.
 xlogy = _own("xlogy", exponential, lambda a, b, y: (log(b), select(eq(a, 0), 0, a / b)), 2)

@@ -40,14 +40,17 @@ class _View(tape.Rule):
         begin, _, shape = node.attrs
         kind = node.kind
         start = sum([b * s for b, s in zip(begin, strides_of(shape), strict=True)])
+        stop = start + g.size
         old = cotangents.get(p)
         if old is None:
-            cotangents[p] = out = kind.zeros(size(shape))
-            out[start : start + g.size] = g
+            cotangents[p] = out = kind.empty(size(shape), kind.storage)
+            out[:start] = 0
+            out[start:stop] = g
+            out[stop:] = 0
         else:
             if p in borrowed:
                 old = tape.own(p, kind, cotangents, borrowed)
-            kind.accumulate(g, old[start : start + g.size])
+            kind.accumulate(g, old[start:stop])
 
 
 _VIEW = _View()

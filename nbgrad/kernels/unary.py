@@ -198,6 +198,7 @@ digamma = unary(
     "Derivative of log Gamma; poles at 0, -1, -2 and so on.",
     domain=(0.5, 3.0),
     reference="scipy.special.digamma",
+    ulp=6,
 )
 sinc = unary("sinc", vm.sinc(x), "sin(pi x)/(pi x), 1 at 0.", reference=_sinc, ulp=3)
 

@@ -85,12 +85,13 @@ def _erf64(x):
     return y if abs(x) > 0.6 else _erf_mid(x)
 
 
+#: The error function. [1.8 ulp]
 erf = by_precision(_erf32, _erf64)
 
 
 @inline
 def erfc(x):
-    """[1.3 ulp, as far as it is not 0]"""
+    """[1.4 ulp, as far as it is not 0]"""
     a = abs(x)
     a = type(x)(28.0) if a > type(x)(28.0) else a
     p, p_low, one, two = _bell(a, -1.0)
@@ -102,7 +103,7 @@ def erfc(x):
 
 @inline
 def ndtr(x):
-    """The normal distribution function, ``erfc(-x/sqrt(2))/2``. [1.3 ulp, as far as it is not 0]"""
+    """The normal distribution function, ``erfc(-x/sqrt(2))/2``. [1.5 ulp, as far as it is not 0]"""
     half = type(x)(0.5)
     a = abs(x)
     a = type(x)(40.0) if a > type(x)(40.0) else a
@@ -127,6 +128,7 @@ def _erfcx32(x):
     return np.float32(erfcx(np.float64(x)))
 
 
+#: ``exp(x²)*erfc(x)``; inf below -26.7. [1.4 ulp]
 erfcx = by_precision(_erfcx32, _erfcx64)
 
 
@@ -153,6 +155,7 @@ def _log_ndtr32(x):
     return np.float32(log_ndtr(np.float64(x)))
 
 
+#: The logarithm of ndtr; ``-x²/2 - log(-x*sqrt(2*pi))`` far to the left. [1.5 ulp]
 log_ndtr = by_precision(_log_ndtr32, _log_ndtr64)
 
 
@@ -177,4 +180,5 @@ def _ndtr_ratio32(x):
     return np.float32(ndtr_ratio(np.float64(x)))
 
 
+#: phi(x)/Phi(x), the derivative of log_ndtr; close to -x far to the left. [1.3 ulp]
 ndtr_ratio = by_precision(_ndtr_ratio32, _ndtr_ratio64)

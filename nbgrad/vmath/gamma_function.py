@@ -108,7 +108,7 @@ def _gamma32(x):
     return np.float32(gamma(np.float64(x)))
 
 
-#: ±inf at ±0, NaN at negative integers and -inf.
+#: The gamma function: ±inf at ±0, NaN at negative integers and -inf. [1.5 ulp]
 gamma = by_precision(_gamma32, _gamma64)
 
 
@@ -160,5 +160,5 @@ def _gammaln32(x):
     return np.float32(-math.inf if x == -math.inf else y)
 
 
-#: ``log|gamma(x)|``: inf at the poles.
+#: ``log|gamma(x)|``: inf at the poles. [1.8 ulp; below 0 of the larger of the terms that cancel]
 gammaln = by_precision(_gammaln32, _gammaln64)

@@ -12,7 +12,7 @@ __all__ = ["cosh", "sinh", "tanh"]
 
 @inline
 def tanh(x):
-    """[1.3 ulp]"""
+    """The hyperbolic tangent. [1.3 ulp]"""
     one, two = type(x)(1.0), type(x)(2.0)
     bound = type(x)(pick(x, 10.0, 20.0))
     a = abs(x)
@@ -32,7 +32,7 @@ def _half_exp(x):
 
 @inline
 def sinh(x):
-    """[1.7 ulp]"""
+    """The hyperbolic sine. [1.7 ulp]"""
     e = _half_exp(x)
     z = x * x
     small = x + x * (z * horner(z, pick(x, c.SINH_F, c.SINH)))
@@ -41,6 +41,6 @@ def sinh(x):
 
 @inline
 def cosh(x):
-    """[1.5 ulp]"""
+    """The hyperbolic cosine. [1.5 ulp]"""
     e = _half_exp(x)
     return e + type(x)(0.25) / e

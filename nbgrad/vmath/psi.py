@@ -11,11 +11,11 @@ import numpy as np
 
 from ..codegen.compile import by_precision, inline
 from . import coefficients as c
-from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, two_sum
+from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, two_prod, two_sum
 from .exponential import log_parts
 from .gamma_function import sine_over_pi
 
-__all__ = ["digamma", "hurwitz", "polygamma"]
+__all__ = ["digamma", "hurwitz", "polygamma", "trigamma"]
 
 _PI_LOW = 1.2246467991473532e-16
 _WHOLE = 4503599627370496.0  # 2^52: from there on all numbers are whole; added, it rounds
@@ -60,8 +60,43 @@ def _digamma32(x):
     return np.float32(digamma(np.float64(x)))
 
 
-#: ∓inf at ±0, NaN at negative integers and -inf.
+#: ∓inf at ±0, NaN at negative integers and -inf. [2 ulp; below 0 of the larger of the terms that cancel]
 digamma = by_precision(_digamma32, _digamma64)
+
+
+@inline
+def _inverse_square(x):
+    """``1/x²`` in two parts."""
+    i, low = pair_quotient(1.0, 0.0, x, 0.0)
+    y, y_low = two_prod(i, i)
+    return y, y_low + 2.0 * i * low if y < 1e290 else 0.0
+
+
+def _trigamma64(x):
+    # A polynomial in 1/v from 2; psi'(v) = psi'(v + 1) + 1/v² below, up to twice.
+    reflected = x < 0.0
+    v = 1.0 - x if reflected else x
+    u = 1.0 / (v + 2.0 if v < 1.0 else (v + 1.0 if v < 2.0 else v))
+    y = u + u * u * horner(u, c.TRIGAMMA)
+    first, first_low = _inverse_square(v)
+    y = y + _inverse_square(v + 1.0)[0] if v < 1.0 else y
+    y = first + (y + first_low) if v < 2.0 else y
+    # psi'(x) = (pi/sin(pi*x))² - psi'(1 - x)
+    a = abs(x)
+    r = a - ((a + _WHOLE) - _WHOLE)
+    s, s_low = sine_over_pi(r)
+    q, q_low = pair_quotient(1.0, 0.0, s, s_low)
+    square, low = two_prod(q, q)
+    y = square + ((low + 2.0 * q * q_low if square < 1e290 else 0.0) - y) if reflected else y
+    return math.inf if reflected and (r == 0.0 or a >= _WHOLE) else y
+
+
+def _trigamma32(x):
+    return np.float32(trigamma(np.float64(x)))
+
+
+#: The derivative of digamma; inf at the poles. [2 ulp]
+trigamma = by_precision(_trigamma32, _trigamma64)
 
 
 @inline

@@ -46,7 +46,7 @@ def _at_ends(y, x, tail):
 
 @inline
 def erfinv(x):
-    """The inverse error function, accurate at 0 and ±1 too; ±inf at ±1, NaN outside. [1.5 ulp]"""
+    """The inverse error function, accurate at 0 and ±1 too; ±inf at ±1, NaN outside. [2 ulp]"""
     one = type(x)(1.0)
     tail = fma(-x, x, one)
     w = -log(tail)
@@ -111,7 +111,7 @@ def _ndtri32(p):
     return np.float32(ndtri(np.float64(p)))
 
 
-#: The inverse of ndtr; ±inf at 0 and 1, NaN outside. [1.5 ulp, however small p]
+#: The inverse of ndtr; ±inf at 0 and 1, NaN outside. [2 ulp, however small p]
 ndtri = by_precision(_ndtri32, _ndtri64)
 
 
@@ -125,5 +125,5 @@ def _erfcinv32(x):
     return np.float32(erfcinv(np.float64(x)))
 
 
-#: The inverse of erfc on [0, 2]; inf at 0, -inf at 2, NaN outside. [1.5 ulp, however small x]
+#: The inverse of erfc on [0, 2]; inf at 0, -inf at 2, NaN outside. [2 ulp, however small x]
 erfcinv = by_precision(_erfcinv32, _erfcinv64)

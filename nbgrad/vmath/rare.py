@@ -1,4 +1,4 @@
-"""A way out of a vectorised loop for rare arguments, which a library's scalar function answers.
+"""A way out of a vectorised loop for rare arguments, which a scalar function answers.
 
 Exact reduction of a huge angle takes a thousand bits of pi, too much to be done for every element in case one
 needs it, and a branch in a loop keeps it scalar. So the test is a function of its own, with versions for vectors
@@ -11,6 +11,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ..codegen.compile import intrinsic
+from .huge_angle import DOUBLE, huge_angle
 
 __all__ = ["cos_beyond", "sin_beyond", "tan_beyond"]
 
@@ -21,7 +22,7 @@ WIDTHS = (2, 4, 8, 16)
 
 @intrinsic
 def sin_beyond(typing, x, y):
-    """`y` where `x` is within :data:`LIMITS`, else the C library's ``sin(x)``."""
+    """`y` where `x` is within :data:`LIMITS`, else ``sin(x)``."""
 
     def build(context, builder, signature, args):
         return _beyond("sin", builder, args)
@@ -31,7 +32,7 @@ def sin_beyond(typing, x, y):
 
 @intrinsic
 def cos_beyond(typing, x, y):
-    """`y` where `x` is within :data:`LIMITS`, else the C library's ``cos(x)``."""
+    """`y` where `x` is within :data:`LIMITS`, else ``cos(x)``."""
 
     def build(context, builder, signature, args):
         return _beyond("cos", builder, args)
@@ -41,7 +42,7 @@ def cos_beyond(typing, x, y):
 
 @intrinsic
 def tan_beyond(typing, x, y):
-    """`y` where `x` is within :data:`LIMITS`, else the C library's ``tan(x)``."""
+    """`y` where `x` is within :data:`LIMITS`, else ``tan(x)``."""
 
     def build(context, builder, signature, args):
         return _beyond("tan", builder, args)
@@ -66,7 +67,10 @@ def _define_scalar(module, name, symbol, kind, widths):
     x, y = function.args
     builder = ir.IRBuilder(function.append_basic_block())
     with builder.if_then(_exceeds(builder, x), likely=False):
-        builder.ret(builder.call(module.declare_intrinsic(f"llvm.{name}", [kind]), [x]))
+        if kind == DOUBLE:
+            builder.ret(huge_angle(builder, name, x))
+        else:
+            builder.ret(builder.fptrunc(huge_angle(builder, name, builder.fpext(x, DOUBLE)), kind))
     builder.ret(y)
 
 

@@ -51,6 +51,7 @@ def _cbrt32(x):
     return c if a < np.float32(math.inf) else x
 
 
+#: The real cube root. [0.67 ulp; 1.2 in float32]
 cbrt = by_precision(_cbrt32, _cbrt64)
 
 # Squares of numbers beyond 2^500 overflow, those of numbers below 2^-400 lose digits.
@@ -75,4 +76,5 @@ def _hypot32(x, y):
     return np.float32(math.inf) if infinite else length
 
 
+#: ``sqrt(x² + y²)`` without overflow; infinite as soon as one argument is. [1.2 ulp; float32 is rounded once]
 hypot = by_precision(_hypot32, _hypot64)

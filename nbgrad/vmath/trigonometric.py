@@ -73,7 +73,7 @@ def cos(x):
 
 @inline
 def tan(x):
-    """[1.8 ulp; 2 in float32]"""
+    """[1.9 ulp; 2 in float32]"""
     shifted, r, rest = _quadrant(x)
     z = r * r
     t = r + fma(r * z, horner(z, pick(x, c.TAN_F, c.TAN)), fma(z, rest, rest))

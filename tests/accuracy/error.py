@@ -78,8 +78,8 @@ ROWS = [
         error.erf,
         mp.erf,
         join(*BULK, log(-320, 1)),
-        1.6,
-        1.3,
+        1.8,
+        1.8,
         edges=((0, 0), (-0.0, -0.0), (INF, 1), (-INF, -1), (1e30, 1), (NAN, NAN)),
     ),
     Row(
@@ -88,7 +88,7 @@ ROWS = [
         mp.erfc,
         join(*BULK, flat(0, 26), flat(26, 27.5), log(-320, 1), single=(*BULK, flat(0, 9.2), flat(9.2, 10.2))),
         1.4,
-        1.2,
+        1.4,
         edges=((0, 1), (-0.0, 1), (INF, 0), (-INF, 2), (1e30, 0), (-1e30, 2), (28, 0), (NAN, NAN)),
     ),
     Row(
@@ -112,7 +112,7 @@ ROWS = [
             single=(*BULK, flat(-13, 0), flat(-14.4, -13)),
         ),
         1.4,
-        1.3,
+        1.5,
         edges=((0, 0.5), (-0.0, 0.5), (INF, 1), (-INF, 0), (-40, 0), (-1e30, 0), (1e30, 1), (NAN, NAN)),
     ),
     Row(
@@ -120,7 +120,7 @@ ROWS = [
         error.log_ndtr,
         log_normal,
         join(*BULK, flat(-60, 0), flat(0, 38), log(-300, 1), lambda rng: -(10 ** rng.uniform(1, 15, 60))),
-        1.4,
+        1.5,
         0.51,
         edges=(
             *((INF, -0.0), (-INF, -INF), (0, math.log(0.5)), (-1e10, -5e19), (NAN, NAN)),
@@ -145,8 +145,8 @@ ROWS = [
             *(flat(0.98, 1), lambda rng: 1 - 10 ** rng.uniform(-15.9, -1, 100), log(-20, -1, 50)),
             single=(flat(-1, 1), flat(0.99, 1), log(-10, -1)),
         ),
+        2,
         1.7,
-        1.5,
         "(-1, 1)",
         edges=((0, 0), (-0.0, -0.0), (1, INF), (-1, -INF), (1.5, NAN), (-1.5, NAN), (INF, NAN), (-INF, NAN)),
     ),

@@ -130,10 +130,21 @@ ROWS = [
         psi.digamma,
         off_poles(mp.digamma),
         join(flat(0, 12), flat(1, 2), near(ZERO), log(-300, -1), rising(1, 30), flat(-20, 0), flat(-1e4, -20)),
-        1.9,
+        2,
         0.51,
         scale=below_zero(lambda x: max(abs(mp.pi * mp.cot(mp.pi * x)), abs(mp.digamma(1 - x)))),
         edges=(*((0, -INF), (-0.0, INF), (-1, NAN), (-2, NAN), (INF, INF), (-INF, NAN), (NAN, NAN), (-1e30, NAN)),),
+    ),
+    Row(
+        "trigamma",
+        psi.trigamma,
+        off_poles(lambda x: exact_polygamma(1, x)),
+        join(
+            flat(0, 12), log(-150, -1), rising(1, 30), flat(-20, 0), flat(-1e4, -20), single=(flat(0, 12), flat(-20, 0))
+        ),
+        2,
+        0.51,
+        edges=((0, INF), (-0.0, INF), (-1, INF), (-7, INF), (INF, 0), (-INF, INF), (NAN, NAN)),
     ),
     Row(
         "polygamma",

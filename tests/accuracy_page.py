@@ -1,0 +1,51 @@
+"""Writes docs/accuracy.md: the rows of tests/accuracy, which test_accuracy.py measures, as a page.
+
+python tests/accuracy_page.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from test_accuracy import ROWS
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
+
+HEAD = """# Accuracy of the scalar functions
+
+Elementwise operators are made of the functions below, which are plain arithmetic (`nbgrad/vmath`) that the compiler
+turns into packed instructions together with the loop around it. The tests compare each with mpmath, with 200 bits, over
+its whole domain: densely, and at the edges (subnormal arguments and results, where results overflow or underflow,
+halfway cases, huge arguments), and hold it to the errors in this table, in units in the last place (ulp) of the exact
+result. Angles are reduced exactly up to the largest number. Values at zeros of either sign, infinities, NaN and poles
+are literal tables in the tests.
+
+Where terms cancel next to a zero that is not 0 itself (of `gammaln` and `digamma` below 0, `logaddexp`, `polygamma`),
+the unit is that of the larger term. "Packed" says that a loop over the function is vector code on x86-64, which the
+tests read off the machine code. `float16` is calculated in float32 and rounded once.
+
+On CPUs without fused multiply-add the functions are slower; their errors were measured with it.
+
+"""
+
+FOOT = """
+
+Square roots, arithmetic and rounding are exact to half a unit. This page is generated from the rows that the tests run:
+`python tests/accuracy_page.py`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    lines = ["| function | domain | float64: at most | float32: at most | packed |", "|---|---|---|---|---|"]
+    for name, row in sorted(ROWS.items()):
+        packed = "yes" if row.vector else "no"
+        lines.append(f"| `{name}` | {row.domain} | {row.ulp64:g} ulp | {row.ulp32:g} ulp | {packed} |")
+    foot = (
+        "\n\nSquare roots, arithmetic and rounding are exact to half a unit. This page is generated from the rows that"
+    )
+    return HEAD + "\n".join(lines) + foot + "\nthe tests run: `python tests/accuracy_page.py`.\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
