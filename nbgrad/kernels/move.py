@@ -96,14 +96,15 @@ def _surround(x, out, dims, counts, begin, counter, value):
 @kernel
 def _transpose(x, out, batch, rows, columns, begin, end):
     """(batch, rows, columns) -> (batch, columns, rows): as many rows at a time as give a cache line to write. Of the
-    columns those from `begin` to `end`."""
+    rows those from `begin`, a multiple of 64, to `end`."""
     tile = np.uint64(64 // x.itemsize)
     m, n = np.uint64(rows), np.uint64(columns)
+    stop = np.uint64(end)
     for b in range(np.uint64(batch)):
         base = b * m * n
-        for i0 in range((m + tile - np.uint64(1)) // tile):
-            for j in range(np.uint64(begin), np.uint64(end)):
-                for i in range(i0 * tile, min(i0 * tile + tile, m)):
+        for i0 in range(np.uint64(begin) // tile, (stop + tile - np.uint64(1)) // tile):
+            for j in range(n):
+                for i in range(i0 * tile, min(i0 * tile + tile, stop)):
                     out[base + j * m + i] = x[base + i * n + j]
 
 
@@ -216,13 +217,13 @@ def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
 
     def stacks(start: int, stop: int) -> None:
         some = threads.slices((x, out), (whole, whole), start, stop)
-        _transpose(*some, stop - start, rows, columns, 0, columns)
+        _transpose(*some, stop - start, rows, columns, 0, rows)
 
     def lines(start: int, stop: int) -> None:
         _transpose(x, out, 1, rows, columns, start, stop)
 
     if batch == 1:
-        threads.each(lines, columns, 4 * rows)
+        threads.each(lines, rows, 4 * columns, 64)
     else:
         threads.each(stacks, batch, 4 * whole)
 
