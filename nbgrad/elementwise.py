@@ -188,6 +188,7 @@ class Elementwise(tape.Rule):
 
 # The short cuts. What `apply` and `record` do, for small operands of one shape and a kind seen before, with
 # nothing between the call and the kernel that could be left out: this is where small arrays spend their time.
+# (`kind.small` is given a name first: a slot that is looked up as a method takes longer.)
 
 _new = object.__new__
 _next_seq = tape.next_seq
@@ -206,7 +207,8 @@ def short_unary(op: Elementwise) -> Callable:
         n = source.size
         if entry is None or n >= LARGE:
             return op.apply((data,), scalars)
-        buf = kind.small(n, kind.storage)
+        empty = kind.small
+        buf = empty(n, kind.storage)
         entry(source, buf, *scalars)
         result = _new(NDArray)
         result._buf = buf
@@ -258,7 +260,8 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
         n = a.size
         if entry is None or n >= LARGE or kind is not rhs._kind or shape != rhs._shape:
             return op.apply((lhs, rhs))
-        buf = kind.small(n, kind.storage)
+        empty = kind.small
+        buf = empty(n, kind.storage)
         entry(a, rhs._buf, buf)
         result = _new(NDArray)
         result._buf = buf

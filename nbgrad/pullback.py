@@ -275,7 +275,8 @@ def _short_pair(rule: Pullback, otherwise: Callable) -> Callable:
             cotangents[q] = second = g
             reuse = 1
         else:
-            cotangents[q] = second = kind.small(g.size, kind.storage)
+            empty = kind.small
+            cotangents[q] = second = empty(g.size, kind.storage)
         entry = flat.get((kind, mode, reuse)) or rule.entry(kind, mode, reuse)
         saved = node.saved
         if reuse >= 0:
@@ -331,7 +332,8 @@ def _short_mixed(rule: Pullback, otherwise: Callable) -> Callable:
         out = cotangents.get(q)
         if out is None:
             mode = 0
-            cotangents[q] = out = kind.small(g.size, kind.storage)
+            empty = kind.small
+            cotangents[q] = out = empty(g.size, kind.storage)
         (flat.get((kind, mode, -1)) or rule.entry(kind, mode))(g, out)
         cotangents[p] = g
         return None
