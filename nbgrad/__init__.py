@@ -16,6 +16,7 @@
 from . import autograd, methods, nd, symbol, test_utils, testing
 from . import errors as base
 from . import symbol as sym
+from .codegen.threads import get_num_threads, set_num_threads
 from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
 from .dtypes import set_default_dtype
@@ -33,11 +34,13 @@ __all__ = [
     "base",
     "cpu",
     "current_context",
+    "get_num_threads",
     "gpu",
     "nd",
     "num_gpus",
     "random",
     "set_default_dtype",
+    "set_num_threads",
     "sym",
     "symbol",
     "test_utils",

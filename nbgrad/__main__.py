@@ -17,6 +17,7 @@ from llvmlite import binding as llvm
 from . import __version__, config
 from .codegen import cache
 from .codegen.memory import pool
+from .codegen.threads import get_num_threads
 from .context import num_gpus
 from .demo import digits, ecology, plots
 from .errors import NBGradError
@@ -84,8 +85,8 @@ def info() -> None:
         "system": platform.platform(),
         "processor": llvm.get_host_cpu_name(),
         "cores": f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable",
-        "threads": "1 per kernel (BLAS uses its own)",
-        "threading layer": "none: kernels are serial",
+        "threads": f"up to {get_num_threads()} on a large operation (BLAS has its own)",
+        "threading layer": "Python threads that run ranges of a loop; none of Numba's",
         "CUDA": f"{num_gpus()} devices; this version runs on the CPU alone",
         "memory pool": f"{pool!r} (NBGRAD_POOL_MB={config.POOL / 1e6:g})",
         "kernel cache": f"{where or 'none (memory only)'}: {count} kernels, {size / 1e6:.1f} MB",

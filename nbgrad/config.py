@@ -13,5 +13,18 @@ CHECKED = os.environ.get("NBGRAD_CHECKED", "0") not in ("", "0")
 #: How many bytes of unused memory the pool of large buffers keeps at most (the variable counts megabytes).
 POOL = int(float(os.environ.get("NBGRAD_POOL_MB", "512")) * 1e6)
 
+
+def _threads() -> int:
+    limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    for variable in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        first = os.environ.get(variable, "").split(",")[0].strip()  # OpenMP's may have a number per nesting level
+        if first.isdecimal() and int(first) > 0:
+            limits.append(int(first))
+    return min(limits)
+
+
+#: How many threads work on one large operation: the usable cores, or what these variables say if that is less.
+THREADS = _threads()
+
 #: Comma-separated topics to report on stderr; "compile" tells what is compiled and how long it took.
 LOG = frozenset(os.environ.get("NBGRAD_LOG", "").split(",")) - {""}

@@ -12,13 +12,14 @@ result is y; its cotangent g.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from . import tape
 from .cast import unify
-from .codegen import loops
+from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
-from .expr import Expr, substitute, var, vjp
+from .expr import Expr, substitute, var, vjp, work
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
 from .pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kinds, reads
@@ -63,6 +64,11 @@ class Elementwise(tape.Rule):
 
     # Forward.
 
+    @cached_property
+    def weight(self) -> int:
+        """The work for an element, as threads count it."""
+        return work(self.expr)
+
     def entry(self, kind: Kind, layout: Broadcast | None):
         """The compiled kernel for operands of `kind` walking as `layout` says (None: all of one shape)."""
         if layout is None:
@@ -96,12 +102,18 @@ class Elementwise(tape.Rule):
             if x._shape != shape:
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
         if layout is None:
-            buf = kind.empty(first._buf.size, kind.storage)
-            self.entry(kind, None)(*[x._buf for x in arrays], buf, *scalars)
+            n = first._buf.size
+            buf = kind.empty(n, kind.storage)
+            entry = self.entry(kind, None)
+            if n < LARGE:
+                entry(*[x._buf for x in arrays], buf, *scalars)
+            else:
+                threads.flat(entry, [*[x._buf for x in arrays], buf], scalars, self.weight)
         else:
             shape = layout.out
             buf = kind.empty(layout.size, kind.storage)
-            self.entry(kind, layout)(*[x._buf for x in arrays], buf, *scalars, *layout.arguments)
+            entry = self.entry(kind, layout)
+            threads.broadcast(entry, [x._buf for x in arrays], [buf], scalars, layout, self.weight)
         out = wrap(buf, shape, kind)
         if state.recording:
             for x in arrays:
@@ -174,8 +186,9 @@ class Elementwise(tape.Rule):
         return found
 
 
-# The short cuts. What `apply` and `record` do, for operands of one shape and a kind seen before, with
+# The short cuts. What `apply` and `record` do, for small operands of one shape and a kind seen before, with
 # nothing between the call and the kernel that could be left out: this is where small arrays spend their time.
+# (`kind.small` is given a name first: a slot that is looked up as a method takes longer.)
 
 _new = object.__new__
 _next_seq = tape.next_seq
@@ -190,11 +203,12 @@ def short_unary(op: Elementwise) -> Callable:
         nonlocal pullback
         kind = data._kind
         entry = flat.get(kind)
-        if entry is None:
-            return op.apply((data,), scalars)
         source = data._buf
         n = source.size
-        buf = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+        if entry is None or n >= LARGE:
+            return op.apply((data,), scalars)
+        empty = kind.small
+        buf = empty(n, kind.storage)
         entry(source, buf, *scalars)
         result = _new(NDArray)
         result._buf = buf
@@ -242,11 +256,12 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
         kind = lhs._kind
         shape = lhs._shape
         entry = flat.get(kind)
-        if entry is None or kind is not rhs._kind or shape != rhs._shape:
-            return op.apply((lhs, rhs))
         a = lhs._buf
         n = a.size
-        buf = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+        if entry is None or n >= LARGE or kind is not rhs._kind or shape != rhs._shape:
+            return op.apply((lhs, rhs))
+        empty = kind.small
+        buf = empty(n, kind.storage)
         entry(a, rhs._buf, buf)
         result = _new(NDArray)
         result._buf = buf

@@ -13,7 +13,9 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from threading import RLock
 
-__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "pretty", "select", "var", "vjp"]
+from .forks import free_in_child
+
+__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "pretty", "select", "var", "vjp", "work"]
 
 
 class Fn:
@@ -137,7 +139,7 @@ class Expr:
 
 
 _nodes: weakref.WeakValueDictionary[tuple, Expr] = weakref.WeakValueDictionary()
-_interning = RLock()
+_interning = free_in_child(RLock())
 
 
 def _intern(key: tuple, fn, args, name, value) -> Expr:
@@ -337,6 +339,11 @@ def order(roots: Iterable[Expr]) -> list[Expr]:
 def free(*roots: Expr) -> list[str]:
     """Names of the variables in `roots`, in order of first use."""
     return [node.name for node in order(roots) if node.name is not None]
+
+
+def work(*roots: Expr) -> int:
+    """About how much computing `roots` is, in additions."""
+    return 1 + 2 * sum(1 for node in order(roots) if node.fn is not None and node.fn.helpers)
 
 
 def substitute(e: Expr, replace: dict[Expr, Expr]) -> Expr:

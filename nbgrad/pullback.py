@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from . import tape
-from .codegen import loops
+from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
-from .expr import Expr, add, free, var
+from .expr import Expr, add, free, var, work
 from .ndarray import NDArray, wrap
 from .registry import role
 from .shapes import broadcast
@@ -22,7 +22,7 @@ __all__ = ["COTANGENT", "FLAT", "RESULT", "Pullback", "argument_kinds", "reads"]
 #: The variables of derivative expressions besides the operands: the result, and its cotangent.
 RESULT, COTANGENT = var("y"), var("g")
 
-#: ``attrs`` of a node whose operands have one shape and that has no parameters.
+#: ``attrs`` of a node whose operands are small and have one shape, and that has no parameters.
 FLAT: tuple = (None, ())
 
 
@@ -64,6 +64,7 @@ class Pullback(tape.Rule):
         #: Per wanted cotangent: an operand it belongs to, and whether it is g itself (then nothing is computed).
         self.plan = tuple([(group[0], e is COTANGENT) for group, e in zip(groups, self.exprs, strict=True)])
         self.computed = [e for e in self.exprs if e is not COTANGENT]
+        self.weight = work(*self.computed)
         self.passing = tuple([k for k, passes in self.plan if passes])
         self.flat: dict[tuple[Kind, int, int], Callable] = {}  # (kind, mode, reuse) -> entry point
         self._entries: dict[tuple, Callable] = {}
@@ -128,7 +129,11 @@ class Pullback(tape.Rule):
             outs.append(out)
         if outs:
             read = node.saved[::3] if reuse >= 0 else (g, *node.saved[::3])
-            self.entry(kind, mode, reuse)(*read, *outs, *scalars)
+            entry = self.entry(kind, mode, reuse)
+            if g.size < LARGE:
+                entry(*read, *outs, *scalars)
+            else:
+                threads.flat(entry, [*read, *outs], scalars, self.weight)
         if self.passing:
             tape.hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
         return None
@@ -166,7 +171,7 @@ class Pullback(tape.Rule):
             shapes = (layout.out, *[layout.out if k < 0 else layout.shapes[k] for k in self.saves])
             walk = broadcast(shapes, self.name)
             entry = self._entry(kind, modes, walk.rank, walk.moves)
-            entry(g, *node.saved[::3], *outs, *scalars, *walk.arguments)
+            threads.broadcast(entry, [g, *node.saved[::3]], outs, scalars, walk, self.weight)
         for p, buf, shape in sums:
             old = cotangents.get(p)
             if old is not None and p in borrowed:
@@ -219,8 +224,8 @@ class Pullback(tape.Rule):
         return found
 
 
-# The short cuts of `pull_raw`, for operands of one shape without parameters and cotangents that may be written: what
-# small arrays spend their time in, as in :mod:`nbgrad.elementwise`.
+# The short cuts of `pull_raw`, for small operands of one shape without parameters and cotangents that may be
+# written: what small arrays spend their time in, as in :mod:`nbgrad.elementwise`.
 
 
 def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
@@ -270,8 +275,8 @@ def _short_pair(rule: Pullback, otherwise: Callable) -> Callable:
             cotangents[q] = second = g
             reuse = 1
         else:
-            n = g.size
-            cotangents[q] = second = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+            empty = kind.small
+            cotangents[q] = second = empty(g.size, kind.storage)
         entry = flat.get((kind, mode, reuse)) or rule.entry(kind, mode, reuse)
         saved = node.saved
         if reuse >= 0:
@@ -303,7 +308,7 @@ def _short_passing(rule: Pullback, otherwise: Callable) -> Callable:
         if q in cotangents or p not in cotangents or p in borrowed or node in borrowed:
             tape.hand_on(node, (p, q), g, cotangents, borrowed)
         else:
-            node.kind.accumulate(g, cotangents[p])
+            node.kind.accumulate_small(g, cotangents[p])
             cotangents[q] = g
         return None
 
@@ -327,8 +332,8 @@ def _short_mixed(rule: Pullback, otherwise: Callable) -> Callable:
         out = cotangents.get(q)
         if out is None:
             mode = 0
-            n = g.size
-            cotangents[q] = out = (kind.small if n < LARGE else kind.empty)(n, kind.storage)
+            empty = kind.small
+            cotangents[q] = out = empty(g.size, kind.storage)
         (flat.get((kind, mode, -1)) or rule.entry(kind, mode))(g, out)
         cotangents[p] = g
         return None

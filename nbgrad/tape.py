@@ -17,8 +17,9 @@ from operator import attrgetter
 from threading import Lock
 from typing import Any
 
-from .codegen.launch import Kind, cast_into
+from .codegen.launch import Kind, cast_into, copy
 from .errors import InPlaceError, NBGradError
+from .forks import free_in_child
 from .ndarray import NDArray, alias, wrap
 from .observe import observers
 from .shapes import size
@@ -44,7 +45,7 @@ CHANGED = (
 )
 
 next_seq = count().__next__
-_committing = Lock()  # kernels run without the GIL: two threads may add to one gradient
+_committing = free_in_child(Lock())  # kernels run without the GIL: two threads may add to one gradient
 
 
 class Leaf:
@@ -222,7 +223,7 @@ def own(p, kind: Kind, cotangents: dict, borrowed: set):
     """A copy of the borrowed cotangent of `p`, in its place: a buffer that may be written."""
     old = cotangents[p]
     fresh = kind.empty(old.size, kind.storage)
-    fresh[:] = old
+    copy(old, fresh)
     borrowed.discard(p)
     cotangents[p] = fresh
     return fresh
@@ -246,7 +247,7 @@ class _Select(Rule):
         old = slots[node.attrs]
         if old is not None:
             total = node.kind.empty(g.size, node.kind.storage)
-            total[:] = old
+            copy(old, total)
             node.kind.accumulate(g, total)
             g = total
         slots[node.attrs] = g
@@ -468,7 +469,7 @@ def commit(found: dict, borrowed: set) -> None:
             ):
                 grad._buf = buf
             else:
-                grad._buf[:] = buf
+                copy(buf, grad._buf)
             grad._cell[0] += 1
             leaf.fresh = True
 

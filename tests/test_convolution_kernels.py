@@ -175,7 +175,7 @@ def windows(name, outs):
 def test_max_pool_and_its_adjoint(name, dtype):
     x, outs, sizes = pooling(name, dtype)
     y, index = np.empty(len(x) * np.prod(outs), dtype), np.empty(len(x) * np.prod(outs), np.int64)
-    ck.max_pool(x.ravel(), y, index, *sizes)
+    ck.max_pool(x.ravel(), y, index, 0, *sizes)
     positions = np.arange(x.size).reshape(x.shape)
     g = np.arange(1, y.size + 1).astype(dtype)
     dx = np.zeros(x.size, dtype)
@@ -201,10 +201,10 @@ def test_max_pool_takes_the_first_nan_and_knows_minus_infinity():
     inf, nan = np.inf, np.nan
     x = np.array([1, nan, 2, nan, -inf, -inf, 3, inf, nan, 1, -0.0, 0.0])
     y, index = np.empty(4), np.empty(4, np.int64)
-    ck.max_pool(x, y, index, 1, 1, 1, 12, 1, 1, 3, 1, 1, 4, 1, 1, 3, 0, 0, 0)
+    ck.max_pool(x, y, index, 0, 1, 1, 1, 12, 1, 1, 3, 1, 1, 4, 1, 1, 3, 0, 0, 0)
     np.testing.assert_array_equal(y, [nan, nan, nan, 1])
     np.testing.assert_array_equal(index, [1, 3, 8, 9])
-    ck.max_pool(x[4:], y, index, 1, 1, 1, 8, 1, 1, 2, 1, 1, 4, 1, 1, 2, 0, 0, 0)
+    ck.max_pool(x[4:], y, index, 0, 1, 1, 1, 8, 1, 1, 2, 1, 1, 4, 1, 1, 2, 0, 0, 0)
     np.testing.assert_array_equal(index, [4 - 4, 7 - 4, 8 - 4, 10 - 4])
 
 

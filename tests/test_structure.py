@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "nbgrad"
 LAYERS = [
-    {"errors", "config", "dtypes", "context"},
+    {"errors", "config", "dtypes", "context", "forks"},
     {"expr", "shapes"},
     {"codegen", "vmath", "ndarray"},
     {

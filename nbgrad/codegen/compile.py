@@ -34,6 +34,7 @@ from numba.core.runtime import rtsys
 from numba.extending import intrinsic, overload
 
 from .. import config
+from ..forks import free_in_child
 from . import cache
 
 __all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel"]
@@ -53,7 +54,7 @@ _REORDER = {"contract", "reassoc", "nsz"}
 
 #: The kernels this process has, by key in the cache: "loaded" or "compiled".
 history: dict[str, str] = {}
-_lock = threading.RLock()
+_lock = free_in_child(threading.RLock())
 _environment = ""
 
 

@@ -13,9 +13,9 @@ import numpy as np
 from ..context import Context
 from ..dtypes import DType
 from ..expr import var
-from . import loops, memory
+from . import loops, memory, threads
 
-__all__ = ["Kind", "cast_into", "fill", "kind_of"]
+__all__ = ["Kind", "cast_into", "copy", "fill", "kind_of"]
 
 
 class Kind:
@@ -33,10 +33,8 @@ class Kind:
         ``empty(n, storage)`` allocates a raw buffer there.
     small : callable
         The same for fewer than :data:`.memory.LARGE` elements, at less cost.
-    accumulate : callable
-        ``accumulate(source, target)`` adds one raw buffer to another.
-    add : callable
-        ``add(a, b, out)`` adds two raw buffers.
+    accumulate_small : callable
+        :meth:`accumulate` for fewer elements than that, at less cost.
     """
 
     __slots__ = ("__dict__", "ctx", "dtype", "empty", "small", "storage")
@@ -52,16 +50,24 @@ class Kind:
         return f"{self.dtype}@{self.ctx}"
 
     @cached_property
-    def accumulate(self) -> Callable:
+    def accumulate_small(self) -> Callable:
         inputs = [loops.Input("x", self.dtype)]
         outputs = [loops.Output(_x, self.dtype, loops.ADD)]
         return loops.elementwise(f"accumulate_{self.dtype}", inputs, [], outputs).bind(self.storage, self.storage)
 
     @cached_property
-    def add(self) -> Callable:
+    def _add(self) -> Callable:
         inputs = [loops.Input("x", self.dtype), loops.Input("z", self.dtype)]
         outputs = [loops.Output(_x + var("z"), self.dtype)]
         return loops.elementwise(f"add_{self.dtype}", inputs, [], outputs).bind(*[self.storage] * 3)
+
+    def accumulate(self, source, target) -> None:
+        """Add one raw buffer to another."""
+        threads.flat(self.accumulate_small, [source, target])
+
+    def add(self, a, b, out) -> None:
+        """Add two raw buffers, into a third."""
+        threads.flat(self._add, [a, b, out])
 
     def zeros(self, n: int):
         """A raw buffer of `n` zeros."""
@@ -91,9 +97,18 @@ def _cast(source: DType, target: DType):
 def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
     """Convert every element of `source` into `target` (raw buffers of equal size); plain copy for equal dtypes."""
     if source_dtype is target_dtype:
-        target[:] = source
+        copy(source, target)
     else:
-        _cast(source_dtype, target_dtype)(source, target)
+        threads.flat(_cast(source_dtype, target_dtype), [source, target])
+
+
+def copy(source, target) -> None:
+    """Copy a raw buffer into another."""
+    n = target.size
+    if threads.ready(n):
+        threads.each(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), n)
+    else:
+        target[:] = source
 
 
 def fill(buffer, dtype: DType, value) -> None:

@@ -7,14 +7,14 @@ from functools import cache
 
 import numpy as np
 
-from ..codegen import loops
+from ..codegen import loops, threads
 from ..codegen.launch import Kind
 from ..dtypes import DType
 from ..entry import as_array
 from ..errors import ShapeError
 from ..expr import var
 from ..samples import table
-from ..shapes import Shape, as_shape, broadcast, size
+from ..shapes import Broadcast, Shape, as_shape, broadcast, size
 from ..structured import REQUIRED, Spec, composite, structured
 
 __all__ = ["broadcast_to", "spreading"]
@@ -42,32 +42,33 @@ def _spread(dtype: DType, rank: int, move: bool, mode: str) -> Callable:
     return kernel.bind(dtype.storage, dtype.storage, *[int] * (2 * rank - 1 if rank > 1 else 0))
 
 
-def _walk_of(dtype: DType, before: Shape, shape: Shape, mode: str) -> tuple[Callable, tuple]:
-    """The loop that spreads `before` over `shape`, and its arguments."""
+def _walk_of(dtype: DType, before: Shape, shape: Shape, mode: str) -> tuple[Callable, Broadcast]:
+    """The loop that spreads `before` over `shape`, and how it walks."""
     walk = broadcast((before, shape), "broadcast_to")
     # What follows these arguments are the strides of the result.
-    return _spread(dtype, walk.rank, walk.moves[0], mode), walk.arguments[: 2 * walk.rank - 1]
+    walk = walk._replace(moves=walk.moves[:1], arguments=walk.arguments[: 2 * walk.rank - 1])
+    return _spread(dtype, walk.rank, walk.moves[0], mode), walk
 
 
 @broadcast_to.bind
 def _(operands, results, *, shape):
     ((before, kind),) = operands
-    entry, arguments = _walk_of(kind.dtype, before, shape, loops.WRITE)
-    return lambda data, out: entry(data._buf, out._buf, *arguments)
+    entry, walk = _walk_of(kind.dtype, before, shape, loops.WRITE)
+    return lambda data, out: threads.broadcast(entry, [data._buf], [out._buf], (), walk)
 
 
 def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
     """``pull(g, old)`` that spreads `g` of shape `before` over `shape`, added to `old` if there is one."""
-    write, arguments = _walk_of(kind.dtype, before, shape, loops.WRITE)
+    write, walk = _walk_of(kind.dtype, before, shape, loops.WRITE)
     n = size(shape)
 
     def pull(g, old):
         if old is None:
             old = kind.empty(n, kind.storage)
-            write(g, old, *arguments)
+            threads.broadcast(write, [g], [old], (), walk)
         else:
             add, _ = _walk_of(kind.dtype, before, shape, loops.ADD)
-            add(g, old, *arguments)
+            threads.broadcast(add, [g], [old], (), walk)
         return old
 
     return pull

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..codegen import threads
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray
 from ..samples import table
-from ..shapes import Shape, as_shape
+from ..shapes import Shape, as_shape, size
 from ..structured import REQUIRED, Spec, composite, structured
 from . import convolution_kernels as raw
 from .dense import operands
@@ -49,8 +50,45 @@ def _run(kernel, first: NDArray, second: NDArray, out: NDArray, x: Shape, w: Sha
     sizes = (x[0], x[1], *three(x[2:], 1), w[0], *three(w[2:], 1), *three(y[2:], 1))
     steps = (*three(attrs["stride"], 1), *three(attrs["dilate"], 1), *three(attrs["pad"], 0))
     sizes = (*sizes, *steps, attrs["groups"])
-    work = _workspace(raw.workspace_size(*sizes), out._buf.dtype)
-    kernel(first._buf, second._buf, out._buf, work, *sizes)
+    _on_threads(kernel, [first._buf, second._buf, out._buf], x[0], size(y[2:]) * size(w), sizes[1:])
+
+
+#: How many parts of a batch have gradients of the weights of their own, that are added at the end.
+_PARTS = 8
+
+
+def _on_threads(kernel, buffers: list, samples: int, work: int, sizes: tuple[int, ...]) -> None:
+    """Cut between samples, at multiples of a block of them. A gradient of the weights is a sum over samples: its parts
+    depend on sizes alone, and so does the result. `work`: multiplications per sample."""
+    first, second, out = buffers
+    block = raw.samples_in_block(samples, *sizes)
+    weight = work // 8 + 1  # that many at once
+
+    def run(some: list, n: int) -> None:
+        kernel(*some, _workspace(raw.workspace_size(n, *sizes), out.dtype), n, *sizes)
+
+    def ranges(start: int, stop: int) -> None:
+        strides = first.size // samples, 0, out.size // samples
+        run(threads.slices(buffers, strides, start, stop), stop - start)
+
+    if kernel is not raw.conv_weight_grad:
+        threads.each(ranges, samples, weight, block)
+        return
+    length = block * -(-samples // (_PARTS * block))
+    parts = -(-samples // length)
+    if parts == 1 or samples * weight < 2 * threads.GRAIN or samples * work < 64 * parts * out.size:
+        run(buffers, samples)
+        return
+    sums = np.empty((parts, out.size), out.dtype)
+
+    def some_parts(start: int, stop: int) -> None:
+        for k in range(start, stop):
+            begin, end = k * length, min(samples, (k + 1) * length)
+            some = threads.slices((first, second), (first.size // samples, second.size // samples), begin, end)
+            run([*some, sums[k]], end - begin)
+
+    threads.each(some_parts, parts, length * weight)
+    np.sum(sums, axis=0, out=out)
 
 
 def _outputs(shape: Shape, taps: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Shape:

@@ -47,6 +47,7 @@ __all__ = [
     "conv_weight_grad",
     "gather",
     "max_pool",
+    "samples_in_block",
     "scatter_add",
     "workspace_size",
 ]
@@ -86,6 +87,11 @@ _blocks = inline(_plan)
 def workspace_size(N, C, D, H, W, F, KD, KH, KW, OD, OH, OW, sd, sh, sw, dd, dh, dw, pd, ph, pw, groups):
     """Elements that `work` must have for any of the three convolutions of these sizes."""
     return _plan(N, C, F, (KD, KH, KW), (OD, OH, OW), (sd, sh, sw), (dd, dh, dw), groups)[-1] + _LINE
+
+
+def samples_in_block(N, C, D, H, W, F, KD, KH, KW, OD, OH, OW, *others):
+    """How many samples each of the three takes at a time."""
+    return max(1, min(N, _BLOCK // (OD * OH * OW)))
 
 
 @inline
@@ -374,10 +380,11 @@ def _cells(o, s, p, k, n, include_pad):
 
 
 @kernel
-def max_pool(x, out, index, B, D, H, W, KD, KH, KW, OD, OH, OW, sd, sh, sw, pd, ph, pw):
-    """out (B, OD, OH, OW), the maxima of x (B, D, H, W), and in `index` (int64) their flat positions in x."""
-    o = np.uintp(0)
-    for b in range(B):
+def max_pool(x, out, index, begin, end, D, H, W, KD, KH, KW, OD, OH, OW, sd, sh, sw, pd, ph, pw):
+    """out (B, OD, OH, OW), the maxima of x (B, D, H, W), and in `index` (int64) their flat positions in x; of the B
+    planes those from `begin` to `end`."""
+    o = np.uintp(begin * OD * OH * OW)
+    for b in range(begin, end):
         for od in range(OD):
             d0, d1 = _window(od, sd, pd, KD, D)
             for oh in range(OH):

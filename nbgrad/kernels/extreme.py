@@ -24,7 +24,7 @@ from ..shapes import axis as resolve_axis
 from ..structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
-from .reduce import by_groups, expand, reduced, reduces, rows, split, sum_
+from .reduce import by_blocks, by_groups, expand, is_long, reduced, reduces, rows, split, sum_
 from .selection import where
 from .shape import reshape
 
@@ -165,11 +165,17 @@ def _of_some(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
 
 
 def _extreme_step(sign: int):
-    def step(x, out, outer, n, inner):
+    def short(x, out, outer, n, inner):
         if inner == 1:
             _extreme_rows(x, out, outer, n, sign)
         else:
             _extreme(x, out, outer, n, inner, sign)
+
+    def step(x, out, outer, n, inner):
+        if is_long(n, inner):
+            by_blocks(short, x, out, outer, n, inner, x.dtype)
+        else:
+            short(x, out, outer, n, inner)
 
     return step
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..codegen import threads
 from ..codegen.compile import kernel
 from ..codegen.launch import kind_of
 from ..dtypes import as_dtype, int64
@@ -102,7 +103,20 @@ def _take(data, index, axis=REQUIRED):
 
 @_take.run
 def _(data, index, out, *, axis):
-    _take_kernel(data._buf, index._buf, out._buf, *_parts(data._shape, axis))
+    outer, n, inner = _parts(data._shape, axis)
+    x, positions, m = data._buf, index._buf, index.size
+
+    def call(start: int, stop: int) -> None:
+        if outer == 1:
+            _take_kernel(x, positions[start:stop], out._buf[start * inner : stop * inner], 1, n, inner)
+        else:
+            source, target = threads.slices((x, out._buf), (n * inner, m * inner), start, stop)
+            _take_kernel(source, positions, target, stop - start, n, inner)
+
+    if outer == 1:
+        threads.each(call, m, inner)
+    else:
+        threads.each(call, outer, m * inner)
 
 
 @structured(

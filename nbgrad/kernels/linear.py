@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..cast import unify
+from ..codegen import threads
 from ..codegen.compile import inline, kernel
 from ..dtypes import promote
 from ..entry import as_array
@@ -183,6 +184,22 @@ def _sizes(left, shape, transpose_a) -> tuple[int, int, int, int]:
     return size(stack), m, left[-2] if transpose_a else left[-1], n
 
 
+#: Multiplications of a product that BLAS gives to several threads, or might.
+_LARGE_PRODUCT = 1 << 18
+
+
+def _multiply(entry, buffers: tuple, batch: int, m: int, k: int, n: int, *flags: int) -> None:
+    """A stack of small products is cut between them; large ones are left to the threads of BLAS."""
+    if batch == 1 or m * k * n > _LARGE_PRODUCT:
+        entry(*buffers, batch, m, k, n, *flags)
+        return
+
+    def call(start: int, stop: int) -> None:
+        entry(*threads.slices(buffers, (m * k, k * n, m * n), start, stop), stop - start, m, k, n, *flags)
+
+    threads.each(call, batch, m * k * n // 8 + 1)
+
+
 @matmul.bind
 def _(operands, results, *, transpose_a, transpose_b):
     (left, kind), (_, other) = operands
@@ -193,7 +210,7 @@ def _(operands, results, *, transpose_a, transpose_b):
     kernel_ = _product if out_kind.dtype.is_float else _product_integers
     entry = kernel_.bind(kind.storage, other.storage, out_kind.storage, *[int] * 6)
     sizes = (b, m, k, n, int(transpose_a), int(transpose_b))
-    return lambda lhs, rhs, out: entry(lhs._buf, rhs._buf, out._buf, *sizes)
+    return lambda lhs, rhs, out: _multiply(entry, (lhs._buf, rhs._buf, out._buf), *sizes)
 
 
 def _left(g, rhs, transpose_a, transpose_b):
@@ -227,7 +244,7 @@ def _(operands, results, *, transpose_a, transpose_b):
 
         def run(g, old, other):
             out = kind.empty(count, kind.storage)
-            entry(*((g, other) if first else (other, g)), out, *sizes)
+            _multiply(entry, (*((g, other) if first else (other, g)), out), *sizes)
             if old is None:
                 return out
             kind.accumulate(out, old)

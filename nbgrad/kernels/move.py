@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..codegen import threads
 from ..codegen.compile import kernel
 from ..shapes import Shape, size
 
@@ -93,15 +94,17 @@ def _surround(x, out, dims, counts, begin, counter, value):
 
 
 @kernel
-def _transpose(x, out, batch, rows, columns):
-    """(batch, rows, columns) -> (batch, columns, rows): as many rows at a time as give a cache line to write."""
+def _transpose(x, out, batch, rows, columns, begin, end):
+    """(batch, rows, columns) -> (batch, columns, rows): as many rows at a time as give a cache line to write. Of the
+    rows those from `begin`, a multiple of 64, to `end`."""
     tile = np.uint64(64 // x.itemsize)
     m, n = np.uint64(rows), np.uint64(columns)
+    stop = np.uint64(end)
     for b in range(np.uint64(batch)):
         base = b * m * n
-        for i0 in range((m + tile - np.uint64(1)) // tile):
+        for i0 in range(np.uint64(begin) // tile, (stop + tile - np.uint64(1)) // tile):
             for j in range(n):
-                for i in range(i0 * tile, min(i0 * tile + tile, m)):
+                for i in range(i0 * tile, min(i0 * tile + tile, stop)):
                     out[base + j * m + i] = x[base + i * n + j]
 
 
@@ -181,17 +184,48 @@ def move(
     """Copy the block of `shape` at strides `sources` and offset `source` (in elements) of `buf` to `out`."""
     if size(shape) == 0:
         return
-    walk = _walk(shape, sources, targets)
-    _move(_bits(buf), _bits(out), *walk, np.empty(walk[0].size, np.int64), source, target, 0)
+    _shared(_bits(buf), _bits(out), size(shape), _walk(shape, sources, targets), source, target, 0)
+
+
+def _shared(buf, out, n: int, walk: list[np.ndarray], source: int, target: int, add: int) -> None:
+    """:func:`_move` for `n` elements, cut along the first of the collapsed axes if that pays."""
+    dims, sources, targets = walk
+    if not threads.ready(n) or dims.size == 1:
+        _move(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target, add)
+        return
+    first, step, stride = int(dims[0]), int(sources[0]), int(targets[0])
+
+    def call(start: int, stop: int) -> None:
+        some = np.concatenate(([stop - start], dims[1:]))
+        at, to = source + start * step, target + start * stride
+        _move(buf, out, some, sources, targets, np.empty(dims.size, np.int64), at, to, add)
+
+    threads.each(call, first, n // first)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Read the block of `shape` at `strides` and `offset` (in elements) of `buf` into `out`, in order."""
     matrices = _transposition(shape, strides) if offset == 0 else None
     if matrices is not None:
-        _transpose(_bits(buf), _bits(out), *matrices)
+        _transpose_shared(_bits(buf), _bits(out), *matrices)
     else:
         move(buf, out, shape, strides, strides_of(shape), offset)
+
+
+def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
+    whole = rows * columns
+
+    def stacks(start: int, stop: int) -> None:
+        some = threads.slices((x, out), (whole, whole), start, stop)
+        _transpose(*some, stop - start, rows, columns, 0, rows)
+
+    def lines(start: int, stop: int) -> None:
+        _transpose(x, out, 1, rows, columns, start, stop)
+
+    if batch == 1:
+        threads.each(lines, rows, 4 * columns, 64)
+    else:
+        threads.each(stacks, batch, 4 * whole)
 
 
 def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
@@ -202,8 +236,7 @@ def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -
 def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """:func:`scatter` that adds (floats alone); no place may come twice."""
     if size(shape):
-        walk = _walk(shape, strides_of(shape), strides)
-        _move(buf, out, *walk, np.empty(walk[0].size, np.int64), 0, offset, 1)
+        _shared(buf, out, size(shape), _walk(shape, strides_of(shape), strides), 0, offset, 1)
 
 
 def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:

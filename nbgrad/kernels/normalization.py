@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..cast import cast
+from ..codegen import threads
 from ..codegen.launch import kind_of
 from ..dtypes import float32
 from ..elementwise import Elementwise
@@ -75,7 +76,11 @@ def _(data, gamma, beta, outs, *, axis, eps):
     if inner == 1:
         raw.batch_norm_rows(*buffers, np.empty(2 * channels), outer, channels, eps)
     else:
-        raw.batch_norm_runs(*buffers, outer, channels, inner, eps)
+
+        def call(start: int, stop: int) -> None:
+            raw.batch_norm_runs(*buffers, outer, channels, inner, eps, start, stop)
+
+        threads.each(call, channels, 3 * outer * inner)
 
 
 @_batch_norm.pullback
@@ -88,7 +93,11 @@ def _(g, data, gamma, y1, y2, axis, eps, wanted):
             if inner == 1:
                 raw.batch_norm_back_rows(*buffers, np.empty(2 * channels), outer, channels, eps, flag)
             else:
-                raw.batch_norm_back_runs(*buffers, outer, channels, inner, eps, flag)
+
+                def call(start: int, stop: int) -> None:
+                    raw.batch_norm_back_runs(*buffers, outer, channels, inner, eps, flag, start, stop)
+
+                threads.each(call, channels, 3 * outer * inner)
 
         return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
     return _by_operators(g, data, gamma, y1, y2, (axis,), eps, lambda v: _per_channel(v, data.ndim, axis), True)
@@ -260,7 +269,12 @@ def _layer_norm_op(data, gamma, beta, eps=1e-5):
 @_layer_norm_op.run
 def _(data, gamma, beta, outs, *, eps):
     rows, n, _ = split(data._shape, data.ndim - 1)
-    raw.layer_norm(*[x._buf for x in (data, gamma, beta, *outs)], rows, n, eps)
+    buffers = [x._buf for x in (data, gamma, beta, *outs)]
+
+    def call(start: int, stop: int) -> None:
+        raw.layer_norm(*threads.slices(buffers, (n, 0, 0, n, 1, 1), start, stop), stop - start, n, eps)
+
+    threads.each(call, rows, 2 * n)
 
 
 @_layer_norm_op.pullback
@@ -270,7 +284,7 @@ def _(g, data, gamma, y1, y2, eps, wanted):
 
         def launch(*buffers_and_flag):
             *buffers, flag = buffers_and_flag
-            raw.layer_norm_back(*buffers, rows, n, eps, flag)
+            raw.layer_norm_back(buffers, rows, n, eps, flag)
 
         return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
     last = (data.ndim - 1,)

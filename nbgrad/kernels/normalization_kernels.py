@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..codegen import threads
 from ..codegen.compile import inline, kernel
 
 __all__ = [
@@ -44,14 +45,14 @@ def _sum_products(g, x, start, n, mean):
 
 
 # Per channel: x (outer, channels, inner). A channel at a time where its elements lie in runs, so that it stays in
-# the cache between passes; a row of channels at a time where inner is 1.
+# the cache between passes, those from `first` to `last`; a row of channels at a time where inner is 1.
 
 
 @kernel
-def batch_norm_runs(x, gamma, beta, y, mean, variance, outer, channels, inner, eps):
+def batch_norm_runs(x, gamma, beta, y, mean, variance, outer, channels, inner, eps, first, last):
     step, n = np.uintp(channels * inner), np.uintp(inner)
     count = np.float64(outer * inner)
-    for c in range(np.uintp(channels)):
+    for c in range(np.uintp(first), np.uintp(last)):
         total = 0.0
         for o in range(np.uintp(outer)):
             total += _sum(x, o * step + c * n, n)
@@ -94,10 +95,12 @@ def batch_norm_rows(x, gamma, beta, y, mean, variance, acc, rows, channels, eps)
 
 
 @kernel
-def batch_norm_back_runs(g, x, gamma, mean, variance, dx, dgamma, dbeta, outer, channels, inner, eps, want_data):
+def batch_norm_back_runs(
+    g, x, gamma, mean, variance, dx, dgamma, dbeta, outer, channels, inner, eps, want_data, first, last
+):
     step, n = np.uintp(channels * inner), np.uintp(inner)
     count = np.float64(outer * inner)
-    for c in range(np.uintp(channels)):
+    for c in range(np.uintp(first), np.uintp(last)):
         mu = x.dtype.type(mean[c])
         rstd = 1.0 / np.sqrt(variance[c] + eps)
         total = 0.0
@@ -171,7 +174,7 @@ def _layer_sums(g, x, gamma, at, width, mu):
 
 
 @kernel
-def layer_norm_back(g, x, gamma, mean, variance, dx, dgamma, dbeta, rows, n, eps, want_data):
+def _layer_norm_back(g, x, gamma, mean, variance, dx, dgamma, dbeta, rows, n, eps, want_data):
     width = np.uintp(n)
     for i in range(width):
         dgamma[i] = 0
@@ -189,3 +192,25 @@ def layer_norm_back(g, x, gamma, mean, variance, dx, dgamma, dbeta, rows, n, eps
             slope = x.dtype.type(product / n) * rstd * rstd
             for i in range(width):
                 dx[at + i] = rstd * (g[at + i] * gamma[i] - shift - (x[at + i] - mu) * slope)
+
+
+def layer_norm_back(buffers: list[np.ndarray], rows: int, n: int, eps: float, wanted: int) -> None:
+    """g, x, gamma, mean, variance -> dx (if `wanted`), dgamma, dbeta: in blocks of rows, whose sums for gamma and beta
+    are added at the end. The blocks depend on sizes alone, and so the result does not depend on the threads."""
+    block = max(64, (1 << 16) // n)
+    if rows <= block:
+        _layer_norm_back(*buffers, rows, n, eps, wanted)
+        return
+    *given, dgamma, dbeta = buffers
+    blocks = -(-rows // block)
+    parts = np.empty((2, blocks, n), dgamma.dtype)
+    strides = (n, n, 0, 1, 1, n * wanted)
+
+    def call(start: int, stop: int) -> None:
+        for b in range(start, stop):
+            first, last = b * block, min(rows, (b + 1) * block)
+            some = threads.slices(given, strides, first, last)
+            _layer_norm_back(*some, parts[0, b], parts[1, b], last - first, n, eps, wanted)
+
+    threads.each(call, blocks, 2 * block * n)
+    dgamma[:], dbeta[:] = parts.sum(axis=1, dtype=np.float64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..codegen import threads
 from ..elementwise import derived
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
@@ -23,6 +24,16 @@ from .shape import moveaxis
 from .unary import abs_
 
 __all__ = ["Pooling"]
+
+
+def _by_planes(kernel, x, out, planes: int, sizes: tuple[int, ...]) -> None:
+    """``kernel(x, out, planes, *sizes)``, cut between planes."""
+
+    def call(start: int, stop: int) -> None:
+        some = threads.slices((x, out), (x.size // planes, out.size // planes), start, stop)
+        kernel(*some, stop - start, *sizes)
+
+    threads.each(call, planes, 2 * max(x.size, out.size) // planes)
 
 
 def _pool_sizes(x: Shape, y: Shape, attrs: dict) -> tuple[int, ...]:
@@ -41,7 +52,12 @@ def _max_pool(data, outs=REQUIRED, kernel=REQUIRED, stride=REQUIRED, pad=REQUIRE
 def _(data, outs, **attrs):
     y, index = outs
     if y.size:
-        raw.max_pool(data._buf, y._buf, index._buf, *_pool_sizes(data._shape, y._shape, attrs))
+        planes, *sizes = _pool_sizes(data._shape, y._shape, attrs)
+
+        def call(start: int, stop: int) -> None:
+            raw.max_pool(data._buf, y._buf, index._buf, start, stop, *sizes)
+
+        threads.each(call, planes, 4 * data.size // planes)
 
 
 @structured("_pool_gather", method=False)
@@ -58,7 +74,10 @@ def _pool_scatter(data, index, shape=REQUIRED):
 
 @_pool_gather.run
 def _(data, index, out):
-    raw.gather(data._buf, index._buf, out._buf, out.size)
+    def call(start: int, stop: int) -> None:
+        raw.gather(data._buf, index._buf[start:stop], out._buf[start:stop], stop - start)
+
+    threads.each(call, out.size, 2)
 
 
 @_pool_scatter.run
@@ -88,15 +107,15 @@ def _avg_pool_adjoint(head, size=REQUIRED, kernel=REQUIRED, stride=REQUIRED, pad
 @_avg_pool.run
 def _(data, out, *, count_pad, total, **attrs):
     if out.size:
-        sizes = _pool_sizes(data._shape, out._shape, attrs)
-        raw.avg_pool(data._buf, out._buf, *sizes, int(count_pad), int(total))
+        planes, *sizes = _pool_sizes(data._shape, out._shape, attrs)
+        _by_planes(raw.avg_pool, data._buf, out._buf, planes, (*sizes, int(count_pad), int(total)))
 
 
 @_avg_pool_adjoint.run
 def _(head, out, *, count_pad, total, **attrs):
     if out.size:
-        sizes = _pool_sizes(out._shape, head._shape, attrs)
-        raw.avg_pool_adjoint(head._buf, out._buf, *sizes, int(count_pad), int(total))
+        planes, *sizes = _pool_sizes(out._shape, head._shape, attrs)
+        _by_planes(raw.avg_pool_adjoint, head._buf, out._buf, planes, (*sizes, int(count_pad), int(total)))
 
 
 _avg_pool.vjp(

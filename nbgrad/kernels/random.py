@@ -20,6 +20,7 @@ from ..context import Context, usable
 from ..dtypes import DType, as_dtype, float32, int64
 from ..entry import as_array, store_out
 from ..errors import AttrError, NBGradError, ShapeError
+from ..forks import free_in_child
 from ..ndarray import NDArray, wrap
 from ..shapes import as_shape, size
 from . import philox
@@ -38,7 +39,7 @@ _OTHER_DRAWS = (
 
 class _Stream:
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = free_in_child(threading.Lock())
         self.key = 0
         self.offset = 0
 

@@ -7,7 +7,8 @@ MXNet's, and so is the shape (1,) of a full reduction without ``keepdims``.
 
 Accuracy: along contiguous elements sums run in blocks of 512 with independent partial sums, block totals
 are added with compensation, so the error does not grow with the number of elements. float32 (and float16)
-blocks are combined in float64. Integers are summed in 64 bits and stored in their own dtype.
+blocks are combined in float64. Long sums are sums of the sums of blocks of 65536 elements, which threads may
+share. Integers are summed in 64 bits and stored in their own dtype.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..cast import cast
+from ..codegen import threads
 from ..codegen.compile import inline, kernel
 from ..codegen.launch import Kind, kind_of
 from ..dtypes import default_dtype
@@ -38,8 +40,10 @@ from .shape import reshape
 
 __all__ = [
     "as_float",
+    "by_blocks",
     "by_groups",
     "expand",
+    "is_long",
     "mean",
     "norm",
     "numpy_reduction",
@@ -83,13 +87,14 @@ def _sum_rows(x, out, outer, n):
 
 
 @kernel
-def _sum_columns(x, out, acc, outer, n, inner):
+def _sum_columns(x, out, acc, outer, n, inner, stride):
+    """`stride`: from one row of x to the next, `inner` or more."""
     width = np.uint64(inner)
     for o in range(np.uint64(outer)):
         for j in range(width):
             acc[j] = 0
         for k in range(np.uint64(n)):
-            base = (o * np.uint64(n) + k) * width
+            base = (o * np.uint64(n) + k) * np.uint64(stride)
             for j in range(width):
                 acc[j] += x[base + j]
         for j in range(width):
@@ -153,20 +158,76 @@ def raw_groups(given: tuple[int, ...], kind: Kind, axes: tuple[int, ...], step: 
     def launch(buf, out):
         for outer, n, inner in before:
             target = kind.empty(outer * inner, kind.storage)
-            step(buf, target, outer, n, inner)
+            _shared(step, buf, target, outer, n, inner)
             buf = target
-        step(buf, out, *lengths)
+        _shared(step, buf, out, *lengths)
 
     return launch
+
+
+def _shared(step: Callable, x, out, outer, n, inner) -> None:
+    """``step(x, out, outer, n, inner)``, cut along `outer` if that pays."""
+    if outer == 1 or not threads.ready(x.size // 4):
+        step(x, out, outer, n, inner)
+        return
+    strides = n * inner, inner
+
+    def call(start: int, stop: int) -> None:
+        step(*threads.slices((x, out), strides, start, stop), stop - start, n, inner)
+
+    threads.each(call, outer, n * inner // 4 + 1)  # additions, in vector registers and for one result
+
+
+#: Elements of a block of what is long: the same for any number of threads, and so is the result.
+_BLOCK = 1 << 16
+
+
+def is_long(n: int, inner: int) -> bool:
+    """Whether :func:`by_blocks` is for `n` rows of `inner` elements."""
+    return n * inner >= 16 * _BLOCK and inner <= _BLOCK >> 6
+
+
+def by_blocks(step: Callable, x, out, outer, n, inner, dtype) -> None:
+    """What is long, in blocks of rows, whose results in `dtype` are reduced again."""
+    rows = _BLOCK // inner
+    whole = n // rows
+    rest = n - whole * rows
+    end = whole * rows * inner
+    parts = np.empty((whole + (rest > 0)) * inner, dtype)
+    for o in range(outer):
+        part = x[o * n * inner : (o + 1) * n * inner]
+        _shared(step, part[:end], parts[: whole * inner], whole, rows, inner)
+        if rest:
+            step(part[end:], parts[whole * inner :], 1, rest, inner)
+        step(parts, out[o * inner : (o + 1) * inner], 1, parts.size // inner, inner)
 
 
 def _sum_step(x, out, outer, n, inner) -> None:
     if x.dtype.kind != "f":
         _sum_integers(x, out, outer, n, inner)
-    elif inner == 1:
+    elif is_long(n, inner):
+        by_blocks(_sum_short, x, out, outer, n, inner, np.float64)
+    elif outer == 1 and inner > 1 and threads.ready(x.size // 4):
+        _sum_wide(x, out, n, inner)
+    else:
+        _sum_short(x, out, outer, n, inner)
+
+
+def _sum_short(x, out, outer, n, inner) -> None:
+    if inner == 1:
         _sum_rows(x, out, outer, n)
     else:
-        _sum_columns(x, out, np.empty(inner, np.float64), outer, n, inner)
+        _sum_columns(x, out, np.empty(inner, np.float64), outer, n, inner, inner)
+
+
+def _sum_wide(x, out, n, inner) -> None:
+    """A few long rows, cut along the columns."""
+
+    def call(start: int, stop: int) -> None:
+        width = stop - start
+        _sum_columns(x[start:], out[start:stop], np.empty(width, np.float64), 1, n, width, inner)
+
+    threads.each(call, inner, n // 4 + 1, threads.ALIGN)
 
 
 def reduction(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:

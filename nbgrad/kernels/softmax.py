@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..codegen import threads
 from ..codegen.compile import inline, kernel
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
@@ -172,18 +173,28 @@ def _pair(name: str, log: bool, reference):
     @op.run
     def _(data, out, *, axis):
         outer, n, inner = split(data._shape, axis)
-        if inner == 1:
-            _softmax_rows(data._buf, out._buf, np.empty(_LANES, out._buf.dtype), outer, n, int(log))
-        else:
-            _softmax_columns(data._buf, out._buf, np.empty(2 * inner, out._buf.dtype), outer, n, inner, int(log))
+
+        def call(start, stop):
+            x, y = threads.slices((data._buf, out._buf), (n * inner,) * 2, start, stop)
+            if inner == 1:
+                _softmax_rows(x, y, np.empty(_LANES, y.dtype), stop - start, n, int(log))
+            else:
+                _softmax_columns(x, y, np.empty(2 * inner, y.dtype), stop - start, n, inner, int(log))
+
+        threads.each(call, outer, 4 * n * inner)
 
     @grad.run
     def _(head, y, out, *, axis):
         outer, n, inner = split(y._shape, axis)
-        if inner == 1:
-            _grad_rows(head._buf, y._buf, out._buf, outer, n, int(log))
-        else:
-            _grad_columns(head._buf, y._buf, out._buf, np.empty(inner, out._buf.dtype), outer, n, inner, int(log))
+
+        def call(start, stop):
+            g, x, h = threads.slices((head._buf, y._buf, out._buf), (n * inner,) * 3, start, stop)
+            if inner == 1:
+                _grad_rows(g, x, h, stop - start, n, int(log))
+            else:
+                _grad_columns(g, x, h, np.empty(inner, h.dtype), stop - start, n, inner, int(log))
+
+        threads.each(call, outer, 2 * n * inner)
 
     op.vjp(data=lambda g, y, axis: grad(g, y, axis=axis))
     return op, grad
