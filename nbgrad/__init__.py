@@ -13,13 +13,15 @@
 <NDArray 4 @cpu(0)>
 """
 
-from . import autograd, methods, nd, symbol, test_utils, testing
+from . import autograd, functional, methods, nd, symbol, test_utils, testing
 from . import errors as base
 from . import symbol as sym
+from .autograd import checkpoint
 from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
 from .dtypes import set_default_dtype
 from .errors import MXNetError, NBGradError
+from .functional import elementwise_grad, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
 from .nd import random
 from .ndarray import NDArray
 
@@ -31,9 +33,17 @@ __all__ = [
     "__version__",
     "autograd",
     "base",
+    "checkpoint",
     "cpu",
     "current_context",
+    "elementwise_grad",
+    "functional",
     "gpu",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
     "nd",
     "num_gpus",
     "random",
@@ -42,6 +52,8 @@ __all__ = [
     "symbol",
     "test_utils",
     "testing",
+    "value_and_grad",
+    "vjp",
 ]
 
 del methods

@@ -320,7 +320,7 @@ class _Plan:
         self.useful: set | None = None
         if targets is not None:
             for target, k in targets.items():
-                if target not in seen:
+                if k and target not in seen:
                     raise NBGradError(UNREACHABLE.format(k=k))
             useful = set(targets)
             for item in reversed(nodes):
@@ -359,7 +359,8 @@ def sweep_raw(
     retain : bool
         Keep the graph for another sweep.
     targets : dict, optional
-        The nodes and leaves whose cotangents are asked for, and their numbers for error messages.
+        The nodes and leaves whose cotangents are asked for, and their numbers for error messages: 0 if it may be
+        left out of the result when it is not reached.
     floor : int
         Nodes with lower numbers are not entered: they are targets, or of no interest.
 
