@@ -21,7 +21,20 @@ from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
 from .dtypes import set_default_dtype
 from .errors import MXNetError, NBGradError
-from .functional import elementwise_grad, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from .functional import (
+    ScipyObjective,
+    ScipyResiduals,
+    elementwise_grad,
+    grad,
+    hessian,
+    hessian_operator,
+    hvp,
+    jacobian,
+    jacobian_operator,
+    jvp,
+    value_and_grad,
+    vjp,
+)
 from .nd import random
 from .ndarray import NDArray
 
@@ -30,6 +43,8 @@ __all__ = [
     "MXNetError",
     "NBGradError",
     "NDArray",
+    "ScipyObjective",
+    "ScipyResiduals",
     "__version__",
     "autograd",
     "base",
@@ -41,8 +56,10 @@ __all__ = [
     "gpu",
     "grad",
     "hessian",
+    "hessian_operator",
     "hvp",
     "jacobian",
+    "jacobian_operator",
     "jvp",
     "nd",
     "num_gpus",

@@ -328,7 +328,8 @@ class _Plan:
                     if type(p) is not list and p in useful:
                         useful.add(item)
                         break
-            self.useful = useful
+            if not useful.issuperset(seen):  # without anything useless, rules have less to look at
+                self.useful = useful
         for item in changed:
             if self.useful is None or item in self.useful:
                 raise InPlaceError(CHANGED.format(op=item.op.name))
@@ -420,7 +421,6 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
     plan = _Plan([h for h, _ in heads], targets, floor)
     useful = plan.useful
     observer = state.observer if observers else None
-    assert useful is not None
     cotangents: dict = {}
     found: dict = {}
     recording, state.recording = state.recording, True
@@ -430,7 +430,7 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
             cotangents[head] = g if old is None else old + g
         for item in plan.nodes:
             g = cotangents.pop(item, None)
-            if g is not None and item in useful:
+            if g is not None and (useful is None or item in useful):
                 if item in targets:
                     found[item] = g
                 if observer is None:

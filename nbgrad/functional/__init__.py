@@ -1,5 +1,19 @@
 """Derivatives as functions of functions: ``grad(f)``, ``jacobian(f)``, ``hvp(f)`` and their like, to any order."""
 
 from .derivatives import elementwise_grad, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from .scipy_adapters import ScipyObjective, ScipyResiduals, hessian_operator, jacobian_operator
 
-__all__ = ["elementwise_grad", "grad", "hessian", "hvp", "jacobian", "jvp", "value_and_grad", "vjp"]
+__all__ = [
+    "ScipyObjective",
+    "ScipyResiduals",
+    "elementwise_grad",
+    "grad",
+    "hessian",
+    "hessian_operator",
+    "hvp",
+    "jacobian",
+    "jacobian_operator",
+    "jvp",
+    "value_and_grad",
+    "vjp",
+]

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import context, tape
+from .. import context, dtypes, tape
 from ..cast import cast
 from ..checkpoint import ends_of
 from ..codegen.launch import Kind, kind_of
-from ..dtypes import as_dtype
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..kernels.shape import reshape
 from ..ndarray import NDArray, alias, from_value, wrap
@@ -83,18 +82,19 @@ def _lent(values: np.ndarray, keep: bool) -> NDArray:
     flags = values.flags
     if keep or not (flags.c_contiguous and flags.aligned and flags.writeable and values.dtype.isnative):
         return from_value(values)
-    kind = kind_of(as_dtype(values.dtype), context.current_context())
+    kind = kind_of(dtypes.as_dtype(values.dtype), context.current_context())
     return wrap(values.reshape(-1).view(kind.storage), values.shape, kind)
 
 
 def _argument(value: Any, keep: bool) -> Any:
     """What the function sees of an argument that is not differentiated: NDArrays in place of NumPy arrays."""
-    if isinstance(value, np.ndarray) and value.dtype.name in _SUPPORTED:
+    if isinstance(value, np.ndarray) and value.dtype in _SUPPORTED:
         return _lent(value, keep)
     return value
 
 
-_SUPPORTED = {"float16", "float32", "float64", "bool", "uint8", "int8", "int32", "int64"}
+_SUPPORTED = {d.np for d in dtypes.ALL}
+_FLOATS = {d.np for d in dtypes.FLOATS}
 _LEAVES = (NDArray, np.ndarray, float)
 _PLAIN = {NDArray, int, float, bool, str, type(None)}
 
@@ -187,11 +187,11 @@ class Call:
             source = leaf if leaf._kind.dtype.is_float else None
         elif isinstance(leaf, np.ndarray):
             give = _numpy
-            source = _lent(leaf, keep) if leaf.dtype.name in ("float64", "float32", "float16") else None
+            source = _lent(leaf, keep) if leaf.dtype in _FLOATS or leaf.dtype.newbyteorder("=") in _FLOATS else None
         elif isinstance(leaf, float | np.floating):  # NumPy's float64 is both
             give = _scalar if isinstance(leaf, np.generic) else _number
             value = np.asarray(leaf)
-            source = _lent(value, False) if value.dtype.name in _SUPPORTED else None
+            source = _lent(value, False) if value.dtype in _FLOATS else None
         else:
             source = None
         if source is None:
