@@ -1,6 +1,7 @@
 """Derivatives as functions of functions: ``grad(f)``, ``jacobian(f)``, ``hvp(f)`` and their like, to any order."""
 
-from .derivatives import elementwise_grad, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp
+from .derivatives import elementwise_grad, grad, jvp, value_and_grad, vjp
+from .matrices import hessian, hvp, jacobian
 from .scipy_adapters import ScipyObjective, ScipyResiduals, hessian_operator, jacobian_operator
 
 __all__ = [

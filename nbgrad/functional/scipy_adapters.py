@@ -20,7 +20,8 @@ from ..ndarray import NDArray, from_value
 from ..registry import operators
 from ..scopes import pause
 from .call import Call, checked, sweep
-from .derivatives import Linear, hessian, hvp, jacobian, value_and_grad
+from .derivatives import Linear, value_and_grad
+from .matrices import hessian, hvp, jacobian
 from .trees import changed, flatten, leaf_path
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class _OfVector:
         leaves: list = []
         flatten(x0, leaves)
         for k, leaf in enumerate(leaves):
-            given = isinstance(leaf, NDArray | np.ndarray | float)
+            given = isinstance(leaf, NDArray | np.ndarray | np.floating | float)
             if not given or np.dtype(getattr(leaf, "dtype", float)).kind != "f":
                 raise DTypeError(f"{name}: x0{leaf_path(x0, k)} must be floating point numbers, got {leaf!r}")
         self._function = function
@@ -172,7 +173,7 @@ class ScipyObjective(_OfVector):
 
 
 class ScipyResiduals(_OfVector):
-    """A function with several results as ``scipy.optimize.least_squares``, ``root`` and ``NonlinearConstraint`` want it.
+    """A function with several results, for ``scipy.optimize.least_squares``, ``root`` and ``NonlinearConstraint``.
 
     Every method takes a vector and then what SciPy passes on in ``args``.
 
