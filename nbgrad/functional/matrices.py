@@ -86,8 +86,8 @@ def jacobian(function: Callable, argnums: Argnums = 0, mode: str | None = None, 
     argnums : int or tuple of int
         As for :func:`value_and_grad`.
     mode : {'reverse', 'forward'}, optional
-        By a sweep per element of the result, or per element of the argument (see :func:`jvp`); default: whichever
-        are fewer.
+        By a sweep per element of the result, or per element of the argument (see :func:`jvp`). Default: whichever
+        is less work; a forward sweep counts three times.
     has_aux : bool
         As for :func:`value_and_grad`.
 
@@ -123,7 +123,8 @@ def jacobian(function: Callable, argnums: Argnums = 0, mode: str | None = None, 
         results, build = call.arrays()
         places = list(call.variables)
         width, height = sum(size(p.shape) for p in places), sum(y._buf.size for y in results)
-        blocks = _columns(call) if mode == "forward" or (mode is None and width < height) else _rows(call, results)
+        forward = 3 * width < height if mode is None else mode == "forward"
+        blocks = _columns(call) if forward else _rows(call, results)
         found = build(iter([call.in_form([call.block(k, x) for k, x in enumerate(row)]) for row in blocks]))
         return (found, call.value(call.aux)) if has_aux else found
 
