@@ -156,6 +156,21 @@ class TestMemory:
         value[:] = 100
         assert pullback(np.ones(2))[0].tolist() == [1, 1]
 
+    def test_recorded_results_are_the_callers_alone(self):
+        x = nd.ones(2)
+        x.attach_grad()
+        t = nd.ones(2)
+        with autograd.record():
+            gx, gy = nb.grad(lambda a, b: (a + b + x).sum(), (0, 1))(x, x)
+            _, tangent = nb.jvp(lambda a: a + x, (x,), (t,))
+        for a, b in ((gx, gy), (tangent, t)):
+            a[:] = 5
+            assert b.tolist() == [1, 1]
+
+    def test_subclasses_of_numpy_arrays(self):
+        for x in (np.ma.array([1.0, 2.0]), np.array([1.0, 2.0]).view(np.recarray)):
+            assert nb.grad(lambda x: (x * x).sum())(x).tolist() == [2, 4]
+
     def test_numpy_arguments_may_change_between_vjp_and_pullback(self):
         x, a = np.ones(2), np.full(2, 3.0)
         _, pullback = nb.vjp(lambda x, a: x * x * a, x, a, argnums=0)
@@ -237,6 +252,9 @@ BAD = [
     (lambda: nb.grad(float)(1.0), "must give an NDArray, got 1.0"),
     (lambda: nb.grad(lambda x: x.asnumpy())(A), "must give an NDArray"),
     (lambda: nb.grad(lambda x: None)(A), "must give an NDArray, got None"),
+    (lambda: nb.jacobian(lambda x: None)(A), "must give an NDArray, got None"),
+    (lambda: nb.vjp(lambda x: {}, A), "must give an NDArray, got {}"),
+    (lambda: nb.hessian(f)(3), "hessian: argument 0 cannot be differentiated by"),
     (lambda: nb.jacobian(lambda x: {"a": x, "b": [1]})(A), r"must give an NDArray at \['b'\]\[0\], got 1"),
     (lambda: nb.grad(lambda x: (x > 0).sum().astype("int32"))(A), "has dtype int32, which has no derivative"),
     (lambda: nb.grad(lambda x: x)(3), "argument 0 cannot be differentiated by: int 3; convert"),

@@ -80,7 +80,8 @@ def _number(x: NDArray):
 def _lent(values: np.ndarray, keep: bool) -> NDArray:
     """An NDArray with these values: a copy if it is to be kept or has to be, else on the same memory."""
     flags = values.flags
-    if keep or not (flags.c_contiguous and flags.aligned and flags.writeable and values.dtype.isnative):
+    plain = type(values) is np.ndarray and values.dtype.isnative
+    if keep or not (plain and flags.c_contiguous and flags.aligned and flags.writeable):
         return from_value(values)
     kind = kind_of(dtypes.as_dtype(values.dtype), context.current_context())
     return wrap(values.reshape(-1).view(kind.storage), values.shape, kind)
@@ -120,7 +121,7 @@ class Call:
     result, aux
         What the function gave.
     variables : dict
-        Their places on the tape (leaves, nodes), for sweeps.
+        Their places on the tape (the keys), for sweeps.
     floor : int
         The number at which the record starts.
     open : bool
@@ -195,7 +196,8 @@ class Call:
         else:
             source = None
         if source is None:
-            kind = f"of dtype {np.dtype(leaf.dtype)}" if hasattr(leaf, "dtype") else f"{leaf!r}"
+            dtype = getattr(leaf, "dtype", None)
+            kind = repr(leaf) if dtype is None else f"of dtype {getattr(dtype, '__name__', dtype)}"
             raise DTypeError(
                 f"{self.name}: argument {position}{leaf_path(argument, number)} cannot be differentiated by: "
                 f"{type(leaf).__name__} {kind}; convert it to floating point (float16, float32 or float64), or leave "
@@ -217,20 +219,21 @@ class Call:
 
     # The function's results.
 
-    def array(self, y: Any, place: str = "") -> NDArray:
-        """`y`, after checking that it is an array of floating point numbers."""
+    def array(self, y: Any, number: int = 0) -> NDArray:
+        """`y`, leaf number so-and-so of the result, after checking that it is an array of floating point numbers."""
+        if isinstance(y, NDArray) and y._kind.dtype.is_float:
+            return y
+        place = "" if y is self.result else f" at {leaf_path(self.result, number)}"
         if not isinstance(y, NDArray):
             raise DTypeError(
-                f"{self.name}: the function must give an NDArray{place and f' at {place}'}, got {y!r}; float(), "
+                f"{self.name}: the function must give an NDArray{place}, got {y!r}; float(), "
                 "asscalar(), asnumpy() and NumPy functions that nbgrad does not have leave the record; a constant can "
                 "be given as nd.array(...)"
             )
-        if not y._kind.dtype.is_float:
-            raise DTypeError(
-                f"{self.name}: the function's result{place and f' at {place}'} has dtype {y._kind.dtype}, which has no "
-                "derivative; use astype('float64') if its derivative is meant to be zero"
-            )
-        return y
+        raise DTypeError(
+            f"{self.name}: the function's result{place} has dtype {y._kind.dtype}, which has no derivative; use "
+            "astype('float64') if its derivative is meant to be zero"
+        )
 
     def scalar(self) -> NDArray:
         """The result, which must have one element."""
@@ -246,7 +249,9 @@ class Call:
         """The leaves of the result, and what makes such a tree of an iterator."""
         leaves: list = []
         build = flatten(self.result, leaves)
-        return [self.array(y, leaf_path(self.result, k)) for k, y in enumerate(leaves)], build
+        if not leaves:
+            self.array(self.result)
+        return [self.array(y, k) for k, y in enumerate(leaves)], build
 
     # Giving.
 
@@ -344,7 +349,14 @@ def sweep(
     if recorded:
         seeds = [(y._node, ones_like(y) if g is None else g) for y, g in given]
         found = tape.sweep_recorded(seeds, True, targets, floor)
-        return [found.get(t) for t in targets]
+        arrays = [found.get(t) for t in targets]
+        if state.recording:  # what the user gets is in no other place
+            taken = {id(g._buf) for _, g in seeds}
+            for k, x in enumerate(arrays):
+                if x is not None:
+                    arrays[k] = cast(x, x._kind) if id(x._buf) in taken else x
+                    taken.add(id(x._buf))
+        return arrays
     raw, borrowed = tape.sweep_raw([(y._node, tape.head_raw(y, g)) for y, g in given], retain, targets, floor)
     results: list[NDArray | None] = []
     for t in targets:

@@ -117,12 +117,14 @@ def jacobian(function: Callable, argnums: Argnums = 0, mode: str | None = None, 
     if mode not in _MODES:
         raise AttrError(f"jacobian: mode must be 'reverse', 'forward' or None, got {mode!r}")
 
-    @functools.wraps(function)
+    return functools.wraps(function)(_jacobian("jacobian", function, argnums, mode, has_aux))
+
+
+def _jacobian(name: str, function: Callable, argnums: Argnums, mode: str | None, has_aux: bool) -> Callable:
     def matrix(*args, **kwargs):
-        call = Call("jacobian", function, argnums, args, kwargs, has_aux)
+        call = Call(name, function, argnums, args, kwargs, has_aux)
         results, build = call.arrays()
-        places = list(call.variables)
-        width, height = sum(size(p.shape) for p in places), sum(y._buf.size for y in results)
+        width, height = sum(size(p.shape) for p in call.variables), sum(y._buf.size for y in results)
         forward = 3 * width < height if mode is None else mode == "forward"
         blocks = _columns(call) if forward else _rows(call, results)
         found = build(iter([call.in_form([call.block(k, x) for k, x in enumerate(row)]) for row in blocks]))
@@ -215,4 +217,4 @@ def hessian(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
         call, found = gradient_of("hessian", function, argnums, args, kwargs, has_aux)
         return (found, call.aux) if has_aux else found
 
-    return functools.wraps(function)(jacobian(gradient, argnums, "reverse", has_aux))
+    return functools.wraps(function)(_jacobian("hessian", gradient, argnums, "reverse", has_aux))
