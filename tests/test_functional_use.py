@@ -137,6 +137,15 @@ class TestRecording:
             nb.random.seed(1)
             np.testing.assert_allclose(transform(g)(A[0]), expected, rtol=1e-15)
 
+    @pytest.mark.parametrize("wrap", [lambda g: g, nb.checkpoint])
+    def test_dropout(self, wrap):
+        dropped = wrap(lambda x: nd.Dropout(x, p=0.5).sum())
+        assert nb.grad(dropped)(np.ones(100)).tolist() == [1] * 100
+        with autograd.train_mode():
+            value, g = nb.value_and_grad(dropped)(np.ones(100))
+        assert set(g.tolist()) == {0, 2}
+        assert value == g.sum()
+
     def test_threads(self):
         from concurrent.futures import ThreadPoolExecutor
 
@@ -231,6 +240,13 @@ class TestMemory:
             assert kept[-1]() is None
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize("name", nb.functional.__all__)
+def test_every_name_is_public_and_has_an_example(name):
+    assert name in nb.__all__
+    assert getattr(nb, name) is getattr(nb.functional, name)
+    assert ">>>" in getattr(nb, name).__doc__
 
 
 BAD = [

@@ -74,15 +74,18 @@ class _OfVector:
 
     def unpack(self, x) -> Any:
         """The parameters, in the form of those it was made with, whose vector is `x`."""
-        x = np.array(x, "float64")
-        return x if self._tree is None else self._cut(x, _given_part)
+        return self._cut(np.array(x, "float64"), _given_part)
 
     def _cut(self, x: Any, part: Callable) -> Any:
-        if x.shape != self.x0.shape:  # type: ignore[union-attr]
+        """The parameters whose vector is `x`, each made by ``part(its form, its numbers)``."""
+        if self.x0 is None:
+            return x
+        if x.shape != self.x0.shape:
             raise ShapeError(
-                f"{type(self).__name__}: x must be a vector of {self.x0.size} numbers, as x0 is; "  # type: ignore
-                f"its shape is {x.shape}"
+                f"{type(self).__name__}: x must be a vector of {self.x0.size} numbers, as x0 is; its shape is {x.shape}"
             )
+        if getattr(self._tree, "shape", None) == x.shape:
+            return part(self._tree, x)
         place = 0
 
         def next_part(leaf):
@@ -93,7 +96,7 @@ class _OfVector:
         return changed(self._tree, next_part)
 
     def _of_vector(self, x: NDArray, *args: Any) -> Any:
-        return self._function(x if self._tree is None else self._cut(x, _recorded_part), *args)
+        return self._function(self._cut(x, _recorded_part), *args)
 
 
 def _vector(x) -> np.ndarray:
