@@ -267,6 +267,7 @@ BAD = [
     (lambda: nb.hessian(lambda x: x)(A), "hessian: the function must give a scalar"),
     (lambda: nb.grad(float)(1.0), "must give an NDArray, got 1.0"),
     (lambda: nb.grad(lambda x: x.asnumpy())(A), "must give an NDArray"),
+    (lambda: nb.grad(lambda x: (np.cross(x, x) * x).sum())(A), "numpy.cross is no function of nbgrad"),
     (lambda: nb.grad(lambda x: None)(A), "must give an NDArray, got None"),
     (lambda: nb.jacobian(lambda x: None)(A), "must give an NDArray, got None"),
     (lambda: nb.vjp(lambda x: {}, A), "must give an NDArray, got {}"),

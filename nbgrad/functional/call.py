@@ -227,8 +227,7 @@ class Call:
         if not isinstance(y, NDArray):
             raise DTypeError(
                 f"{self.name}: the function must give an NDArray{place}, got {y!r}; float(), "
-                "asscalar(), asnumpy() and NumPy functions that nbgrad does not have leave the record; a constant can "
-                "be given as nd.array(...)"
+                "asscalar() and asnumpy() leave the record; a constant can be given as nd.array(...)"
             )
         raise DTypeError(
             f"{self.name}: the function's result{place} has dtype {y._kind.dtype}, which has no derivative; use "
