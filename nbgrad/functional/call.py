@@ -43,9 +43,12 @@ def checked(name: str, function: Callable, argnums) -> Argnums:
 
 def _places(name: str, argnums: Argnums, count: int) -> list[int]:
     """The positions meant by `argnums` among `count` arguments."""
-    given = (argnums,) if isinstance(argnums, int) else argnums
-    places = [k + count if k < 0 else k for k in given]
-    for k, place in zip(given, places, strict=True):
+    if isinstance(argnums, int):
+        if 0 <= argnums < count:
+            return [argnums]
+        argnums = (argnums,)
+    places = [k + count if k < 0 else k for k in argnums]
+    for k, place in zip(argnums, places, strict=True):
         if not 0 <= place < count:
             raise RangeError(
                 f"{name}: argnums {k} is out of range: {count} positional argument(s) given; "
@@ -150,9 +153,7 @@ class Call:
         places = _places(name, argnums, len(args))
         new = list(args)
         for k, value in enumerate(args):
-            if k in places:
-                continue
-            if type(value) not in _PLAIN:
+            if k not in places and type(value) not in _PLAIN:
                 new[k] = changed(value, lambda v: _argument(v, keep))
         for k in places:
             new[k] = self._open(k, args[k], keep)
@@ -257,9 +258,7 @@ class Call:
     def gradients(self, found: Iterable[NDArray | None], recorded: bool) -> Any:
         """Cotangents of the variables in the form of the arguments; None is zero."""
         filled = [zeros(v.shape, v.kind) if g is None else g for v, g in zip(self.variables, found, strict=True)]
-        if not recorded:
-            filled = [give(g) for give, g in zip(self._givers, filled, strict=True)]
-        return self.in_form(filled)
+        return self.in_form(filled if recorded else [give(g) for give, g in zip(self._givers, filled, strict=True)])
 
     def in_form(self, parts: Iterable) -> Any:
         """One part per variable, in the form of the arguments."""
