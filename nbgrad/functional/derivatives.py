@@ -235,8 +235,8 @@ class Linear:
 def jvp(function: Callable, primals: Sequence, tangents: Sequence, has_aux: bool = False) -> tuple:
     """The value of `function`, and the product of its Jacobian with a vector: its derivative along `tangents`.
 
-    The sweep back is recorded and swept back in turn, which gives the product forward ("double vjp"): about three times
-    the time of the function, whatever the number of arguments and results.
+    The sweep back is recorded and swept back in turn, which gives the product forward ("double vjp"): about the time of
+    three gradients, whatever the number of arguments and results.
 
     Parameters
     ----------

@@ -27,8 +27,8 @@ __all__ = ["hessian", "hvp", "jacobian"]
 def hvp(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """A function that gives products of the Hessian of `function` with a vector.
 
-    The gradient is recorded and swept back once (Pearlmutter 1994): a few times the time of the function, however many
-    variables it has. No matrix is formed.
+    The gradient is recorded and swept back once (Pearlmutter 1994): about the time of three gradients, however many
+    variables there are. No matrix is formed.
 
     Parameters
     ----------
