@@ -13,14 +13,29 @@
 <NDArray 4 @cpu(0)>
 """
 
-from . import autograd, methods, nd, symbol, test_utils, testing
+from . import autograd, functional, methods, nd, symbol, test_utils, testing
 from . import errors as base
 from . import symbol as sym
+from .autograd import checkpoint
 from .codegen.threads import get_num_threads, set_num_threads
 from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
 from .dtypes import set_default_dtype
 from .errors import MXNetError, NBGradError
+from .functional import (
+    ScipyObjective,
+    ScipyResiduals,
+    elementwise_grad,
+    grad,
+    hessian,
+    hessian_operator,
+    hvp,
+    jacobian,
+    jacobian_operator,
+    jvp,
+    value_and_grad,
+    vjp,
+)
 from .nd import random
 from .ndarray import NDArray
 
@@ -29,13 +44,25 @@ __all__ = [
     "MXNetError",
     "NBGradError",
     "NDArray",
+    "ScipyObjective",
+    "ScipyResiduals",
     "__version__",
     "autograd",
     "base",
+    "checkpoint",
     "cpu",
     "current_context",
+    "elementwise_grad",
+    "functional",
     "get_num_threads",
     "gpu",
+    "grad",
+    "hessian",
+    "hessian_operator",
+    "hvp",
+    "jacobian",
+    "jacobian_operator",
+    "jvp",
     "nd",
     "num_gpus",
     "random",
@@ -45,6 +72,8 @@ __all__ = [
     "symbol",
     "test_utils",
     "testing",
+    "value_and_grad",
+    "vjp",
 ]
 
 del methods

@@ -17,7 +17,7 @@ from .ndarray import NDArray, alias, wrap
 from .shapes import size
 from .state import state
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "ends_of"]
 
 
 def checkpoint(function: Callable) -> Callable:
@@ -153,7 +153,7 @@ def _arrays(value) -> list[NDArray]:
     return found
 
 
-def _ends(heads: Iterable, floor: int) -> tuple[dict, dict]:
+def ends_of(heads: Iterable, floor: int) -> tuple[dict, dict]:
     """What the record behind `heads` since number `floor` was computed from.
 
     Returns
@@ -199,7 +199,7 @@ def _record(rule: _Checkpoint, run: _Run, result, floor: int):
             run.avals.append((x._shape, x._kind))
     if not outs:
         return result
-    ends, versions = _ends([x._node for x in outs.values()], floor)
+    ends, versions = ends_of([x._node for x in outs.values()], floor)
     # An array from outside that is passed through keeps its own place; what comes out is another one on its memory.
     new = {i: alias(x, x._buf, x._shape) if x._node in ends else x for i, x in outs.items()}
     saved = tuple([part for cell, version in versions.values() for part in (None, cell, version)])
@@ -227,7 +227,7 @@ class _Checkpoint(tape.Rule):
         outs = node.attrs.again()
         heads = [(y._node, h) for y, h in zip(outs, gs, strict=True) if h is not None and y._node is not None]
         del outs
-        ends, _ = _ends([head for head, _ in heads], floor)
+        ends, _ = ends_of([head for head, _ in heads], floor)
         if not ends.keys() <= set(node.parents):
             raise NBGradError(
                 f"{self.name}: the second run read marked or recorded arrays that the first did not; arrays that the "

@@ -54,7 +54,7 @@ class Elementwise(tape.Rule):
         self.flat: dict[Kind, Callable] = {}  # kind -> entry point of the flat kernel; the call's fast path reads it
         self._entries: dict[tuple, Callable] = {}
         self._vjps: dict[int, Expr] = {}
-        self._partials: dict[int, Elementwise | None] = {}
+        self._partials: dict[int, tuple[Elementwise | None, tuple[int, ...]]] = {}
         self._pullbacks: dict[tuple, Pullback] = {}
         #: The call for one operand and scalars, with a short cut for the common case.
         self.apply1 = short_unary(self)
@@ -153,18 +153,18 @@ class Elementwise(tape.Rule):
         reads : tuple of int
             Operand numbers; -1 means the result.
         """
-        e = self.cotangent(k)
-        read = reads([e], len(self.operands))
-        if k not in self._partials:
-            if e is COTANGENT:
-                self._partials[k] = None
-            else:
+        found = self._partials.get(k)
+        if found is None:
+            e = self.cotangent(k)
+            read = reads([e], len(self.operands))
+            op = None
+            if e is not COTANGENT:
                 names = {COTANGENT: var("x0")}
                 names |= {(RESULT if r < 0 else var(f"x{r}")): var(f"x{n}") for n, r in enumerate(read, 1)}
-                self._partials[k] = derived(
-                    f"{self.name}_grad", substitute(e, names), 1 + len(read), len(self.params), self.ints
-                )
-        return self._partials[k], read
+                name, count = f"{self.name}_grad", 1 + len(read)
+                op = derived(name, substitute(e, names), count, len(self.params), self.ints)
+            found = self._partials[k] = (op, read)
+        return found
 
     def pullback(self, parents: tuple, useful: set | None, layout: Broadcast | None) -> Pullback:
         """The rule for a node with these parents: which cotangents are wanted, and which are one and the same."""

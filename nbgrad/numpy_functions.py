@@ -20,6 +20,7 @@ from .errors import AttrError, DTypeError, NBGradError, ShapeError
 from .kernels import linear, shape
 from .ndarray import NDArray, from_value
 from .registry import operators
+from .state import state
 
 __all__ = ["array_function", "array_ufunc"]
 
@@ -331,7 +332,14 @@ _WRITERS = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np
 
 
 def array_function(self: NDArray, func: Callable, types, args: tuple, kwargs: dict):
-    """NumPy's protocol for its other functions: ours where it is in the table, else NumPy's on copies."""
+    """NumPy's protocol for its other functions: ours where it is in the table, else NumPy's on copies.
+
+    Raises
+    ------
+    TypeError
+        If a function of NumPy's is to write into an NDArray; or while recording, if it makes floating point numbers of
+        an array that is on the tape: they would be constants there, and gradients wrong.
+    """
     call = _functions.get(func)
     if call is not None and not (func is np.where and len(args) < 3):
         return call(*args, **kwargs)
@@ -342,7 +350,28 @@ def array_function(self: NDArray, func: Callable, types, args: tuple, kwargs: di
         raise DTypeError(
             f"numpy.{func.__name__} cannot write into an NDArray; assign to it (x[...] = ...), or use x.asnumpy()"
         )
-    return func(*_plain(args), **_plain(kwargs))
+    result = func(*_plain(args), **_plain(kwargs))
+    if state.recording and _any((args, kwargs), _on_tape) and _any(result, _has_floats):
+        raise DTypeError(
+            f"numpy.{func.__name__} is no function of nbgrad: its result would be a constant, and gradients through it "
+            "would be lost; use functions of nd, or call it with x.asnumpy() if a constant is meant"
+        )
+    return result
+
+
+def _any(x, holds: Callable) -> bool:
+    """Whether `holds` for anything in nested lists, tuples and dicts."""
+    if isinstance(x, dict):
+        x = list(x.values())
+    return any(_any(part, holds) for part in x) if isinstance(x, list | tuple) else holds(x)
+
+
+def _on_tape(x) -> bool:
+    return isinstance(x, NDArray) and x._node is not None
+
+
+def _has_floats(x) -> bool:
+    return isinstance(x, np.ndarray | np.generic) and x.dtype.kind in "fc"
 
 
 def _plain(x):

@@ -325,7 +325,7 @@ class _Plan:
         self.useful: set | None = None
         if targets is not None:
             for target, k in targets.items():
-                if target not in seen:
+                if k and target not in seen:
                     raise NBGradError(UNREACHABLE.format(k=k))
             useful = set(targets)
             for item in reversed(nodes):
@@ -333,7 +333,8 @@ class _Plan:
                     if type(p) is not list and p in useful:
                         useful.add(item)
                         break
-            self.useful = useful
+            if not useful.issuperset(seen):  # without anything useless, rules have less to look at
+                self.useful = useful
         for item in changed:
             if self.useful is None or item in self.useful:
                 raise InPlaceError(CHANGED.format(op=item.op.name))
@@ -364,7 +365,8 @@ def sweep_raw(
     retain : bool
         Keep the graph for another sweep.
     targets : dict, optional
-        The nodes and leaves whose cotangents are asked for, and their numbers for error messages.
+        The nodes and leaves whose cotangents are asked for, and their numbers for error messages: 0 if it may be
+        left out of the result when it is not reached.
     floor : int
         Nodes with lower numbers are not entered: they are targets, or of no interest.
 
@@ -425,7 +427,6 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
     plan = _Plan([h for h, _ in heads], targets, floor)
     useful = plan.useful
     observer = state.observer if observers else None
-    assert useful is not None
     cotangents: dict = {}
     found: dict = {}
     recording, state.recording = state.recording, True
@@ -435,7 +436,7 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
             cotangents[head] = g if old is None else old + g
         for item in plan.nodes:
             g = cotangents.pop(item, None)
-            if g is not None and item in useful:
+            if g is not None and (useful is None or item in useful):
                 if item in targets:
                     found[item] = g
                 if observer is None:

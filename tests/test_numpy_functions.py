@@ -331,6 +331,24 @@ def test_other_functions_get_numpy_copies():
     assert np.asarray(x).tolist() == M.tolist()
 
 
+def test_no_gradient_is_lost_in_a_copy():
+    x = nd.array(M)
+    x.attach_grad()
+    np.percentile(x, 50)  # not recording: nothing is lost
+    with autograd.record():
+        for call in (
+            lambda: np.percentile(x, 50),
+            lambda: np.linalg.svd(x),
+            lambda: np.linspace(0, x[0], 3),
+            lambda: np.average(M, weights=x),
+            lambda: np.vstack([M, x]),
+        ):
+            with pytest.raises(TypeError, match=r"is no function of nbgrad: .* x\.asnumpy\(\)"):
+                call()
+        assert np.argmax(x) == 4 and np.allclose(x, M)  # nothing to differentiate
+        assert np.percentile(x.detach(), 50) == np.percentile(x.asnumpy(), 50)
+
+
 def test_sharing_is_seen():
     x = nd.ones((2, 2))
     assert np.shares_memory(x, x[0])

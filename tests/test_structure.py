@@ -33,6 +33,7 @@ LAYERS = [
         "anomaly",
         "symbol",
         "autograd",
+        "functional",
         "inplace",
         "testing",
         "test_utils",

@@ -1,0 +1,20 @@
+"""Derivatives as functions of functions: ``grad(f)``, ``jacobian(f)``, ``hvp(f)`` and their like, to any order."""
+
+from .derivatives import elementwise_grad, grad, jvp, value_and_grad, vjp
+from .matrices import hessian, hvp, jacobian
+from .scipy_adapters import ScipyObjective, ScipyResiduals, hessian_operator, jacobian_operator
+
+__all__ = [
+    "ScipyObjective",
+    "ScipyResiduals",
+    "elementwise_grad",
+    "grad",
+    "hessian",
+    "hessian_operator",
+    "hvp",
+    "jacobian",
+    "jacobian_operator",
+    "jvp",
+    "value_and_grad",
+    "vjp",
+]

@@ -1,0 +1,278 @@
+"""First derivatives of functions: gradients, and products with the Jacobian from both sides.
+
+Each transform calls the function once, recorded, and sweeps back over the record (:mod:`.call`). A sweep back computes
+:math:`J^T u`, which is linear in `u`; swept back in turn, with respect to `u` and from `v`, it gives :math:`J v` (J.
+Townsend, A new trick for calculating Jacobian vector products, 2017). The value of `u` makes no difference.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import tape
+from ..errors import DTypeError
+from ..ndarray import NDArray
+from ..state import state
+from .call import Argnums, Call, checked, like, ones_like, sweep, zeros
+from .trees import flatten_like
+
+__all__ = ["Linear", "elementwise_grad", "grad", "gradient_of", "jvp", "recorded_any", "value_and_grad", "vjp"]
+
+
+def value_and_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """A function that gives the value of `function` and its gradient.
+
+    Parameters
+    ----------
+    function : callable
+        Gives a scalar (an NDArray with one element).
+    argnums : int or tuple of int
+        Which positional arguments to differentiate by; negative ones count from the end. Arrays, floats, and dicts,
+        lists, tuples, namedtuples and dataclasses of them.
+    has_aux : bool
+        `function` gives a pair, of which the second is handed on and not differentiated.
+
+    Returns
+    -------
+    callable
+        Takes the same arguments and gives ``(value, gradient)``, or ``((value, aux), gradient)``. The gradient has the
+        form of the argument, a tuple of those for a tuple of `argnums`; see :func:`grad`.
+
+    Raises
+    ------
+    DTypeError, ShapeError, AttrError, RangeError
+        As for :func:`grad`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nbgrad as nb
+    >>> nb.value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
+    (np.float64(5.0), array([2., 4.]))
+    """
+    argnums = checked("value_and_grad", function, argnums)
+
+    @functools.wraps(function)
+    def value_and_gradient(*args, **kwargs):
+        call, gradient = gradient_of("value_and_grad", function, argnums, args, kwargs, has_aux)
+        value = call.scalar_value(call.result)
+        return ((value, call.value(call.aux)) if has_aux else value), gradient
+
+    return value_and_gradient
+
+
+def grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """A function that gives the gradient of `function`.
+
+    Parameters
+    ----------
+    function, argnums, has_aux
+        As for :func:`value_and_grad`.
+
+    Returns
+    -------
+    callable
+        Takes the same arguments and gives the gradient, or ``(gradient, aux)``: arrays in the form of the argument,
+        NDArrays for NDArrays, NumPy arrays for NumPy arrays (of the same dtype), and floats for floats. Where
+        `function` does not depend on an argument they are zero. What is recorded outside of the call stays an NDArray,
+        so that it can be differentiated.
+
+    Raises
+    ------
+    DTypeError
+        If `function` cannot be called, if it is to be differentiated by integers or something that is no number, or
+        does not give an NDArray.
+    ShapeError
+        If its result has more elements than one.
+    RangeError, AttrError
+        If there are not so many arguments, or one is named twice.
+
+    Examples
+    --------
+    >>> import nbgrad as nb
+    >>> from nbgrad import nd
+    >>> nb.grad(nb.grad(nb.grad(lambda x: x**4)))(2.0)
+    48.0
+    >>> def loss(model, x):
+    ...     return nd.tanh(model["w"] * x + model["b"]).sum()
+    >>> nb.grad(loss)({"w": 0.0, "b": 0.0}, nd.array([1.0, 2.0]))
+    {'w': 3.0, 'b': 2.0}
+    """
+    argnums = checked("grad", function, argnums)
+
+    @functools.wraps(function)
+    def gradient(*args, **kwargs):
+        call, found = gradient_of("grad", function, argnums, args, kwargs, has_aux)
+        return (found, call.value(call.aux)) if has_aux else found
+
+    return gradient
+
+
+def gradient_of(name: str, function: Callable, argnums: Argnums, args, kwargs, has_aux: bool) -> tuple[Call, Any]:
+    call = Call(name, function, argnums, args, kwargs, has_aux)
+    found = sweep([(call.scalar(), None)], call.variables, call.floor, call.open, False)
+    return call, call.gradients(found, call.open)
+
+
+def elementwise_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """A function that gives the derivative of `function`, which works element by element: ``f'(x)`` in the shape of x.
+
+    Parameters
+    ----------
+    function : callable
+        Gives arrays of any shape. Each element of the result should depend on the element of the arguments in its
+        place alone; what is computed is the gradient of the sum of the results.
+    argnums, has_aux
+        As for :func:`grad`.
+
+    Returns
+    -------
+    callable
+        As :func:`grad` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nbgrad as nb
+    >>> nb.elementwise_grad(nb.elementwise_grad(np.sin))(np.array([0.0, np.pi / 2]))
+    array([-0., -1.])
+    """
+    argnums = checked("elementwise_grad", function, argnums)
+
+    @functools.wraps(function)
+    def derivative(*args, **kwargs):
+        call = Call("elementwise_grad", function, argnums, args, kwargs, has_aux)
+        heads = [(y, None) for y in call.arrays()[0]]
+        found = call.gradients(sweep(heads, call.variables, call.floor, call.open, False), call.open)
+        return (found, call.value(call.aux)) if has_aux else found
+
+    return derivative
+
+
+def vjp(function: Callable, *args: Any, argnums: Argnums | None = None, has_aux: bool = False) -> tuple:
+    """The value of `function`, and its pullback: products of a vector with its Jacobian.
+
+    Parameters
+    ----------
+    function : callable
+        Gives an NDArray or a tree of them.
+    *args
+        Its arguments.
+    argnums : int or tuple of int, optional
+        Which to differentiate by; default: all of them, as a tuple.
+    has_aux : bool
+        As for :func:`value_and_grad`.
+
+    Returns
+    -------
+    value
+    pullback : callable
+        ``pullback(u)``, with `u` like the value, gives :math:`u^T J` like the arguments named by `argnums`. It can be
+        called as often as one likes and keeps the record as long as it lives.
+    aux
+        With `has_aux`.
+
+    Raises
+    ------
+    DTypeError, ShapeError, AttrError, RangeError
+        As for :func:`grad`; also by the pullback, if `u` is not like the value.
+    InPlaceError
+        By the pullback, if an NDArray that it reads was changed in place since.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nbgrad as nb
+    >>> value, pullback = nb.vjp(lambda x, y: x * y, np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> value, pullback(np.array([1.0, 0.0]))
+    (array([3., 8.]), (array([3., 0.]), array([1., 0.])))
+    """
+    argnums = checked("vjp", function, tuple(range(len(args))) if argnums is None else argnums)
+    call = Call("vjp", function, argnums, args, {}, has_aux, keep=True)
+    leaves, build = call.arrays()
+    shape = build(iter(leaves))
+
+    def pullback(cotangents):
+        pairs = flatten_like(shape, cotangents, "vjp: cotangent")
+        seeds = [like(y, u, "vjp: cotangent" + path) for y, u, path in pairs]
+        recorded = state.recording and (call.open or recorded_any(seeds))
+        return call.gradients(
+            sweep(zip(leaves, seeds, strict=True), call.variables, call.floor, recorded, True), recorded
+        )
+
+    value = call.value(call.result)
+    return (value, pullback, call.value(call.aux)) if has_aux else (value, pullback)
+
+
+def recorded_any(arrays: Sequence[NDArray]) -> bool:
+    return any(x._node is not None for x in arrays)
+
+
+class Linear:
+    """:math:`v \\mapsto J v` of one recorded call, by sweeps over its recorded pullback."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.results, self.build = call.arrays()
+        seeds = [tape.constant(ones_like(y), ()) for y in self.results]
+        self._targets: dict = {u._node: 0 for u in seeds}
+        self._floor = tape.next_seq()
+        heads = zip(self.results, seeds, strict=True)
+        self._pulled = sweep(heads, call.variables, call.floor, True, True)
+
+    def __call__(self, tangents: Sequence[NDArray | None]) -> tuple[list[NDArray], bool]:
+        """The results' tangents, from those of the variables (None is zero); and whether they are recorded."""
+        heads = [(g, t) for g, t in zip(self._pulled, tangents, strict=True) if t is not None]
+        recorded = state.recording and (self.call.open or recorded_any([t for _, t in heads]))
+        found = sweep(heads, self._targets, self._floor, recorded, True)
+        return [
+            zeros(y._shape, y._kind) if t is None else t for y, t in zip(self.results, found, strict=True)
+        ], recorded
+
+
+def jvp(function: Callable, primals: Sequence, tangents: Sequence, has_aux: bool = False) -> tuple:
+    """The value of `function`, and the product of its Jacobian with a vector: its derivative along `tangents`.
+
+    The sweep back is recorded and swept back in turn, which gives the product forward ("double vjp"): about the time of
+    three gradients, whatever the number of arguments and results.
+
+    Parameters
+    ----------
+    function : callable
+        Gives an NDArray or a tree of them.
+    primals : tuple or list
+        Its arguments.
+    tangents : tuple or list
+        The same with numbers of the same shapes.
+    has_aux : bool
+        As for :func:`value_and_grad`.
+
+    Returns
+    -------
+    value, tangent
+        And aux, with `has_aux`.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        As for :func:`grad`; also if `tangents` are not like `primals`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nbgrad as nb
+    >>> nb.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
+    (array([1., 4.]), array([ 2., 40.]))
+    """
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, list | tuple):
+            raise DTypeError(f"jvp: {name} must be a tuple, one entry per argument, got {given!r}")
+    argnums = checked("jvp", function, tuple(range(len(primals))))
+    call = Call("jvp", function, argnums, primals, {}, has_aux)
+    linear = Linear(call)
+    pushed, recorded = linear(call.alike(tuple(primals), tuple(tangents), "jvp: tangents"))
+    tangent = linear.build(iter(pushed))
+    value = call.value(call.result), tangent if recorded else call.value(tangent)
+    return (*value, call.value(call.aux)) if has_aux else value
