@@ -13,6 +13,7 @@ import pytest
 from nbgrad import config
 from nbgrad.codegen import cache, compile
 from nbgrad.codegen.compile import generate, inline, kernel
+from nbgrad.vmath import exponential
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -268,3 +269,8 @@ def test_a_closure_is_refused():
 
     with pytest.raises(TypeError, match="closure"):
         kernel(outer(1))(np.zeros(1))
+
+
+def test_a_helper_called_from_python_is_an_error():
+    with pytest.raises(TypeError, match="clamp is for kernels"):
+        exponential.clamp(1.0, 0.0, 2.0)

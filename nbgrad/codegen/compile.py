@@ -29,7 +29,7 @@ from numba.core import serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
-from numba.core.registry import cpu_target
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic, overload
 
@@ -67,7 +67,16 @@ def inline(function=None, *, reorder: bool = False):
     if function is None:
         return lambda f: inline(f, reorder=reorder)
     fastmath = _REORDER if reorder else _EXACT
-    return numba.njit(function, forceinline=True, fastmath=fastmath, **_WITHIN, **_OPTIONS)
+    made = numba.njit(function, forceinline=True, fastmath=fastmath, **_WITHIN, **_OPTIONS)
+    made.__class__ = _Helper
+    return made
+
+
+class _Helper(CPUDispatcher):
+    """What Numba makes of a helper. Python cannot call it (:data:`_WITHIN`): trying would end the process."""
+
+    def __call__(self, *args, **kwargs):
+        raise TypeError(f"{self.__name__} is for kernels and cannot be called from Python")
 
 
 def by_precision(single: Callable, double: Callable) -> Callable:
