@@ -82,7 +82,6 @@ def test_sinc_derivatives(n):
 EDGES = {
     "rint": [(0.5, 0), (-0.5, -0.0), (1.5, 2), (2.5, 2), (-2.5, -2), (-0.0, -0.0), (INF, INF), (-INF, -INF),
              (1e300, 1e300)],
-    "fix": [(0.9, 0), (-0.9, -0.0), (1.5, 1), (-2.5, -2), (-0.0, -0.0), (INF, INF), (-INF, -INF)],
 }  # fmt: skip
 
 
@@ -134,6 +133,5 @@ def test_rounding_is_numpys():
         [2**52 - 0.5, 2**53 - 1, 0.5 - 2**-54],
     )
     assert (call("rint", x) == np.rint(x)).all()
-    assert (call("fix", x) == np.trunc(x)).all()
     y = join(flat(-3, 3, 200), log(-3, 3, x.size - 200))
     assert (call("floor_mod", x, y) == np.mod(x, y)).all()

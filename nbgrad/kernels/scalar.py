@@ -14,6 +14,7 @@ from ..codegen.compile import inline
 from ..expr import Expr, Fn, both, either, eq, isnan, le, lt, ne, select
 from ..vmath import (
     beta,
+    bits,
     error,
     exponential,
     gamma_function,
@@ -176,7 +177,7 @@ def _rounding(name: str) -> Fn:  # NumPy's: math.floor and its like return integ
 floor = _rounding("floor")
 ceil = _rounding("ceil")
 trunc = _rounding("trunc")
-rint = Fn("rint", "rint({0})", helpers={"rint": special.rint}, integer="{0}")
+rint = Fn("rint", "rint({0})", helpers={"rint": bits.rint}, integer="{0}")
 
 
 @inline

@@ -10,31 +10,15 @@ import math
 import numpy as np
 
 from ..codegen.compile import inline
+from ..vmath.bits import rint
 
 _PI = math.pi
 
 
 @inline
-def rint(x):
-    """The nearest integer, halves to the even one. [exact]"""
-    v = np.float64(x)
-    a = abs(v)
-    near = (a + 4503599627370496.0) - 4503599627370496.0 if a < 4503599627370496.0 else a
-    return type(x)(math.copysign(near, v))
-
-
-@inline
-def fix(x):
-    """The integer part: rounded towards zero, the sign of a zero kept. [exact]"""
-    v = np.float64(x)
-    a = abs(v)
-    return type(x)(math.copysign(rint(a) - 1.0 if rint(a) > a else rint(a), v))
-
-
-@inline
 def floor_mod(a, b):
     """``a - b*floor(a/b)``, with the sign of `b` as in Python; NaN for b = 0 or infinite a. [0.5 ulp]"""
-    return type(a)(np.float64(a) % np.float64(b))
+    return type(a)(a % b)
 
 
 @inline

@@ -24,6 +24,7 @@ __all__ = [
     "pair_product",
     "pair_quotient",
     "pick",
+    "rint",
     "split",
     "two_prod",
     "two_sum",
@@ -41,6 +42,16 @@ def fma(typing, a, b, c):
         return builder.fma(*args)
 
     return a(a, a, a), build
+
+
+@intrinsic
+def rint(typing, x):
+    """The nearest integer, halves to the even one; the sign of a zero is kept."""
+
+    def build(context, builder, signature, args):
+        return builder.call(builder.module.declare_intrinsic("llvm.rint", [args[0].type]), args)
+
+    return x(x), build
 
 
 @intrinsic
