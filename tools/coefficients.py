@@ -234,9 +234,14 @@ FITS: dict[str, Fit | Parts | Words] = {
     "LOG2_POWER_F": Fit(log2_by_atanh, 0, narrow_end, range(3, 9, 2), fixed={1: 2 / mp.log(2)}, bits=24),
     "LOG2_FOUR_THIRDS": Parts(lambda: mp.log(mp.mpf(4) / 3, 2), (40, 53)),
     "LOG2_FOUR_THIRDS_F": Parts(lambda: mp.log(mp.mpf(4) / 3, 2), (15, 24)),
-    # tanh(x) = x + x³*(...), for |x| < 0.6
+    # exp(2r) - 1 = r*(...)
+    "EXP_TWICE": Fit(lambda r: mp.expm1(2 * r), lambda: -half_ln2() / 2, lambda: half_ln2() / 2, range(1, 13)),
+    "EXP_TWICE_F": Fit(
+        lambda r: mp.expm1(2 * r), lambda: -half_ln2() / 2, lambda: half_ln2() / 2, range(1, 7), bits=24
+    ),
+    # tanh(x) = x + x³*(...), for |x| < 0.6, in float32 0.55
     "TANH": Fit(mp.tanh, 0, 0.6, range(3, 27, 2), fixed={1: 1.0}),
-    "TANH_F": Fit(mp.tanh, 0, 0.6, range(3, 13, 2), fixed={1: 1.0}, bits=24),
+    "TANH_F": Fit(mp.tanh, 0, 0.55, range(3, 11, 2), fixed={1: 1.0}, bits=24),
     # sinh(x) = x + x³*(...), for |x| < 1
     "SINH": Fit(mp.sinh, 0, 1, range(3, 19, 2), fixed={1: 1.0}),
     "SINH_F": Fit(mp.sinh, 0, 1, range(3, 11, 2), fixed={1: 1.0}, bits=24),

@@ -33,7 +33,6 @@ __all__ = [
     "exp",
     "exp2",
     "exp_factors",
-    "exp_less_one",
     "exp_minus",
     "exp_sum",
     "expm1",
@@ -133,24 +132,6 @@ def exp2(x):
     return p * half * rest
 
 
-def _whole_power64(shifted):
-    return from_bits((bits(shifted) - 1023) << 52)
-
-
-def _whole_power32(shifted):
-    return from_bits(np.int32(np.int32(bits(shifted) - np.int32(127)) << np.int32(23)))
-
-
-_whole_power = by_precision(_whole_power32, _whole_power64)
-
-
-@inline
-def exp_less_one(v):
-    """``t, scale`` with exp(v) = scale*(1 + t), scale a power of 2, for v far from where that over- or underflows."""
-    shifted, r, _ = reduced(v, type(v)(0.0))
-    return r + r * r * horner(r, pick(r, c.EXP_F, c.EXP)), _whole_power(shifted)
-
-
 @inline
 def expm1(x):
     """``exp(x) - 1``, without its cancellation near 0. [1.4 ulp]"""
@@ -188,28 +169,29 @@ def log(x):
 
 
 @inline
-def _log_to_base(x, base, unit):
-    """``log(x)/log(b)``: `base` is 1/log(b) and `unit` log(2)/log(b), both in two parts."""
+def _log_to_base(x, base):
+    """``n, high, low``: ``log(x)/log(b)`` is n*log(2)/log(b) + high + low, given 1/log(b) in two parts."""
     n, m = split(x)
     f = m - type(x)(1.0)
     s = f / (m + type(x)(1.0))
     z = s * s
     w = s * (f - z * horner(z, pick(x, c.LOG_F, c.LOG)))  # log(m) = f - w
-    high, low = base
-    rest = f * type(x)(low) - w * type(x)(high) + n * type(x)(unit[1])
-    return _at_edges(n * type(x)(unit[0]) + (f * type(x)(high) + rest), x, 0.0)
+    return n, f * type(x)(base[0]), f * type(x)(base[1]) - w * type(x)(base[0])
 
 
 @inline
 def log2(x):
     """The logarithm to base 2, exact for its powers. [1.2 ulp]"""
-    return _log_to_base(x, pick(x, c.LOG2_E_F, c.LOG2_E), (1.0, 0.0))
+    n, high, low = _log_to_base(x, pick(x, c.LOG2_E_F, c.LOG2_E))
+    return _at_edges(n + (high + low), x, 0.0)
 
 
 @inline
 def log10(x):
     """The logarithm to base 10. [1.2 ulp]"""
-    return _log_to_base(x, pick(x, c.LOG10_E_F, c.LOG10_E), pick(x, c.LOG10_2_F, c.LOG10_2))
+    n, high, low = _log_to_base(x, pick(x, c.LOG10_E_F, c.LOG10_E))
+    unit, unit_low = pick(x, c.LOG10_2_F, c.LOG10_2)
+    return _at_edges(n * type(x)(unit) + (high + (low + n * type(x)(unit_low))), x, 0.0)
 
 
 def _quarter_split64(u):
@@ -230,12 +212,12 @@ _quarter_split = by_precision(_quarter_split32, _quarter_split64)
 @inline
 def log1p(x):
     """``log(1 + x)``, also for small x. [1.6 ulp]"""
-    quarter, one = type(x)(0.25), type(x)(1.0)
+    one = type(x)(1.0)
     n, scale = _quarter_split(x + one)
-    f = scale * (quarter * x) + (quarter * scale - one)  # rounded once, as 1 + x is not
+    scale *= type(x)(0.25)
+    f = scale * x + (scale - one)  # rounded once, as 1 + x is not
     y = log_of(n, f, pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
-    y = x if abs(x) < type(x)(pick(x, 1e-30, 1e-290)) else y
-    return _at_edges(y, x, -1.0)
+    return _at_edges(copy_sign(y, x), x, -1.0)
 
 
 @inline
