@@ -119,6 +119,7 @@ polygamma = binary(
     domain=((1.0, 1.0), _POSITIVE),
     reference="scipy.special.polygamma",
     ulp=4,
+    special_left={0: vm.digamma(b), 1: vm.trigamma(b)},
 )
 
 
