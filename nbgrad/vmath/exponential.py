@@ -154,7 +154,10 @@ def log_of(n, f, scale, terms):
 
 @inline
 def _at_edges(y, x, pole):
-    """`y`, the logarithm of something that is 0 at `pole`, with what it is there, beyond, and at infinity."""
+    """`y`, the logarithm of something that is 0 at `pole`, with what it is there, beyond, and at infinity.
+
+    Or its whole part `n`, if the rest is finite there: early is cheaper.
+    """
     y = y if x < type(x)(math.inf) else type(x)(math.inf)
     y = type(x)(-math.inf) if x == type(x)(pole) else y
     return y if x >= type(x)(pole) else type(x)(math.nan)
@@ -164,8 +167,7 @@ def _at_edges(y, x, pole):
 def log(x):
     """The natural logarithm. [1 ulp]"""
     n, m = split(x)
-    y = log_of(n, m - type(x)(1.0), pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
-    return _at_edges(y, x, 0.0)
+    return log_of(_at_edges(n, x, 0.0), m - type(x)(1.0), pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
 
 
 @inline
@@ -176,14 +178,14 @@ def _log_to_base(x, base):
     s = f / (m + type(x)(1.0))
     z = s * s
     w = s * (f - z * horner(z, pick(x, c.LOG_F, c.LOG)))  # log(m) = f - w
-    return n, f * type(x)(base[0]), f * type(x)(base[1]) - w * type(x)(base[0])
+    return _at_edges(n, x, 0.0), f * type(x)(base[0]), f * type(x)(base[1]) - w * type(x)(base[0])
 
 
 @inline
 def log2(x):
     """The logarithm to base 2, exact for its powers. [1.2 ulp]"""
     n, high, low = _log_to_base(x, pick(x, c.LOG2_E_F, c.LOG2_E))
-    return _at_edges(n + (high + low), x, 0.0)
+    return n + (high + low)
 
 
 @inline
@@ -191,7 +193,7 @@ def log10(x):
     """The logarithm to base 10. [1.2 ulp]"""
     n, high, low = _log_to_base(x, pick(x, c.LOG10_E_F, c.LOG10_E))
     unit, unit_low = pick(x, c.LOG10_2_F, c.LOG10_2)
-    return _at_edges(n * type(x)(unit) + (high + (low + n * type(x)(unit_low))), x, 0.0)
+    return n * type(x)(unit) + (high + (low + n * type(x)(unit_low)))
 
 
 def _quarter_split64(u):
