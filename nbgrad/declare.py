@@ -268,6 +268,7 @@ def binary(
     ulp: float = 1,
     differentiable: bool = True,
     special: dict[float, Expr] | None = None,
+    special_left: dict[float, Expr] | None = None,
 ) -> Callable:
     """Declare an elementwise operator of two arrays, or an array and a number: `expr` in ``a`` and ``b``.
 
@@ -277,22 +278,29 @@ def binary(
         As for :func:`unary`; `domain` has one range per operand.
     special : dict, optional
         Better expressions in ``a`` for particular numbers in place of ``b`` (x**2).
+    special_left : dict, optional
+        And in ``b`` for numbers in place of ``a``.
     """
     a, b = var("a"), var("b")
     op = Elementwise(name, substitute(expr, {a: var("x0"), b: var("x1")}), 2, ints=ints)
     by_right = derived(f"{name}_scalar", substitute(expr, {a: var("x0"), b: var("s0")}), 1, 1, ints)
     by_left = derived(f"r{name}_scalar", substitute(expr, {a: var("s0"), b: var("x0")}), 1, 1, ints)
-    specials = {
-        value: derived(_identifier(f"{name}_{value}"), substitute(as_expr(e), {a: var("x0")}), 1, 0, ints)
-        for value, e in (special or {}).items()
-    }
+
+    def particular(prefix: str, table: dict[float, Expr] | None, x: Expr) -> dict:
+        return {
+            value: derived(_identifier(f"{prefix}_{value}"), substitute(as_expr(e), {x: var("x0")}), 1, 0, ints)
+            for value, e in (table or {}).items()
+        }
+
+    specials, specials_left = particular(name, special, a), particular(f"r{name}", special_left, b)
 
     def right(s):
         found = specials.get(s) if specials and (s > 0 or isinstance(s, float)) else None
         return (by_right, (s,)) if found is None else (found, ())
 
     def left(s):
-        return by_left, (s,)
+        found = specials_left.get(s)
+        return (by_left, (s,)) if found is None else (found, ())
 
     operator = binary_call(op, left, right)
 

@@ -262,3 +262,18 @@ def test_an_operator_with_a_gradient_by_definition(name):
                 derivatives.append(y.asnumpy())
                 y = y * nd.array(np.linspace(0.5, 2, 6).reshape(SHAPE))
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_polygamma_of_a_number(n):
+    """Orders that have functions of their own lead to the same derivatives as an array of orders."""
+    x = nd.array(np.array([0.3, 1.2, 5.5, -0.7]), dtype="float64")
+    order = nd.array(np.full(4, n), dtype="float64")
+    want = [nd.polygamma(order + k, x).asnumpy() for k in range(4)]
+    x.attach_grad()
+    with autograd.record():
+        values = [nd.polygamma(n, x)]
+        for _ in range(3):
+            values += autograd.grad(values[-1], [x], create_graph=True)
+    for value, expected in zip(values, want, strict=True):
+        np.testing.assert_allclose(value.asnumpy(), expected, rtol=1e-14)

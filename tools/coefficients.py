@@ -175,6 +175,16 @@ def log_by_atanh(s):
     return 2 * mp.atanh(s)
 
 
+def log2_by_atanh(s):
+    return 2 * mp.atanh(s) / mp.log(2)
+
+
+def narrow_end():
+    """The same for m between sqrt(2/3) and sqrt(3/2)."""
+    m = mp.sqrt(mp.mpf(3) / 2)
+    return (m - 1) / (m + 1)
+
+
 def eighth_turn():
     """And a little more: what is left of large angles."""
     return mp.pi * mp.mpf("0.2556")
@@ -195,9 +205,9 @@ FITS: dict[str, Fit | Parts | Words] = {
     # exp(r) = 1 + r + r²*(...)
     "EXP": Fit(mp.exp, lambda: -half_ln2(), half_ln2, range(2, 13), fixed={0: 1.0, 1: 1.0}),
     "EXP_F": Fit(mp.exp, lambda: -half_ln2(), half_ln2, range(2, 7), fixed={0: 1.0, 1: 1.0}, bits=24),
-    # 2^r = 1 + r*(...)
-    "EXP2": Fit(lambda r: mp.mpf(2) ** r, -0.5, 0.5, range(1, 13), fixed={0: 1.0}),
-    "EXP2_F": Fit(lambda r: mp.mpf(2) ** r, -0.5, 0.5, range(1, 7), fixed={0: 1.0}, bits=24),
+    # 2^r = 1 + r*(...), for |r| a little more than 1/2
+    "EXP2": Fit(lambda r: mp.mpf(2) ** r, -0.504, 0.504, range(1, 13), fixed={0: 1.0}),
+    "EXP2_F": Fit(lambda r: mp.mpf(2) ** r, -0.504, 0.504, range(1, 7), fixed={0: 1.0}, bits=24),
     # expm1(r) = r + r²/2 + r³*(...)
     "EXPM1": Fit(mp.expm1, lambda: -half_ln2(), half_ln2, range(3, 13), fixed={1: 1.0, 2: 0.5}),
     "EXPM1_F": Fit(mp.expm1, lambda: -half_ln2(), half_ln2, range(3, 7), fixed={1: 1.0, 2: 0.5}, bits=24),
@@ -217,12 +227,21 @@ FITS: dict[str, Fit | Parts | Words] = {
     # the same as LOG to more than double precision: s³*(2/3 + s²*(...)), 2/3 in two parts
     "TWO_THIRDS": Parts(lambda: mp.mpf(2) / 3, (53, 53)),
     "LOG_LONG": Fit(log_by_atanh, 0, atanh_end, range(5, 19, 2), fixed={1: 2.0, 3: mp.mpf(2) / 3}),
-    # float32's power, in double precision
-    "LOG2_POWER": Fit(lambda s: 2 * mp.atanh(s) / mp.log(2), 0, atanh_end, range(1, 11, 2)),
-    "EXP2_POWER": Fit(lambda r: mp.mpf(2) ** r, -0.5, 0.5, range(7)),
-    # tanh(x) = x + x³*(...), for |x| < 0.6
+    # log2(m) = a*s + s³*(...) for m between sqrt(2/3) and sqrt(3/2), a = 2/log(2) in two parts; and log2(4/3)
+    "TWO_LOG2_E": Parts(lambda: 2 / mp.log(2), (53, 53)),
+    "TWO_LOG2_E_F": Parts(lambda: 2 / mp.log(2), (24, 24)),
+    "LOG2_POWER": Fit(log2_by_atanh, 0, narrow_end, range(3, 15, 2), fixed={1: 2 / mp.log(2)}),
+    "LOG2_POWER_F": Fit(log2_by_atanh, 0, narrow_end, range(3, 9, 2), fixed={1: 2 / mp.log(2)}, bits=24),
+    "LOG2_FOUR_THIRDS": Parts(lambda: mp.log(mp.mpf(4) / 3, 2), (40, 53)),
+    "LOG2_FOUR_THIRDS_F": Parts(lambda: mp.log(mp.mpf(4) / 3, 2), (15, 24)),
+    # exp(2r) - 1 = r*(...)
+    "EXP_TWICE": Fit(lambda r: mp.expm1(2 * r), lambda: -half_ln2() / 2, lambda: half_ln2() / 2, range(1, 13)),
+    "EXP_TWICE_F": Fit(
+        lambda r: mp.expm1(2 * r), lambda: -half_ln2() / 2, lambda: half_ln2() / 2, range(1, 7), bits=24
+    ),
+    # tanh(x) = x + x³*(...), for |x| < 0.6, in float32 0.55
     "TANH": Fit(mp.tanh, 0, 0.6, range(3, 27, 2), fixed={1: 1.0}),
-    "TANH_F": Fit(mp.tanh, 0, 0.6, range(3, 13, 2), fixed={1: 1.0}, bits=24),
+    "TANH_F": Fit(mp.tanh, 0, 0.55, range(3, 11, 2), fixed={1: 1.0}, bits=24),
     # sinh(x) = x + x³*(...), for |x| < 1
     "SINH": Fit(mp.sinh, 0, 1, range(3, 19, 2), fixed={1: 1.0}),
     "SINH_F": Fit(mp.sinh, 0, 1, range(3, 11, 2), fixed={1: 1.0}, bits=24),

@@ -48,6 +48,7 @@ power = binary(
     "a to the power b. Gradients at a = 0: 0 for b = 0; with respect to b, 0 for b >= 0.",
     aliases=("pow", "broadcast_power"),
     domain=(_POSITIVE, (-2.0, 2.0)),
+    ulp=2,
     special={1: a, 2: a * a, 3: a * a * a, 0.5: vm.sqrt(a), -1: 1 / a, -2: 1 / (a * a), -0.5: 1 / vm.sqrt(a)},
 )
 maximum = binary(
@@ -119,6 +120,7 @@ polygamma = binary(
     domain=((1.0, 1.0), _POSITIVE),
     reference="scipy.special.polygamma",
     ulp=4,
+    special_left={0: vm.digamma(b), 1: vm.trigamma(b)},
 )
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "SQRT_HALF_F",
     "bits",
     "copy_sign",
+    "estrin",
     "fast_two_sum",
     "fma",
     "from_bits",
@@ -26,6 +27,7 @@ __all__ = [
     "pick",
     "rint",
     "split",
+    "split_lower",
     "two_prod",
     "two_sum",
 ]
@@ -65,28 +67,49 @@ def pick(typing, x, single, double):
     return (single if place == 1 else double)(x, single, double), build
 
 
+def _coefficients(context, builder, signature, packed):
+    given, number = signature.args[1].dtype, signature.args[0]
+    count = packed.type.count
+    return [context.cast(builder, builder.extract_value(packed, k), given, number) for k in range(count)]
+
+
+def _fused(builder, a, b, c):
+    return builder.fadd(builder.fmul(a, b, flags=("contract",)), c, flags=("contract",))
+
+
+def _side_by_side(builder, x, terms):
+    """Pairs of terms, pairs of pairs and so on (Estrin 1960): a chain of as many steps as there are terms keeps the
+    processor waiting."""
+    power = x
+    while len(terms) > 1:
+        pairs = [_fused(builder, b, power, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[len(terms) // 2 * 2 :]
+        power = builder.fmul(power, power)
+    return terms[0]
+
+
 @intrinsic
 def horner(typing, x, coefficients):
     """``coefficients[0] + coefficients[1]*x + ...``, all in the type of `x`.
 
-    The last step is Horner's, and so is rounding; before it pairs of terms, pairs of pairs and so on are calculated
-    side by side (Estrin 1960), for a chain of as many steps as there are terms keeps the processor waiting.
+    The last step is Horner's, and so is rounding; those before it are :func:`estrin`'s.
     """
 
     def build(context, builder, signature, args):
-        def fused(a, b, c):
-            return builder.fadd(builder.fmul(a, b, flags=("contract",)), c, flags=("contract",))
-
         x, packed = args
-        number, given = signature.args[0], signature.args[1].dtype
-        count = packed.type.count
-        first, *terms = [context.cast(builder, builder.extract_value(packed, k), given, number) for k in range(count)]
-        power = x
-        while len(terms) > 1:
-            pairs = [fused(b, power, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
-            terms = pairs + terms[len(terms) // 2 * 2 :]
-            power = builder.fmul(power, power)
-        return fused(terms[0], x, first) if terms else first
+        first, *terms = _coefficients(context, builder, signature, packed)
+        return _fused(builder, _side_by_side(builder, x, terms), x, first) if terms else first
+
+    return x(x, coefficients), build
+
+
+@intrinsic
+def estrin(typing, x, coefficients):
+    """The same in the fewest steps one after the other, rounded twice."""
+
+    def build(context, builder, signature, args):
+        x, packed = args
+        return _side_by_side(builder, x, _coefficients(context, builder, signature, packed))
 
     return x(x, coefficients), build
 
@@ -160,26 +183,48 @@ def pair_quotient(a, a_low, b, b_low):
     return q, (fma(-q, b, a) + (a_low - q * b_low)) * r
 
 
-# The bits of sqrt(1/2): numbers from there to twice that get exponent 0.
+# The bits of sqrt(1/2) and sqrt(2/3): numbers from there to twice that get exponent 0.
 SQRT_HALF = np.int64(0x3FE6A09E667F3BCD)
 SQRT_HALF_F = np.int32(0x3F3504F3)
+_SQRT_TWO_THIRDS = np.int64(0x3FEA20BD700C2C3E)
+_SQRT_TWO_THIRDS_F = np.int32(0x3F5105EC)
+
+
+@inline
+def _split_at64(x, least):
+    tiny = x < 2.2250738585072014e-308
+    i = bits(x * 18014398509481984.0 if tiny else x) - least
+    n = np.float64(i >> 52)
+    return n - 54.0 if tiny else n, from_bits((i & 0xFFFFFFFFFFFFF) + least)
+
+
+@inline
+def _split_at32(x, least):
+    tiny = x < np.float32(1.1754943508222875e-38)
+    i = np.int32(bits(x * np.float32(33554432.0) if tiny else x) - least)
+    n = np.float32(np.int32(i >> np.int32(23)))
+    m = from_bits(np.int32(np.int32(i & np.int32(0x7FFFFF)) + least))
+    return n - np.float32(25.0) if tiny else n, m
 
 
 def _split64(x):
-    tiny = x < 2.2250738585072014e-308
-    i = bits(x * 18014398509481984.0 if tiny else x) - SQRT_HALF
-    n = np.float64(i >> 52)
-    return n - 54.0 if tiny else n, from_bits((i & 0xFFFFFFFFFFFFF) + SQRT_HALF)
+    return _split_at64(x, SQRT_HALF)
 
 
 def _split32(x):
-    tiny = x < np.float32(1.1754943508222875e-38)
-    i = np.int32(bits(x * np.float32(33554432.0) if tiny else x) - SQRT_HALF_F)
-    n = np.float32(np.int32(i >> np.int32(23)))
-    m = from_bits(np.int32(np.int32(i & np.int32(0x7FFFFF)) + SQRT_HALF_F))
-    return n - np.float32(25.0) if tiny else n, m
+    return _split_at32(x, SQRT_HALF_F)
+
+
+def _split_lower64(x):
+    return _split_at64(x, _SQRT_TWO_THIRDS)
+
+
+def _split_lower32(x):
+    return _split_at32(x, _SQRT_TWO_THIRDS_F)
 
 
 #: ``n, m = split(x)``: x = 2^n * m with m between sqrt(1/2) and sqrt(2), for finite x > 0, subnormal ones too; n is a
 #: float. For other x both are finite and mean nothing.
 split = by_precision(_split32, _split64)
+#: The same with m between sqrt(2/3) and sqrt(8/3).
+split_lower = by_precision(_split_lower32, _split_lower64)
