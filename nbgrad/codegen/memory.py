@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import config
 from ..context import emptying
+from ..forks import free_in_child
 
 __all__ = ["LARGE", "Pool", "empty", "pool"]
 
@@ -73,7 +74,7 @@ class Pool:
         self.limit = limit
         self.kept = self.lent = self.peak = self.hits = self.misses = 0
         self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()  # size -> pieces; the last used size is last
-        self._lock = RLock()  # a finalizer may run at any place of the thread that holds it
+        self._lock = free_in_child(RLock())  # a finalizer may run at any place of the thread that holds it
 
     def __repr__(self) -> str:
         kept, limit, lent, peak = (f"{size / 1e6:.1f}" for size in (self.kept, self.limit, self.lent, self.peak))
@@ -137,10 +138,6 @@ class Pool:
 
 pool = Pool(config.POOL)
 emptying["cpu"] = pool.clear
-if hasattr(os, "register_at_fork"):  # a child must not find the lock held by a thread that it does not have
-    os.register_at_fork(
-        before=pool._lock.acquire, after_in_parent=pool._lock.release, after_in_child=pool._lock.release
-    )
 
 
 def empty(count: int, dtype: np.dtype) -> np.ndarray:

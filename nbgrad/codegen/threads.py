@@ -153,8 +153,9 @@ class _Pool:
     def offer(self, job: _Job, helpers: int) -> None:
         if self.size < helpers:
             self._grow(helpers)
-        for _ in range(min(helpers, self.size) - self.jobs.qsize()):  # what is queued already keeps the others busy
-            self.jobs.put(job)
+        if self.jobs.qsize() <= 4 * self.size:  # else all are busy for longer than this job will take
+            for _ in range(min(helpers, self.size)):
+                self.jobs.put(job)
 
     def _grow(self, size: int) -> None:
         with self.lock:
