@@ -15,7 +15,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from .. import config, shapes
 from ..errors import AttrError
@@ -153,8 +153,18 @@ class _Pool:
     def offer(self, job: _Job, helpers: int) -> None:
         if self.size < helpers:
             self._grow(helpers)
-        if self.jobs.qsize() <= 4 * self.size:  # else all are busy for longer than this job will take
-            for _ in range(min(helpers, self.size)):
+        if self.jobs.qsize() > 4 * self.size:  # helpers are late: most of these have ended
+            self._forget_closed()
+        for _ in range(min(helpers, self.size)):
+            self.jobs.put(job)
+
+    def _forget_closed(self) -> None:
+        for _ in range(self.jobs.qsize()):
+            try:
+                job = self.jobs.get_nowait()
+            except Empty:
+                return
+            if job.open:
                 self.jobs.put(job)
 
     def _grow(self, size: int) -> None:
