@@ -90,8 +90,9 @@ def draw(found: dict[str, dict[str, float]], path: str) -> None:
     height = 0.8 / max(1, len(libraries))
     for k, library in enumerate(libraries):
         rows = [(i, times[library] / times["nbgrad"]) for i, times in enumerate(found.values()) if library in times]
-        bars = axes.barh([i + (k + 0.5) * height - 0.4 for i, _ in rows], [r for _, r in rows], height, label=library)
-        axes.bar_label(bars, fmt="%.2g", fontsize=7, padding=2)
+        places = [i + (k + 0.5) * height - 0.4 for i, _ in rows]
+        bars = axes.barh(places, [r - 1 for _, r in rows], height, left=1, label=library)  # from 1 to the ratio
+        axes.bar_label(bars, [f"{r:.2g}" for _, r in rows], fontsize=7, padding=2)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
     axes.set_yticks(range(len(found)), list(found))
