@@ -7,6 +7,7 @@ import platform
 import re
 
 import accuracy
+import numba
 import numpy as np
 import pytest
 
@@ -20,9 +21,10 @@ ROWS = {
 }
 ARITHMETIC = r"v?(?:add|sub|mul|div|fn?m(?:add|sub)(?:132|213|231))"
 
-pytestmark = pytest.mark.skipif(
-    platform.machine() not in ("x86_64", "AMD64"), reason="looks for the instructions of x86-64"
-)
+pytestmark = [
+    pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="looks for the instructions of x86-64"),
+    pytest.mark.skipif(bool(numba.config.BOUNDSCHECK), reason="a check of every index keeps a loop scalar"),
+]
 
 
 def machine_code(function, count, dtype):
