@@ -7,6 +7,8 @@ import accuracy
 import numpy as np
 import pytest
 
+from nbgrad.vmath import beta, psi
+
 ROWS = {
     row.name: row
     for module in pkgutil.iter_modules(accuracy.__path__)
@@ -34,3 +36,13 @@ def test_edges(name, dtype):
         assert (np.isnan(got) and np.isnan(want)) or (got == want and np.signbit(got) == np.signbit(want)), (
             f"{name}{point} is {got}, expected {want}"
         )
+
+
+def test_betaln_is_symmetric():
+    a = 10 ** np.random.default_rng(3).uniform(-8, 8, (2, 400))
+    np.testing.assert_array_equal(accuracy.call(beta.betaln, *a), accuracy.call(beta.betaln, *a[::-1]))
+
+
+def test_polygamma_of_order_0_is_digamma():
+    x = np.random.default_rng(4).uniform(-5, 20, 200)
+    np.testing.assert_array_equal(accuracy.call(psi.polygamma, np.zeros(200), x), accuracy.call(psi.digamma, x))
