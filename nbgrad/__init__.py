@@ -36,6 +36,7 @@ from .functional import (
     value_and_grad,
     vjp,
 )
+from .jit import jit
 from .nd import random
 from .ndarray import NDArray
 
@@ -62,6 +63,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jacobian_operator",
+    "jit",
     "jvp",
     "nd",
     "num_gpus",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import dtypes, tape
+from . import dtypes, tape, tracing
 from .codegen.launch import Kind, cast_into, kind_of
-from .dtypes import promote
+from .dtypes import DType, promote
 from .errors import ContextError
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
@@ -19,6 +19,9 @@ def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray
     """The arrays in one dtype: the promoted one, and a float unless `ints`."""
     ctx = arrays[0]._kind.ctx
     dtype = arrays[0]._kind.dtype
+    if tracing.current.graph is not None:
+        arrays, dtype = _joined(arrays)
+        ctx = arrays[0]._kind.ctx
     for x in arrays[1:]:
         if x._kind.ctx != ctx:
             raise ContextError(
@@ -29,6 +32,22 @@ def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray
         dtype = dtypes.default_dtype()
     kind = kind_of(dtype, ctx)
     return [x if x._kind is kind else cast(x, kind) for x in arrays]
+
+
+def _joined(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], DType]:
+    """Arrays of a traced function, those from outside captured, and the dtype to start from: a Python number that the
+    function was called with takes that of the arrays."""
+    if tracing.mixed(arrays):
+        arrays = tracing.lifted(arrays)
+    weak = [tracing.is_weak(x) for x in arrays]
+    if all(weak) or not any(weak):
+        return arrays, arrays[0]._kind.dtype
+    strong = [x._kind.dtype for x, w in zip(arrays, weak, strict=True) if not w]
+    dtype = strong[0] if any(d.is_float for d in strong) else dtypes.default_dtype()
+    for other in strong:
+        dtype = promote(dtype, other)
+    kind = kind_of(dtype, arrays[0]._kind.ctx)
+    return [cast(x, kind) if w else x for x, w in zip(arrays, weak, strict=True)], dtype
 
 
 class Cast(tape.Rule):

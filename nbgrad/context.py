@@ -107,6 +107,10 @@ class Context:
 
 CPU0 = Context("cpu", 0)
 
+#: Where the arrays of a traced function are: they have shapes and dtypes, and no numbers.
+TRACED = Context("cpu", 0)
+TRACED.device_type = "traced"
+
 
 def cpu(device_id: int = 0) -> Context:
     """The CPU context. All numbers mean the same memory; they exist so that scripts can tell arrays apart."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from . import tape
+from . import tape, tracing
 from .cast import unify
 from .codegen import loops, threads
 from .codegen.launch import Kind
@@ -101,7 +101,10 @@ class Elementwise(tape.Rule):
                 return self.apply(unify(arrays, self.name, self.ints), scalars)
             if x._shape != shape:
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
-        if layout is None:
+        if kind.traced:
+            shape = shape if layout is None else layout.out
+            buf = tracing.mapped(self.expr, scalars, arrays, shape)
+        elif layout is None:
             n = first._buf.size
             buf = kind.empty(n, kind.storage)
             entry = self.entry(kind, None)
@@ -115,6 +118,8 @@ class Elementwise(tape.Rule):
             entry = self.entry(kind, layout)
             threads.broadcast(entry, [x._buf for x in arrays], [buf], scalars, layout, self.weight)
         out = wrap(buf, shape, kind)
+        if kind.traced and all(map(tracing.is_weak, arrays)):
+            out._label = tracing.WEAK
         if state.recording:
             for x in arrays:
                 if x._node is not None:

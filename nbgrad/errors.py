@@ -35,4 +35,8 @@ class InPlaceError(NBGradError):
     """A write into an array whose old value a recorded graph still needs."""
 
 
+class TraceError(NBGradError, TypeError):
+    """Something that cannot be done to the arrays of a function that ``jit`` traces."""
+
+
 MXNetError = NBGradError

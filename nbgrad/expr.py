@@ -249,6 +249,8 @@ _select = Fn(
 def select(condition: Expr, a, b) -> Expr:
     """`a` where `condition` holds, else `b`. Both are computed; neither's NaN leaks into the other."""
     a, b = as_expr(a), as_expr(b)
+    if condition.value is not None:
+        return a if condition.value else b
     return a if a is b else _select(condition, a, b)
 
 

@@ -12,9 +12,10 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import dtypes, tape
+from . import dtypes, tape, tracing
 from .cast import cast
 from .codegen.launch import cast_into, kind_of
+from .context import CPU0, TRACED
 from .dtypes import DType, as_dtype
 from .entry import Entry, as_array, store_out
 from .errors import AttrError, ContextError, NBGradError
@@ -97,7 +98,7 @@ class Plan:
         self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
         self.sizes = tuple(map(size, self.shapes))
         self.run = self._runner()
-        self.pulls = None if op.raw_binder is None else op.raw_binder(self.avals, results_of(self), self.attrs)
+        self.pulls = None if op.raw_binder is None or ctx == TRACED else op.raw_binder(self.avals, results_of(self), self.attrs)
         self._places: dict[tuple, list] = {}
         self._saves: dict[tuple, tuple] = {}
         self._steps: list = [None] * len(self.avals)
@@ -105,6 +106,8 @@ class Plan:
     def _runner(self) -> Callable:
         op = self.op
         results = results_of(self)
+        if self.kinds[0].traced:
+            return functools.partial(tracing.ran, self)
         narrow = not op.moves_only and any(kind.dtype.name == "float16" for _, kind in (*self.avals, *results))
         if not narrow:
             return op.bound(self.avals, results, self.attrs)
@@ -122,6 +125,13 @@ class Plan:
                     cast_into(full._buf, full._kind.dtype, out._buf, out._kind.dtype)
 
         return run
+
+    def concrete(self) -> Plan:
+        """The same call for arrays that have numbers."""
+        spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)
+        spec.single = self.single
+        operands = [wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals]
+        return Plan(self.op, operands, spec, self.given)
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
         """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""
@@ -187,6 +197,8 @@ class Structured(tape.Rule):
         self.rules: dict[str, Callable] = {}
         self.joint: Callable | None = None
         self.raw_binder: Callable | None = None
+        self.lowering: Callable | None = None
+        self.expansion: Callable | None = None
         self.reads: dict[str, tuple[str, ...]] = {}
         self._plans: dict[tuple, Plan] = {}
 
@@ -262,6 +274,20 @@ class Structured(tape.Rule):
         self.raw_binder = lambda operands, results, attrs: binder(operands, results, **attrs)
         return binder
 
+    def lower(self, rule: Callable) -> Callable:
+        """Decorator: what the operator is in a :class:`.graph.Graph`, if a compiler is to see through it.
+
+        Called with the graph, what is seen of each operand, and the attributes; returns the value, or a list of them,
+        or None where it has no form but its own kernel.
+        """
+        self.lowering = rule
+        return rule
+
+    def expand(self, rule: Callable) -> Callable:
+        """Decorator: the operator written with other operators, for the same purpose."""
+        self.expansion = rule
+        return rule
+
     def operand(self, k: int) -> str:
         """The name of operand number `k`."""
         return "data" if self.variadic else self.inputs[k]
@@ -311,6 +337,8 @@ class Structured(tape.Rule):
             plan = self._plans.get(key)
         except TypeError:  # an attribute that cannot be hashed
             plan = key = None
+        if plan is None and tracing.mixed(arrays):
+            return self.invoke(tracing.lifted(arrays), attrs)
         if plan is None:
             plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
             if key is not None:

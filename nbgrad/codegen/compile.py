@@ -27,7 +27,7 @@ from llvmlite import binding as llvm
 from numba import types
 from numba.core import serialize
 from numba.core.caching import NullCache
-from numba.core.compiler import CompileResult
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
@@ -58,16 +58,16 @@ _lock = free_in_child(threading.RLock())
 _environment = ""
 
 
-def inline(function=None, *, reorder: bool = False):
+def inline(function=None, *, reorder: bool = False, runtime: bool = False):
     """Decorator: a scalar helper for kernels, inlined wherever it is used.
 
     Inlining is forced: a helper used twice in one kernel can pass LLVM's threshold, and a call left in
-    a loop keeps that loop from being vectorised.
+    a loop keeps that loop from being vectorised. `runtime`: as for :func:`kernel`.
     """
     if function is None:
-        return lambda f: inline(f, reorder=reorder)
-    fastmath = _REORDER if reorder else _EXACT
-    made = numba.njit(function, forceinline=True, fastmath=fastmath, **_WITHIN, **_OPTIONS)
+        return lambda f: inline(f, reorder=reorder, runtime=runtime)
+    options: dict = {**_WITHIN, **_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
+    made = numba.njit(function, forceinline=True, **options)
     made.__class__ = _Helper
     return made
 
@@ -123,7 +123,9 @@ def kernel(function=None, *, reorder: bool = False, runtime: bool = False):
     return Kernel(function.__name__, lambda: function, lambda: _fingerprint(function), reorder, runtime)
 
 
-def generate(name: str, source: str, helpers: dict[str, object], *, reorder: bool = False) -> Kernel:
+def generate(
+    name: str, source: str, helpers: dict[str, object], *, reorder: bool = False, runtime: bool = False, apart=False
+) -> Kernel:
     """A :class:`Kernel` from generated source.
 
     Parameters
@@ -135,7 +137,10 @@ def generate(name: str, source: str, helpers: dict[str, object], *, reorder: boo
         A ``def {name}(...)`` statement.
     helpers : dict
         The global names that `source` uses.
-    reorder : bool
+    reorder, runtime : bool
+        As for :func:`kernel`.
+    apart : bool
+        No two array arguments share memory, if one of them is written: the compiler need not check.
     """
 
     def fingerprint() -> str:
@@ -150,7 +155,7 @@ def generate(name: str, source: str, helpers: dict[str, object], *, reorder: boo
         exec(compile(text, filename, "exec"), namespace)
         return namespace[unique]
 
-    made = Kernel(name, build, fingerprint, reorder)
+    made = Kernel(name, build, fingerprint, reorder, runtime, apart)
     made.source = source
     return made
 
@@ -165,13 +170,21 @@ class Kernel:
     __slots__ = ("_build", "_entries", "_fingerprint", "_options", "name", "source")
 
     def __init__(
-        self, name: str, build: Callable, fingerprint: Callable[[], str], reorder: bool, runtime: bool = False
+        self,
+        name: str,
+        build: Callable,
+        fingerprint: Callable[[], str],
+        reorder: bool,
+        runtime: bool = False,
+        apart: bool = False,
     ) -> None:
         self.name = name
         self.source: str | None = None
         self._build = build
         self._fingerprint = fingerprint
         self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
+        if apart:
+            self._options["pipeline_class"] = _Apart
         self._entries: dict[tuple, Callable] = {}
 
     def __repr__(self) -> str:
@@ -235,6 +248,14 @@ class Kernel:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
+
+
+class _Apart(Compiler):
+    """Numba's compiler, told that arguments do not share memory; its decorators have no option for that."""
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        flags.noalias = True
+        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
 
 class _Keep(NullCache):

@@ -10,10 +10,11 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from ..context import Context
+from ..context import TRACED, Context
 from ..dtypes import DType
 from ..expr import var
 from . import loops, memory, threads
+from .graph import Flat, allocator
 
 __all__ = ["Kind", "cast_into", "copy", "fill", "kind_of"]
 
@@ -35,16 +36,19 @@ class Kind:
         The same for fewer than :data:`.memory.LARGE` elements, at less cost.
     accumulate_small : callable
         :meth:`accumulate` for fewer elements than that, at less cost.
+    traced : bool
+        Arrays of this kind are parts of a traced program.
     """
 
-    __slots__ = ("__dict__", "ctx", "dtype", "empty", "small", "storage")
+    __slots__ = ("__dict__", "ctx", "dtype", "empty", "small", "storage", "traced")
 
     def __init__(self, dtype: DType, ctx: Context) -> None:
         self.dtype = dtype
         self.ctx = ctx
         self.storage = dtype.storage
-        self.empty = memory.empty
-        self.small = np.empty
+        self.traced = ctx == TRACED
+        self.empty = allocator(dtype) if self.traced else memory.empty
+        self.small = self.empty if self.traced else np.empty
 
     def __repr__(self) -> str:
         return f"{self.dtype}@{self.ctx}"
@@ -96,7 +100,9 @@ def _cast(source: DType, target: DType):
 
 def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
     """Convert every element of `source` into `target` (raw buffers of equal size); plain copy for equal dtypes."""
-    if source_dtype is target_dtype:
+    if target.__class__ is Flat:
+        target.convert(source)
+    elif source_dtype is target_dtype:
         copy(source, target)
     else:
         threads.flat(_cast(source_dtype, target_dtype), [source, target])

@@ -24,7 +24,7 @@ from ..expr import Expr, emit, free
 from . import convert
 from .compile import Kernel, generate
 
-__all__ = ["Input", "Output", "elementwise"]
+__all__ = ["Input", "Output", "elementwise", "load", "store"]
 
 STEP = "step"  # the operand moves with the innermost loop
 HOLD = "hold"  # the operand stands still in the innermost loop
@@ -65,13 +65,15 @@ def compute_type(inputs: Sequence[Input], outputs: Sequence[Output]) -> str:
     return max(widths) if widths else "int64"  # "float64" > "float32"
 
 
-def _load(dtype: DType, code: str) -> str:
+def load(dtype: DType, code: str) -> str:
+    """Code for the element `code` of an array of `dtype`, as kernels calculate with it."""
     if dtype.name == "float16":
         return f"half_to_float({code})"
     return code if dtype.is_float else f"np.int64({code})"
 
 
-def _store(dtype: DType, code: str, compute: str) -> str:
+def store(dtype: DType, code: str, compute: str) -> str:
+    """Code for what is stored in an array of `dtype` for a result calculated in `compute`."""
     if dtype.name == "float16":
         return f"float_to_half(np.float32({code}))"
     if dtype.name == "bool":
@@ -115,7 +117,7 @@ def elementwise(
 
     def read(x: Input, index: str) -> str:
         source = outs[x.output] if x.motion == IN_PLACE else x.name
-        return f"v_{x.name} = " + _load(x.dtype, f"{source}[{index}]")
+        return f"v_{x.name} = " + load(x.dtype, f"{source}[{index}]")
 
     lines = [f"def {name}({', '.join([*(x.name for x in arrays), *outs, *params, *sizes, *strides])}):"]
     head = [f"v_{p} = {cast}({p})" for p in params] + constants
@@ -147,6 +149,6 @@ def elementwise(
             lines.append(pad + read(x, at))
     lines += [pad + line for line in body]
     for out, y, result in zip(outs, outputs, results, strict=True):
-        value = result if y.mode == WRITE else f"{_load(y.dtype, f'{out}[{at}]')} + {result}"
-        lines.append(f"{pad}{out}[{at}] = " + _store(y.dtype, value, compute))
+        value = result if y.mode == WRITE else f"{load(y.dtype, f'{out}[{at}]')} + {result}"
+        lines.append(f"{pad}{out}[{at}] = " + store(y.dtype, value, compute))
     return generate(name, "\n".join(lines) + "\n", {**_HELPERS, **helpers})

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import context, dtypes, tape
+from .. import context, dtypes, tape, tracing
 from ..cast import cast
 from ..checkpoint import ends_of
 from ..codegen.launch import Kind, kind_of
@@ -281,6 +281,8 @@ class Call:
 
     def scalar_value(self, y: NDArray) -> Any:
         """The same for a result of one element: numbers whatever its shape."""
+        if y._kind.traced and tracing.current.numbers:
+            return reshape(y, ())
         if self.open or _same in self._givers:
             return self.value(y)
         return y.item() if all(g is _number for g in self._givers) else y.asscalar()
@@ -344,7 +346,7 @@ def sweep(
     given = [(y, g) for y, g in heads if y is not None and y._node is not None]
     if not given:
         return [None] * len(targets)
-    if recorded:
+    if recorded or given[0][0]._kind.traced:
         seeds = [(y._node, ones_like(y) if g is None else g) for y, g in given]
         found = tape.sweep_recorded(seeds, True, targets, floor)
         arrays = [found.get(t) for t in targets]

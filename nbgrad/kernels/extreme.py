@@ -28,7 +28,7 @@ from .reduce import by_blocks, by_groups, expand, is_long, reduced, reduces, row
 from .selection import where
 from .shape import reshape
 
-__all__ = ["argmax", "argmin", "logsumexp", "max_", "min_"]
+__all__ = ["argmax", "argmin", "greater", "logsumexp", "max_", "min_", "smaller"]
 
 _x0, _x1 = var("x0"), var("x1")
 
@@ -72,8 +72,8 @@ def _smaller_of_two(typingctx, a, b):
 
 
 #: The greater and the smaller of two numbers of one type; NaN if either is.
-_greater: Any = intrinsic(_greater_of_two)
-_smaller: Any = intrinsic(_smaller_of_two)
+greater: Any = intrinsic(_greater_of_two)
+smaller: Any = intrinsic(_smaller_of_two)
 
 
 @inline
@@ -84,13 +84,13 @@ def _extreme_of(x, start, n, sign):
     first, second = x[start], x[start + n - np.uint64(1)]
     if sign > 0:
         for i in range(half):
-            first = _greater(first, x[start + i])
-            second = _greater(second, x[start + half + i])
-        return _greater(first, second)
+            first = greater(first, x[start + i])
+            second = greater(second, x[start + half + i])
+        return greater(first, second)
     for i in range(half):
-        first = _smaller(first, x[start + i])
-        second = _smaller(second, x[start + half + i])
-    return _smaller(first, second)
+        first = smaller(first, x[start + i])
+        second = smaller(second, x[start + half + i])
+    return smaller(first, second)
 
 
 @kernel
@@ -104,10 +104,10 @@ def _extreme(x, out, outer, n, inner, sign):
             base = first + k * width
             if sign > 0:
                 for j in range(width):
-                    out[here + j] = _greater(out[here + j], x[base + j])
+                    out[here + j] = greater(out[here + j], x[base + j])
             else:
                 for j in range(width):
-                    out[here + j] = _smaller(out[here + j], x[base + j])
+                    out[here + j] = smaller(out[here + j], x[base + j])
 
 
 @kernel
@@ -150,10 +150,10 @@ def _arg_extreme_rows(x, out, outer, n, sign):
         place, stop = length, min(block_of_best + block, length)
         if best == best:
             for i in range(block_of_best, stop):
-                place = _smaller(place, i if x[start + i] == best else length)
+                place = smaller(place, i if x[start + i] == best else length)
         else:
             for i in range(block_of_best, stop):
-                place = _smaller(place, i if x[start + i] != x[start + i] else length)
+                place = smaller(place, i if x[start + i] != x[start + i] else length)
         out[o] = place
 
 
@@ -209,6 +209,16 @@ def _(operands, results, *, axes, keepdims):
 @min_.bind
 def _(operands, results, *, axes, keepdims):
     return by_groups(operands, results, axes, _extreme_step(-1))
+
+
+@max_.lower
+def _(graph, x, *, axes, keepdims):
+    return graph.reduce("max", x, axes) if x.value.dtype.name != "bool" else None
+
+
+@min_.lower
+def _(graph, x, *, axes, keepdims):
+    return graph.reduce("min", x, axes) if x.value.dtype.name != "bool" else None
 
 
 max_.vjp(data=_same)

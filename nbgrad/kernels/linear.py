@@ -27,11 +27,11 @@ from .binary import multiply
 from .broadcasting import broadcast_to
 from .shape import expand_dims, reshape
 
-__all__ = ["batch_dot", "dot", "matmul"]
+__all__ = ["batch_dot", "dot", "matmul", "narrow", "narrow_transposed"]
 
 
 @inline(reorder=True)
-def _narrow(a, b, c, m, k, n):
+def narrow(a, b, c, m, k, n):
     """c = a b^T for few columns: inner products, four rows and two columns at a time, so that `a` is read once."""
     rows = np.uint64(m)
     k = np.uint64(k)
@@ -77,7 +77,7 @@ def _narrow(a, b, c, m, k, n):
 
 
 @inline(reorder=True)
-def _narrow_transposed(a, b, c, m, k, n):
+def narrow_transposed(a, b, c, m, k, n):
     """c = a^T b for few rows of c: four rows of `b` at a time, which is read once, are added to all of c."""
     m = np.uint64(m)
     n = np.uint64(n)
@@ -125,9 +125,9 @@ def _product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
         y = b[i * k * n : (i + 1) * k * n]
         z = c[i * m * n : (i + 1) * m * n].reshape((m, n))
         if transpose_a == 0 and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
-            _narrow(x, y, z.reshape(m * n), m, k, n)
+            narrow(x, y, z.reshape(m * n), m, k, n)
         elif transpose_a and transpose_b == 0 and m <= 16 and n >= 64:
-            _narrow_transposed(x, y, z.reshape(m * n), m, k, n)
+            narrow_transposed(x, y, z.reshape(m * n), m, k, n)
         elif transpose_a == 0:
             if transpose_b == 0:
                 np.dot(x.reshape((m, k)), y.reshape((k, n)), z)
@@ -211,6 +211,16 @@ def _(operands, results, *, transpose_a, transpose_b):
     entry = kernel_.bind(kind.storage, other.storage, out_kind.storage, *[int] * 6)
     sizes = (b, m, k, n, int(transpose_a), int(transpose_b))
     return lambda lhs, rhs, out: _multiply(entry, (lhs._buf, rhs._buf, out._buf), *sizes)
+
+
+@matmul.lower
+def _(graph, a, b, *, transpose_a, transpose_b):
+    if a.value.dtype is not b.value.dtype or a.value.dtype.name not in ("float32", "float64"):
+        return None
+    *stack, m, k = a.shape
+    *_, r, n = b.shape
+    shape = (*stack, k if transpose_a else m, r if transpose_b else n)
+    return graph.product(a, b, transpose_a, transpose_b, shape, a.value.dtype)
 
 
 def _left(g, rhs, transpose_a, transpose_b):

@@ -322,6 +322,16 @@ def _(operands, results, *, axes, keepdims):
     return (spreading(kind, reduced(shape, axes, True), shape),) if kind.dtype.is_float else None
 
 
+@sum_.lower
+def _(graph, x, *, axes, keepdims):
+    return graph.reduce("sum", x, axes) if x.value.dtype.is_float or x.value.dtype.name == "int64" else None
+
+
+@broadcast_to.lower
+def _(graph, x, *, shape):
+    return graph.spread(x, shape)
+
+
 @composite(
     samples=table(
         lambda a, shape: np.einsum(

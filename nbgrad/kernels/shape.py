@@ -222,6 +222,11 @@ def _(data, out, *, axes):
     gather(data._buf, out._buf, out._shape, tuple(strides[k] for k in axes))
 
 
+@transpose.lower
+def _(graph, x, *, axes):
+    return graph.look(x, tuple([(k, 1, 0) for k in _inverse(axes)]), tuple([x.shape[k] for k in axes]))
+
+
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(k) for k in np.argsort(order))
 
@@ -350,6 +355,16 @@ def _(operands, results, *, begin, step, shape):
 
 
 embed.vjp(data=lambda g, data_shape, begin, step: slice_(g, begin=begin, step=step, shape=data_shape))
+
+
+@slice_.lower
+def _(graph, x, *, begin, step, shape):
+    return graph.look(x, tuple([(k, s, b) for k, (b, s) in enumerate(zip(begin, step, strict=True))]), shape)
+
+
+@embed.lower
+def _(graph, x, *, begin, step, shape):
+    return graph.embed(x, begin, step, shape)
 
 
 def slices(data: NDArray, parts: Sequence[slice]) -> NDArray:

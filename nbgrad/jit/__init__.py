@@ -1,0 +1,5 @@
+"""The compiler: functions of arrays, traced and written anew as loops."""
+
+from .function import jit
+
+__all__ = ["jit"]

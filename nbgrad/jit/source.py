@@ -1,0 +1,491 @@
+"""From loops to Python source.
+
+Where a value is kept follows from where it is used. What is used in the turn of the loop that computes it is a local
+variable; what is used in another loop of the same turn of an outer one is kept in the scratch memory, with just the
+axes that the shared loops do not have; what is given back, or read in some other way than point by point, is an array of
+its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..codegen.graph import Value
+from ..codegen.loops import load, store
+from ..dtypes import DType
+from ..expr import Expr, const, literal, order, substitute, var
+from ..shapes import size
+from .helpers import HELPERS
+from .nests import Block, Loop, Program
+from .statements import Access, Axis, Statement
+
+__all__ = ["Place", "Source", "written"]
+
+_COMBINE = {"sum": "add({0}, {1})", "max": "greater({0}, {1})", "min": "smaller({0}, {1})"}
+_START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
+
+
+class Place:
+    """Where the elements of a value are: in which array, and at which position for which indices."""
+
+    __slots__ = ("array", "coefficients", "dtype", "offset")
+
+    def __init__(self, array: str, dtype: DType, offset: int, coefficients: Sequence[tuple[Axis, int]]) -> None:
+        self.array = array
+        self.dtype = dtype
+        self.offset = offset
+        self.coefficients = list(coefficients)
+
+
+class Source:
+    """A written program.
+
+    Attributes
+    ----------
+    text : str
+        The function's source.
+    helpers : dict
+        Global names it uses.
+    arrays : list of str
+        Names of its arguments, in order.
+    scratch : dict
+        Name of a scratch argument -> (dtype, number of elements).
+    runtime : bool
+        It needs Numba's runtime.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.helpers: dict[str, Any] = {}
+        self.arrays: list[str] = []
+        self.scratch: dict[str, tuple[DType, int]] = {}
+        self.runtime = False
+
+
+def written(name: str, items: Sequence[Loop | Statement], program: Program, names: dict[Value, str]) -> Source:
+    """The function that runs `items` (a part of the top of the program); `names` are those of the arrays."""
+    return _Writer(name, items, program, names).write()
+
+
+class _Writer:
+    def __init__(self, name: str, items, program: Program, names: dict[Value, str]) -> None:
+        self.name = name
+        self.items = items
+        self.program = program
+        self.names = names
+        self.source = Source()
+        self.lines: list[str] = []
+        self.depth = 1
+        self.counter = itertools.count()
+        self.env: dict[Any, str] = {}  # (value, places of written-out axes) -> local variable; code -> local variable
+        self.ranges: dict[Axis, tuple[int, int]] = {}
+        self.kept: dict[Value, Place] = {}
+        self.used: dict[str, DType] = {}
+        self._plan()
+
+    # What is kept where.
+
+    def _plan(self) -> None:
+        inside = [s for item in self.items for s in (item.statements() if isinstance(item, Loop) else [item])]
+        readers: dict[Value, list[Statement]] = {}
+        for s in inside:
+            for access in s.reads:
+                if access.pointwise is not None:
+                    readers.setdefault(access.value, []).append(s)
+        for s in inside:
+            value = s.value
+            if value in self.program.full or s.how in ("product", "opaque", "embed"):
+                self.kept[value] = self._whole(value, s)
+                continue
+            home, spread = self._home(s)
+            others = [r for r in readers.get(value, ()) if not self._direct(home, spread, self.program.paths[r])]
+            if not others and not spread:
+                continue
+            shared = len(home)
+            for r in others:
+                path = self.program.paths[r]
+                shared = min(shared, next((k for k, (a, b) in enumerate(zip(home, path)) if a is not b), len(path)))
+            outside = {loop.axis for loop in home[:shared]}
+            axes = [
+                part
+                for k in s.kept
+                if s.axes[k].extent != 1
+                for part in self.program.parts(s.axes[k].root())
+                if part not in outside
+            ]
+            rank = {a: n for n, a in enumerate(self.program.loops[s])}
+            axes.sort(key=lambda a: rank.get(a, -1))
+            strides, n = [], 1
+            for a in reversed(axes):
+                strides.append(n)
+                n *= a.extent
+            self.kept[value] = self._scratch(value.dtype, n, list(zip(axes, reversed(strides), strict=True)))
+
+    def _scratch(self, dtype: DType, n: int, coefficients) -> Place:
+        name = f"s_{dtype.name}"
+        _, used = self.source.scratch.get(name, (dtype, 0))
+        self.source.scratch[name] = (dtype, used + -(-n // 8) * 8)
+        return Place(name, dtype, used, coefficients)
+
+    def _whole(self, value: Value, s: Statement) -> Place:
+        coefficients = []
+        stride = 1
+        for k, n in zip(reversed(s.kept), reversed(value.shape), strict=True) if s.how in _MAPS else ():
+            if n != 1:
+                coefficients.append((s.axes[k].root(), stride))
+            stride *= n
+        return Place(self._array(value), value.dtype, 0, coefficients[::-1])
+
+    def _array(self, value: Value) -> str:
+        name = self.names[value]
+        self.used[name] = value.dtype
+        return name
+
+    def _home(self, s: Statement) -> tuple[list[Loop], list[Axis]]:
+        """The loops in a turn of which a value is complete, and the axes of it that run inside of that."""
+        path = self.program.paths[s]
+        gone = self._reduced(s)
+        for k, loop in enumerate(path):
+            if loop.axis in gone:
+                return path[:k], [loop.axis for loop in path[k:] if loop.axis not in gone]
+        return path, []
+
+    def _reduced(self, s: Statement) -> list[Axis]:
+        return [part for k in s.reduced for part in self.program.parts(s.axes[k].root())]
+
+    @staticmethod
+    def _direct(home: list[Loop], spread: list[Axis], path: list[Loop]) -> bool:
+        return not spread and len(home) <= len(path) and all(a is b for a, b in zip(home, path))
+
+    # Writing.
+
+    def write(self) -> Source:
+        for item in self.items:
+            for s in item.statements() if isinstance(item, Loop) else [item]:
+                if s.how == "embed":
+                    self.line(f"{self._array(s.value)}[:] = {self._zero(s.value.dtype)}")
+            self._item(item)
+        source = self.source
+        arrays = sorted(self.used, key=_natural)
+        scratch = sorted(source.scratch)
+        source.arrays = arrays
+        head = f"def {self.name}({', '.join([*arrays, *scratch])}):"
+        source.text = "\n".join([head, *(self.lines or ["    pass"])]) + "\n"
+        source.helpers |= {k: v for k, v in HELPERS.items() if f"{k}(" in source.text or f"{k}." in source.text}
+        return source
+
+    def line(self, code: str) -> None:
+        self.lines.append("    " * self.depth + code)
+
+    def _zero(self, dtype: DType) -> str:
+        return "0" if dtype.name == "float16" else f"np.{dtype.storage.name}(0)"
+
+    def _item(self, item: Loop | Statement) -> None:
+        if isinstance(item, Loop):
+            self._loop(item)
+        elif item.how == "product":
+            self._product(item)
+        else:
+            self._statement(item)
+
+    def _product(self, s: Statement) -> None:
+        a, b = s.value.inputs
+        transpose_a, transpose_b = s.value.attrs
+        *stack, m, n = s.value.shape
+        k = a.shape[-2] if transpose_a else a.shape[-1]
+        arrays = [self._array(a.value), self._array(b.value), self._array(s.value)]
+        sizes = [size(stack), m, k, n, int(transpose_a), int(transpose_b)]
+        self.source.runtime = True
+        self.line(f"product({', '.join([*arrays, *map(str, sizes)])})")
+
+    def _loop(self, loop: Loop) -> None:
+        inside = list(loop.statements())
+        starting = [s for s in inside if self._outermost(s) is loop]
+        ending = [s for s in inside if self.program.paths[s][-1] is loop and loop.axis in self._reduced(s)]
+        for s in starting:
+            if ending and s in ending:
+                continue
+            self._start(s)
+        for s in ending:
+            for combo in self._combos(s.kept, s):
+                name = self._accumulator(s, combo)
+                self.line(f"{name} = {self._first(s)}")
+        known = dict(self.env)
+        for start, stop in self._segments(loop, inside):
+            self._turns(loop, start, stop)
+            self.env = dict(known)
+        for s in ending:
+            self._finish_inner(s, s in starting)
+        for s in starting:
+            if s not in ending:
+                self._finish_outer(s)
+
+    def _outermost(self, s: Statement) -> Loop | None:
+        gone = self._reduced(s)
+        return next((loop for loop in self.program.paths[s] if loop.axis in gone), None)
+
+    def _segments(self, loop: Loop, inside: list[Statement]) -> list[tuple[int, int]]:
+        """Ranges of a loop in which every guard is either true or false."""
+        axis = loop.axis
+        if isinstance(axis, Block):
+            if not axis.inner:
+                return [(0, axis.extent)]
+            axis = axis.whole
+        ends = {0, axis.extent}
+        for s in inside:
+            for g in s.guards:
+                if s.axes[g.axis].root() is axis:
+                    ends |= {min(max(e, 0), axis.extent) for e in (g.start, g.stop)}
+        points = sorted(ends)
+        return list(itertools.pairwise(points)) if len(points) > 1 else [(0, 0)]
+
+    def _turns(self, loop: Loop, start: int, stop: int) -> None:
+        axis = loop.axis
+        n = axis.number
+        if isinstance(axis, Block) and not axis.inner:
+            self.line(f"for o{n} in range(u({axis.extent})):")
+            self.depth += 1
+            self.line(f"b{n} = o{n} * u({axis.length})")
+            if axis.whole.extent % axis.length:
+                self.line(f"e{n} = min(b{n} + u({axis.length}), u({axis.whole.extent}))")
+            else:
+                self.line(f"e{n} = b{n} + u({axis.length})")
+        elif isinstance(axis, Block):
+            whole = axis.whole
+            low = f"b{n}" if start == 0 else f"max(b{n}, u({start}))"
+            high = f"e{n}" if stop == whole.extent else f"max({low}, min(e{n}, u({stop})))"
+            if start:
+                low = f"min(e{n}, {low})"
+            self.ranges[whole] = (start, stop)
+            self.line(f"for j{n} in range({high} - {low}):")
+            self.depth += 1
+            self.line(f"i{n} = {low} + j{n}")
+        else:
+            self.ranges[axis] = (start, stop)
+            span = f"u({stop})" if start == 0 else f"u({start}), u({stop})"
+            self.line(f"for i{n} in range({span}):")
+            self.depth += 1
+        for item in loop.body:
+            self._item(item)
+        self.depth -= 1
+        self.ranges.pop(axis.whole if isinstance(axis, Block) else axis, None)
+
+    # Reductions.
+
+    def _type(self, s: Statement) -> str:
+        return f"np.{s.value.dtype.compute if s.value.dtype.is_float else 'int64'}"
+
+    def _first(self, s: Statement) -> str:
+        if s.value.dtype.is_float or s.how == "sum":
+            return f"{self._type(s)}({_START[s.how]})"
+        return f"{self._type(s)}({-(2**63) + 1 if s.how == 'max' else 2**63 - 1})"
+
+    def _accumulator(self, s: Statement, combo) -> str:
+        return f"a{s.value.number}" + "".join(f"_{n}" for _, n in combo)
+
+    def _start(self, s: Statement) -> None:
+        """Before the outermost loop of a reduction: its first value, wherever it is kept."""
+        _, spread = self._home(s)
+        combos = list(self._combos(s.kept, s))
+        if not spread:
+            wide = s.value.dtype.is_float and s.how == "sum"
+            for combo in combos:
+                first = "np.float64(0)" if wide else self._first(s)
+                self.line(f"t{self._accumulator(s, combo)[1:]} = {first}")
+            return
+        place = self.kept[s.value]
+        depth = self.depth
+        for axis in spread:
+            self._fresh_loop(axis)
+        for combo in combos:
+            self.line(f"{self._at(place, combo)} = {store(s.value.dtype, self._first(s), self._compute(s))}")
+        self.depth = depth
+
+    def _fresh_loop(self, axis: Axis) -> None:
+        n = axis.number
+        if isinstance(axis, Block) and axis.inner:
+            self.line(f"for j{n} in range(e{n} - b{n}):")
+            self.depth += 1
+            self.line(f"i{n} = b{n} + j{n}")
+        elif isinstance(axis, Block):
+            self.line(f"for o{n} in range(u({axis.extent})):")
+            self.depth += 1
+            self.line(f"b{n} = o{n} * u({axis.length})")
+            self.line(f"e{n} = min(b{n} + u({axis.length}), u({axis.whole.extent}))")
+        else:
+            self.line(f"for i{n} in range(u({axis.extent})):")
+            self.depth += 1
+
+    def _finish_inner(self, s: Statement, complete: bool) -> None:
+        """After the innermost loop of a reduction that runs along it."""
+        for combo in self._combos(s.kept, s):
+            name = self._accumulator(s, combo)
+            if complete:
+                self._result(s, combo, name)
+                continue
+            _, spread = self._home(s)
+            if not spread:
+                total = "t" + name[1:]
+                if s.value.dtype.is_float and s.how == "sum":
+                    self.line(f"{total} += np.float64({name})")
+                else:
+                    self.line(f"{total} = {_COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}")
+            else:
+                self._add_to_place(s, combo, name)
+
+    def _add_to_place(self, s: Statement, combo, code: str) -> None:
+        place = self.kept[s.value]
+        at = self._at(place, combo)
+        old = load(s.value.dtype, at)
+        both = f"{old} + {code}" if s.how == "sum" else _COMBINE[s.how].format(old, code)
+        self.line(f"{at} = {store(s.value.dtype, both, self._compute(s))}")
+
+    def _finish_outer(self, s: Statement) -> None:
+        _, spread = self._home(s)
+        if spread:
+            return
+        for combo in self._combos(s.kept, s):
+            total = "t" + self._accumulator(s, combo)[1:]
+            wide = s.value.dtype.is_float and s.how == "sum" and s.value.dtype.compute != "float64"
+            self._result(s, combo, f"{self._type(s)}({total})" if wide else total)
+
+    def _result(self, s: Statement, combo, code: str) -> None:
+        """A value is there, as `code`: it gets its name, and is stored where it is to be."""
+        place = self.kept.get(s.value)
+        if place is not None:
+            self.line(f"{self._at(place, combo)} = {store(s.value.dtype, code, self._compute(s))}")
+        self.env[s.value, combo] = code
+
+    def _compute(self, s: Statement) -> str:
+        dtype = s.value.attrs[1] if s.value.op == "map" else s.value.dtype
+        return dtype.compute if dtype.is_float else "int64"
+
+    # Statements.
+
+    def _combos(self, places: Iterable[int], s: Statement) -> Iterable[tuple]:
+        """All places on the written-out axes among these of `s`: tuples of (axis, place)."""
+        axes = [a for k in places if (a := s.axes[k].root()) in self.program.unrolled[s]]
+        for point in itertools.product(*[range(a.extent) for a in axes]):
+            yield tuple(sorted(zip(axes, point, strict=True), key=lambda pair: pair[0].number))
+
+    def _statement(self, s: Statement) -> None:
+        gone = self._reduced(s)
+        loops = [loop.axis for loop in self.program.paths[s]]
+        for combo in self._combos(s.kept, s):
+            found = [self._element(s, dict([*combo, *rest])) for rest in self._combos(s.reduced, s)]
+            code = found[0]
+            for more in found[1:]:
+                code = f"({code} + {more})" if s.how == "sum" else _COMBINE[s.how].format(code, more)
+            if s.how == "embed":
+                assert s.target is not None
+                code = store(s.value.dtype, code, self._compute(s))
+                self.line(f"{self._array(s.value)}[{self._index_of(s, s.target, dict(combo))}] = {code}")
+            elif not any(a in gone for a in loops):
+                self._result(s, combo, code)
+            elif loops[-1] in gone:
+                name = self._accumulator(s, combo)
+                combine = _COMBINE[s.how] if s.value.dtype.is_float or s.how != "sum" else "{0} + {1}"
+                self.line(f"{name} = {combine.format(name, code)}")
+            else:
+                self._add_to_place(s, combo, code)
+
+    def _element(self, s: Statement, combo: dict[Axis, int]) -> str:
+        """Code for what `s` computes at one point."""
+        expr = s.expr
+        if s.guards:
+            known = {var(f"g{k}"): const(int(self._inside(s, g, combo))) for k, g in enumerate(s.guards)}
+            expr = substitute(expr, known)
+        names = {}
+        for node in order([expr]):
+            if node.name is not None:
+                names[node.name] = self._read(s, s.reads[int(node.name[1:])], combo)
+        return self._expression(expr, names, self._compute(s))
+
+    def _inside(self, s: Statement, guard, combo: dict[Axis, int]) -> bool:
+        axis = s.axes[guard.axis].root()
+        if axis in combo:
+            return guard.start <= combo[axis] < guard.stop
+        if axis.extent == 1:
+            return guard.start <= 0 < guard.stop
+        start, _ = self.ranges[axis]
+        return guard.start <= start < guard.stop
+
+    def _expression(self, expr: Expr, names: dict[str, str], compute: str) -> str:
+        cast = f"np.{compute}"
+        code: dict[Expr, str] = {}
+        for node in order([expr]):
+            if node.name is not None:
+                code[node] = names[node.name]
+            elif node.fn is None:
+                assert node.value is not None
+                code[node] = literal(node.value, cast)
+            else:
+                template = node.fn.integer if compute == "int64" else node.fn.template
+                text = template.format(*(code[a] for a in node.args))
+                self.source.helpers.update(node.fn.helpers)
+                code[node] = self._named(f"{compute}:{text}", text, "x")
+        return code[expr]
+
+    def _named(self, key: str, text: str, letter: str) -> str:
+        """The local variable that has the value of `text`."""
+        found = self.env.get(key)
+        if found is None:
+            found = self.env[key] = f"{letter}{next(self.counter)}"
+            self.line(f"{found} = {text}")
+        return found
+
+    def _read(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
+        value = access.value
+        maker = self.program.makers.get(value)
+        if access.pointwise is not None and maker is not None:
+            place = self._combo_of(maker, combo)
+            found = self.env.get((value, place))
+            if found is not None:
+                return found
+            if value in self.kept:
+                at = self._at(self.kept[value], place)
+                return self._named(at, load(value.dtype, at), "x")
+        at = f"{self._array(value)}[{self._index_of(s, access, combo)}]"
+        return self._named(at, load(value.dtype, at), "x")
+
+    def _combo_of(self, maker: Statement, combo: dict[Axis, int]) -> tuple:
+        axes = [maker.axes[k].root() for k in maker.kept]
+        return tuple(sorted([(a, combo[a]) for a in axes if a in combo], key=lambda pair: pair[0].number))
+
+    # Positions.
+
+    def _index_of(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
+        terms = [(s.axes[k].root(), c) for k, c in access.coefficients if s.axes[k].extent != 1]
+        return self._position(terms, access.offset, combo)
+
+    def _at(self, place: Place, combo: tuple) -> str:
+        return f"{place.array}[{self._position(place.coefficients, place.offset, dict(combo))}]"
+
+    def _position(self, terms: Sequence[tuple[Axis, int]], offset: int, combo: dict[Axis, int]) -> str:
+        code = ""
+        for axis, c in terms:
+            if axis in combo:
+                offset += c * combo[axis]
+                continue
+            n = axis.number
+            i = f"j{n}" if isinstance(axis, Block) and axis.inner else f"o{n}" if isinstance(axis, Block) else f"i{n}"
+            part = i if abs(c) == 1 else f"{i} * u({abs(c)})"
+            code = f"{code} {'-' if c < 0 else '+'} {part}" if code or c < 0 else part
+        if code.startswith(" - "):
+            code = f"u({offset}){code}" if offset > 0 else f"u(0){code}"
+            offset = 0 if offset > 0 else offset
+        if not code:
+            return f"u({offset})"
+        if offset:
+            code += f" + u({offset})" if offset > 0 else f" - u({-offset})"
+        return code
+
+
+_MAPS = ("map", "sum", "max", "min")
+
+
+def _natural(name: str) -> tuple[str, int]:
+    head = name.rstrip("0123456789")
+    return head, int(name[len(head) :] or 0)

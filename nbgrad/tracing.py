@@ -1,0 +1,106 @@
+"""Operators on traced arrays: instead of running, they append to the graph that this thread traces.
+
+Arrays from outside a traced function that meet traced ones are *captured*: their memory is read at every call of
+the compiled function, as that of its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .codegen.graph import Flat, Graph, current
+from .codegen.launch import kind_of
+from .context import TRACED
+from .dtypes import DType
+from .errors import TraceError
+from .expr import Expr, const, substitute, var
+from .ndarray import NDArray, wrap
+from .state import state
+
+__all__ = ["captured", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "traced"]
+
+WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
+
+
+def _graph() -> Graph:
+    if current.graph is None:
+        raise TraceError("a traced array is used outside of the trace")
+    return current.graph
+
+
+def traced(value, shape, dtype: DType) -> NDArray:
+    """The array of this shape that stands for a value."""
+    return wrap(Flat(_graph(), value_size(shape), dtype, value), shape, kind_of(dtype, TRACED))  # type: ignore[arg-type]
+
+
+def value_size(shape) -> int:
+    n = 1
+    for length in shape:
+        n *= length
+    return n
+
+
+def is_weak(x: NDArray) -> bool:
+    """Whether `x` is a Python number's stand-in."""
+    return x._kind.traced and getattr(x, "_label", None) == WEAK
+
+
+def captured(x: NDArray) -> NDArray:
+    """The traced array that stands for one from outside."""
+    graph = _graph()
+    for outside, inside in graph.captured:
+        if outside._buf is x._buf and outside._shape == x._shape and outside._kind is x._kind:
+            return inside
+    inside = traced(graph.argument(x._shape, x._kind.dtype), x._shape, x._kind.dtype)
+    graph.captured.append((x, inside))
+    return inside
+
+
+def mixed(arrays: Sequence[NDArray]) -> bool:
+    """Whether there are traced arrays and others."""
+    if current.graph is None or not arrays:
+        return False
+    first = arrays[0]._kind.traced
+    return any(x._kind.traced is not first for x in arrays)
+
+
+def lifted(arrays: Sequence[NDArray]) -> list[NDArray]:
+    """The arrays, those from outside captured."""
+    return [x if x._kind.traced else captured(x) for x in arrays]
+
+
+def mapped(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape) -> Flat:
+    """The buffer of an elementwise operator's result."""
+    graph = _graph()
+    dtype = arrays[0]._kind.dtype
+    if scalars:
+        number = float if dtype.is_float else int
+        expr = substitute(expr, {var(f"s{k}"): const(number(s)) for k, s in enumerate(scalars)})
+    value = graph.map(expr, [x._buf.seen(x._shape) for x in arrays], shape, dtype, dtype)
+    return Flat(graph, value_size(shape), dtype, value)
+
+
+def ran(plan, *arguments) -> None:
+    """What a structured operator's launcher is for traced arrays."""
+    *arrays, given = arguments
+    outs = [given] if plan.single else given
+    graph = _graph()
+    op = plan.op
+    found = None
+    if op.lowering is not None:
+        found = op.lowering(graph, *[x._buf.seen(x._shape) for x in arrays], **plan.attrs)
+        if found is not None and not isinstance(found, list):
+            found = [found]
+    if found is None and op.expansion is not None:
+        recording, state.recording = state.recording, False
+        try:
+            results = op.expansion(*arrays, **plan.attrs)
+        finally:
+            state.recording = recording
+        results = results if isinstance(results, list | tuple) else [results]
+        found = [y._buf.seen(y._shape).value for y in results]
+    if found is None:
+        inputs = [x._buf.seen(x._shape) for x in arrays]
+        found = graph.opaque(plan, inputs, [(y._shape, y._kind.dtype) for y in outs])
+    for out, value in zip(outs, found, strict=True):
+        out._buf.bind(value)
