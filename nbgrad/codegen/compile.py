@@ -37,7 +37,7 @@ from .. import config
 from ..forks import free_in_child
 from . import cache
 
-__all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel"]
+__all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel", "routine"]
 
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
@@ -58,16 +58,27 @@ _lock = free_in_child(threading.RLock())
 _environment = ""
 
 
-def inline(function=None, *, reorder: bool = False, runtime: bool = False):
+def inline(function=None, *, reorder: bool = False):
     """Decorator: a scalar helper for kernels, inlined wherever it is used.
 
     Inlining is forced: a helper used twice in one kernel can pass LLVM's threshold, and a call left in
-    a loop keeps that loop from being vectorised. `runtime`: as for :func:`kernel`.
+    a loop keeps that loop from being vectorised.
     """
     if function is None:
-        return lambda f: inline(f, reorder=reorder, runtime=runtime)
-    options: dict = {**_WITHIN, **_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
-    made = numba.njit(function, forceinline=True, **options)
+        return lambda f: inline(f, reorder=reorder)
+    return _helper(function, reorder, forceinline=True)
+
+
+def routine(function=None, *, reorder: bool = False, runtime: bool = False):
+    """Decorator: a helper for kernels that is called, not inlined: it works on arrays. Options as for :func:`kernel`."""
+    if function is None:
+        return lambda f: routine(f, reorder=reorder, runtime=runtime)
+    return _helper(function, reorder, _nrt=runtime)
+
+
+def _helper(function, reorder: bool, **more):
+    options: dict = {**_WITHIN, **_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, **more}
+    made = numba.njit(function, **options)
     made.__class__ = _Helper
     return made
 

@@ -31,7 +31,7 @@ class Value:
     ----------
     op : str
         ``"argument"``, ``"constant"``, ``"map"``, ``"reduce"``, ``"look"``, ``"embed"``, ``"product"``,
-        ``"opaque"`` or ``"part"`` (one result of an opaque step).
+        ``"take"``, ``"scatter"``, ``"opaque"`` or ``"part"`` (one result of an opaque step).
     inputs : tuple of Seen
     attrs : object
         What else the step is made of: the number, the expression, (how, axes), the index, ...
@@ -152,6 +152,16 @@ class Graph:
     def product(self, a: Seen, b: Seen, transpose_a: bool, transpose_b: bool, shape: Shape, dtype: DType) -> Value:
         """Stacks of matrix products."""
         return self.add("product", (a, b), (transpose_a, transpose_b), shape, dtype)
+
+    def take(self, x: Seen, index: Seen, axis: int) -> Value:
+        """Slices of `x` along an axis, at the places `index` says (int64, in range), whose shape replaces the axis."""
+        shape = x.shape[:axis] + index.shape + x.shape[axis + 1 :]
+        return self.add("take", (x, index), axis, shape, x.value.dtype)
+
+    def scatter(self, x: Seen, index: Seen, axis: int, n: int) -> Value:
+        """Zeros, of length `n` along an axis, to which the slices of `x` are added at the places `index` says."""
+        shape = x.shape[:axis] + (n,) + x.shape[axis + len(index.shape) :]
+        return self.add("scatter", (x, index), axis, shape, x.value.dtype)
 
     def opaque(self, run: Callable, inputs: Sequence[Seen], results: Sequence[tuple[Shape, DType]]) -> list[Value]:
         """A step that runs as it does outside; its results. `run` is equal for equal steps, or the step is another."""

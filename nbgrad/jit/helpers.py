@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ..codegen.compile import inline, intrinsic
+from ..codegen.compile import intrinsic, routine
 from ..codegen.convert import __all__ as _conversions
 from ..codegen import convert
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["HELPERS"]
+__all__ = ["HELPERS", "product"]
 
 
 def _add(typingctx, a, b):
@@ -30,26 +30,46 @@ def _add(typingctx, a, b):
 add: Any = intrinsic(_add)
 
 
-@inline(runtime=True)
-def product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
-    """c = a b for `batch` matrices after one another; as :mod:`nbgrad.kernels.linear` has it."""
-    for i in range(batch):
-        x = a[i * m * k : (i + 1) * m * k]
-        y = b[i * k * n : (i + 1) * k * n]
-        z = c[i * m * n : (i + 1) * m * n]
-        if transpose_a == 0 and transpose_b and n <= 16 and k >= 64:
-            narrow(x, y, z, m, k, n)
-        elif transpose_a and transpose_b == 0 and m <= 16 and n >= 64:
-            narrow_transposed(x, y, z, m, k, n)
-        elif transpose_a == 0:
-            if transpose_b == 0:
-                np.dot(x.reshape((m, k)), y.reshape((k, n)), z.reshape((m, n)))
-            else:
-                np.dot(x.reshape((m, k)), y.reshape((n, k)).T, z.reshape((m, n)))
-        elif transpose_b == 0:
-            np.dot(x.reshape((k, m)).T, y.reshape((k, n)), z.reshape((m, n)))
-        else:
-            np.dot(x.reshape((k, m)).T, y.reshape((n, k)).T, z.reshape((m, n)))
+# Matrix products of flat arrays: c (m, n) from a (m, k) and b (k, n); t: it is stored transposed.
+
+
+@routine(runtime=True)
+def dot(a, b, c, m, k, n):
+    np.dot(a.reshape((m, k)), b.reshape((k, n)), c.reshape((m, n)))
+
+
+@routine(runtime=True)
+def dot_t(a, b, c, m, k, n):
+    np.dot(a.reshape((m, k)), b.reshape((n, k)).T, c.reshape((m, n)))
+
+
+@routine(runtime=True)
+def t_dot(a, b, c, m, k, n):
+    np.dot(a.reshape((k, m)).T, b.reshape((k, n)), c.reshape((m, n)))
+
+
+@routine(runtime=True)
+def t_dot_t(a, b, c, m, k, n):
+    np.dot(a.reshape((k, m)).T, b.reshape((n, k)).T, c.reshape((m, n)))
+
+
+@routine(reorder=True)
+def narrow_dot_t(a, b, c, m, k, n):
+    narrow(a, b, c, m, k, n)
+
+
+@routine(reorder=True)
+def narrow_t_dot(a, b, c, m, k, n):
+    narrow_transposed(a, b, c, m, k, n)
+
+
+def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str:
+    """The name of the best of these."""
+    if not transpose_a and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
+        return "narrow_dot_t"
+    if transpose_a and not transpose_b and m <= 16 and n >= 64:
+        return "narrow_t_dot"
+    return f"{'t_' if transpose_a else ''}dot{'_t' if transpose_b else ''}"
 
 
 #: Name in the source -> what it is.
@@ -57,7 +77,7 @@ HELPERS: dict[str, Any] = {
     "add": add,
     "greater": greater,
     "smaller": smaller,
-    "product": product,
+    **{f.__name__: f for f in (dot, dot_t, t_dot, t_dot_t, narrow_dot_t, narrow_t_dot)},
     "u": np.uint64,
     "np": np,
     **{name: getattr(convert, name) for name in _conversions},

@@ -129,7 +129,7 @@ def _join(statements: list[Statement], program: Program) -> None:
             maker = program.makers.get(access.value)
             if maker is None or access.pointwise is None:
                 continue
-            if maker.how in ("opaque", "product", "embed"):
+            if maker.how in ("opaque", "product", "embed", "scatter"):
                 s.reads[k] = access._replace(pointwise=None)
                 continue
             pairs = [

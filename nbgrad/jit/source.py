@@ -17,7 +17,7 @@ from ..codegen.loops import load, store
 from ..dtypes import DType
 from ..expr import Expr, const, literal, order, substitute, var
 from ..shapes import size
-from .helpers import HELPERS
+from .helpers import HELPERS, product
 from .nests import Block, Loop, Program
 from .statements import Access, Axis, Statement
 
@@ -96,7 +96,7 @@ class _Writer:
                     readers.setdefault(access.value, []).append(s)
         for s in inside:
             value = s.value
-            if value in self.program.full or s.how in ("product", "opaque", "embed"):
+            if value in self.program.full or s.how in ("product", "opaque", "embed", "scatter"):
                 self.kept[value] = self._whole(value, s)
                 continue
             home, spread = self._home(s)
@@ -164,7 +164,7 @@ class _Writer:
     def write(self) -> Source:
         for item in self.items:
             for s in item.statements() if isinstance(item, Loop) else [item]:
-                if s.how == "embed":
+                if s.how in ("embed", "scatter"):
                     self.line(f"{self._array(s.value)}[:] = {self._zero(s.value.dtype)}")
             self._item(item)
         source = self.source
@@ -196,9 +196,14 @@ class _Writer:
         *stack, m, n = s.value.shape
         k = a.shape[-2] if transpose_a else a.shape[-1]
         arrays = [self._array(a.value), self._array(b.value), self._array(s.value)]
-        sizes = [size(stack), m, k, n, int(transpose_a), int(transpose_b)]
         self.source.runtime = True
-        self.line(f"product({', '.join([*arrays, *map(str, sizes)])})")
+        call = product(transpose_a, transpose_b, m, k, n)
+        if size(stack) == 1:
+            self.line(f"{call}({', '.join(arrays)}, {m}, {k}, {n})")
+            return
+        parts = [f"{x}[i * {c} : (i + 1) * {c}]" for x, c in zip(arrays, (m * k, k * n, m * n), strict=True)]
+        self.line(f"for i in range({size(stack)}):")
+        self.line(f"    {call}({', '.join(parts)}, {m}, {k}, {n})")
 
     def _loop(self, loop: Loop) -> None:
         inside = list(loop.statements())
@@ -378,10 +383,11 @@ class _Writer:
             code = found[0]
             for more in found[1:]:
                 code = f"({code} + {more})" if s.how == "sum" else _COMBINE[s.how].format(code, more)
-            if s.how == "embed":
-                assert s.target is not None
-                code = store(s.value.dtype, code, self._compute(s))
-                self.line(f"{self._array(s.value)}[{self._index_of(s, s.target, dict(combo))}] = {code}")
+            if s.target is not None:
+                at = f"{self._array(s.value)}[{self._index_of(s, s.target, dict(combo))}]"
+                if s.how == "scatter":
+                    code = f"{load(s.value.dtype, at)} + {code}"
+                self.line(f"{at} = {store(s.value.dtype, code, self._compute(s))}")
             elif not any(a in gone for a in loops):
                 self._result(s, combo, code)
             elif loops[-1] in gone:
@@ -458,7 +464,11 @@ class _Writer:
 
     def _index_of(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
         terms = [(s.axes[k].root(), c) for k, c in access.coefficients if s.axes[k].extent != 1]
-        return self._position(terms, access.offset, combo)
+        code = self._position(terms, access.offset, combo)
+        for k, c in access.through:
+            place = f"u({self._read(s, s.reads[k], combo)})"
+            code += f" + {place}" if c == 1 else f" + {place} * u({c})"
+        return code
 
     def _at(self, place: Place, combo: tuple) -> str:
         return f"{place.array}[{self._position(place.coefficients, place.offset, dict(combo))}]"

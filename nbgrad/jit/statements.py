@@ -56,6 +56,7 @@ class Access(NamedTuple):
     coefficients: tuple[tuple[int, int], ...]  # (reader's axis number, coefficient)
     offset: int
     pointwise: tuple[int, ...] | None
+    through: tuple[tuple[int, int], ...] = ()  # (number of the read that is an index, coefficient)
 
 
 class Guard(NamedTuple):
@@ -72,7 +73,7 @@ class Statement:
     Attributes
     ----------
     how : str
-        "map", "sum", "max", "min", "embed" (written at `target`), "product" or "opaque" (as a whole).
+        "map", "sum", "max", "min", "embed" and "scatter" (written, added at `target`), "product" or "opaque" (as a whole).
     axes : list of Axis
         In the order of the arrays' axes; those of length 1 are left out by :meth:`places`.
     kept : tuple of int
@@ -163,7 +164,8 @@ class _Builder:
                 return const(0)
 
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
-        same = regrouped is not None and not guards and _pointwise(into, value, regrouped)
+        loop = value.op in ("map", "reduce", "look", "constant") or (value.op == "product" and not _for_blas(value))
+        same = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
         if not same and value.op == "map" and value not in self.outputs and regrouped is not None:
             if self._cheap(value):
                 return self._again(into, value, regrouped, guards)
@@ -264,6 +266,8 @@ def _statement(builder: _Builder, value: Value) -> Statement:
         made.expr = builder.read(made, x, [(k, 1, 0) for k in range(len(x.shape))])
     elif value.op == "product":
         made = _product(builder, value)
+    elif value.op in ("take", "scatter"):
+        made = _indexed(builder, value)
     else:
         assert value.op == "opaque", value.op
         made = Statement(value, "opaque", (), ())
@@ -287,9 +291,34 @@ def _matching(shape: Shape, axes: tuple[int, ...], left: Shape) -> list[int]:
 def _whole(builder: _Builder, made: Statement, x: Seen) -> None:
     """Read `x` as an array of its own."""
     value = x.value
-    if value.op in ("look", "embed", "constant") or value.op in ("map", "reduce", "product"):
+    if value.op != "argument":
         builder.full.add(value)
     made.reads.append(Access(value, (), 0, None))
+
+
+def _indexed(builder: _Builder, value: Value) -> Statement:
+    """Reading, or adding to, elements whose place is read from an array."""
+    x, index = value.inputs
+    axis = value.attrs
+    wide, rank = (value.shape if value.op == "take" else x.shape), len(index.shape)
+    target = x.shape if value.op == "take" else value.shape
+    made = Statement(value, "map" if value.op == "take" else "scatter", wide, range(len(wide)))
+    place = builder.read(made, index, [(axis + k, 1, 0) for k in range(rank)])
+    assert place.name is not None  # an index is never guarded
+    strides = _strides(target)
+    others = [(k, strides[k]) for k in range(axis)]
+    others += [(k + rank - 1, strides[k]) for k in range(axis + 1, len(target))]
+    through = ((int(place.name[1:]), strides[axis]),)
+    if value.op == "take":
+        if x.value.op != "argument":
+            builder.full.add(x.value)
+        made.reads.append(Access(x.value, tuple(others), 0, None, through))
+        made.expr = var(f"r{len(made.reads) - 1}")
+    else:
+        made.expr = builder.read(made, x, [(k, 1, 0) for k in range(len(wide))])
+        made.target = Access(value, tuple(others), 0, None, through)
+        builder.full.add(value)
+    return made
 
 
 def _product(builder: _Builder, value: Value) -> Statement:
@@ -297,8 +326,7 @@ def _product(builder: _Builder, value: Value) -> Statement:
     transpose_a, transpose_b = value.attrs
     *stack, m, n = value.shape
     k = a.shape[-2] if transpose_a else a.shape[-1]
-    batch = size(stack)
-    if sorted((m, k, n))[1] > _NARROW and min(m, n) > 1:
+    if _for_blas(value):
         made = Statement(value, "product", (), ())
         builder.full.add(value)
         _whole(builder, made, a)
@@ -311,8 +339,15 @@ def _product(builder: _Builder, value: Value) -> Statement:
     left = builder.read(made, a, own + ([inner, row] if transpose_a else [row, inner]))
     right = builder.read(made, b, own + ([column, inner] if transpose_b else [inner, column]))
     made.expr = left * right
-    assert batch >= 0
     return made
+
+
+def _for_blas(value: Value) -> bool:
+    """Whether a product is large in more than one direction."""
+    m, n = value.shape[-2:]
+    a, _ = value.inputs
+    k = a.shape[-2] if value.attrs[0] else a.shape[-1]
+    return sorted((m, k, n))[1] > _NARROW and min(m, n) > 1
 
 
 # Indices.

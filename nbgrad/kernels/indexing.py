@@ -7,19 +7,27 @@ integer arrays becomes a ``_take`` of a reshaped array.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ..cast import cast
 from ..codegen import threads
 from ..codegen.compile import kernel
 from ..codegen.launch import kind_of
+from ..context import CPU0
 from ..dtypes import as_dtype, int64
+from ..elementwise import derived
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
-from ..ndarray import NDArray, wrap
+from ..expr import const, eq, lt, select, var
+from ..ndarray import NDArray, from_value, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..shapes import size
 from ..structured import REQUIRED, Spec, composite, structured
+from .binary import modulo
+from .reduce import sum_
 from .shape import reshape
 
 __all__ = ["add_axis", "flat_positions", "integers", "pick", "take", "take_axis"]
@@ -144,8 +152,10 @@ _take.vjp(data=lambda g, index, data_shape, axis: _take_add(g, index, axis=axis,
 _take_add.vjp(data=lambda g, index, axis: _take(g, index, axis=axis))
 
 
-def take_axis(data: NDArray, index: np.ndarray, axis: int) -> NDArray:
+def take_axis(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray:
     """``numpy.take`` for indices that are known to be in range."""
+    if isinstance(index, NDArray):
+        return _take(data, index, axis=axis)
     where = wrap(
         np.ascontiguousarray(index, dtype=np.int64).reshape(-1), np.shape(index), kind_of(int64, data._kind.ctx)
     )
@@ -158,8 +168,24 @@ def add_axis(data: NDArray, index: np.ndarray, axis: int, n: int) -> NDArray:
     return _take_add(data, where, axis=axis, n=n)
 
 
-def integers(indices, op: str) -> np.ndarray:
-    """Indices as int64; floats are truncated, as MXNet's float32 indices require."""
+@_take.lower
+def _(graph, x, index, *, axis):
+    return graph.take(x, index, axis) if index.value.dtype is int64 else None
+
+
+@_take_add.lower
+def _(graph, x, index, *, axis, n):
+    return graph.scatter(x, index, axis, n) if index.value.dtype is int64 and x.value.dtype.is_float else None
+
+
+def integers(indices, op: str) -> Any:
+    """Indices as int64; floats are truncated, as MXNet's float32 indices require.
+
+    A NumPy array; traced indices stay traced, and what is not finite goes unnoticed among them.
+    """
+    if isinstance(indices, NDArray) and indices._kind.traced:
+        kind = kind_of(int64, indices._kind.ctx)
+        return indices.detach() if indices._kind is kind else cast(indices.detach(), kind)
     values = indices._view() if isinstance(indices, NDArray) else np.asarray(indices)
     if values.dtype.kind not in "fiub":
         raise DTypeError(f"{op}: indices must be numbers, got {values.dtype}")
@@ -168,11 +194,20 @@ def integers(indices, op: str) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def _in_range(index: np.ndarray, n: int, mode: str, op: str) -> np.ndarray:
+_s0, _s1, _x0, _x1 = map(var, ("s0", "s1", "x0", "x1"))
+_clip = derived("clip_index", select(lt(_x0, _s0), _s0, select(lt(_s1, _x0), _s1, _x0)), 1, 2, True)
+_pick_if = derived("pick_if", select(eq(_x0, _x1), var("x2"), const(0)), 3, 0, True)
+
+
+def _in_range(index: Any, n: int, mode: str, op: str) -> np.ndarray:
     if mode not in ("clip", "wrap", "raise"):
         raise AttrError(f"{op}: mode must be 'clip', 'wrap' or 'raise', got {mode!r}")
     if n == 0 and index.size:
         raise RangeError(f"{op}: cannot take from an axis of length 0")
+    if isinstance(index, NDArray):
+        if mode == "raise":
+            raise AttrError(f"{op}: mode='raise' needs the indices' values, which are not there under jit; use 'clip'")
+        return _clip.apply1(index, (0, n - 1)) if mode == "clip" else modulo(index, n)
     if mode == "clip":
         return np.clip(index, 0, n - 1)
     if mode == "wrap":
@@ -289,9 +324,22 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
             f"pick: index of shape {values.shape} does not fit data of shape {data.shape} without axis {k}"
         )
     outer, n, inner = _parts(data.shape, k)
+    if isinstance(values, NDArray) and n <= _FEW:
+        found = _picked_traced(data, reshape(values, data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
+        return found if keepdims else reshape(found, rest or (1,))
     flat = (np.arange(outer)[:, None] * n + values.reshape(outer, inner)) * inner + np.arange(inner)
     out = take_axis(reshape(data, (data.size,)), flat.reshape(-1), 0)
     return reshape(out, data.shape[:k] + (1,) + data.shape[k + 1 :] if keepdims else rest or (1,))
+
+
+_FEW = 64
+
+
+def _picked_traced(data: NDArray, index: NDArray, axis: int) -> NDArray:
+    """``pick`` by comparing every place with the index: in one loop with what the element is computed from."""
+    kind = kind_of(data._kind.dtype, CPU0)
+    places = from_value(np.arange(data.shape[axis]).reshape((-1,) + (1,) * (data.ndim - axis - 1)), dtype=kind.dtype)
+    return sum_(_pick_if.apply((places, cast(index, data._kind), data)), axis=axis, keepdims=True)
 
 
 @composite(

@@ -83,6 +83,25 @@ def _(data, gamma, beta, outs, *, axis, eps):
         threads.each(call, channels, 3 * outer * inner)
 
 
+@_batch_norm.expand
+def _(data, gamma, beta, *, axis, eps):
+    over = tuple(k for k in range(data.ndim) if k != axis)
+    return _expanded(data, gamma, beta, eps, over, lambda v: _per_channel(v, data.ndim, axis))
+
+
+def _expanded(data, gamma, beta, eps, over, spread) -> list[NDArray]:
+    """Normalization by operators: statistics over these axes, which `spread` gives data's rank, as what is learned."""
+    kind = _statistics_kind(data)
+    x = data if data._kind is kind else cast(data, kind)
+    count = size([x.shape[k] for k in over])
+    mean = sum_(x, axis=over, keepdims=True) / count
+    centred = x - mean
+    variance = sum_(square(centred), axis=over, keepdims=True) / count
+    y = centred * rsqrt(variance + eps) * spread(gamma) + spread(beta)
+    rows = tuple(n for k, n in enumerate(x.shape) if k not in over)
+    return [y if data._kind is kind else cast(y, data._kind), reshape(mean, rows), reshape(variance, rows)]
+
+
 @_batch_norm.pullback
 def _(g, data, gamma, y1, y2, axis, eps, wanted):
     outer, channels, inner = split(data._shape, axis)
@@ -275,6 +294,11 @@ def _(data, gamma, beta, outs, *, eps):
         raw.layer_norm(*threads.slices(buffers, (n, 0, 0, n, 1, 1), start, stop), stop - start, n, eps)
 
     threads.each(call, rows, 2 * n)
+
+
+@_layer_norm_op.expand
+def _(data, gamma, beta, *, eps):
+    return _expanded(data, gamma, beta, eps, (data.ndim - 1,), lambda v: v)
 
 
 @_layer_norm_op.pullback

@@ -22,11 +22,12 @@ from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import exp_minus
+from .extreme import max_
 from .indexing import pick
 from .reduce import split, sum_
 from .selection import where
 from .shape import expand_dims
-from .unary import exp, negative
+from .unary import exp, log, negative
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -204,6 +205,10 @@ def _sum(x: NDArray, axis: int) -> NDArray:
     return sum_(x, axis=axis, keepdims=True)
 
 
+def _shifted(data: NDArray, axis: int) -> NDArray:
+    return data - max_(data, axis=axis, keepdims=True)
+
+
 _softmax, _softmax_grad = _pair("softmax", False, lambda g, y, axis: y * (g - (y * g).sum(axis, keepdims=True)))
 # The cotangent's own rule: linear in head with the same matrix; quadratic in y.
 _softmax_grad.vjp(
@@ -213,6 +218,30 @@ _softmax_grad.vjp(
 _log_softmax, _log_softmax_grad = _pair(
     "log_softmax", True, lambda g, y, axis: g - np.exp(y) * g.sum(axis, keepdims=True)
 )
+
+
+@_softmax.expand
+def _(data, *, axis):
+    e = exp(_shifted(data, axis))
+    return e / _sum(e, axis)
+
+
+@_log_softmax.expand
+def _(data, *, axis):
+    z = _shifted(data, axis)
+    return z - log(_sum(exp(z), axis))
+
+
+@_softmax_grad.expand
+def _(head, y, *, axis):
+    return y * (head - _sum(head * y, axis))
+
+
+@_log_softmax_grad.expand
+def _(head, y, *, axis):
+    return head - exp(y) * _sum(head, axis)
+
+
 _log_softmax_grad.vjp(
     head=lambda g, y, axis: g - _sum(g * exp(y), axis),
     y=lambda g, head, y, axis: negative(g * exp(y) * _sum(head, axis)),
