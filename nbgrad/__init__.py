@@ -36,7 +36,7 @@ from .functional import (
     value_and_grad,
     vjp,
 )
-from .jit import jit
+from .compiler import jit
 from .nd import random
 from .ndarray import NDArray
 

@@ -112,6 +112,11 @@ TRACED = Context("cpu", 0)
 TRACED.device_type = "traced"
 
 
+def real(ctx: Context) -> Context:
+    """Where new numbers that go with arrays of `ctx` are."""
+    return CPU0 if ctx == TRACED else ctx
+
+
 def cpu(device_id: int = 0) -> Context:
     """The CPU context. All numbers mean the same memory; they exist so that scripts can tell arrays apart."""
     return Context("cpu", device_id)

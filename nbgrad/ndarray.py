@@ -266,6 +266,8 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
     sequences of them, the default.
     """
     ctx = context.usable(ctx) if ctx is not None or like is None else like.ctx
+    if not (isinstance(source, NDArray) and source._kind.traced):
+        ctx = context.real(ctx)
     if isinstance(source, NDArray):
         kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx)
         out = wrap(kind.empty(source._buf.size, kind.storage), source._shape, kind)

@@ -15,19 +15,16 @@ from ..cast import cast
 from ..codegen import threads
 from ..codegen.compile import kernel
 from ..codegen.launch import kind_of
-from ..context import CPU0
+from ..context import real
 from ..dtypes import as_dtype, int64
-from ..elementwise import derived
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
-from ..expr import const, eq, lt, select, var
-from ..ndarray import NDArray, from_value, wrap
+from ..ndarray import NDArray, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..shapes import size
 from ..structured import REQUIRED, Spec, composite, structured
-from .binary import modulo
-from .reduce import sum_
+from . import traced_index
 from .shape import reshape
 
 __all__ = ["add_axis", "flat_positions", "integers", "pick", "take", "take_axis"]
@@ -156,16 +153,18 @@ def take_axis(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray:
     """``numpy.take`` for indices that are known to be in range."""
     if isinstance(index, NDArray):
         return _take(data, index, axis=axis)
-    where = wrap(
-        np.ascontiguousarray(index, dtype=np.int64).reshape(-1), np.shape(index), kind_of(int64, data._kind.ctx)
-    )
-    return _take(data, where, axis=axis)
+    return _take(data, _outside(index, data), axis=axis)
 
 
 def add_axis(data: NDArray, index: np.ndarray, axis: int, n: int) -> NDArray:
     """Zeros of length `n` along an axis, with the slices of `data` added at `index` (1-d, known to be in range)."""
-    where = wrap(np.ascontiguousarray(index, dtype=np.int64), index.shape, kind_of(int64, data._kind.ctx))
-    return _take_add(data, where, axis=axis, n=n)
+    return _take_add(data, _outside(index, data), axis=axis, n=n)
+
+
+def _outside(index: np.ndarray, data: NDArray) -> NDArray:
+    """NumPy's integers as an array that goes with `data`."""
+    kind = kind_of(int64, real(data._kind.ctx))
+    return wrap(np.ascontiguousarray(index, dtype=np.int64).reshape(-1), np.shape(index), kind)
 
 
 @_take.lower
@@ -194,20 +193,13 @@ def integers(indices, op: str) -> Any:
     return values.astype(np.int64)
 
 
-_s0, _s1, _x0, _x1 = map(var, ("s0", "s1", "x0", "x1"))
-_clip = derived("clip_index", select(lt(_x0, _s0), _s0, select(lt(_s1, _x0), _s1, _x0)), 1, 2, True)
-_pick_if = derived("pick_if", select(eq(_x0, _x1), var("x2"), const(0)), 3, 0, True)
-
-
 def _in_range(index: Any, n: int, mode: str, op: str) -> np.ndarray:
     if mode not in ("clip", "wrap", "raise"):
         raise AttrError(f"{op}: mode must be 'clip', 'wrap' or 'raise', got {mode!r}")
     if n == 0 and index.size:
         raise RangeError(f"{op}: cannot take from an axis of length 0")
     if isinstance(index, NDArray):
-        if mode == "raise":
-            raise AttrError(f"{op}: mode='raise' needs the indices' values, which are not there under jit; use 'clip'")
-        return _clip.apply1(index, (0, n - 1)) if mode == "clip" else modulo(index, n)
+        return traced_index.in_range(index, n, mode, op)
     if mode == "clip":
         return np.clip(index, 0, n - 1)
     if mode == "wrap":
@@ -324,22 +316,12 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
             f"pick: index of shape {values.shape} does not fit data of shape {data.shape} without axis {k}"
         )
     outer, n, inner = _parts(data.shape, k)
-    if isinstance(values, NDArray) and n <= _FEW:
-        found = _picked_traced(data, reshape(values, data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
+    if isinstance(values, NDArray) and n <= traced_index.FEW:
+        found = traced_index.picked(data, reshape(values, data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
         return found if keepdims else reshape(found, rest or (1,))
     flat = (np.arange(outer)[:, None] * n + values.reshape(outer, inner)) * inner + np.arange(inner)
     out = take_axis(reshape(data, (data.size,)), flat.reshape(-1), 0)
     return reshape(out, data.shape[:k] + (1,) + data.shape[k + 1 :] if keepdims else rest or (1,))
-
-
-_FEW = 64
-
-
-def _picked_traced(data: NDArray, index: NDArray, axis: int) -> NDArray:
-    """``pick`` by comparing every place with the index: in one loop with what the element is computed from."""
-    kind = kind_of(data._kind.dtype, CPU0)
-    places = from_value(np.arange(data.shape[axis]).reshape((-1,) + (1,) * (data.ndim - axis - 1)), dtype=kind.dtype)
-    return sum_(_pick_if.apply((places, cast(index, data._kind), data)), axis=axis, keepdims=True)
 
 
 @composite(
@@ -366,6 +348,8 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
         Shape ``indices.shape + (depth,)``, of `dtype`.
     """
     values = integers(as_array(indices, "one_hot", "indices"), "one_hot")
+    if isinstance(values, NDArray):
+        return traced_index.one_hot(values, int(depth), on_value, off_value, as_dtype(dtype))
     target, shape = as_dtype(dtype), (*values.shape, int(depth))
     out = np.full(shape, off_value, target.np)
     inside = np.flatnonzero((values >= 0) & (values < depth))
@@ -475,6 +459,6 @@ def scatter_nd(data, indices, shape):
     if not 1 <= m <= len(shape) or data.shape != rows.shape[1:] + shape[m:]:
         raise ShapeError(f"scatter_nd: data {data.shape} and indices {rows.shape} do not fit shape {shape}")
     positions = flat_positions(rows, shape[:m], "scatter_nd")
-    index = wrap(positions.reshape(-1), (positions.size,), kind_of(int64, data._kind.ctx))
+    index = wrap(positions.reshape(-1), (positions.size,), kind_of(int64, real(data._kind.ctx)))
     flat = reshape(data, (positions.size, *shape[m:]))
     return reshape(_take_add(flat, index, axis=0, n=size(shape[:m])), shape)

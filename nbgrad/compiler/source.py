@@ -380,7 +380,7 @@ class _Writer:
         loops = [loop.axis for loop in self.program.paths[s]]
         for combo in self._combos(s.kept, s):
             found = [self._element(s, dict([*combo, *rest])) for rest in self._combos(s.reduced, s)]
-            code = found[0]
+            code = found[0] if found else self._first(s)
             for more in found[1:]:
                 code = f"({code} + {more})" if s.how == "sum" else _COMBINE[s.how].format(code, more)
             if s.target is not None:

@@ -387,13 +387,14 @@ def _unembedded(m: Sequence, begin: Shape, step: Shape, value: Value, guards: tu
     """Where an element of an embedding is in what was embedded, and for which points it is there."""
     found = []
     for (axis, s, o), b, t, n, wide in zip(m, begin, step, value.inputs[0].shape, value.shape, strict=True):
-        if n == wide:
+        if n == wide and b == 0 and t == 1:
             found.append((axis, s, o))
-        elif axis < 0 or s != 1 or t != 1:
+        elif axis < 0 or s != 1 or abs(t) != 1:
             return None
         else:
-            found.append((axis, 1, o - b))
-            guards = (*guards, Guard(axis, b - o, b - o + n))
+            found.append((axis, t, (o - b) * t))
+            start = b - o if t == 1 else b - o - n + 1
+            guards = (*guards, Guard(axis, start, start + n))
     return found, guards
 
 

@@ -43,6 +43,7 @@ class Compiled:
         self.outputs = _outputs(graph, results)
         made, full = statements(graph, self.outputs)
         self.program: Program = arranged(made, full)
+        parts = _parts(self.program)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.temporaries: list[Value] = []
@@ -54,19 +55,13 @@ class Compiled:
         self.results = [(v.shape, _kind(v.dtype), size(v.shape)) for v in self.outputs]
         self._temporary = [(_kind(v.dtype), size(v.shape)) for v in self.temporaries]
         self._steps: list[Callable] = []
-        part: list[Loop | Statement] = []
-        for item in self.program.body:
-            if isinstance(item, Statement) and item.how == "opaque":
-                self._kernel(part)
-                part = []
-                self._steps.append(_launch(self, item))
+        for part in parts:
+            if isinstance(part, Statement):
+                self._steps.append(_launch(self, part))
             else:
-                part.append(item)
-        self._kernel(part)
+                self._kernel(part)
 
     def _kernel(self, part: list) -> None:
-        if not part:
-            return
         source = written(self.name, part, self.program, self.names)
         self.sources.append(source)
         kernel = generate(self.name, source.text, source.helpers, runtime=source.runtime, apart=True)
@@ -101,6 +96,32 @@ class Compiled:
         for step in self._steps:
             step(arrays)
         return outs
+
+
+def _parts(program: Program) -> list[list | Statement]:
+    """The program, cut where something opaque runs. What is read in another part becomes an array of its own."""
+    parts: list[list | Statement] = []
+    for item in program.body:
+        if isinstance(item, Statement) and item.how == "opaque":
+            parts.append(item)
+        elif parts and isinstance(parts[-1], list):
+            parts[-1].append(item)
+        else:
+            parts.append([item])
+    home: dict[Value, int] = {}
+    for k, part in enumerate(parts):
+        for s in _statements(part):
+            home[s.value] = k
+            for access in s.reads:
+                if home.get(access.value, k) != k:
+                    program.full.add(access.value)
+    return parts
+
+
+def _statements(part) -> list[Statement]:
+    if isinstance(part, Statement):
+        return [part]
+    return [s for item in part for s in (item.statements() if isinstance(item, Loop) else [item])]
 
 
 def _kind(dtype: DType) -> Kind:

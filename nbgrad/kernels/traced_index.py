@@ -1,0 +1,71 @@
+"""Indices that are traced: what operators of :mod:`.indexing` calculate with NumPy, calculated by operators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cast import cast
+from ..codegen.launch import kind_of
+from ..context import CPU0
+from ..dtypes import DType, int64
+from ..elementwise import derived
+from ..errors import RangeError
+from ..expr import const, eq, lt, select, var
+from ..ndarray import NDArray, from_value
+from ..structured import REQUIRED, Spec, structured
+from .binary import modulo
+from .reduce import sum_
+from .shape import reshape
+
+__all__ = ["FEW", "in_range", "one_hot", "picked"]
+
+#: Places among which :func:`picked` looks at every one.
+FEW = 64
+
+_x0, _x1, _s0, _s1 = map(var, ("x0", "x1", "s0", "s1"))
+_clip = derived("clip_index", select(lt(_x0, _s0), _s0, select(lt(_s1, _x0), _s1, _x0)), 1, 2, True)
+_pick_if = derived("pick_if", select(eq(_x0, _x1), var("x2"), const(0)), 3, 0, True)
+_choose_if = derived("choose_if", select(eq(_x0, _x1), _s0, _s1), 2, 2, True)
+
+
+@structured("_checked_index", method=False, differentiable=False)
+def _checked(index, n=REQUIRED, op=REQUIRED):
+    """Indices from 0 to n - 1, negative ones counted from the end; an error for others, when they are there."""
+    return Spec(index._shape, int64, n=n, op=op)
+
+
+@_checked.run
+def _(index, out, *, n, op):
+    values = index._buf
+    bad = values[(values < -n) | (values >= n)]
+    if bad.size:
+        raise RangeError(f"{op}: index {bad[0]} is out of range for an axis of length {n}")
+    np.copyto(out._buf, np.where(values < 0, values + n, values))
+
+
+def in_range(index: NDArray, n: int, mode: str, op: str) -> NDArray:
+    """The int64 indices brought into range as `mode` says."""
+    if mode == "raise":
+        return _checked(index, n=n, op=op)
+    return _clip.apply1(index, (0, n - 1)) if mode == "clip" else modulo(index, n)
+
+
+def _places(n: int, rank: int, dtype: DType) -> NDArray:
+    """0, 1, ... n - 1 along an axis that `rank` others follow."""
+    return from_value(np.arange(n).reshape((-1,) + (1,) * rank), like=kind_of(dtype, CPU0), dtype=dtype)
+
+
+def picked(data: NDArray, index: NDArray, axis: int) -> NDArray:
+    """``pick`` by comparing every place with the index: in one loop with what the elements are computed from.
+
+    `index` has length 1 along the axis, and so has the result.
+    """
+    places = _places(data.shape[axis], data.ndim - axis - 1, data._kind.dtype)
+    return sum_(_pick_if.apply((places, cast(index, data._kind), data)), axis=axis, keepdims=True)
+
+
+def one_hot(index: NDArray, depth: int, on_value: float, off_value: float, dtype: DType) -> NDArray:
+    """A new last axis with `on_value` at the index and `off_value` elsewhere."""
+    kind = kind_of(dtype, index._kind.ctx)
+    places = _places(depth, 0, dtype)
+    return _choose_if.apply((places, cast(reshape(index, (*index.shape, 1)), kind)), (on_value, off_value))
