@@ -26,6 +26,11 @@ from .state import state
 __all__ = ["REQUIRED", "Spec", "composite", "structured"]
 
 
+#: Plans for more operands and results than that are not kept: they are large, and worked out in a small part of the time
+#: that the call takes.
+_MANY = 256
+
+
 class _Required:
     def __repr__(self) -> str:
         return "required"
@@ -248,7 +253,7 @@ class Structured(tape.Rule):
         a cotangent, or None for zero, per operand.
         """
         self.joint = rule
-        for operand in self.inputs:
+        for operand in self.inputs or (self.operand(0),):
             self.reads[operand] = tuple(inspect.signature(rule).parameters)[1:]
         return rule
 
@@ -313,7 +318,7 @@ class Structured(tape.Rule):
             plan = key = None
         if plan is None:
             plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
-            if key is not None:
+            if key is not None and len(plan.avals) + len(plan.sizes) <= _MANY:
                 if len(self._plans) >= 1024:
                     self._plans.clear()
                 self._plans[key] = plan
