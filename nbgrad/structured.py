@@ -26,8 +26,7 @@ from .state import state
 __all__ = ["REQUIRED", "Spec", "composite", "structured"]
 
 
-#: Plans for more operands and results than that are not kept: they are large, and worked out in a small part of the time
-#: that the call takes.
+#: Plans for more operands and results than that are not kept: they are large, and the call takes longer than they do.
 _MANY = 256
 
 
