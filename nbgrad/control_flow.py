@@ -282,7 +282,7 @@ class _Form:
         trees.flatten(tree, leaves)
         for k, x in enumerate(leaves):
             if not isinstance(x, NDArray):
-                raise DTypeError(f"{what}{trees.leaf_path(tree, k)} must be an NDArray, got {_said(x)}")
+                raise DTypeError(_no_array(f"{what}{trees.leaf_path(tree, k)}", x))
         self.what = what
         self.avals = trees.changed(tree, _Aval)
         self._build: Callable[[Iterator], Any] = trees.flatten(self.avals, [])
@@ -296,7 +296,7 @@ class _Form:
         found = []
         for aval, x, path in trees.flatten_like(self.avals, tree, self.what):
             if not isinstance(x, NDArray):
-                raise DTypeError(f"{self.what}{path} must be an NDArray, got {_said(x)}")
+                raise DTypeError(_no_array(self.what + path, x))
             if x._shape != aval.shape or x._kind is not aval.kind:
                 raise ShapeError(
                     f"{self.what}{path} is {_Aval(x)} after a step and {aval} before; it must keep shape and dtype: "
@@ -382,9 +382,13 @@ def _truth(what: str, value: Any) -> bool:
     return bool(value)
 
 
+def _no_array(what: str, value: Any) -> str:
+    return f"{what} must be an NDArray, got {_said(value)}; nd.array makes one of numbers and NumPy arrays"
+
+
 def _said(value: Any) -> str:
     """Whatever it is, in few words."""
     kind = type(value).__name__
     if isinstance(value, list | tuple):
         return f"a {kind} of {len(value)}"
-    return f"an {kind} of shape {value.shape}" if isinstance(value, NDArray) else f"{value!r} ({kind})"
+    return f"an {kind} of shape {value.shape}" if isinstance(value, NDArray | np.ndarray) else f"{value!r} ({kind})"

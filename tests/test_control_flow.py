@@ -9,6 +9,7 @@ from recording import marked, recorded, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
+from nbgrad.kernels import join
 from nbgrad.testing import check_grads
 
 foreach, while_loop, cond = nd.contrib.foreach, nd.contrib.while_loop, nd.contrib.cond
@@ -272,6 +273,13 @@ def test_the_record_grows_with_the_number_of_steps(every):
 
     small, large = recorded_for(16), recorded_for(64)
     assert (large < 4.3 * small).all(), (small, large)
+
+
+def test_no_plans_are_kept_for_loops_of_every_length():
+    x = uniform(300, 1)
+    recorded(lambda: foreach(lambda v, s: (v, s), x, [])[0].sum()).backward()
+    kept = [plan for op in (join.concat, join.pieces) for plan in op._plans.values()]
+    assert all(len(plan.avals) + len(plan.shapes) < 300 for plan in kept)
 
 
 # Checkpoints.
