@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from . import control_flow as _control_flow
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .errors import AttrError as _AttrError
 from .kernels import creation as _creation
@@ -51,8 +52,8 @@ shuffle, uniform, normal = _random.shuffle, _random.uniform, _random.normal
 #: Linear algebra; ``linalg.potrf`` is ``linalg_potrf``.
 linalg: Any = SimpleNamespace()
 
-#: Operators that MXNet has in ``nd.contrib``.
-contrib: Any = SimpleNamespace()
+#: What MXNet has in ``nd.contrib``.
+contrib: Any = SimpleNamespace(**{name: getattr(_control_flow, name) for name in _control_flow.__all__})
 _CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm", "CTCLoss", "allclose")
 
 

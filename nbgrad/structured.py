@@ -27,6 +27,10 @@ from .state import state
 __all__ = ["REQUIRED", "Spec", "composite", "structured"]
 
 
+#: Plans for more operands and results than that are not kept: they are large, and the call takes longer than they do.
+_MANY = 256
+
+
 class _Required:
     def __repr__(self) -> str:
         return "required"
@@ -260,7 +264,7 @@ class Structured(tape.Rule):
         a cotangent, or None for zero, per operand.
         """
         self.joint = rule
-        for operand in self.inputs:
+        for operand in self.inputs or (self.operand(0),):
             self.reads[operand] = tuple(inspect.signature(rule).parameters)[1:]
         return rule
 
@@ -341,7 +345,7 @@ class Structured(tape.Rule):
             return self.invoke(tracing.lifted(arrays), attrs)
         if plan is None:
             plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
-            if key is not None:
+            if key is not None and len(plan.avals) + len(plan.sizes) <= _MANY:
                 if len(self._plans) >= 1024:
                     self._plans.clear()
                 self._plans[key] = plan

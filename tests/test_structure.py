@@ -30,6 +30,7 @@ LAYERS = [
         "scopes",
         "function",
         "checkpoint",
+        "control_flow",
         "anomaly",
         "symbol",
         "autograd",

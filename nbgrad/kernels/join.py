@@ -1,4 +1,4 @@
-"""Joining arrays. The derivative of ``concat`` with respect to one of them is a slice."""
+"""Joining arrays and cutting them: ``concat`` and ``pieces``, each other's derivative."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ..errors import ShapeError
 from ..ndarray import NDArray, from_value
 from ..samples import table
 from ..shapes import axis as resolve_axis
-from ..structured import Spec, composite, structured
-from .move import scatter, strides_of
-from .shape import expand_dims, slice_axis
+from ..shapes import size
+from ..structured import REQUIRED, Spec, composite, structured
+from .move import gather, scatter, strides_of
+from .shape import expand_dims, reshape
 
-__all__ = ["concat", "stack"]
+__all__ = ["concat", "pieces", "stack", "unstacked"]
 
 
 @structured(
@@ -78,20 +79,44 @@ def _widest(arrays: Sequence[NDArray]):
 @concat.run
 def _(*args, axis):
     *data, out = args
+    neighbours = size(out._shape[:axis]) == 1  # an operand's elements are, in the result
     strides = strides_of(out._shape)
     start = 0
     for x in data:
         buf = x._buf if x._kind is out._kind else from_value(x, dtype=out._kind.dtype)._buf
-        scatter(buf, out._buf, x._shape, strides, start * strides[axis])
-        start += x._shape[axis]
+        if neighbours:
+            out._buf[start : start + buf.size] = buf
+        else:
+            scatter(buf, out._buf, x._shape, strides, start)
+        start += x._shape[axis] * strides[axis]
 
 
-def _concat_vjp(g, index, shapes, axis):
-    start = sum(shape[axis] for shape in shapes[:index])
-    return slice_axis(g, axis=axis, begin=start, end=start + shapes[index][axis])
+@structured("_pieces", method=False, moves_only=True, samples=table(
+    lambda a, sizes, axis=0: np.split(a, np.cumsum(sizes)[:-1], axis),
+    [(6,), {"sizes": (1, 3, 2)}], [(2,), {"sizes": (2,)}], [(2, 4), {"sizes": (3, 0, 1), "axis": 1}],
+))  # fmt: skip
+def pieces(data, sizes=REQUIRED, axis=0):
+    """Consecutive parts, of these lengths along an axis, which add up to its own."""
+    before, after = data._shape[:axis], data._shape[axis + 1 :]
+    return Spec([before + (n,) + after for n in sizes], [data._kind.dtype] * len(sizes), sizes=sizes, axis=axis)
 
 
-concat.vjp(data=_concat_vjp)
+@pieces.run
+def _(data, outs, *, sizes, axis):
+    neighbours = size(data._shape[:axis]) == 1
+    strides = strides_of(data._shape)
+    start = 0
+    for out, n in zip(outs, sizes, strict=True):
+        if neighbours:
+            out._buf[:] = data._buf[start : start + out._buf.size]
+        else:
+            gather(data._buf, out._buf, out._shape, strides, start)
+        start += n * strides[axis]
+
+
+# All at once: the sum of as many slices, or of zeros with a slice in them, takes time that grows with their square.
+concat.pullback(lambda g, axis, shapes: pieces(g, sizes=tuple([s[axis] for s in shapes]), axis=axis))
+pieces.vjp(data=lambda g, axis: concat(*g, dim=axis))
 
 
 @composite(samples=table(lambda *a, axis=0: np.stack(a, axis), [(2, 3), (2, 3)], [(2,), (2,), {"axis": -1}], [(), ()]))
@@ -113,5 +138,15 @@ def stack(*data, axis=0):
     for k, x in enumerate(data):
         if as_array(x, "stack", f"{k}").shape != data[0].shape:
             raise ShapeError(f"stack: array {k} has shape {x.shape}, the first {data[0].shape}; they must be equal")
-    k = resolve_axis(axis, data[0].ndim + 1, "stack")
-    return concat(*[expand_dims(x, axis=k) for x in data], dim=k)
+    shape = data[0].shape
+    k = resolve_axis(axis, len(shape) + 1, "stack")
+    if k == len(shape):
+        return concat(*[expand_dims(x, axis=k) for x in data], dim=k)
+    return reshape(concat(*data, dim=k), shape[:k] + (len(data),) + shape[k:])
+
+
+def unstacked(x: NDArray) -> list[NDArray]:
+    """The rows of an array, each as ``x[i]`` has it."""
+    n, *rest = x.shape
+    first, *others = rest or [1]
+    return pieces(reshape(x, (n * first, *others)), sizes=(first,) * n)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from .broadcasting import broadcast_to
 from .indexing import take_axis
+from .join import pieces
 from .move import band, move, strides_of, surround
 from .shape import embed, expand_dims, fixed, reshape, slice_axis, slices, squeeze, transpose
 
@@ -197,8 +197,7 @@ def pad(data, mode="constant", pad_width=(), constant_value=0.0):
     return data
 
 
-def _pieces(data: NDArray, axis: int, bounds: Sequence[int], squeeze_axis: bool):
-    parts = [slice_axis(data, axis=axis, begin=a, end=b) for a, b in pairwise(bounds)]
+def _returned(parts: list[NDArray], axis: int, squeeze_axis: bool):
     parts = [squeeze(p, axis=axis) for p in parts] if squeeze_axis else parts
     return parts if len(parts) > 1 else parts[0]
 
@@ -235,10 +234,10 @@ def split(data, num_outputs, axis=1, squeeze_axis=False):
     n = data.shape[k]
     if num_outputs < 1 or n % num_outputs:
         raise ShapeError(f"split: axis {k} of length {n} cannot be cut into {num_outputs} equal parts")
-    step = n // num_outputs
+    step = int(n // num_outputs)
     if squeeze_axis and step != 1:
         raise ShapeError(f"split: squeeze_axis needs parts of length 1, got {step}")
-    return _pieces(data, k, [step * i for i in range(num_outputs + 1)], bool(squeeze_axis))
+    return _returned(pieces(data, sizes=(step,) * num_outputs, axis=k), k, bool(squeeze_axis))
 
 
 @composite(
@@ -265,7 +264,8 @@ def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
     if hasattr(indices_or_sections, "__index__"):
         return split(data, indices_or_sections, axis=k, squeeze_axis=squeeze_axis)
     n = data.shape[k]
-    return _pieces(data, k, [0, *(min(int(i), n) for i in indices_or_sections), n], bool(squeeze_axis))
+    bounds = pairwise([0, *(min(int(i), n) for i in indices_or_sections), n])
+    return _returned([slice_axis(data, axis=k, begin=a, end=b) for a, b in bounds], k, bool(squeeze_axis))
 
 
 def _to_space(a: np.ndarray, block_size: int) -> np.ndarray:

@@ -29,11 +29,11 @@ from ..ndarray import NDArray, wrap
 from ..samples import Input, table
 from ..shapes import Shape, size
 from ..state import state as flags
-from ..structured import REQUIRED, Spec, composite, structured
+from ..structured import Spec, composite, structured
 from . import recurrent_kernels as raw
 from .creation import zeros_like
 from .dropout import Dropout
-from .join import concat, stack
+from .join import concat, pieces, stack, unstacked
 from .linear import matmul
 from .reduce import sum_
 from .sequence import SequenceLast, SequenceMask, SequenceReverse
@@ -45,32 +45,7 @@ __all__ = ["RNN"]
 _GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
-@structured("_pieces", method=False, moves_only=True, samples=table(
-    lambda a, sizes: np.split(a, np.cumsum(sizes)[:-1]), [(6,), {"sizes": (1, 3, 2)}], [(2,), {"sizes": (2,)}]
-))  # fmt: skip
-def pieces(data, sizes=REQUIRED):
-    """Consecutive parts, of these sizes, of an array with one axis."""
-    return Spec([(n,) for n in sizes], [data._kind.dtype] * len(sizes), sizes=sizes)
-
-
-@pieces.run
-def _(data, outs, *, sizes):
-    start = 0
-    for out, n in zip(outs, sizes, strict=True):
-        out._buf[:] = data._buf[start : start + n]
-        start += n
-
-
-pieces.vjp(data=lambda g: concat(*g, dim=0))
-
-
 # What the three families share.
-
-
-def unstacked(x: NDArray) -> list[NDArray]:
-    """The parts of an array along axis 0, without that axis."""
-    rest = x.shape[1:]
-    return [reshape(v, rest) for v in pieces(reshape(x, (x.size,)), sizes=(size(rest),) * x.shape[0])]
 
 
 def _before(first: NDArray, states: NDArray) -> NDArray:
