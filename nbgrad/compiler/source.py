@@ -272,8 +272,11 @@ class _Writer:
             span = f"u({stop})" if start == 0 else f"u({start}), u({stop})"
             self.line(f"for i{n} in range({span}):")
             self.depth += 1
+        before = len(self.lines)
         for item in loop.body:
             self._item(item)
+        if len(self.lines) == before:  # written-out axes of length 0
+            self.line("pass")
         self.depth -= 1
         self.ranges.pop(axis.whole if isinstance(axis, Block) else axis, None)
 
