@@ -8,10 +8,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from .control_flow import cond as _cond
+from .control_flow import foreach as _foreach
+from .control_flow import while_loop as _while_loop
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .errors import AttrError as _AttrError
 from .kernels import creation as _creation
 from .kernels import random as _random
+from .kernels import random_like as _random_like
 from .kernels import sampling as _sampling
 from .ndarray import NDArray, from_numpy
 from .registry import operators as _operators
@@ -38,7 +42,9 @@ arange = _creation.arange
 linspace = _creation.linspace
 eye = _creation.eye
 
-random: Any = SimpleNamespace(**{name: getattr(m, name) for m in (_random, _sampling) for name in m.__all__})
+random: Any = SimpleNamespace(
+    **{name: getattr(m, name) for m in (_random, _sampling, _random_like) for name in m.__all__}
+)
 random_uniform, random_normal, random_randint = _random.uniform, _random.normal, _random.randint
 sample_uniform = _random.uniform
 random_gamma = sample_gamma = _sampling.gamma
@@ -52,8 +58,27 @@ shuffle, uniform, normal = _random.shuffle, _random.uniform, _random.normal
 linalg: Any = SimpleNamespace()
 
 #: Operators that MXNet has in ``nd.contrib``.
-contrib: Any = SimpleNamespace()
-_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm", "CTCLoss", "allclose")
+contrib: Any = SimpleNamespace(cond=_cond, foreach=_foreach, while_loop=_while_loop)
+_CONTRIB = (
+    "arange_like",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "boolean_mask",
+    "SyncBatchNorm",
+    "CTCLoss",
+    "allclose",
+    "div_sqrt_dim",
+    "gradientmultiplier",
+    "index_array",
+    "index_copy",
+    "quadratic",
+    "round_ste",
+    "sign_ste",
+)
+
+#: Operators that MXNet has in ``nd._internal`` and this library under a name of their own.
+_internal: Any = SimpleNamespace()
 
 
 if TYPE_CHECKING:  # the registry's operators
@@ -90,6 +115,12 @@ def onehot_encode(indices, out: NDArray) -> NDArray:
     return _operators["one_hot"].call(indices, depth=out.shape[-1], dtype=out.dtype, out=out)
 
 
+def reset_arrays(*arrays: NDArray, num_arrays: int | None = None) -> None:
+    """Fill arrays, the gradients of a model perhaps, with zeros. `num_arrays` is not needed."""
+    for x in arrays:
+        x[:] = 0
+
+
 def _fill() -> None:
     names = globals()
     for entry in _operators.values():
@@ -97,6 +128,8 @@ def _fill() -> None:
             names.setdefault(name, entry.call)
             if not name.startswith("_"):
                 __all__.append(name)
+            elif name != entry.name:
+                setattr(_internal, name, entry.call)
             if entry.name in _CONTRIB:
                 setattr(contrib, name, entry.call)
         if entry.name.startswith("linalg_"):

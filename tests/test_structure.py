@@ -28,6 +28,7 @@ LAYERS = [
     {"kernels"},
     {
         "scopes",
+        "control_flow",
         "function",
         "checkpoint",
         "anomaly",
