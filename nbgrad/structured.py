@@ -20,6 +20,7 @@ from .entry import Entry, as_array, store_out
 from .errors import AttrError, ContextError, NBGradError
 from .ndarray import NDArray, wrap
 from .observe import observed, observed_call, observers
+from .orders import end_at
 from .shapes import Shape, size
 from .state import state
 
@@ -184,6 +185,9 @@ class Structured(tape.Rule):
         self.attrs = tuple(n for n, p in parameters.items() if p.default is not empty)
         self.moves_only = options.pop("moves_only", False)
         self.visible = options.pop("visible", None)
+        max_order = options.pop("max_order", None)
+        if max_order is not None:
+            end_at(self, (lambda node: max_order(**node.attrs[0].attrs)) if callable(max_order) else max_order)
         self.rules: dict[str, Callable] = {}
         self.joint: Callable | None = None
         self.raw_binder: Callable | None = None
@@ -448,7 +452,9 @@ def structured(name: str | None = None, *, aliases: Sequence[str] = (), **option
     aliases : sequence of str
     **options
         `moves_only`: elements are moved, not calculated with, so float16 needs no conversion. `visible`: how
-        many of several results users get. `method`, `samples`, `differentiable`, `gradient`: see :class:`Entry`.
+        many of several results users get. `max_order`: how often the result can be differentiated, where the rules
+        end; a number, or a function of the attributes. `method`, `samples`, `differentiable`, `gradient`: see
+        :class:`Entry`.
     """
 
     def declare(infer: Callable) -> Structured:

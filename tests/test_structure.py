@@ -14,6 +14,7 @@ LAYERS = [
     {
         "state",
         "observe",
+        "orders",
         "registry",
         "tape",
         "cast",
