@@ -14,7 +14,7 @@ __all__ = ["GRADIENT", "ByOperands", "check_order", "end_at"]
 GRADIENT = "_grad"
 
 _ENDS = "{op}: order {order} is asked for, but max_order is {limit}"
-_CREATE_GRAPH = " (create_graph=True is for one more)"
+_CREATE_GRAPH = " (create_graph=True is one more)"
 
 
 def check_order(item, more: int) -> None:

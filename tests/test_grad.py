@@ -300,7 +300,7 @@ def test_an_order_too_high_is_found_before_anything_is_computed():
     with autograd.record():
         y = nd.polygamma(169, x) * x * x
         z = nd.polygamma(170, x)
-    with pytest.raises(nb.NBGradError, match="create_graph=True is for one more"):
+    with pytest.raises(nb.NBGradError, match="create_graph=True is one more"):
         autograd.grad(y, x, create_graph=True, retain_graph=False)
     y.backward()  # the graph is as it was
     before = x.grad.asscalar()

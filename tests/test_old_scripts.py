@@ -264,3 +264,20 @@ def test_loops_and_branches():
         nd.contrib.while_loop(lambda i: True, lambda i: (i, i), nd.zeros(1))
     with pytest.raises(ValueError, match=r"one length, got lengths \[1, 2\]"):
         nd.contrib.foreach(lambda d, s: (d, s), [nd.ones(1), nd.ones(2)], [])
+
+
+def test_columns_and_images_of_any_rank():
+    for spatial in ((5,), (3, 4), (2, 3, 3)):
+        window = {"kernel": (2,) * len(spatial), "pad": (1,) * len(spatial)}
+        x = nd.random.normal(shape=(2, 3, *spatial), dtype="float64")
+        columns = nd.im2col(x, **window)
+        y = nd.random.normal(shape=columns.shape, dtype="float64")
+        images = nd.col2im(y, output_size=spatial, **window)
+        assert images.shape == x.shape
+        assert (columns * y).sum().asscalar() == pytest.approx((images * x).sum().asscalar(), rel=1e-12)
+    with pytest.raises(ValueError, match=r"col2im: data \(n, channels \* 2, 3\) is needed, got shape \(1, 3, 3\)"):
+        nd.col2im(nd.ones((1, 3, 3)), output_size=4, kernel=2)
+    with pytest.raises(ValueError, match="exceeds"):
+        nd.im2col(nd.ones((1, 1, 2)), kernel=3)
+    with pytest.raises(ValueError, match="1 to 3 spatial dimensions"):
+        nd.im2col(nd.ones((1, 2)), kernel=1)

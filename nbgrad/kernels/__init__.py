@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     activation,
     binary,
     broadcasting,
+    columns,
     convolution,
     creation,
     ctc,
