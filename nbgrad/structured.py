@@ -490,6 +490,7 @@ def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options
             return store_out(result, out, public)
 
         call.__name__ = call.__qualname__ = public
+        call.__dict__.pop("__signature__", None)  # found behind __wrapped__: this one takes `out` and `name`, too
         options.setdefault("method", False)
         Entry(public, aliases, call, rule=None, **options)
         return call

@@ -281,3 +281,19 @@ def test_columns_and_images_of_any_rank():
         nd.im2col(nd.ones((1, 1, 2)), kernel=3)
     with pytest.raises(ValueError, match="1 to 3 spatial dimensions"):
         nd.im2col(nd.ones((1, 2)), kernel=1)
+
+
+def test_densities_where_nothing_is_drawn():
+    x, ones = nd.array([[-1, 5]]), nd.array([1])
+    for name, parameters in (("exponential", 1), ("poisson", 1), ("gamma", 2), ("negative_binomial", 2)):
+        op = getattr(nd, f"random_pdf_{name}")
+        values = [ones * 0.5] * parameters
+        for is_log, expected in ((False, 0), (True, -np.inf)):
+            found = op(x, *values, is_log=is_log)
+            assert found[0, 0].asscalar() == expected and np.isfinite(found[0, 1].asscalar())
+    assert nd.random_pdf_uniform(nd.array([[1, 2, 5]]), low=ones, high=ones * 3).tolist() == [[0.5, 0.5, 0]]
+    assert nd.random_pdf_normal(x, nd.zeros(2), nd.array([1, 2])).shape == (2, 2)
+    with pytest.raises(ValueError, match=r"mu, sigma must have one shape"):
+        nd.random_pdf_normal(x, nd.zeros(1), nd.zeros(2))
+    with pytest.raises(TypeError, match="floating dtype"):
+        nd.random_pdf_poisson(x.astype("int32"), ones.astype("int32"))

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     ctc,
     declared,
     dense,
+    densities,
     dropout,
     einsum,
     extreme,
