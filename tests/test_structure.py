@@ -14,6 +14,7 @@ LAYERS = [
     {
         "state",
         "observe",
+        "orders",
         "registry",
         "tape",
         "cast",
@@ -23,6 +24,7 @@ LAYERS = [
         "samples",
         "documentation",
         "declare",
+        "plan",
         "structured",
     },
     {"kernels"},
