@@ -19,9 +19,10 @@ from .cast import unify
 from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
-from .expr import Expr, substitute, var, vjp, work
+from .expr import Expr, max_orders, substitute, var, vjp, work
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
+from .orders import GRADIENT, ByOperands, end_at
 from .pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kinds, reads
 from .shapes import Broadcast, broadcast
 from .state import state
@@ -68,6 +69,13 @@ class Elementwise(tape.Rule):
     def weight(self) -> int:
         """The work for an element, as threads count it."""
         return work(self.expr)
+
+    @cached_property
+    def max_order(self) -> float | ByOperands | None:  # type: ignore[override]
+        """How often the result can be differentiated; None where that does not end."""
+        limits = max_orders(self.expr)
+        numbers = [e.value for e in limits if e.value is not None]
+        return ByOperands(limits, self.params) if len(numbers) < len(limits) else min(numbers, default=None)
 
     def entry(self, kind: Kind, layout: Broadcast | None):
         """The compiled kernel for operands of `kind` walking as `layout` says (None: all of one shape)."""
@@ -166,7 +174,7 @@ class Elementwise(tape.Rule):
             if e is not COTANGENT:
                 names = {COTANGENT: var("x0")}
                 names |= {(RESULT if r < 0 else var(f"x{r}")): var(f"x{n}") for n, r in enumerate(read, 1)}
-                name, count = f"{self.name}_grad", 1 + len(read)
+                name, count = self.name + GRADIENT, 1 + len(read)
                 op = derived(name, substitute(e, names), count, len(self.params), self.ints)
             found = self._partials[k] = (op, read)
         return found
@@ -188,6 +196,8 @@ class Elementwise(tape.Rule):
         found = self._pullbacks.get(key)
         if found is None:
             found = self._pullbacks[key] = Pullback(self, key)
+            if self.max_order is not None:
+                end_at(found, self.max_order)
         return found
 
 

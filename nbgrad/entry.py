@@ -68,6 +68,11 @@ class Entry:
         if not name.startswith("_"):
             call.__doc__ = completed(call.__doc__ or "", call, samples, aliases, differentiable, formula, gradient)
 
+    @property
+    def max_order(self):
+        """How often results can be differentiated, where that ends: a number, or what depends on the operands."""
+        return getattr(self.rule, "max_order", None)
+
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
 

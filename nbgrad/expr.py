@@ -38,9 +38,11 @@ class Fn:
         The result is a truth value, for conditions only.
     integer : str, optional
         Python code for integer operands, where it differs.
+    max_order : int or callable, optional
+        How often the function can be differentiated where that ends; or ``max_order(*args)``, an expression.
     """
 
-    __slots__ = ("boolean", "fold", "helpers", "integer", "name", "partials", "template")
+    __slots__ = ("boolean", "fold", "helpers", "integer", "max_order", "name", "partials", "template")
 
     def __init__(
         self,
@@ -52,8 +54,10 @@ class Fn:
         fold: Callable | None = None,
         boolean: bool = False,
         integer: str | None = None,
+        max_order: int | Callable | None = None,
     ) -> None:
         self.name = name
+        self.max_order = max_order
         self.integer = integer or template
         self.template = template
         self.partials = partials
@@ -346,6 +350,16 @@ def free(*roots: Expr) -> list[str]:
 def work(*roots: Expr) -> int:
     """About how much computing `roots` is, in additions."""
     return 1 + 2 * sum(1 for node in order(roots) if node.fn is not None and node.fn.helpers)
+
+
+def max_orders(e: Expr) -> list[Expr]:
+    """How often `e` can be differentiated, for each function in it whose derivatives end somewhere."""
+    found = []
+    for node in order([e]):
+        limit = None if node.fn is None else node.fn.max_order
+        if limit is not None:
+            found.append(as_expr(limit(*node.args) if callable(limit) else limit))
+    return list(dict.fromkeys(found))
 
 
 def substitute(e: Expr, replace: dict[Expr, Expr]) -> Expr:

@@ -9,6 +9,7 @@ from .cast import cast
 from .errors import DTypeError, NBGradError, ShapeError
 from .ndarray import NDArray, from_value, wrap
 from .observe import observed, observers
+from .orders import end_at
 from .shapes import size
 from .state import state
 
@@ -26,6 +27,8 @@ class Function:
     If `backward` uses nd operators, the function can be differentiated to any order: with ``create_graph=True``
     its operations are recorded. What it reads must then be inputs or results of `forward` (kept with
     :meth:`save_for_backward`); another array computed inside `forward` counts as a constant.
+    If it does not, say so with the class attribute ``max_order = 1``: what NumPy computed is a constant to the tape,
+    and ``create_graph=True`` is then an error instead of a second derivative of zero.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class Function:
     """
 
     # Class attributes, so that a subclass need not call super().__init__().
+    max_order: int | None = None
     _used = False
     _saved: tuple = ()
     _node = None  # this call's node, while backward runs
@@ -106,6 +110,8 @@ class Function:
         parents = tuple(map(tape.parent, arrays))
         avals = tuple([(x._shape, x._kind) for x in arrays])
         rule = Call(type(self).__name__)
+        if self.max_order is not None:
+            end_at(rule, self.max_order)
         attrs = (self, avals)
         saved = tape.save([x for x in self._saved if isinstance(x, NDArray)])
         if len(outputs) == 1:

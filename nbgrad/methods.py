@@ -68,6 +68,8 @@ def _attach() -> None:
         "__round__": lambda self, ndigits=None: operators["rint"].call(self),
         "__getitem__": subscript.getitem,
         "__setitem__": subscript.setitem,
+        "slice_assign": subscript.slice_assign,
+        "slice_assign_scalar": subscript.slice_assign_scalar,
         "T": property(operators["transpose"].call, doc="The array with its axes in reverse order."),
         "astype": creation.astype,
         "copy": creation.copy,

@@ -13,6 +13,7 @@ from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .errors import AttrError as _AttrError
 from .kernels import creation as _creation
 from .kernels import random as _random
+from .kernels import random_like as _random_like
 from .kernels import sampling as _sampling
 from .ndarray import NDArray, from_numpy
 from .registry import operators as _operators
@@ -39,7 +40,9 @@ arange = _creation.arange
 linspace = _creation.linspace
 eye = _creation.eye
 
-random: Any = SimpleNamespace(**{name: getattr(m, name) for m in (_random, _sampling) for name in m.__all__})
+random: Any = SimpleNamespace(
+    **{name: getattr(m, name) for m in (_random, _sampling, _random_like) for name in m.__all__}
+)
 random_uniform, random_normal, random_randint = _random.uniform, _random.normal, _random.randint
 sample_uniform = _random.uniform
 random_gamma = sample_gamma = _sampling.gamma
@@ -54,7 +57,26 @@ linalg: Any = SimpleNamespace()
 
 #: What MXNet has in ``nd.contrib``.
 contrib: Any = SimpleNamespace(**{name: getattr(_control_flow, name) for name in _control_flow.__all__})
-_CONTRIB = ("arange_like", "isnan", "isinf", "isfinite", "boolean_mask", "SyncBatchNorm", "CTCLoss", "allclose")
+_CONTRIB = (
+    "arange_like",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "boolean_mask",
+    "SyncBatchNorm",
+    "CTCLoss",
+    "allclose",
+    "div_sqrt_dim",
+    "gradientmultiplier",
+    "index_array",
+    "index_copy",
+    "quadratic",
+    "round_ste",
+    "sign_ste",
+)
+
+#: Operators that MXNet has in ``nd._internal`` and this library under a name of their own.
+_internal: Any = SimpleNamespace()
 
 
 if TYPE_CHECKING:  # the registry's operators
@@ -91,6 +113,12 @@ def onehot_encode(indices, out: NDArray) -> NDArray:
     return _operators["one_hot"].call(indices, depth=out.shape[-1], dtype=out.dtype, out=out)
 
 
+def reset_arrays(*arrays: NDArray, num_arrays: int | None = None) -> None:
+    """Fill arrays, the gradients of a model perhaps, with zeros. `num_arrays` is not needed."""
+    for x in arrays:
+        x[:] = 0
+
+
 def _fill() -> None:
     names = globals()
     for entry in _operators.values():
@@ -98,6 +126,8 @@ def _fill() -> None:
             names.setdefault(name, entry.call)
             if not name.startswith("_"):
                 __all__.append(name)
+            elif name != entry.name:
+                setattr(_internal, name, entry.call)
             if entry.name in _CONTRIB:
                 setattr(contrib, name, entry.call)
         if entry.name.startswith("linalg_"):

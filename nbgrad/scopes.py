@@ -23,12 +23,12 @@ __all__ = [
 ]
 
 
-def set_recording(is_record: bool) -> bool:
+def set_recording(is_recording: bool) -> bool:
     """Turn recording on or off for this thread.
 
     Parameters
     ----------
-    is_record : bool
+    is_recording : bool
 
     Returns
     -------
@@ -48,7 +48,7 @@ def set_recording(is_record: bool) -> bool:
     (True, False)
     >>> _ = autograd.set_recording(previous)
     """
-    previous, state.recording = state.recording, _flag(is_record, "set_recording")
+    previous, state.recording = state.recording, _flag(is_recording, "set_recording")
     return previous
 
 

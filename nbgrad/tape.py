@@ -11,7 +11,7 @@ Two sweeps share one plan. The *raw* one adds up flat buffers and is what ``back
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from operator import attrgetter
 from threading import Lock
@@ -22,6 +22,7 @@ from .errors import InPlaceError, NBGradError
 from .forks import free_in_child
 from .ndarray import NDArray, alias, wrap
 from .observe import observers
+from .orders import check_order
 from .shapes import size
 from .state import state
 
@@ -132,9 +133,13 @@ def wanted(parent_, useful: set | None) -> bool:
 
 
 class Rule:
-    """How cotangents pass one kind of node. Subclasses give `name` and :meth:`grads`, and may do better."""
+    """How cotangents pass one kind of node. Subclasses give `name` and :meth:`grads`, and may do better.
+
+    `max_order` says how often the result can be differentiated, where that ends: a number, or a function of the node.
+    """
 
     name = "?"
+    max_order: float | Callable | None = None
 
     def grads(self, node: Node, g: NDArray, useful: set | None) -> Sequence[NDArray | None]:
         """The cotangent of each parent, computed by recordable operations; None where not wanted."""
@@ -426,6 +431,9 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
     """Cotangents of the targets as arrays that are themselves recorded. Arguments and errors as `sweep_raw`."""
     plan = _Plan([h for h, _ in heads], targets, floor)
     useful = plan.useful
+    for item in plan.nodes:
+        if item.op.max_order is not None and (useful is None or item in useful):
+            check_order(item, 2)
     observer = state.observer if observers else None
     cotangents: dict = {}
     found: dict = {}

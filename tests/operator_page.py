@@ -23,13 +23,14 @@ Every operator of `nd`, by name. *Orders*: up to which order its derivatives are
 float64, for all of its samples and, in parentheses, for the first; any order can be asked for. `0` means a gradient
 of zero wherever there is one; `-` that there is none to speak of, the result being a constant, a position, a shape, a
 truth value, or an update in place. `loss`: the gradient is declared, that of a loss, and compared with the loss's to
-that order. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that become the
+that order. *Limit*: `max_order`, the order after which the derivatives of an operator end; most have none. *Dtypes*:
+`f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that become the
 default float dtype. All run on the CPU; CUDA is to come.
 
 This page is generated: `python tests/operator_page.py`.
 
-| operator | also called | orders | dtypes | what it is |
-|---|---|---|---|---|
+| operator | also called | orders | limit | dtypes | what it is |
+|---|---|---|---|---|---|
 """
 
 
@@ -42,6 +43,12 @@ def orders(entry) -> str:
     checked = [min(order, sample.order) for (e, sample, order) in rows() if e is entry]
     low, high = min(checked), max(checked)
     return f"{low}" if low == high else f"{low} ({high})"
+
+
+def limit(entry) -> str:
+    """The order after which derivatives end, where they do; `a` and `b` are the operands."""
+    end = entry.max_order
+    return "" if end is None else repr(end).replace("x0", "a").replace("x1", "b")
 
 
 def rows():
@@ -70,7 +77,8 @@ def page() -> str:
     for entry in sorted(ENTRIES, key=lambda e: e.name.lower()):
         if not entry.name.startswith("_"):
             also = ", ".join(f"`{a}`" for a in entry.aliases if not a.startswith("_"))
-            lines.append(f"| `{entry.name}` | {also} | {orders(entry)} | {dtypes(entry)} | {sentence(entry)} |")
+            cells = f"`{entry.name}`", also, orders(entry), limit(entry), dtypes(entry), sentence(entry)
+            lines.append(f"| {' | '.join(cells)} |")
     return HEAD + "\n".join(lines) + "\n"
 
 

@@ -12,8 +12,10 @@ import pytest
 from recording import marked, recorded, values
 
 import nbgrad as nb
-from nbgrad import autograd, nd
+from nbgrad import autograd, nd, registry
 from nbgrad.autograd import grad
+from nbgrad.entry import lookup
+from nbgrad.structured import Spec, structured
 
 
 def test_one_array_gives_one_and_an_iterable_a_list():
@@ -256,3 +258,95 @@ def test_pickle_and_deepcopy_drop_marks(dtype, shape):
             np.testing.assert_array_equal(again.asnumpy(), source.asnumpy())
             again[...] = 0
             assert (source.asnumpy() != 0).all()
+
+
+# Where differentiating ends.
+
+
+def nth(f, x, order, create_graph_last=False):
+    with autograd.record():
+        y = f(x)
+        for k in range(1, order + 1):
+            y = autograd.grad(y, x, create_graph=k < order or create_graph_last)
+    return y
+
+
+ORDERS_OF_POLYGAMMA = [
+    (lambda x: nd.polygamma(168, x), "rpolygamma_scalar", 2),
+    (lambda x: nd.polygamma(nd.array([3, 168], dtype="float64"), x), "polygamma", 2),
+    (lambda x: nd.polygamma(nd.array([3, 168], dtype="float32"), x.astype("float32")), "polygamma", 2),
+    (lambda x: nd.polygamma(nd.array([3, 168], dtype="float16"), x.astype("float16")), "polygamma", 2),
+    (lambda x: nd.polygamma(170, x), "rpolygamma_scalar", 0),
+]
+
+
+@pytest.mark.parametrize(("f", "name", "limit"), ORDERS_OF_POLYGAMMA)
+def test_an_order_too_high_is_an_error(f, name, limit):
+    x = nd.array([2.5, 1.5], dtype="float64")
+    x.attach_grad()
+    for order in range(1, limit + 1):
+        assert nth(f, x, order).shape == x.shape
+    message = f"{name}: order {limit + 1} is asked for, but max_order is {limit}"
+    with pytest.raises(nb.NBGradError, match=message):
+        nth(f, x, limit + 1)
+    if limit:
+        with pytest.raises(nb.NBGradError, match=message):
+            nth(f, x, limit, create_graph_last=True)
+
+
+def test_an_order_too_high_is_found_before_anything_is_computed():
+    x = nd.array([2.5], dtype="float64")
+    x.attach_grad()
+    with autograd.record():
+        y = nd.polygamma(169, x) * x * x
+        z = nd.polygamma(170, x)
+    with pytest.raises(nb.NBGradError, match="create_graph=True is one more"):
+        autograd.grad(y, x, create_graph=True, retain_graph=False)
+    y.backward()  # the graph is as it was
+    before = x.grad.asscalar()
+    assert np.isfinite(before)
+    with pytest.raises(nb.NBGradError, match="order 1 is asked for, but max_order is 0"):
+        z.backward()
+    assert x.grad.asscalar() == before
+
+
+@pytest.mark.parametrize(("name", "limit"), [("gammaln", 171), ("gamma", 171), ("digamma", 170), ("betaln", 171)])
+def test_limits_of_operators(name, limit):
+    entry = lookup(name)
+    assert entry.max_order == limit == entry.rule.max_order
+    assert lookup("sin").max_order is None and lookup("softmax").max_order is None
+    assert repr(lookup("polygamma").max_order) == "170 - x0"
+    assert entry.rule.partial(0)[0].max_order == limit - 1
+
+
+def test_limits_of_structured_operators_and_functions(monkeypatch):
+    monkeypatch.setattr(registry, "operators", {})
+    monkeypatch.setattr(registry, "_names", set())
+
+    @structured("_ends", max_order=lambda times: times)
+    def ends(data, times=1):
+        return Spec(data._shape, data._kind.dtype, times=times)
+
+    @ends.run
+    def _(data, out, *, times):
+        out._buf[:] = data._buf
+
+    ends.vjp(data=lambda g, times: ends(g, times=times - 1))
+
+    class Half(autograd.Function):
+        max_order = 1
+
+        def forward(self, x):
+            return nd.array(x.asnumpy() / 2)
+
+        def backward(self, g):
+            return g.asnumpy() / 2
+
+    x = nd.array([1.0, 2.0])
+    x.attach_grad()
+    for f, name in ((lambda x: ends(x, times=1), "_ends"), (lambda x: Half()(x), "Half")):
+        assert nth(f, x, 1).shape == (2,)
+        with pytest.raises(nb.NBGradError, match=f"{name}: order 2 is asked for, but max_order is 1"):
+            nth(f, x, 1, create_graph_last=True)
+    with pytest.raises(nb.NBGradError, match="_ends: order 1 is asked for, but max_order is 0"):
+        nth(lambda x: ends(x, times=0), x, 1)

@@ -61,10 +61,10 @@ def join(*parts):
     return np.concatenate(parts)
 
 
-@pytest.mark.parametrize("n", range(1, 5))
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 8, 14, 20])
 def test_sinc_derivatives(n):
     def exact(x):
-        with mp.workprec(900):
+        with mp.workprec(3000):
             z = mp.pi * x
             y = mp.sin(z) / z
             for j in range(1, n + 1):
@@ -73,8 +73,8 @@ def test_sinc_derivatives(n):
 
     swing = lambda x: math.pi**n / (1 + n + math.pi * abs(x))  # noqa: E731
     x = join(flat(-1.2, 1.2), flat(-20, 20), log(-20, 5, 50))
-    assert worst("sinc_deriv", exact, n, x, at_least=swing) <= 11
-    at_zero = [0.0, -(math.pi**2) / 3, 0.0, math.pi**4 / 5][n - 1]
+    assert worst("sinc_deriv", exact, n, x, at_least=swing) <= (11 if n <= 4 else 2000)
+    at_zero = 0.0 if n % 2 else (-1) ** (n // 2) * math.pi**n / (n + 1)
     assert call("sinc_deriv", n, [0.0])[0] == pytest.approx(at_zero, rel=4e-16)
 
 

@@ -91,7 +91,7 @@ def _on_threads(kernel, buffers: list, samples: int, work: int, sizes: tuple[int
     np.sum(sums, axis=0, out=out)
 
 
-def _outputs(shape: Shape, taps: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Shape:
+def outputs(shape: Shape, taps: Shape, stride: Shape, dilate: Shape, pad: Shape) -> Shape:
     """Spatial shape of a convolution's result."""
     return tuple(
         (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, d, p in zip(shape, taps, stride, dilate, pad, strict=True)
@@ -101,7 +101,7 @@ def _outputs(shape: Shape, taps: Shape, stride: Shape, dilate: Shape, pad: Shape
 @structured("_convolution", method=False)
 def _convolution(data, weight, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
     """Convolution; arguments already checked."""
-    outs = _outputs(data._shape[2:], weight._shape[2:], stride, dilate, pad)
+    outs = outputs(data._shape[2:], weight._shape[2:], stride, dilate, pad)
     shape = (data._shape[0], weight._shape[0], *outs)
     return Spec(shape, data._kind.dtype, stride=stride, dilate=dilate, pad=pad, groups=groups)
 
@@ -334,7 +334,7 @@ def Convolution(
             f"{op}: weight must have shape (num_filter, {data.shape[1]}/num_group, *kernel), num_filter a multiple of "
             f"num_group, for data of shape {data.shape} and num_group {num_group}; got {weight.shape}"
         )
-    outs = _outputs(data.shape[2:], taps, stride, dilate, pad)
+    outs = outputs(data.shape[2:], taps, stride, dilate, pad)
     if min(outs) < 1 or 0 in taps:
         raise ShapeError(f"{op}: kernel {taps} with dilate {dilate} exceeds data {data.shape} with pad {pad}")
     y = _convolution(data, weight, stride=stride, dilate=dilate, pad=pad, groups=int(num_group))

@@ -19,7 +19,7 @@ from ..codegen.compile import inline, kernel
 from ..dtypes import promote
 from ..entry import as_array
 from ..errors import ShapeError
-from ..ndarray import NDArray, from_value
+from ..ndarray import NDArray, from_value, label
 from ..samples import table
 from ..shapes import broadcast_shape, size
 from ..structured import Spec, composite, structured
@@ -295,7 +295,7 @@ def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
     + table(np.multiply, [(), ()], [(2,), ()], ulp=1),
     gradient="products of g with the other operand, transposed",
 )
-def dot(lhs, rhs, transpose_a=False, transpose_b=False):
+def dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype="default"):
     """Product over the last axis of `lhs` and the first of `rhs`.
 
     For matrices the matrix product, for vectors the inner product (shape (1,)).
@@ -306,6 +306,8 @@ def dot(lhs, rhs, transpose_a=False, transpose_b=False):
         Shapes (..., k) and (k, ...).
     transpose_a, transpose_b : bool
         Take the first axis of `lhs`, the last axis of `rhs` instead.
+    forward_stype : str
+        A label for the result; see ``tostype``.
 
     Returns
     -------
@@ -318,6 +320,11 @@ def dot(lhs, rhs, transpose_a=False, transpose_b=False):
         If the lengths multiplied over differ.
     """
     lhs, rhs = _same_dtype(lhs, rhs, "dot")
+    result = _dot(lhs, rhs, transpose_a, transpose_b)
+    return result if forward_stype in (None, "default") else label(result, forward_stype)
+
+
+def _dot(lhs: NDArray, rhs: NDArray, transpose_a, transpose_b) -> NDArray:
     if lhs.ndim == 0 or rhs.ndim == 0:
         return multiply(lhs, rhs)
     ta, tb = bool(transpose_a) and lhs.ndim > 1, bool(transpose_b) and rhs.ndim > 1
@@ -361,7 +368,7 @@ def _explain(op: str, a, b, inner_a: int, inner_b: int, ta: bool, tb: bool) -> s
         ulp=4,
     ),
 )
-def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False):
+def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype="default"):
     """Matrix products of two stacks: shapes (b, m, k) and (b, k, n) give (b, m, n).
 
     Parameters
@@ -370,6 +377,8 @@ def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False):
         Three axes (or more: all but the last two count as the stack).
     transpose_a, transpose_b : bool
         The matrices are stored transposed.
+    forward_stype : str
+        A label for the result; see ``tostype``.
 
     Returns
     -------
@@ -396,7 +405,8 @@ def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False):
         transpose_a=ta,
         transpose_b=tb,
     )
-    return reshape(out, stack + out.shape[1:])
+    result = reshape(out, stack + out.shape[1:])
+    return result if forward_stype in (None, "default") else label(result, forward_stype)
 
 
 def matmul_operator(self: NDArray, other) -> NDArray:

@@ -7,6 +7,8 @@ operator is asked to), the operand's cotangent is the gradient of the loss that 
     LinearRegressionOutput     x              x - label
     LogisticRegressionOutput   sigmoid(x)     sigmoid(x) - label
     MAERegressionOutput        x              1 where x > label, else -1
+    SVMOutput                  x              that of a hinge loss
+    MakeLoss                   x              1, scaled
 
 That gradient is a function of the data, written with operators: second derivatives are the loss's Hessian.
 """
@@ -19,7 +21,7 @@ from ..cast import cast
 from ..codegen.launch import cast_into
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, from_value
+from ..ndarray import NDArray, from_value, full
 from ..samples import Input, table
 from ..shapes import size
 from ..structured import Spec, composite, structured
@@ -27,12 +29,14 @@ from .binary import greater, multiply, subtract
 from .indexing import integers
 from .shape import reshape
 from .softmax import softmax
-from .unary import abs_, identity, log, sigmoid, softrelu, square
+from .unary import abs_, identity, log, relu, sigmoid, softrelu, square
 
 __all__ = [
     "LinearRegressionOutput",
     "LogisticRegressionOutput",
     "MAERegressionOutput",
+    "MakeLoss",
+    "SVMOutput",
     "SoftmaxOutput",
 ]
 
@@ -285,3 +289,162 @@ def SoftmaxOutput(
     weights = from_value(factor, like=data._kind, dtype=data.dtype)
     y = _softmax_output(reshape(data, (n, k, m)), target, weights, out_grad=bool(out_grad))
     return reshape(y, shape)
+
+
+@structured("_svm_output", method=False)
+def _svm_output(data, target, margin=1.0, factor=1.0, linear=False):
+    """The data; backwards the gradient of the hinge loss for `target`, 1 for the class and -1 for others."""
+    return Spec(data._shape, data._kind.dtype, margin=margin, factor=factor, linear=linear)
+
+
+@_svm_output.run
+def _(data, target, out, *, margin, factor, linear):
+    out._buf[:] = data._buf
+
+
+def _hinge_slope(g, data, target, margin, factor, linear):
+    slack = relu(subtract(margin, multiply(target, data)))
+    return multiply(multiply(target, -factor), greater(slack, 0) if linear else multiply(slack, 2.0))
+
+
+_svm_output.vjp(data=_hinge_slope)
+
+
+def _hinge(x: NDArray, label, margin=1.0, regularization_coefficient=1.0, use_linear=False) -> NDArray:
+    sides = from_value(
+        np.where(label._view()[:, None] == np.arange(x.shape[1]), 1.0, -1.0), like=x._kind, dtype=x.dtype
+    )
+    slack = relu(margin - sides * x)
+    return (slack if use_linear else square(slack)) * regularization_coefficient
+
+
+@composite(method=False, samples=table(
+    lambda a, *_, **__: a,
+    [(2, 3), Input(values=[2, 0], dtype="float32")],
+    [(2, 3), Input(values=[1, 1], dtype="float32"), {"margin": 0.5, "regularization_coefficient": 2.0}],
+    [(2, 3), Input(values=[1, 1], dtype="float32"), {"use_linear": True}], order=0, ints=False, loss=_hinge,
+))  # fmt: skip
+def SVMOutput(data, label, margin=1.0, regularization_coefficient=1.0, use_linear=False):
+    """The array, with the gradient of a hinge loss instead of its own: a support vector machine's last layer.
+
+    Parameters
+    ----------
+    data : NDArray
+        Scores, of a floating dtype; shape (n, k).
+    label : NDArray
+        Class numbers, shape (n,). No gradient.
+    margin : float
+        The loss of an element is 0 where the score is at least this for the label's class, and at most minus this
+        for others.
+    regularization_coefficient : float
+        Factor of the loss.
+    use_linear : bool
+        The loss is what lacks to the margin; by default its square.
+
+    Returns
+    -------
+    NDArray
+        A copy of `data`.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        If data is not floating, or label does not fit.
+
+    Notes
+    -----
+    The head gradient is not read.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x = nd.array([[0.5, -2]])
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = nd.SVMOutput(x, nd.array([0]))
+    >>> y.backward()
+    >>> x.grad.tolist()
+    [[-1.0, 0.0]]
+    """
+    op = "SVMOutput"
+    data, label = _float(data, op), as_array(label, op, "label")
+    if data.ndim != 2 or label.shape != data.shape[:1]:
+        raise ShapeError(f"{op}: data (n, k) and label (n,) are needed, got {data.shape} and {label.shape}")
+    here = integers(label, op)[:, None] == np.arange(data.shape[1])
+    target = from_value(np.where(here, 1.0, -1.0), like=data._kind, dtype=data.dtype)
+    return _svm_output(
+        data, target, margin=float(margin), factor=float(regularization_coefficient), linear=bool(use_linear)
+    )
+
+
+# Any loss.
+
+
+@structured("_make_loss", method=False)
+def _make_loss(data, factor):
+    """The data; backwards `factor`, whatever the cotangent."""
+    return Spec(data._shape, data._kind.dtype)
+
+
+@_make_loss.run
+def _(data, factor, out):
+    out._buf[:] = data._buf
+
+
+_make_loss.vjp(data=lambda g, factor: full(g.shape, factor.asscalar(), g.dtype, g.ctx))
+
+
+@composite("MakeLoss", method=False, samples=table(
+    lambda a, **_: np.array(a), [(2, 3), {"grad_scale": 2.0}], [(0,)], order=0, ints=False,
+    loss=lambda x, grad_scale=1.0: x * grad_scale,
+) + table(
+    lambda a, **_: np.array(a), [(4, 3), {"normalization": "batch"}], order=0, ints=False,
+    loss=lambda x, normalization: x / 4,
+) + table(
+    lambda a, **_: np.array(a), [(2, 3), {"normalization": "valid", "valid_thresh": -9.0}], order=0, ints=False,
+    loss=lambda x, **_: x / 6,
+))  # fmt: skip
+def MakeLoss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
+    """The array as a loss: its gradient is one number, whatever the head gradient.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype.
+    grad_scale : float
+        That number, if nothing divides it.
+    valid_thresh : float
+        For `normalization` ``'valid'``.
+    normalization : {'null', 'batch', 'valid'}
+        Divide it by: 1, the length of the first axis, the number of elements above `valid_thresh` (at least 1).
+
+    Returns
+    -------
+    NDArray
+        A copy.
+
+    Raises
+    ------
+    DTypeError, AttrError
+        If data is not floating, or for another `normalization`.
+
+    Examples
+    --------
+    >>> from nbgrad import autograd, nd
+    >>> x = nd.ones((4, 1))
+    >>> x.attach_grad()
+    >>> with autograd.record():
+    ...     y = nd.MakeLoss(x * 3, normalization="batch")
+    >>> y.backward()
+    >>> x.grad[0].tolist()
+    [0.75]
+    """
+    data = _float(data, "MakeLoss")
+    if normalization not in ("null", "batch", "valid"):
+        raise AttrError(f"MakeLoss: normalization must be 'null', 'batch' or 'valid', got {normalization!r}")
+    count = 1
+    if normalization == "batch":
+        count = max(len(data), 1) if data.ndim else 1
+    elif normalization == "valid":
+        count = max(int((data._view() > valid_thresh).sum()), 1)
+    return _make_loss(data, full((1,), float(grad_scale) / count, "float64", data.ctx))

@@ -1,4 +1,4 @@
-"""Elements chosen, replaced, counted and added to by index: compositions of ``take``, its adjoint, and ``where``."""
+"""Elements chosen, replaced, counted and added to by index: compositions of slices, ``take``, adjoints, ``where``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from ..codegen.launch import kind_of
 from ..dtypes import float32, int64
 from ..entry import as_array
 from ..errors import AttrError, RangeError, ShapeError
-from ..ndarray import from_value, wrap
+from ..ndarray import NDArray, from_value, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import composite
 from .binary import add
 from .indexing import add_axis, integers, take_axis
 from .selection import where
-from .shape import expand_dims
+from .shape import block_of, block_slices, embed, expand_dims
 
-__all__ = ["bincount", "boolean_mask", "fill_element_0index", "index_add"]
+__all__ = [
+    "bincount",
+    "boolean_mask",
+    "fill_element_0index",
+    "index_add",
+    "index_copy",
+    "slice_assign",
+    "slice_assign_scalar",
+]
 
 
 def _numbers(*values, dtype="float32") -> Input:
@@ -132,6 +140,12 @@ def _numpy_add(a: np.ndarray, index: np.ndarray, values: np.ndarray, axis=0) -> 
     return out
 
 
+def _numpy_copy(a: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
+    out = np.array(a)
+    out[index.astype(int)] = values
+    return out
+
+
 @composite(method=True, samples=table(
     _numpy_add,
     [(3, 2), _numbers(2, 0, 2), (3, 2)], [(2, 3), _numbers(-1, 1, dtype="int32"), (2, 2), {"axis": 1}],
@@ -179,6 +193,151 @@ def index_add(data, index, value, axis=0):
         )
     n = data.shape[k]
     return add(data, add_axis(value, _places(places, n, op), k, n))
+
+
+@composite(method=False, samples=table(
+    _numpy_copy, [(3, 2), _numbers(2, 0), (2, 2)], [(3,), _numbers(1, 1, dtype="int64"), (2,)],
+    [(2, 2), Input((0,), dtype="float32"), (0, 2)],
+))  # fmt: skip
+def index_copy(old_tensor, index_vector, new_tensor):
+    """A copy of `old_tensor` with the slices of `new_tensor` in place of its own at the places `index_vector`.
+
+    Parameters
+    ----------
+    old_tensor : NDArray
+    index_vector : NDArray
+        1-d: places along axis 0. Negative ones count from the end; where one is repeated, its last slice stays.
+    new_tensor : NDArray
+        Shape of `old_tensor`, but as long as `index_vector`.
+
+    Returns
+    -------
+    NDArray
+        Shape of `old_tensor`. Gradients of the places filled go to `new_tensor`, those of the others to `old_tensor`.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit.
+    IndexError
+        For an index out of range.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.contrib.index_copy(nd.zeros(3), nd.array([2, 0]), nd.array([5, 6])).tolist()
+    [6.0, 0.0, 5.0]
+    """
+    op = "index_copy"
+    old, new = unify([as_array(old_tensor, op, "old_tensor"), as_array(new_tensor, op, "new_tensor")], op)
+    places = integers(as_array(index_vector, op, "index_vector"), op)
+    if places.ndim != 1 or not old.ndim or new.shape != (places.size, *old.shape[1:]):
+        raise ShapeError(
+            f"{op}: index_vector must be 1-d, and new_tensor a slice of old_tensor {old.shape} for each of its "
+            f"elements; got {places.shape} and {new.shape}"
+        )
+    n = len(old)
+    source = np.full(n, -1)
+    source[_places(places, n, op)] = np.arange(places.size)
+    filled = np.flatnonzero(source >= 0)
+    here = from_value((source >= 0).reshape((n,) + (1,) * (old.ndim - 1)), like=old._kind, dtype=float32)
+    return where(here, add_axis(take_axis(new, source[filled], 0), filled, 0, n), old)
+
+
+def _assigned(a: np.ndarray, values, begin, end, step=None) -> np.ndarray:
+    out = np.array(a)
+    out[tuple(slice(*s) for s in zip(begin, end, step or (None,) * len(begin), strict=True))] = values
+    return out
+
+
+def _block(data: NDArray, begin, end, step, op: str) -> tuple[dict, NDArray]:
+    """The block of `data` that is selected, and ones there and zeros elsewhere."""
+    parts = block_slices(data.shape, begin, end, step, op)
+    inside = np.zeros(data.shape)
+    inside[tuple(parts)] = 1
+    return block_of(data.shape, parts), from_value(inside, like=data._kind, dtype=float32)
+
+
+@composite(method=False, aliases=("_slice_assign", "_crop_assign"), samples=table(
+    _assigned,
+    [(4, 3), (2, 2), {"begin": (1, 0), "end": (3, 2)}],
+    [(4, 3), (2, 3), {"begin": (None,), "end": (None,), "step": (-2,)}],
+    [(3,), (0,), {"begin": (1,), "end": (1,)}],
+))  # fmt: skip
+def slice_assign(lhs, rhs, begin, end, step=None):
+    """A copy of `lhs` with `rhs` in place of the block ``lhs[begin[0]:end[0]:step[0], ...]``.
+
+    The method ``x.slice_assign(rhs, begin, end, step)`` writes into `x` instead.
+
+    Parameters
+    ----------
+    lhs : NDArray
+    rhs : NDArray
+        Shape of the block.
+    begin, end, step : tuple of (int or None)
+        As for ``slice``.
+
+    Returns
+    -------
+    NDArray
+        Shape of `lhs`. Gradients of the block go to `rhs`, those outside to `lhs`.
+
+    Raises
+    ------
+    ShapeError, AttrError
+        If the block does not fit `lhs`, or `rhs` the block.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.slice_assign(nd.zeros((2, 2)), nd.ones((2, 1)), begin=(0, 1), end=(2, 2)).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    op = "slice_assign"
+    lhs, rhs = unify([as_array(lhs, op, "lhs"), as_array(rhs, op, "rhs")], op)
+    block, inside = _block(lhs, begin, end, step, op)
+    if rhs.shape != block["shape"]:
+        raise ShapeError(f"{op}: rhs must have the shape of the block, {block['shape']}, got {rhs.shape}")
+    return where(inside, embed(rhs, begin=block["begin"], step=block["step"], shape=lhs.shape), lhs)
+
+
+@composite(method=False, aliases=("_slice_assign_scalar", "_crop_assign_scalar"), samples=table(
+    lambda a, scalar, **at: _assigned(a, scalar, **at),
+    [(4, 3), {"scalar": 2.0, "begin": (1, 0), "end": (3, 2)}],
+    [(4,), {"scalar": 3.0, "begin": (3,), "end": (0,), "step": (-2,)}],
+))  # fmt: skip
+def slice_assign_scalar(data, scalar=0.0, begin=(), end=(), step=None):
+    """A copy of `data` with a number in place of the block ``data[begin[0]:end[0]:step[0], ...]``.
+
+    The method ``x.slice_assign_scalar(value, begin, end, step)`` writes into `x` instead.
+
+    Parameters
+    ----------
+    data : NDArray
+    scalar : float
+        Truncated for an array of integers.
+    begin, end, step : tuple of (int or None)
+        As for ``slice``.
+
+    Returns
+    -------
+    NDArray
+        Shape and dtype of `data`. Gradient: g outside the block, 0 inside.
+
+    Raises
+    ------
+    ShapeError, AttrError
+        If the block does not fit `data`.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.slice_assign_scalar(nd.zeros(3), 7, begin=(1,), end=(3,)).tolist()
+    [0.0, 7.0, 7.0]
+    """
+    data = as_array(data, "slice_assign_scalar")
+    _, inside = _block(data, begin, end, step, "slice_assign_scalar")
+    return where(inside, float(scalar) if data._kind.dtype.is_float else int(scalar), data)
 
 
 @composite(method=False, samples=table(

@@ -445,17 +445,19 @@ _sqrt_or_zero = derived("sqrt_or_zero", select(eq(_x, 0), const(0), vm.sqrt(_x))
         result="float",
     ),
 )
-def norm(data, ord=2, axis=None, keepdims=False, out_dtype=None):
+def norm(data, ord=2, axis=None, out_dtype=None, keepdims=False):
     """Vector norm over the given axes: sum of magnitudes (`ord` 1) or root of the sum of squares (`ord` 2).
 
     Parameters
     ----------
     data : NDArray
     ord : {1, 2}
-    axis, keepdims
+    axis
         As for ``sum``.
     out_dtype : optional
         Dtype of the result.
+    keepdims : bool
+        As for ``sum``.
 
     Returns
     -------

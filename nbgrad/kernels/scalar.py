@@ -40,9 +40,9 @@ def _special(name: str, partials=None, arguments: int = 1) -> Fn:
     return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(special, name)})
 
 
-def _own(name: str, module, partials=None, arguments: int = 1) -> Fn:
+def _own(name: str, module, partials=None, arguments: int = 1, max_order=None) -> Fn:
     slots = ", ".join(f"{{{k}}}" for k in range(arguments))
-    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(module, name)})
+    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(module, name)}, max_order=max_order)
 
 
 LN2 = math.log(2.0)
@@ -122,12 +122,15 @@ ndtr_ratio = _own("ndtr_ratio", error, lambda x, y: -y * (x + y))  # phi(x)/Phi(
 log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 
 # Gamma functions.
-gamma = _own("gamma", gamma_function, lambda x, y: y * digamma(x))
-gammaln = _own("gammaln", gamma_function, lambda x, y: digamma(x))
-digamma: Fn = _own("digamma", psi, lambda x, y: trigamma(x))
-trigamma: Fn = _own("trigamma", psi, lambda x, y: polygamma(2, x))
-polygamma: Fn = _own("polygamma", psi, lambda n, x, y: (None, polygamma(n + 1, x)), 2)
-betaln = _own("betaln", beta, lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2)
+# Their derivatives end with polygamma, which ends at order 170: 171! is more than any float64.
+gamma = _own("gamma", gamma_function, lambda x, y: y * digamma(x), max_order=171)
+gammaln = _own("gammaln", gamma_function, lambda x, y: digamma(x), max_order=171)
+digamma: Fn = _own("digamma", psi, lambda x, y: trigamma(x), max_order=170)
+trigamma: Fn = _own("trigamma", psi, lambda x, y: polygamma(2, x), max_order=169)
+polygamma: Fn = _own("polygamma", psi, lambda n, x, y: (None, polygamma(n + 1, x)), 2, lambda n, x: 170 - n)
+betaln = _own(
+    "betaln", beta, lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2, max_order=171
+)
 
 
 # A draw x of the gamma distribution with shape a, held at its place u in the distribution, as a function of a: the

@@ -209,8 +209,8 @@ _running_log_sum.vjp(data=_log_sum_vjp)
 
 
 def _along(name: str, family: Callable, what: str, floats: bool, gradient: str, **sample) -> Callable:
-    def call(data, axis=None, dtype=None):
-        x = as_array(data, name)
+    def call(a, axis=None, dtype=None):
+        x = as_array(a, name, "a")
         if dtype is not None:
             x = x.astype(as_dtype(dtype).type)
         elif x._kind.dtype.name == "bool":
@@ -226,7 +226,7 @@ def _along(name: str, family: Callable, what: str, floats: bool, gradient: str, 
 
     Parameters
     ----------
-    data : NDArray
+    a : NDArray
     axis : int, optional
         Default: over the flattened array.
     dtype : optional
@@ -235,7 +235,7 @@ def _along(name: str, family: Callable, what: str, floats: bool, gradient: str, 
     Returns
     -------
     NDArray
-        The shape of `data`; 1-d if `axis` is None.
+        The shape of `a`; 1-d if `axis` is None.
     """
     rows: list = [
         [(2, 3)],
@@ -271,7 +271,7 @@ logcumsumexp = _along(
     _running_log_sum,
     "Running log(sum(exp)) of the elements, without overflow.",
     True,
-    "sums from the end of ``g*exp(data_j - y)``, for element j",
+    "sums from the end of ``g*exp(a_j - y)``, for element j",
     reference=_log_sums,
     ulp=4,
     result="float",

@@ -65,7 +65,7 @@ def reshape(data: NDArray, shape: Shape) -> NDArray:
     return out
 
 
-def _reshape_call(data, *shape, reverse=False, out=None, name=None, **kwargs):
+def _reshape_call(data, *shape, reverse=False, target_shape=None, keep_highest=False, out=None, name=None, **kwargs):
     """The array in another shape, on the same memory.
 
     Parameters
@@ -76,6 +76,10 @@ def _reshape_call(data, *shape, reverse=False, out=None, name=None, **kwargs):
         -3 multiplies two lengths; -4 splits a length into the two that follow it.
     reverse : bool
         Match `shape` from the right.
+    target_shape : tuple of int
+        The older way to say it, read where `shape` is not given: one 0 is whatever is left.
+    keep_highest : bool
+        With `target_shape`: its first length is that of `data`, whatever is given.
 
     Returns
     -------
@@ -95,12 +99,16 @@ def _reshape_call(data, *shape, reverse=False, out=None, name=None, **kwargs):
     data = as_array(data, "reshape")
     if unknown := set(kwargs) - {"shape"}:
         raise TypeError(
-            f"reshape: keyword {unknown.pop()!r} is unknown; its arguments are data, shape, reverse, out, name"
+            f"reshape: keyword {unknown.pop()!r} is unknown; its arguments are data, shape, reverse, target_shape, "
+            "keep_highest, out, name"
         )
     if "shape" in kwargs:
         if shape:
             raise TypeError("reshape: the new shape is given twice")
         shape = (kwargs["shape"],)
+    if not shape and target_shape is not None:
+        rest = [n or -1 for n in target_shape]
+        shape = ([*data.shape[:1], *rest[1:]] if keep_highest else rest,)
     assert shape != (), "reshape: the new shape must be given"
     given = shape[0] if len(shape) == 1 else shape
     try:
@@ -369,13 +377,30 @@ def _(graph, x, *, begin, step, shape):
 
 def slices(data: NDArray, parts: Sequence[slice]) -> NDArray:
     """``data[parts]`` for one slice per axis."""
-    ranges = [range(*part.indices(n)) for part, n in zip(parts, data.shape, strict=True)]
-    return slice_(
-        data,
-        begin=tuple(r.start if len(r) else 0 for r in ranges),
-        step=tuple(r.step for r in ranges),
-        shape=tuple(map(len, ranges)),
+    return slice_(data, **block_of(data.shape, parts))
+
+
+def block_of(shape: Shape, parts: Sequence[slice]) -> dict[str, tuple[int, ...]]:
+    """Where the block that these slices, one per axis, select begins, its steps and its shape."""
+    ranges = [range(*part.indices(n)) for part, n in zip(parts, shape, strict=True)]
+    return {
+        "begin": tuple(r.start if len(r) else 0 for r in ranges),
+        "step": tuple(r.step for r in ranges),
+        "shape": tuple(map(len, ranges)),
+    }
+
+
+def block_slices(shape: Shape, begin, end, step, op: str) -> list[slice]:
+    """One slice per axis of `shape`, from ``begin``, ``end`` and ``step`` as users give them."""
+    begin, end, step = (
+        (v,) if v is None or hasattr(v, "__index__") else tuple(v) for v in (begin, end, () if step is None else step)
     )
+    if len(begin) != len(end) or len(step) not in (0, len(begin)) or len(begin) > len(shape):
+        raise ShapeError(f"{op}: begin {begin}, end {end} and step {step} do not fit shape {shape}")
+    if any(s == 0 for s in step):
+        raise AttrError(f"{op}: step must not be 0, got {step}")
+    parts = [slice(*p) for p in zip(begin, end, step or (None,) * len(begin), strict=True)]
+    return parts + [slice(None)] * (len(shape) - len(parts))
 
 
 @composite(
@@ -403,15 +428,7 @@ def slice_op(data, begin, end, step=None):
         One entry per leading axis; None means the whole range.
     """
     data = as_array(data, "slice")
-    begin, end, step = (
-        (v,) if v is None or hasattr(v, "__index__") else tuple(v) for v in (begin, end, () if step is None else step)
-    )
-    if len(begin) != len(end) or len(step) not in (0, len(begin)) or len(begin) > data.ndim:
-        raise ShapeError(f"slice: begin {begin}, end {end} and step {step} do not fit shape {data.shape}")
-    if any(s == 0 for s in step):
-        raise AttrError(f"slice: step must not be 0, got {step}")
-    parts = [slice(*p) for p in zip(begin, end, step or (None,) * len(begin), strict=True)]
-    return slices(data, parts + [slice(None)] * (data.ndim - len(parts)))
+    return slices(data, block_slices(data.shape, begin, end, step, "slice"))
 
 
 @composite(

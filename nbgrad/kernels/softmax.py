@@ -270,6 +270,19 @@ def _prepared(data, axis, temperature, dtype, op: str) -> tuple[NDArray, int]:
     return data, k
 
 
+def _within(family, data: NDArray, k: int, length, use_length: bool, outside: float, op: str) -> NDArray:
+    """`family` along axis `k`; of the leading elements that `length` says if it is used, and `outside` for others."""
+    if not use_length:
+        return family(data, axis=k)
+    length = as_array(length, op, "length")
+    expected = data.shape[:k] + data.shape[k + 1 :]
+    if length.shape != expected:
+        raise ShapeError(f"{op}: length must have shape {expected} (data's without the axis), got {length.shape}")
+    places = np.arange(data.shape[k]).reshape((-1,) + (1,) * (data.ndim - k - 1))
+    inside = expand_dims(length.detach(), axis=k) > from_value(places, like=length._kind, dtype=length._kind.dtype)
+    return where(inside, family(where(inside, data, -np.inf), axis=k), outside)
+
+
 @composite("softmax", method=True, samples=table(_reference, *_ROWS, ulp=4, ints=False))
 def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length=False):
     """``exp(x/t) / sum(exp(x/t))`` along an axis, t the temperature; never overflows.
@@ -309,22 +322,16 @@ def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length
     [[0.5, 0.5], [0.0, 1.0]]
     """
     data, k = _prepared(data, axis, temperature, dtype, "softmax")
-    if not use_length:
-        return _softmax(data, axis=k)
-    length = as_array(length, "softmax", "length")
-    expected = data.shape[:k] + data.shape[k + 1 :]
-    if length.shape != expected:
-        raise ShapeError(f"softmax: length must have shape {expected} (data's without the axis), got {length.shape}")
-    places = np.arange(data.shape[k]).reshape((-1,) + (1,) * (data.ndim - k - 1))
-    inside = expand_dims(length.detach(), axis=k) > from_value(places, like=length._kind, dtype=length._kind.dtype)
-    return where(inside, _softmax(where(inside, data, -np.inf), axis=k), 0.0)
+    return _within(_softmax, data, k, length, use_length, 0.0, "softmax")
 
 
 @composite(
     "log_softmax", method=True, samples=table(lambda x, **kw: np.log(_reference(x, **kw)), *_ROWS, ulp=16, ints=False)
 )
-def log_softmax(data, axis=-1, temperature=None, dtype=None):
+def log_softmax(data, axis=-1, temperature=None, dtype=None, use_length=False, length=None):
     """Logarithm of ``softmax``, exact also where that underflows; parameters as there.
+
+    Where an axis is longer than `length` says, the result is -inf.
 
     Returns
     -------
@@ -342,11 +349,11 @@ def log_softmax(data, axis=-1, temperature=None, dtype=None):
     [-1000.0, 0.0]
     """
     data, k = _prepared(data, axis, temperature, dtype, "log_softmax")
-    return _log_softmax(data, axis=k)
+    return _within(_log_softmax, data, k, length, use_length, -np.inf, "log_softmax")
 
 
 @composite(method=True, samples=table(lambda x, **kw: _reference(-x, **kw), *_ROWS, ulp=4, ints=False))
-def softmin(data, axis=-1, temperature=None, dtype=None):
+def softmin(data, axis=-1, temperature=None, dtype=None, use_length=False, length=None):
     """``softmax`` of minus the array; parameters as there.
 
     Returns
@@ -365,7 +372,44 @@ def softmin(data, axis=-1, temperature=None, dtype=None):
     [0.5, 0.5, 0.0]
     """
     data, k = _prepared(data, axis, temperature, dtype, "softmin")
-    return _softmax(negative(data), axis=k)
+    return _within(_softmax, negative(data), k, length, use_length, 0.0, "softmin")
+
+
+@composite(method=False, samples=table(
+    lambda x, mode="instance": _reference(x, axis=1 if mode == "channel" else -1),
+    [(2, 3)], [(2, 3, 2), {"mode": "channel"}], ulp=4, ints=False,
+))  # fmt: skip
+def SoftmaxActivation(data, mode="instance"):
+    """``softmax`` along the last axis, or with `mode` ``'channel'`` along axis 1.
+
+    Parameters
+    ----------
+    data : NDArray
+        Of a floating dtype; with at least three axes for ``'channel'``.
+    mode : {'instance', 'channel'}
+
+    Returns
+    -------
+    NDArray
+        Shape of `data`. Gradient: as for ``softmax``.
+
+    Raises
+    ------
+    AttrError, ShapeError
+        For another mode, or too few axes.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.SoftmaxActivation(nd.array([[0, 0]])).tolist()
+    [[0.5, 0.5]]
+    """
+    data = as_array(data, "SoftmaxActivation")
+    if mode not in ("instance", "channel"):
+        raise AttrError(f"SoftmaxActivation: mode must be 'instance' or 'channel', got {mode!r}")
+    if mode == "channel" and data.ndim < 3:
+        raise ShapeError(f"SoftmaxActivation: mode 'channel' needs at least three axes, got shape {data.shape}")
+    return softmax(data, axis=1 if mode == "channel" else -1)
 
 
 @composite(

@@ -49,21 +49,21 @@ def _power(x, n):
 
 @inline
 def sinc_deriv(n, x):
-    """The n-th derivative of ``sin(pi*x)/(pi*x)``, for whole 1 <= n <= 4. [11 ulp of
-    ``pi^n / (1 + n + pi*|x|)``, the size of its swing]
+    """The n-th derivative of ``sin(pi*x)/(pi*x)``, for whole n >= 1. [11 ulp of ``pi^n / (1 + n + pi*|x|)``, the size
+    of its swing, for n <= 4; 2000 for n <= 20]
 
-    With z = pi*x and S = sin(z)/z: for |z| < 2.5 the Taylor series of the n-th derivative, else
+    With z = pi*x and S = sin(z)/z: for |z| < 2.5 or k/2 the Taylor series of the n-th derivative, else
     ``S(k) = (sin(k)(z) - k*S(k-1))/z`` forwards, which loses nothing once z > k/2.
     """
     v = np.float64(x)
     k = np.int64(n)
     z = _PI * v
-    if abs(z) < 2.5:
+    if abs(z) < max(2.5, 0.5 * k):
         half = (k + 1) // 2
         m = 2 * half - k
         t = (z if m == 1 else 1.0) * (1.0 if half % 2 == 0 else -1.0)
         y = 0.0
-        for j in range(14):
+        for j in range(14 if k <= 5 else 14 + k):
             y += t / (2.0 * (half + j) + 1.0)
             t *= -(z * z) / ((m + 2.0 * j + 1.0) * (m + 2.0 * j + 2.0))
     else:

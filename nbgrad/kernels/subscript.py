@@ -18,9 +18,9 @@ from ..state import state
 from .broadcasting import broadcast_to
 from .indexing import flat_positions, integers, take_axis
 from .move import strides_of
-from .shape import embed, reshape, slice_
+from .shape import block_slices, embed, reshape, slice_
 
-__all__ = ["check_write", "getitem", "setitem"]
+__all__ = ["check_write", "getitem", "setitem", "slice_assign", "slice_assign_scalar"]
 
 # x[key].
 
@@ -284,3 +284,20 @@ def setitem(self: NDArray, key, value) -> None:
             raise
         raise ShapeError(f"assignment: {err}") from None
     self._cell[0] += 1
+
+
+def slice_assign(self: NDArray, rhs, begin, end, step=None) -> NDArray:
+    """Assign to the block ``self[begin[0]:end[0]:step[0], ...]``; returns the array itself.
+
+    Raises
+    ------
+    NBGradError, ShapeError
+        As for assignment by index.
+    """
+    setitem(self, tuple(block_slices(self.shape, begin, end, step, "slice_assign")), rhs)
+    return self
+
+
+def slice_assign_scalar(self: NDArray, value, begin, end, step=None) -> NDArray:
+    """Fill the block ``self[begin[0]:end[0]:step[0], ...]`` with a number; returns the array itself."""
+    return slice_assign(self, float(value), begin, end, step)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..declare import unary
+from ..declare import parametric, unary
 from ..expr import eq, isnan, lt, select, var
 from . import scalar as vm
 
@@ -19,6 +19,16 @@ negative = unary("negative", -x, "Minus the array.", ints=True)
 abs_ = unary("abs", vm.absolute(x), "Absolute value. Gradient: sign(x), so 0 at 0.", ints=True, domain=(0.5, 2.0))
 sign = unary("sign", vm.sign(x), "-1, 0 or 1. Gradient: 0.", ints=True, domain=(0.5, 2.0), differentiable=False)
 square = unary("square", x * x, "The square.", ints=True)
+quadratic = parametric(
+    "quadratic",
+    var("a") * x * x + var("b") * x + var("c"),
+    "A polynomial of degree 2.",
+    {"a": 0.0, "b": 0.0, "c": 0.0},
+    examples=[{"a": 2.0, "b": -1.0, "c": 0.5}],
+    method=False,
+    reference=lambda x, a=0, b=0, c=0: a * x * x + b * x + c,
+    ulp=8,
+)
 reciprocal = unary("reciprocal", 1 / x, "1/x.", domain=(0.5, 2.0))
 identity = unary("identity", x, "A copy.", aliases=("_copy",), ints=True, method=False, reference=lambda a: a.copy())
 

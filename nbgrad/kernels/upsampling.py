@@ -152,16 +152,16 @@ def _numpy_lrn(x: np.ndarray, nsize, alpha=1e-4, beta=0.75, knorm=2.0) -> np.nda
     [(2, 4, 1, 2), {"nsize": 3, "alpha": 0.5}], [(1, 2, 2, 2), {"nsize": 5, "alpha": 1.0, "beta": 0.5, "knorm": 1.0}],
     [(1, 3, 1, 1), {"nsize": 1, "alpha": 0.5}], ulp=4, ints=False,
 ), gradient="``g*q^-beta - data*sum(2*alpha*beta/nsize * g*data*q^(-beta - 1))``, q being the bracket")  # fmt: skip
-def LRN(data, nsize=None, alpha=1e-4, beta=0.75, knorm=2.0):
+def LRN(data, alpha=1e-4, beta=0.75, knorm=2.0, nsize=None):
     """Each element divided by ``(knorm + alpha/nsize * s)**beta``, s the sum of squares over `nsize` channels.
 
     Parameters
     ----------
     data : NDArray
         Of a floating dtype; shape (n, c, ...).
-    nsize : int
-        The width of the window, odd. Beyond the first and the last channel there are zeros.
     alpha, beta, knorm : float
+    nsize : int
+        Required: the width of the window, odd. Beyond the first and the last channel there are zeros.
 
     Returns
     -------

@@ -19,9 +19,10 @@ from ..errors import AttrError, DTypeError, NBGradError, ShapeError
 from ..function import Call
 from ..kernels.shape import reshape, slice_
 from ..ndarray import NDArray, wrap
+from ..plan import Plan, Spec
 from ..registry import operators
 from ..shapes import Shape, broadcast_shape, size
-from ..structured import Plan, Spec, Structured
+from ..structured import Structured
 from .text import NotWritable, decode, encode, read_expr, write_expr
 
 __all__ = ["Aval", "Step", "from_tape", "from_text"]
