@@ -16,6 +16,7 @@ from ..codegen.launch import Kind, kind_of
 from ..context import CPU0
 from ..errors import DTypeError, TraceError
 from ..functional.trees import flatten
+from ..kernels import random
 from ..ndarray import NDArray, from_value, wrap
 from ..state import state
 from ..tracing import WEAK, traced
@@ -213,6 +214,7 @@ class _Program:
         inside = self.inside(graph)
         result = self.traced_call(graph, inside)
         self.captured = [x for x, _ in graph.captured]
+        self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0
         self.results: list = []
         self.give = flatten(result, self.results)
         seen = []
@@ -268,19 +270,26 @@ class _Program:
 
     def __call__(self, leaves: list):
         if state.recording:
-            arrays = [_array(leaves[k]) for k in self.arrays] + self.captured
+            arrays = [_array(leaves[k]) for k in self.arrays] + self._outside()
             if any(x._node is not None for x in arrays):
                 return self._recorded(arrays)
             buffers = [x._buf for x in arrays]
         else:
             buffers = [_raw(leaves[k]) for k in self.arrays]
             if self.captured:
-                buffers += [x._buf for x in self.captured]
+                buffers += [x._buf for x in self._outside()]
         compiled = self.compiled
         outs = compiled.run(buffers)
         if self.single:
             return self._given(outs[0], self.shapes[0], compiled.results[0][1])
         return self._tree([self._given(out, shape, r[1]) for out, shape, r in self._shaped(outs)])
+
+    def _outside(self) -> list[NDArray]:
+        """The captured arrays. The part of the random stream that a call draws is another one every time."""
+        if not self.drawn:
+            return self.captured
+        part = random.part(self.drawn)
+        return [part if x is random.PART else x for x in self.captured]
 
     def _shaped(self, outs):
         shapes = [s for s, p in zip(self.shapes, self.places, strict=True) if p is not None]
