@@ -64,6 +64,8 @@ _CAST = Cast()
 
 def cast(x: NDArray, kind: Kind) -> NDArray:
     """`x` converted to `kind`, always a new array; recorded."""
+    if kind.traced and not x._kind.traced:
+        x = tracing.captured(x)
     buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind.dtype, buf, kind.dtype)
     out = wrap(buf, x._shape, kind)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tracing
 from ..cast import cast
 from ..codegen import threads
 from ..codegen.compile import kernel
@@ -180,9 +181,10 @@ def _(graph, x, index, *, axis, n):
 def integers(indices, op: str) -> Any:
     """Indices as int64; floats are truncated, as MXNet's float32 indices require.
 
-    A NumPy array; traced indices stay traced, and what is not finite goes unnoticed among them.
+    A NumPy array. While tracing, a traced one; what is not finite goes unnoticed in it.
     """
-    if isinstance(indices, NDArray) and indices._kind.traced:
+    if isinstance(indices, NDArray) and tracing.current.graph is not None:
+        (indices,) = tracing.lifted([indices])
         kind = kind_of(int64, indices._kind.ctx)
         return indices.detach() if indices._kind is kind else cast(indices.detach(), kind)
     values = indices._view() if isinstance(indices, NDArray) else np.asarray(indices)
@@ -193,7 +195,7 @@ def integers(indices, op: str) -> Any:
     return values.astype(np.int64)
 
 
-def _in_range(index: Any, n: int, mode: str, op: str) -> np.ndarray:
+def _in_range(index: Any, n: int, mode: str, op: str) -> Any:
     if mode not in ("clip", "wrap", "raise"):
         raise AttrError(f"{op}: mode must be 'clip', 'wrap' or 'raise', got {mode!r}")
     if n == 0 and index.size:
