@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from .. import tracing
+from ..cast import cast
+from ..codegen.launch import kind_of
 from ..dtypes import DType, int64
-from ..errors import AttrError
+from ..errors import AttrError, TraceError
 from ..ndarray import NDArray, from_value
 from ..structured import REQUIRED, Spec, structured
 
-__all__ = ["calculated", "demanded"]
+__all__ = ["arrayed", "calculated", "demand_shape", "demanded"]
 
 
 @structured("_calculated", moves_only=True, method=False, differentiable=False)
@@ -29,22 +31,38 @@ def _(*arrays, function, given):
 
 
 def calculated(function: Callable, *values: Any, shape: tuple[int, ...], dtype: DType = int64, **given) -> Any:
-    """``function(*values, **given)`` of NumPy arrays. Of arrays that are traced, a step that calls it later.
+    """``function(*values, **given)`` of NumPy arrays, which gives one. While tracing, a step that calls it later.
 
     Parameters
     ----------
     function : callable
-        Of a module, so that equal steps are one. Its result is one NumPy array.
-    *values : numpy.ndarray or traced NDArray
+        Of a module, so that equal steps are one.
+    *values : numpy.ndarray or NDArray
     shape, dtype
         Of the result; they must follow from the shapes alone.
     **given
         Hashable.
     """
-    if not any(isinstance(v, NDArray) for v in values):
-        return function(*values, **given)
-    arrays = [v if isinstance(v, NDArray) else from_value(v) for v in values]
+    if tracing.current.graph is None or not any(isinstance(v, NDArray) for v in values):
+        return function(*[v._view() if isinstance(v, NDArray) else v for v in values], **given)
+    arrays = tracing.lifted([v if isinstance(v, NDArray) else from_value(v) for v in values])
     return _calculated(*arrays, function=function, shape=shape, dtype=dtype, given=tuple(given.items()))
+
+
+def arrayed(found: Any, dtype: DType, like: NDArray) -> NDArray:
+    """What :func:`calculated` gave, as an array of `dtype` that goes with `like`."""
+    if not isinstance(found, NDArray):
+        return from_value(found, like=like._kind, dtype=dtype)
+    return found if found._kind.dtype is dtype else cast(found, kind_of(dtype, found._kind.ctx))
+
+
+def demand_shape(op: str, name: str, x: NDArray) -> None:
+    """A :class:`TraceError` if `x`, whose numbers the result's shape depends on, is traced."""
+    if x._kind.traced:
+        raise TraceError(
+            f"{op}: the shape of the result depends on the numbers in {name}, and a traced function has none; call "
+            "it outside, or choose with nd.where, which keeps the shape"
+        )
 
 
 @structured("_demanded", moves_only=True, method=False)
