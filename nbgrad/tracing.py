@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .codegen.graph import Flat, Graph, current
+from .codegen.graph import IN_PLACE, LEAKED, Flat, Graph, current
 from .codegen.launch import kind_of
 from .context import TRACED
 from .dtypes import DType
@@ -17,15 +17,21 @@ from .expr import Expr, const, substitute, var
 from .ndarray import NDArray, wrap
 from .state import state
 
-__all__ = ["captured", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "traced"]
+__all__ = ["captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "traced"]
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
 
 def _graph() -> Graph:
     if current.graph is None:
-        raise TraceError("a traced array is used outside of the trace")
+        raise TraceError(LEAKED)
     return current.graph
+
+
+def check_write(what: str) -> None:
+    """A :class:`TraceError` while tracing: `what` would write into an array, once instead of at every call."""
+    if current.graph is not None:
+        raise TraceError(f"{what}: {IN_PLACE}")
 
 
 def traced(value, shape, dtype: DType) -> NDArray:

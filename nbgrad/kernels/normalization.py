@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import tracing
 from ..cast import cast
 from ..codegen import threads
 from ..codegen.launch import kind_of
@@ -260,6 +261,7 @@ def BatchNorm(
     if state.training and not use_global_stats:
         if data.size == 0:
             raise ShapeError(f"BatchNorm: no elements to take the mean of in shape {data.shape}")
+        tracing.check_write("BatchNorm in training, for its running statistics")
         y, mean, variance = _batch_norm(data, gamma, beta, axis=k, eps=eps)
         for moving, batch in () if state.recomputing else ((moving_mean, mean), (moving_var, variance)):
             values = moving._view()
