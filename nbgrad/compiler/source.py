@@ -132,7 +132,7 @@ class _Writer:
     def _whole(self, value: Value, s: Statement) -> Place:
         coefficients = []
         stride = 1
-        for k, n in zip(reversed(s.kept), reversed(value.shape), strict=True) if s.how in _MAPS else ():
+        for k, n in zip(reversed(s.kept), reversed(value.shape), strict=True) if s.how in _MAPS and s.axes else ():
             if n != 1:
                 coefficients.append((s.axes[k].root(), stride))
             stride *= n
@@ -196,17 +196,39 @@ class _Writer:
         *stack, m, n = s.value.shape
         k = a.shape[-2] if transpose_a else a.shape[-1]
         arrays = [self._array(a.value), self._array(b.value), self._array(s.value)]
-        self.source.runtime = True
         call = product(transpose_a, transpose_b, m, k, n)
-        if size(stack) == 1:
-            self.line(f"{call}({', '.join(arrays)}, {m}, {k}, {n})")
-            return
-        parts = [f"{x}[i * {c} : (i + 1) * {c}]" for x, c in zip(arrays, (m * k, k * n, m * n), strict=True)]
-        self.line(f"for i in range({size(stack)}):")
-        self.line(f"    {call}({', '.join(parts)}, {m}, {k}, {n})")
+        sizes = [str(m), str(k), str(n)]
+        starts = ["0", "0", "0"]
+        path = self.program.paths[s]
+        blocked = -1
+        if stack and size(stack) != 1:
+            self.line(f"for b in range({size(stack)}):")
+            self.depth += 1
+            starts = [f"b * {m * k}", f"b * {k * n}", f"b * {m * n}"]
+        elif path:
+            axis = path[-1].axis
+            assert isinstance(axis, Block)
+            number = axis.number
+            blocked = 2 if axis.whole in self._whole_axes(s.reduced, s) else 0
+            sizes[1 if blocked else 0] = f"np.int64(e{number} - b{number})"
+            first = f"np.int64(b{number})"
+            starts = [f"{first} * {m}", f"{first} * {n}", "0"] if blocked else [f"{first} * {k}", "0", f"{first} * {n}"]
+        if call == "narrow_transposed" and not blocked == 2:
+            self.line(f"{arrays[2]}[:] = 0" if not stack else f"{arrays[2]}[{starts[2]} : {starts[2]} + {m * n}] = 0")
+        flags = [str(int(transpose_a)), str(int(transpose_b)), str(int(blocked == 2))] if call == "gemm" else []
+        self.line(f"{call}({', '.join([*arrays, *sizes, *starts, *flags])})")
+        self.depth -= bool(stack and size(stack) != 1)
+
+    @staticmethod
+    def _whole_axes(places: Iterable[int], s: Statement) -> list[Axis]:
+        return [s.axes[k].root() for k in places]
 
     def _loop(self, loop: Loop) -> None:
-        inside = list(loop.statements())
+        every = list(loop.statements())
+        inside = [s for s in every if s.how != "product"]
+        for s in every:
+            if s.how == "product" and self._outermost(s) is loop:
+                self.line(f"{self._array(s.value)}[:] = 0")
         starting = [s for s in inside if self._outermost(s) is loop]
         ending = [s for s in inside if self.program.paths[s][-1] is loop and loop.axis in self._reduced(s)]
         for s in starting:
@@ -402,15 +424,18 @@ class _Writer:
 
     def _element(self, s: Statement, combo: dict[Axis, int]) -> str:
         """Code for what `s` computes at one point."""
-        expr = s.expr
+        expr, compute = s.expr, self._compute(s)
         if s.guards:
             known = {var(f"g{k}"): const(int(self._inside(s, g, combo))) for k, g in enumerate(s.guards)}
             expr = substitute(expr, known)
         names = {}
         for node in order([expr]):
             if node.name is not None:
-                names[node.name] = self._read(s, s.reads[int(node.name[1:])], combo)
-        return self._expression(expr, names, self._compute(s))
+                access = s.reads[int(node.name[1:])]
+                code = self._read(s, access, combo)
+                same = _calculated_in(access.value.dtype) == compute
+                names[node.name] = code if same else f"np.{compute}({code})"
+        return _rounded(s.value.dtype, self._expression(expr, names, compute), compute)
 
     def _inside(self, s: Statement, guard, combo: dict[Axis, int]) -> bool:
         axis = s.axes[guard.axis].root()
@@ -496,7 +521,22 @@ class _Writer:
         return code
 
 
-_MAPS = ("map", "sum", "max", "min")
+def _calculated_in(dtype: DType) -> str:
+    """What elements of `dtype` are, once they are read."""
+    return dtype.compute if dtype.is_float else "int64"
+
+
+def _rounded(dtype: DType, code: str, compute: str) -> str:
+    """A result calculated in `compute`, as it would be read from an array of `dtype`."""
+    if _calculated_in(dtype) == compute and dtype.name in ("float32", "float64", "int64"):
+        return code
+    stored = store(dtype, code, compute)
+    if dtype.is_float:
+        return load(dtype, stored) if dtype.name == "float16" else f"np.{dtype.name}({code})"
+    return f"np.int64({stored})" if dtype.name in ("bool", "int64") or compute != "int64" else f"np.int64(np.{dtype.name}({code}))"
+
+
+_MAPS = ("map", "sum", "max", "min", "product")
 
 
 def _natural(name: str) -> tuple[str, int]:

@@ -164,7 +164,7 @@ class _Builder:
                 return const(0)
 
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
-        loop = value.op in ("map", "reduce", "look", "constant") or (value.op == "product" and not _for_blas(value))
+        loop = value.op in ("map", "reduce", "look", "constant", "product")
         same = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
         if not same and value.op == "map" and value not in self.outputs and regrouped is not None:
             if self._cheap(value):
@@ -288,12 +288,12 @@ def _matching(shape: Shape, axes: tuple[int, ...], left: Shape) -> list[int]:
     return found
 
 
-def _whole(builder: _Builder, made: Statement, x: Seen) -> None:
-    """Read `x` as an array of its own."""
+def _whole(builder: _Builder, made: Statement, x: Seen, rows: tuple[int, ...] | None = None) -> None:
+    """Read `x` as an array of its own. `rows`: its axes that are axes of `made`, -1 for others."""
     value = x.value
     if value.op != "argument":
         builder.full.add(value)
-    made.reads.append(Access(value, (), 0, None))
+    made.reads.append(Access(value, (), 0, rows if value.shape == x.shape and rows and max(rows) >= 0 else None))
 
 
 def _indexed(builder: _Builder, value: Value) -> Statement:
@@ -327,10 +327,16 @@ def _product(builder: _Builder, value: Value) -> Statement:
     *stack, m, n = value.shape
     k = a.shape[-2] if transpose_a else a.shape[-1]
     if _for_blas(value):
-        made = Statement(value, "product", (), ())
         builder.full.add(value)
-        _whole(builder, made, a)
-        _whole(builder, made, b)
+        if stack:
+            made = Statement(value, "product", (), ())
+            _whole(builder, made, a)
+            _whole(builder, made, b)
+            return made
+        # Rows of the result, and rows that both operands are summed over, may be taken in blocks.
+        made = Statement(value, "product", (m, n, k), (0, 1))
+        _whole(builder, made, a, (2 if transpose_a else 0, -1))
+        _whole(builder, made, b, (-1 if transpose_b or not transpose_a else 2, -1))
         return made
     made = Statement(value, "sum", (*stack, m, k, n), (*range(len(stack)), len(stack), len(stack) + 2))
     s = len(stack)
