@@ -24,7 +24,6 @@ from .bits import (
     horner,
     pick,
     split,
-    split_lower,
     two_prod,
 )
 
@@ -329,40 +328,37 @@ def log_parts(x):
 
 @inline
 def power(x, y):
-    """``x**y`` with the special cases of C's pow. [3.7 ulp, float32 1.9]"""
+    """``x**y`` with the special cases of C's pow. [1.9 ulp]"""
     zero, one, infinity = type(x)(0.0), type(x)(1.0), type(x)(math.inf)
     half_y = type(x)(0.5) * y
     a, negative, whole = abs(x), bits(x) < 0, np.rint(y) == y
-    # log2(a) = high + low. Either m or 3/4*m is within a factor sqrt(3/2) of 1; it is 1 + f, f exact.
-    n, m = split_lower(a)
-    large = m > type(x)(1.224744871391589)
-    third, third_low = pick(x, c.LOG2_FOUR_THIRDS_F, c.LOG2_FOUR_THIRDS)
-    n += type(x)(third) if large else zero
+    # What is special about x and y goes into the exponent n of a = 2^n * (1 + f), f exact.
+    n, m = split(a)
     n = type(x)(math.nan) if negative and not whole else n
     n = n if a < infinity else a
     n = -infinity if a == zero else n
-    part = type(x)(0.75) if large else one
-    f = fma(m, part, -one)
-    # s + s_low = f/(2 + f), and log2(1 + f) = unit*s + s³*(...)
-    q = one / fma(m, part, one)
-    s = f * q
-    s_low = fma(-s, f, fma(type(x)(-2.0), s, f)) * q
-    unit, unit_low = pick(x, c.TWO_LOG2_E_F, c.TWO_LOG2_E)
+    n = zero if y == zero else n
+    b = zero if a == one else y
+    # log2(a) = high + low, of s + s_low = f/(2 + f): n + unit*s + third*s³ + s⁵*(...), unit and third in two parts.
+    f = m - one
+    s = f / (m + one)
+    s_low = fma(-s, f, fma(type(x)(-2.0), s, f)) * fma(s, type(x)(-0.5), type(x)(0.5))
     z = s * s
-    terms = pick(x, c.LOG2_POWER_F, c.LOG2_POWER)
-    start = fma(z, type(x)(0.9667), type(x)(unit))  # log2(1 + f)/s to 2^-17 or so
+    unit, unit_low = pick(x, c.TWO_LOG2_E_F, c.TWO_LOG2_E)
+    third, third_low = pick(x, c.TWO_THIRDS_LOG2_E_F, c.TWO_THIRDS_LOG2_E)
+    start = fma(z, type(x)(0.9765), type(x)(unit))  # (high - n)/s to 2^-17 or so
     high = fma(s, start, n)
-    rest = fma(s_low, fma(z, type(x)(unit), type(x)(unit)), type(x)(third_low) if large else zero)
-    more = fma(z, type(x)(terms[0]), type(x)(unit) - start) + fma(z * z, estrin(z, terms[1:]), type(x)(unit_low))
-    low = fma(s, more, fma(s, start, n - high)) + rest
-    # y*log2(a) is a whole number, in the last bits of `shifted`, and r.
-    b = clamp(y, -1e19, 1e19)  # enough to over- or underflow
+    tail = fma(z, estrin(z, pick(x, c.LOG2_POWER_F, c.LOG2_POWER)), type(x)(third_low))
+    tail = fma(z, tail, fma(fma(s, s, -z), type(x)(third), type(x)(unit_low)))
+    more = tail + fma(z, type(x)(third), type(x)(unit) - start)
+    slope = fma(z, type(x)(2.95), type(x)(unit))  # unit/(1 - s²) to 2^-11
+    low = fma(s, more, fma(s, start, n - high) + s_low * slope)
+    # b*log2(a) is a whole number, in the last bits of `shifted`, and r.
     bound, shift = pick(x, 160.0, 1100.0), pick(x, _ROUND_F, _ROUND)
     v = fma(b, high, type(x)(shift))
     shifted = clamp(v, shift - bound, shift + bound)
-    r = fma(b, low, fma(b, high, type(x)(shift) - shifted))
+    r = fma(b, low, fma(b, high, type(x)(shift) - v))
     r = zero if v < shifted or v > shifted else r
     half, other = _power(shifted)
-    p = estrin(r, (1.0, *pick(r, c.EXP2_F, c.EXP2))) * half * other
-    p = -p if negative and whole and np.rint(half_y) != half_y else p
-    return one if y == zero or x == one else p
+    p = fma(r, estrin(r, pick(r, c.EXP2_F, c.EXP2_WIDE)), one) * half * other
+    return -p if negative and whole and np.rint(half_y) != half_y else p
