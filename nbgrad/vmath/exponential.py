@@ -142,24 +142,27 @@ def expm1(x):
 
 
 @inline
-def log_of(n, f, scale, terms):
-    """``n*log(2) + log(1 + f)`` with log(2) in two parts, for f between sqrt(1/2) - 1 and sqrt(2) - 1."""
+def _log_of(n, f, more, scale, terms):
+    """``n*log(2) + log(1 + f) + more`` with log(2) in two parts, for f between sqrt(1/2) - 1 and sqrt(2) - 1."""
     # With s = f/(2 + f): log(1 + f) = 2*s + s³*(...) = f - s*(f - s²*(...)).
     s = f / (f + type(f)(2.0))
     z = s * s
     high, low = scale
-    return n * type(f)(high) + (f - (s * (f - z * horner(z, terms)) - n * type(f)(low)))
+    return n * type(f)(high) + (f - (s * (f - z * horner(z, terms)) - (n * type(f)(low) + more)))
 
 
 @inline
-def _at_edges(y, x, pole):
-    """`y`, the logarithm of something that is 0 at `pole`, with what it is there, beyond, and at infinity.
+def log_of(n, f, scale, terms):
+    """``n*log(2) + log(1 + f)``, likewise."""
+    return _log_of(n, f, type(f)(-0.0), scale, terms)
 
-    Or its whole part `n`, if the rest is finite there: early is cheaper.
-    """
-    y = y if x < type(x)(math.inf) else type(x)(math.inf)
-    y = type(x)(-math.inf) if x == type(x)(pole) else y
-    return y if x >= type(x)(pole) else type(x)(math.nan)
+
+@inline
+def _at_edges(n, x, pole):
+    """`n`, the whole part of the logarithm of what is 0 at `pole`, with what that is there, beyond, and at infinity."""
+    n = n if x < type(x)(math.inf) else type(x)(math.inf)
+    n = type(x)(-math.inf) if x == type(x)(pole) else n
+    return n if x >= type(x)(pole) else type(x)(math.nan)
 
 
 @inline
@@ -212,29 +215,40 @@ _quarter_split = by_precision(_quarter_split32, _quarter_split64)
 
 @inline
 def log1p(x):
-    """``log(1 + x)``, also for small x. [1.6 ulp]"""
+    """``log(1 + x)``, also for small x. [1 ulp]"""
     one = type(x)(1.0)
-    n, scale = _quarter_split(x + one)
+    largest = type(x)(pick(x, 3.4028234663852886e38, 1.7976931348623157e308))
+    v = x if x < largest else largest
+    n, scale = _quarter_split(v + one)
     scale *= type(x)(0.25)
-    f = scale * x + (scale - one)  # rounded once, as 1 + x is not
-    y = log_of(n, f, pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
-    return _at_edges(copy_sign(y, x), x, -1.0)
+    less = scale - one
+    f = scale * v + less
+    f_low = scale * v + (less - f)
+    more = f_low - f_low * f  # f_low/(1 + f), to a few digits
+    y = _log_of(_at_edges(n, x, -1.0), f, more, pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
+    return copy_sign(y, x)
 
 
 @inline
-def exp_minus(v):
-    """exp(v) for v <= 0. [1.1 ulp]"""
-    low = type(v)(pick(v, -104.0, -746.0))
-    shifted, r, _ = reduced(low if v < low else v, type(v)(0.0))
+def _exp_minus(v, low):
+    """exp(v + low) for v <= 0 and a `low` much smaller than 1."""
+    least = type(v)(pick(v, -104.0, -746.0))
+    shifted, r, _ = reduced(least if v < least else v, low)
     p = type(r)(1.0) + (r + r * r * horner(r, pick(r, c.EXP_F, c.EXP)))
     half, rest = _power(shifted)
     return p * half * rest
 
 
 @inline
-def _log1p_exp(v):
-    """log(1 + exp(v)) for v <= 0. [1.8 ulp]"""
-    e = exp_minus(v)
+def exp_minus(v):
+    """exp(v) for v <= 0. [1.1 ulp]"""
+    return _exp_minus(v, type(v)(0.0))
+
+
+@inline
+def _log1p_exp(v, low):
+    """log(1 + exp(v + low)) for v <= 0. [1.8 ulp]"""
+    e = _exp_minus(v, low)
     s = e / (e + type(e)(2.0))
     z = s * s
     return e - s * (e - z * horner(z, pick(z, c.LOG_WIDE_F, c.LOG_WIDE)))
@@ -244,7 +258,7 @@ def _log1p_exp(v):
 def softplus(x):
     """``log(1 + exp(x))``. [1.8 ulp]"""
     zero = type(x)(0.0)
-    return (x if x > zero else zero) + _log1p_exp(-abs(x))
+    return (x if x > zero else zero) + _log1p_exp(-abs(x), zero)
 
 
 @inline
@@ -255,9 +269,12 @@ def log_sigmoid(x):
 
 @inline
 def logaddexp(a, b):
-    """``log(exp(a) + exp(b))`` without overflow. [1.8 ulp; of max(a, b) where the terms cancel]"""
-    d = a - b if a != b else type(a)(0.0)  # infinities too
-    return (a if a > b else b) + _log1p_exp(-abs(d))
+    """``log(exp(a) + exp(b))`` without overflow. [1.8 ulp; of the larger term where max(a, b) and the rest cancel]"""
+    zero = type(a)(0.0)
+    more, less = (a, b) if a > b else (b, a)
+    v = less - more if a != b else zero  # infinities too
+    low = (less - v) - more
+    return more + _log1p_exp(v, low if abs(low) < type(a)(1.0) else zero)
 
 
 def _inverse_power64(shifted):
@@ -290,14 +307,14 @@ def sigmoid(x):
 
 @inline
 def xlogy(x, y):
-    """``x*log(y)``, and 0 for x = 0 unless y is NaN. [2 ulp]"""
+    """``x*log(y)``, and 0 for x = 0 unless y is NaN. [1.9 ulp]"""
     zero = type(x)(0.0)
     return zero if x == zero and y == y else x * log(y)
 
 
 @inline
 def xlog1py(x, y):
-    """``x*log1p(y)``, and 0 for x = 0 unless y is NaN. [2 ulp]"""
+    """``x*log1p(y)``, and 0 for x = 0 unless y is NaN. [1.9 ulp]"""
     zero = type(x)(0.0)
     return zero if x == zero and y == y else x * log1p(y)
 

@@ -151,7 +151,7 @@ ROWS = [
         psi.polygamma,
         lambda n, x: None if x <= 0 and x == mp.floor(x) else exact_polygamma(n, x),
         orders(flat(0, 30), rising(-30, 8), flat(-12, 0), flat(-1000, -12, 40)),
-        5.5,
+        1.5,
         0.51,
         "n from 1 to 6",
         scale=lambda n, x: abs(zeta(int(n), 1 - x)) if x < 0 else mp.mpf(0),
