@@ -24,6 +24,7 @@ __all__ = [
     "horner",
     "pair_product",
     "pair_quotient",
+    "pair_sum",
     "pick",
     "rint",
     "split",
@@ -180,6 +181,13 @@ def pair_quotient(a, a_low, b, b_low):
     r = type(b)(1.0) / b
     q = a * r
     return q, (fma(-q, b, a) + (a_low - q * b_low)) * r
+
+
+@inline
+def pair_sum(a, a_low, b, b_low):
+    """``a + a_low + b + b_low`` in two parts; just the greater ones where they are huge or infinite."""
+    total, rest = two_sum(a, b)
+    return total, rest + (a_low + b_low) if abs(total) < 1e290 else type(a)(0.0)
 
 
 # The bits of sqrt(1/2): numbers from there to twice that get exponent 0.

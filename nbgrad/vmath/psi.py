@@ -11,7 +11,7 @@ import numpy as np
 
 from ..codegen.compile import by_precision, inline
 from . import coefficients as c
-from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, two_prod, two_sum
+from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, pair_sum, two_prod, two_sum
 from .exponential import log_parts
 from .gamma_function import sine_over_pi
 
@@ -121,13 +121,6 @@ def _inverse_power(x, low, n):
 
 
 @inline
-def _pair_sum(a, a_low, b, b_low):
-    """``a + a_low + b + b_low`` in two parts; the first may be infinite."""
-    total, rest = two_sum(a, b)
-    return total, rest + (a_low + b_low) if abs(total) < 1e290 else 0.0
-
-
-@inline
 def hurwitz(n, x, x_low):
     """Hurwitz's zeta at x + x_low, the sum of (x + k)^-n over k >= 0, for whole n >= 2 and x > 0, in two parts.
 
@@ -136,13 +129,13 @@ def hurwitz(n, x, x_low):
     y, low = 0.0, 0.0
     while x < 9.0 + n:
         term, term_low = _inverse_power(x, x_low, n)
-        y, low = _pair_sum(y, low, term, term_low)
+        y, low = pair_sum(y, low, term, term_low)
         x, rest = two_sum(x, 1.0)
         x_low += rest
     i, i_low = _inverse_power(x, x_low, 1)
     last, last_low = _inverse_power(x, x_low, n - 1)
     t, t_low = pair_product(last, last_low, i, i_low)
-    y, low = _pair_sum(y, low, 0.5 * t, 0.5 * t_low)
+    y, low = pair_sum(y, low, 0.5 * t, 0.5 * t_low)
     s = np.float64(n)
     z = i * i
     t *= s * i
@@ -150,14 +143,14 @@ def hurwitz(n, x, x_low):
         low += t * _BERNOULLI[j]
         t *= (s + (2.0 * j + 1.0)) * (s + (2.0 * j + 2.0)) * z
     last, last_low = pair_quotient(last, last_low, s - 1.0, 0.0)
-    return _pair_sum(y, low, last, last_low)
+    return pair_sum(y, low, last, last_low)
 
 
 @inline
 def _mix(a, a_low, j, b, b_low, k):
     """The pair a times j plus the pair b times k."""
     a, a_low = pair_product(a, a_low, j, 0.0)
-    return _pair_sum(a, a_low, *pair_product(b, b_low, k, 0.0))
+    return pair_sum(a, a_low, *pair_product(b, b_low, k, 0.0))
 
 
 @inline
@@ -166,7 +159,7 @@ def _polynomial_of_cot(n, r):
     c, c_low = _pi_cot(r)
     d, d_low = pair_product(c, c_low, c, c_low)
     p, p_low = pair_product(math.pi, _PI_LOW, math.pi, _PI_LOW)
-    y, low = pair_product(c, c_low, *_pair_sum(p, p_low, d, d_low))  # c*(pi² + c²)
+    y, low = pair_product(c, c_low, *pair_sum(p, p_low, d, d_low))  # c*(pi² + c²)
     if n == 5:  # times (2*pi² + 3*c²)/3
         y, low = pair_product(y, low, *_mix(p, p_low, 2.0, d, d_low, 3.0))
         y, low = pair_quotient(y, low, 3.0, 0.0)
@@ -204,11 +197,11 @@ def _polygamma(n, v):
             for side in (1.0, -1.0):
                 other, other_low = hurwitz(k + 1, *two_sum(1.0, side * r))
                 factor = 1.0 if side > 0.0 else sign
-                y, low = _pair_sum(y, low, factor * other, factor * other_low)
+                y, low = pair_sum(y, low, factor * other, factor * other_low)
         else:
             y, low = _polynomial_of_cot(k + 1, r)
         other, other_low = hurwitz(k + 1, *two_sum(1.0, a))
-        y, low = _pair_sum(y, low, -sign * other, -sign * other_low)
+        y, low = pair_sum(y, low, -sign * other, -sign * other_low)
     y, low = pair_product(y, low, factorial, factorial_low)
     return sign * (y + low if abs(y) < 1e290 else y)
 
