@@ -23,6 +23,7 @@ from ..vmath import (
     inverse_hyperbolic,
     psi,
     quantile,
+    remainder,
     roots,
     trigonometric,
 )
@@ -195,7 +196,7 @@ floor_mod = Fn(
     "mod",
     "floor_mod({0}, {1})",
     lambda a, b, y: (1, -floor(a / b)),
-    helpers={"floor_mod": special.floor_mod, "int_mod": special.int_mod},
+    helpers={"floor_mod": remainder.floor_mod, "int_mod": special.int_mod},
     integer="int_mod({0}, {1})",
 )
 floor_divide = Fn(
