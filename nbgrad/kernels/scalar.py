@@ -110,6 +110,7 @@ arctanh = _own("arctanh", inverse_hyperbolic, lambda x, y: 1 / ((1 - x) * (1 + x
 
 # Sigmoids and friends.
 sigmoid = _own("sigmoid", exponential, lambda x, y: y * (1 - y))
+silu = _own("silu", exponential, lambda x, y: sigmoid(x) + x * (sigmoid(x) * (1 - sigmoid(x))))
 softplus = _own("softplus", exponential, lambda x, y: sigmoid(x))
 log_sigmoid = _own("log_sigmoid", exponential, lambda x, y: sigmoid(-x))
 logaddexp = _own("logaddexp", exponential, lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2)

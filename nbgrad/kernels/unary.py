@@ -126,7 +126,7 @@ softrelu = unary(
 )
 silu = unary(
     "silu",
-    _with_limits(x * vm.sigmoid(x), 0, x),
+    _with_limits(vm.silu(x), 0, x),
     "x*sigmoid(x). Gradient: s + x*s*(1 - s), s = sigmoid(x).\n\n"
     "References\n----------\nElfwing, Uchibe and Doya 2018, Sigmoid-weighted linear units.",
     aliases=("swish",),

@@ -46,6 +46,7 @@ __all__ = [
     "power",
     "reduced",
     "sigmoid",
+    "silu",
     "softplus",
     "xlog1py",
     "xlogy",
@@ -295,14 +296,29 @@ _inverse_power = by_precision(_inverse_power32, _inverse_power64)
 
 
 @inline
-def sigmoid(x):
-    """``1 / (1 + exp(-x))``, both tails kept. [1.7 ulp]"""
-    bound = pick(x, 104.0, 746.0)
-    shifted, r, _ = reduced(clamp(x, -bound, bound), type(x)(0.0))
+def _sigmoid_parts(v):
+    """A power of 2 and what it is divided by for sigmoid(v)."""
+    shifted, r, _ = reduced(v, type(v)(0.0))
     t = r * r * horner(-r, pick(r, c.EXP_F, c.EXP)) - r
     half, rest = _inverse_power(shifted)
     one = half + rest
-    return half / (one + (rest * t + (half - (one - rest))))  # what the sum lost of half, if that is the smaller one
+    return half, one + (rest * t + (half - (one - rest)))  # what the sum lost of half, if that is the smaller one
+
+
+@inline
+def sigmoid(x):
+    """``1 / (1 + exp(-x))``, both tails kept. [1.7 ulp]"""
+    bound = pick(x, 104.0, 746.0)
+    half, under = _sigmoid_parts(clamp(x, -bound, bound))
+    return half / under
+
+
+@inline
+def silu(x):
+    """``x / (1 + exp(-x))``. [1.7 ulp]"""
+    v = clamp(x, pick(x, -112.0, -760.0), 60.0)
+    half, under = _sigmoid_parts(v)
+    return v * half / under if x < type(x)(60.0) else x
 
 
 @inline

@@ -120,6 +120,8 @@ ROWS = [
         edges=((INF, INF), (-1, -INF), (-2, NAN), (-INF, NAN), (NAN, NAN), (0, 0), (-0.0, -0.0))),
     Row("sigmoid", e.sigmoid, lambda x: 1 / (1 + mp.exp(-x)), one(around_zero), 1.8, 1.8,
         edges=((INF, 1), (-INF, 0), (NAN, NAN), (0, 0.5), (-1e30, 0), (1e30, 1))),
+    Row("silu", e.silu, lambda x: x / (1 + mp.exp(-x)), one(around_zero), 1.9, 1.9,
+        edges=((INF, INF), (-INF, -0.0), (NAN, NAN), (0, 0), (-0.0, -0.0), (-1e30, -0.0), (1e30, 1e30))),
     Row("softplus", e.softplus, softplus, one(around_zero), 1.9, 1.9,
         edges=((INF, INF), (-INF, 0), (NAN, NAN), (1e30, 1e30))),
     Row("log_sigmoid", e.log_sigmoid, lambda x: -softplus(-x), one(around_zero), 1.9, 1.9,
