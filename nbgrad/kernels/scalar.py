@@ -120,6 +120,7 @@ erf = _own("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)))
 erfc = _own("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)))
 erfinv = _own("erfinv", quantile, lambda x, y: (SQRT_PI / 2) * exp(y * y))
 ndtr = _own("ndtr", error, lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)))
+gelu = _own("gelu", error, lambda x, y: ndtr(x) + x * ((1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))))
 ndtr_ratio = _own("ndtr_ratio", error, lambda x, y: -y * (x + y))  # phi(x)/Phi(x)
 log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 

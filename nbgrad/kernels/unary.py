@@ -135,7 +135,7 @@ silu = unary(
 )
 gelu = unary(
     "gelu",
-    _with_limits(x * vm.ndtr(x), 0, x),
+    _with_limits(vm.gelu(x), 0, x),
     "x*Phi(x), Phi the normal distribution function. Gradient: Phi(x) + x*phi(x), phi its density."
     "\n\nReferences\n----------\nHendrycks and Gimpel 2016, Gaussian error linear units.",
     reference=lambda a: np.where(
