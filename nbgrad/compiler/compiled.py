@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..codegen.compile import generate
+from ..codegen.compile import generate, python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import Kind, kind_of
 from ..codegen.memory import LARGE
@@ -125,9 +125,7 @@ class Compiled:
         """
         lines = [f"a{k} = {code}" for k, code in enumerate(loads)] + self._lines + [f"return {gives}"]
         text = "def call(leaves):\n" + "\n".join(f"    {line}" for line in lines)
-        namespace = {**self._globals, **names}
-        exec(compile(text, f"<nbgrad {self.name}>", "exec"), namespace)
-        return namespace["call"]
+        return python(self.name, text, {**self._globals, **names})
 
 
 def _parts(program: Program) -> list[list | Statement]:
