@@ -12,6 +12,7 @@ from . import tape
 from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
+from .cotangents import add_uniform, dense, hand_on, own, repeated, uniform
 from .expr import Expr, add, free, var, work
 from .ndarray import NDArray, wrap
 from .registry import role
@@ -49,6 +50,8 @@ class Pullback(tape.Rule):
         Operands whose cotangents are wanted; those in one group are the same array, so their cotangents
         are added before they are stored (x*x is one pass).
     """
+
+    takes_uniform = True
 
     def __init__(self, op, groups: tuple[tuple[int, ...], ...]) -> None:
         self.op = op
@@ -105,12 +108,16 @@ class Pullback(tape.Rule):
         if useful is not None and not all(parents[group[0]] in useful for group in self.groups):
             return self._pull_fewer(node, g, cotangents, borrowed, useful)
         layout, scalars = node.attrs
-        if layout is not None:
-            return self._pull_broadcast(node, g, cotangents, borrowed, layout, scalars)
+        lent = node in borrowed
+        held = lent and uniform(g)
+        if held and layout is None and not self.saves:
+            return self._pull_number(node, g, cotangents, borrowed, scalars)
+        if held or layout is not None:
+            return self._pull_walking(node, g, cotangents, borrowed, layout, scalars, held)
         kind = node.kind
         outs: list = []
         mode = 0  # a bit per computed cotangent: it is added to one that is there
-        free = not self.passing and node not in borrowed  # g may be written
+        free = not self.passing and not lent  # g may be written
         reuse = -1
         for k, passes in self.plan:
             if passes:
@@ -125,7 +132,7 @@ class Pullback(tape.Rule):
             else:
                 mode |= 1 << len(outs)
                 if p in borrowed:
-                    out = tape.own(p, kind, cotangents, borrowed)
+                    out = own(p, kind, cotangents, borrowed)
             outs.append(out)
         if outs:
             read = node.saved[::3] if reuse >= 0 else (g, *node.saved[::3])
@@ -135,7 +142,7 @@ class Pullback(tape.Rule):
             else:
                 threads.flat(entry, [*read, *outs], scalars, self.weight)
         if self.passing:
-            tape.hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
+            hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
         return None
 
     def entry(self, kind: Kind, mode: int, reuse: int = -1) -> Callable:
@@ -148,19 +155,36 @@ class Pullback(tape.Rule):
             self.flat[kind, mode, reuse] = found
         return found
 
-    def _pull_broadcast(self, node, g, cotangents, borrowed, layout, scalars):
+    def _pull_number(self, node, g, cotangents, borrowed, scalars):
+        """One cotangent for all elements, and nothing else is read: so are those of the parents."""
         kind = node.kind
-        outs, modes, sums = [], [], []
+        numbers = [kind.small(1, kind.storage) for _ in self.computed]
+        if numbers:
+            self.entry(kind, 0)(g[:1], *numbers, *scalars)
+        found = iter(numbers)
+        for k, passes in self.plan:
+            h = g if passes else repeated(next(found), g.size)
+            add_uniform(node.parents[k], h, kind, cotangents, borrowed)
+
+    def _pull_walking(self, node, g, cotangents, borrowed, layout, scalars, held):
+        """Operands of different shapes (if there is a layout), or a cotangent that is `held`: one for all elements."""
+        kind, whole = node.kind, node.shape
+        if held and layout is not None and (self.passing or not self.saves):
+            g, held = dense(g, kind), False
+            borrowed.discard(node)
+        shapes = (whole,) * len(node.parents) if layout is None else layout.shapes
+        outs, modes, sums, handed = [], [], [], []
         for k, passes in self.plan:
             p = node.parents[k]
+            if passes and shapes[k] == whole:
+                handed.append(p)
+                continue
             buf = g if passes else kind.empty(g.size, kind.storage)
             add_to = False
-            if layout.shapes[k] != layout.out:  # computed in the shape of the result, then summed
-                sums.append((p, buf, layout.shapes[k]))
-            elif passes:
-                tape.add_raw(p, g, kind, cotangents, borrowed)
+            if shapes[k] != whole:  # computed in the shape of the result, then summed
+                sums.append((p, buf, shapes[k]))
             elif p in cotangents:
-                buf = tape.own(p, kind, cotangents, borrowed) if p in borrowed else cotangents[p]
+                buf = own(p, kind, cotangents, borrowed) if p in borrowed else cotangents[p]
                 add_to = True
             else:
                 cotangents[p] = buf
@@ -168,15 +192,20 @@ class Pullback(tape.Rule):
                 outs.append(buf)
                 modes.append(add_to)
         if outs:
-            shapes = (layout.out, *[layout.out if k < 0 else layout.shapes[k] for k in self.saves])
-            walk = broadcast(shapes, self.name)
+            read = tuple([whole if k < 0 else shapes[k] for k in self.saves])
+            if held:
+                given, walk = g[:1], broadcast(((), *read, whole), self.name).first(1 + len(read))
+            else:
+                given, walk = g, broadcast((whole, *read), self.name)
             entry = self._entry(kind, modes, walk.rank, walk.moves)
-            threads.broadcast(entry, [g, *node.saved[::3]], outs, scalars, walk, self.weight)
+            threads.broadcast(entry, [given, *node.saved[::3]], outs, scalars, walk, self.weight)
         for p, buf, shape in sums:
             old = cotangents.get(p)
             if old is not None and p in borrowed:
-                old = tape.own(p, kind, cotangents, borrowed)
-            cotangents[p] = role("unbroadcast_raw")(kind, layout.out, shape)(buf, old)
+                old = own(p, kind, cotangents, borrowed)
+            cotangents[p] = role("unbroadcast_raw")(kind, whole, shape)(buf, old)
+        if handed:
+            hand_on(node, handed, g, cotangents, borrowed)
 
     def _pull_fewer(self, node, g, cotangents, borrowed, useful):
         """Some parents do not lead to what was asked for: the same with a kernel for the others."""
@@ -306,7 +335,7 @@ def _short_passing(rule: Pullback, otherwise: Callable) -> Callable:
         if q in cotangents:
             p, q = q, p
         if q in cotangents or p not in cotangents or p in borrowed or node in borrowed:
-            tape.hand_on(node, (p, q), g, cotangents, borrowed)
+            hand_on(node, (p, q), g, cotangents, borrowed)
         else:
             node.kind.accumulate_small(g, cotangents[p])
             cotangents[q] = g

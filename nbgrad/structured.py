@@ -15,6 +15,8 @@ from typing import Any
 from . import dtypes, tape
 from .cast import cast
 from .codegen.launch import cast_into, kind_of
+from .codegen.memory import LARGE
+from .cotangents import add_uniform, own, uniform
 from .dtypes import DType, as_dtype
 from .entry import Entry, as_array, store_out
 from .errors import AttrError, ContextError, NBGradError
@@ -367,8 +369,12 @@ class Structured(tape.Rule):
             if p.__class__ is not list and (useful is None or p in useful):
                 old = cotangents.get(p)
                 if old is not None and p in borrowed:
-                    old = tape.own(p, p.kind, cotangents, borrowed)
-                cotangents[p] = pull(g, old, *[saved[i] for i in places])
+                    old = own(p, p.kind, cotangents, borrowed)
+                h = pull(g, old, *[saved[i] for i in places])
+                if h.size >= LARGE and uniform(h):
+                    add_uniform(p, h, p.kind, cotangents, borrowed)
+                else:
+                    cotangents[p] = h
         return None
 
     def grads(self, node, g, useful):

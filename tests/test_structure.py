@@ -15,6 +15,7 @@ LAYERS = [
         "state",
         "observe",
         "registry",
+        "cotangents",
         "tape",
         "cast",
         "pullback",

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import tape
 from ..cast import cast
+from ..cotangents import own
 from ..entry import IN_GRAPH, IN_PLACE
 from ..errors import DTypeError, NBGradError, RangeError, ShapeError
 from ..ndarray import NDArray, alias
@@ -49,7 +50,7 @@ class _View(tape.Rule):
             out[stop:] = 0
         else:
             if p in borrowed:
-                old = tape.own(p, kind, cotangents, borrowed)
+                old = own(p, kind, cotangents, borrowed)
             kind.accumulate(g, old[start:stop])
 
 
