@@ -67,8 +67,8 @@ class Plan:
         The attributes as given, and in canonical form.
     avals : tuple of (shape, kind)
         Of the operands.
-    shapes, kinds, sizes : tuple
-        Of the results.
+    shapes, kinds, results : sequence
+        Of the results; and for each what allocates it, its number of elements, shape and kind.
     single : bool
         There is one result, and it is not in a list.
     run : callable
@@ -78,8 +78,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "run", "shapes", "single",
-        "sizes",
+        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "results", "run", "shapes",
+        "single",
     )  # fmt: skip
 
     def __init__(self, op: Structured, arrays: Sequence[NDArray], spec: Spec, given: dict) -> None:
@@ -97,7 +97,10 @@ class Plan:
         self.avals = tuple([(x._shape, x._kind) for x in arrays])
         self.shapes = tuple(spec.shapes)
         self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
-        self.sizes = tuple(map(size, self.shapes))
+        self.results = []
+        for shape, kind in zip(self.shapes, self.kinds, strict=True):
+            n = size(shape)
+            self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
         self.run = self._runner()
         self.pulls = None if op.raw_binder is None else op.raw_binder(self.avals, results_of(self), self.attrs)
         self._places: dict[tuple, list] = {}
@@ -304,7 +307,10 @@ class Structured(tape.Rule):
 
     def invoke(self, arrays: Sequence[NDArray], attrs: dict):
         """Check, allocate, run, record."""
-        key: Any = (*[x._shape for x in arrays], *[x._kind for x in arrays])
+        if len(arrays) == 1:
+            key: Any = (arrays[0]._shape, arrays[0]._kind)
+        else:
+            key = (*[x._shape for x in arrays], *[x._kind for x in arrays])
         if attrs:
             key += tuple(
                 [(name, v.__class__, v if v.__class__ is not float or v else str(v)) for name, v in attrs.items()]
@@ -327,15 +333,12 @@ class Structured(tape.Rule):
     def execute(self, arrays: Sequence[NDArray], plan: Plan) -> list[NDArray]:
         """Allocate, run and record; all results."""
         if plan.single:
-            kind = plan.kinds[0]
-            out = wrap(kind.empty(plan.sizes[0], kind.storage), plan.shapes[0], kind)
+            ((empty, n, shape, kind),) = plan.results
+            out = wrap(empty(n, kind.storage), shape, kind)
             plan.run(*arrays, out)
             outs = [out]
         else:
-            outs = [
-                wrap(kind.empty(n, kind.storage), shape, kind)
-                for n, shape, kind in zip(plan.sizes, plan.shapes, plan.kinds)
-            ]
+            outs = [wrap(empty(n, kind.storage), shape, kind) for empty, n, shape, kind in plan.results]
             plan.run(*arrays, outs)
         if state.recording:
             for x in arrays:
@@ -349,7 +352,7 @@ class Structured(tape.Rule):
     def _record(self, arrays: Sequence[NDArray], outs: list[NDArray], plan: Plan) -> None:
         parents = tuple([x._node or x._cell for x in arrays])
         names = plan.saves(tuple([p.__class__ is not list for p in parents]))
-        saved = tape.save([arrays[k] if k >= 0 else outs[-1 - k] for _, k in names])
+        saved = tape.save([arrays[k] if k >= 0 else outs[-1 - k] for _, k in names]) if names else ()
         if plan.single:
             out = outs[0]
             out._node = tape.node(self, parents, saved, (plan, names), out._shape, out._kind)

@@ -47,6 +47,7 @@ CHANGED = (
 )
 
 next_seq = count().__next__
+_seq = attrgetter("seq")
 _committing = free_in_child(Lock())  # kernels run without the GIL: two threads may add to one gradient
 
 
@@ -104,12 +105,9 @@ class Node:
         return self.op.takes_uniform
 
 
-_new = object.__new__
-
-
 def node(op: Rule, parents: tuple, saved: tuple, attrs, shape, kind: Kind) -> Node:
     """A new node, with the next number."""
-    made = _new(Node)
+    made = Node()
     made.op = op
     made.parents = parents
     made.saved = saved
@@ -285,7 +283,8 @@ class _Plan:
                 if p.__class__ is not list and p not in seen:
                     add(p)
                     push(p)
-        nodes.sort(key=attrgetter("seq"), reverse=True)
+        if len(nodes) > 1:
+            nodes.sort(key=_seq, reverse=True)
         self.nodes = nodes
         self.leaves = leaves
         self.useful: set | None = None
@@ -351,8 +350,12 @@ def sweep_raw(
         If a value that a derivative reads was changed since.
     """
     plan = _Plan([h for h, _ in heads], targets, floor)
-    if targets is None and not any(leaf.request != "null" for leaf in plan.leaves):
-        raise NBGradError(NO_INPUTS)
+    if targets is None:
+        for leaf in plan.leaves:
+            if leaf.request != "null":
+                break
+        else:
+            raise NBGradError(NO_INPUTS)
     cotangents: dict = {}
     borrowed: set = set()
     for head, buf in heads:
@@ -389,10 +392,11 @@ def sweep_raw(
     for leaf in plan.leaves:
         if leaf in cotangents and (leaf.request != "null" if targets is None else leaf in targets):
             found[leaf] = cotangents[leaf]
-    for item in borrowed.intersection(found):
-        if uniform(found[item]):
-            found[item] = dense(found[item], item.kind)
-            borrowed.discard(item)
+    if borrowed:
+        for item in borrowed.intersection(found):
+            if uniform(found[item]):
+                found[item] = dense(found[item], item.kind)
+                borrowed.discard(item)
     return found, borrowed
 
 
@@ -452,8 +456,8 @@ def commit(found: dict, borrowed: set) -> None:
 def ones_raw(kind: Kind, size: int):
     """A head gradient of ones; uniform, if it is large."""
     large = size >= LARGE
-    buf = kind.empty(1 if large else size, kind.storage)
-    buf.fill(0x3C00 if kind.dtype.name == "float16" else 1)
+    buf = kind.small(1 if large else size, kind.storage)
+    buf.fill(kind.one)
     return repeated(buf, size) if large else buf
 
 

@@ -66,9 +66,13 @@ def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
     n = size(shape)
 
     def pull(g, old):
-        if old is None and g.size == 1 and n >= LARGE:
-            return repeated(g, n)
         if old is None:
+            if n < LARGE:
+                old = kind.small(n, kind.storage)
+                write(g, old, *walk.arguments)
+                return old
+            if g.size == 1:
+                return repeated(g, n)
             old = kind.empty(n, kind.storage)
             threads.broadcast(write, [g], [old], (), walk)
         else:
