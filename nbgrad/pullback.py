@@ -23,6 +23,9 @@ __all__ = ["COTANGENT", "FLAT", "RESULT", "Pullback", "argument_kinds", "reads"]
 #: The variables of derivative expressions besides the operands: the result, and its cotangent.
 RESULT, COTANGENT = var("y"), var("g")
 
+#: In place of the number of a result: g is one number for all elements.
+HELD = -2
+
 #: ``attrs`` of a node whose operands are small and have one shape, and that has no parameters.
 FLAT: tuple = (None, ())
 
@@ -75,6 +78,8 @@ class Pullback(tape.Rule):
             self.pull_raw = _short_single(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.computed) == 2 == len(groups):
             self.pull_raw = _short_pair(self, self.pull_raw)  # type: ignore[method-assign]
+        elif len(self.passing) == 1 == len(groups):
+            self.pull_raw = _short_pass(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.passing) == 2 == len(groups):
             self.pull_raw = _short_passing(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.computed) == 1 == len(self.passing) and not self.saves:
@@ -112,13 +117,13 @@ class Pullback(tape.Rule):
         held = lent and uniform(g)
         if held and layout is None and not self.saves:
             return self._pull_number(node, g, cotangents, borrowed, scalars)
-        if held or layout is not None:
+        if layout is not None:
             return self._pull_walking(node, g, cotangents, borrowed, layout, scalars, held)
         kind = node.kind
         outs: list = []
         mode = 0  # a bit per computed cotangent: it is added to one that is there
         free = not self.passing and not lent  # g may be written
-        reuse = -1
+        reuse = HELD if held else -1
         for k, passes in self.plan:
             if passes:
                 continue
@@ -135,7 +140,7 @@ class Pullback(tape.Rule):
                     out = own(p, kind, cotangents, borrowed)
             outs.append(out)
         if outs:
-            read = node.saved[::3] if reuse >= 0 else (g, *node.saved[::3])
+            read = node.saved[::3] if reuse >= 0 else (g[:1] if held else g, *node.saved[::3])
             entry = self.entry(kind, mode, reuse)
             if g.size < LARGE:
                 entry(*read, *outs, *scalars)
@@ -147,11 +152,11 @@ class Pullback(tape.Rule):
 
     def entry(self, kind: Kind, mode: int, reuse: int = -1) -> Callable:
         """The flat kernel that adds to the cotangents whose bits are set in `mode`, and writes the others, number
-        `reuse` in place of g."""
+        `reuse` in place of g, or for a g that is :data:`HELD`."""
         found = self.flat.get((kind, mode, reuse))
         if found is None:
             modes = [bool(mode >> k & 1) for k in range(len(self.computed))]
-            found = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)), reuse)
+            found = self._entry(kind, modes, 1, (reuse != HELD,) + (True,) * len(self.saves), max(reuse, -1))
             self.flat[kind, mode, reuse] = found
         return found
 
@@ -167,12 +172,11 @@ class Pullback(tape.Rule):
             add_uniform(node.parents[k], h, kind, cotangents, borrowed)
 
     def _pull_walking(self, node, g, cotangents, borrowed, layout, scalars, held):
-        """Operands of different shapes (if there is a layout), or a cotangent that is `held`: one for all elements."""
-        kind, whole = node.kind, node.shape
-        if held and layout is not None and (self.passing or not self.saves):
+        """Operands of different shapes; `held`: the cotangent is one number for all elements."""
+        kind, whole, shapes = node.kind, node.shape, layout.shapes
+        if held and (self.passing or not self.saves):
             g, held = dense(g, kind), False
             borrowed.discard(node)
-        shapes = (whole,) * len(node.parents) if layout is None else layout.shapes
         outs, modes, sums, handed = [], [], [], []
         for k, passes in self.plan:
             p = node.parents[k]
@@ -253,8 +257,9 @@ class Pullback(tape.Rule):
         return found
 
 
-# The short cuts of `pull_raw`, for small operands of one shape without parameters and cotangents that may be
-# written: what small arrays spend their time in, as in :mod:`nbgrad.elementwise`.
+# The short cuts of `pull_raw`, for small operands of one shape and cotangents that may be written: what small arrays
+# spend their time in, as in :mod:`nbgrad.elementwise`. Those with a
+# kernel for two operands are for rules without parameters.
 
 
 def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
@@ -264,17 +269,36 @@ def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
 
     def pull_raw(node, g, cotangents, borrowed, useful):
         p = node.parents[k]
-        if node.attrs is not FLAT or useful is not None or p in cotangents or node in borrowed:
+        attrs = node.attrs
+        if useful is not None or p in cotangents or node in borrowed:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        if attrs is not FLAT and (attrs[0] is not None or g.size >= LARGE):
             return otherwise(node, g, cotangents, borrowed, useful)
         kind = node.kind
         entry = write.get(kind)
         if entry is None:
             entry = write[kind] = rule.entry(kind, 0, 0)
         cotangents[p] = g
-        if reads_one:
+        if attrs is not FLAT:
+            entry(*node.saved[::3], g, *attrs[1])
+        elif reads_one:
             entry(node.saved[0], g)
         else:
             entry(*node.saved[::3], g)
+        return None
+
+    return pull_raw
+
+
+def _short_pass(rule: Pullback, otherwise: Callable) -> Callable:
+    """The cotangent is g itself: addition of a number."""
+    (k,) = rule.passing
+
+    def pull_raw(node, g, cotangents, borrowed, useful):
+        p = node.parents[k]
+        if useful is not None or p in cotangents or node in borrowed or node.attrs[0] is not None:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        cotangents[p] = g
         return None
 
     return pull_raw
