@@ -16,6 +16,7 @@ LAYERS = [
         "observe",
         "orders",
         "registry",
+        "cotangents",
         "tape",
         "cast",
         "pullback",

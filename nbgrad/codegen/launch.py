@@ -29,6 +29,8 @@ class Kind:
     ctx : Context
     storage : numpy.dtype
         Of raw buffers.
+    one : int
+        What the number 1 is there.
     empty : callable
         ``empty(n, storage)`` allocates a raw buffer there.
     small : callable
@@ -37,7 +39,7 @@ class Kind:
         :meth:`accumulate` for fewer elements than that, at less cost.
     """
 
-    __slots__ = ("__dict__", "ctx", "dtype", "empty", "small", "storage")
+    __slots__ = ("__dict__", "ctx", "dtype", "empty", "one", "small", "storage")
 
     def __init__(self, dtype: DType, ctx: Context) -> None:
         self.dtype = dtype
@@ -45,6 +47,7 @@ class Kind:
         self.storage = dtype.storage
         self.empty = memory.empty
         self.small = np.empty
+        self.one = 0x3C00 if dtype.name == "float16" else 1
 
     def __repr__(self) -> str:
         return f"{self.dtype}@{self.ctx}"
