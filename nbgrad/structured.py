@@ -14,13 +14,8 @@ from typing import Any
 
 from . import tape
 from .cast import cast
-<<<<<<< HEAD
-=======
-from .codegen.launch import cast_into, kind_of
 from .codegen.memory import LARGE
 from .cotangents import add_uniform, own, uniform
-from .dtypes import DType, as_dtype
->>>>>>> wuni
 from .entry import Entry, as_array, store_out
 from .errors import NBGradError
 from .ndarray import NDArray, wrap
@@ -33,157 +28,8 @@ from .state import state
 __all__ = ["REQUIRED", "Spec", "composite", "structured"]
 
 
-<<<<<<< HEAD
 #: Plans for more operands and results than that are not kept: they are large, and the call takes longer than they do.
 _MANY = 256
-=======
-class _Required:
-    def __repr__(self) -> str:
-        return "required"
-
-
-#: Default of an attribute that the caller has to give.
-REQUIRED: Any = _Required()
-
-
-class Spec:
-    """What a structured operator's checking function returns: the result's shape and dtype, and the attributes.
-
-    Parameters
-    ----------
-    shape : tuple of int, or list of them
-        A list for an operator with several results.
-    dtype : DType or type or str, or list of them
-    **attrs
-        The attributes in canonical form; launcher and rules get these.
-    """
-
-    __slots__ = ("attrs", "kinds", "shapes", "single")
-
-    def __init__(self, shape: Shape | list[Shape], dtype, /, **attrs) -> None:
-        self.single = not isinstance(shape, list)
-        self.shapes: list[Shape] = shape if isinstance(shape, list) else [shape]
-        self.kinds: list[DType] = [as_dtype(d) for d in ([dtype] if self.single else dtype)]
-        self.attrs = attrs
-
-
-class Plan:
-    """One way a structured operator is called, worked out once: shapes and kinds, attributes, what to run.
-
-    Attributes
-    ----------
-    given, attrs : dict
-        The attributes as given, and in canonical form.
-    avals : tuple of (shape, kind)
-        Of the operands.
-    shapes, kinds, results : sequence
-        Of the results; and for each what allocates it, its number of elements, shape and kind.
-    single : bool
-        There is one result, and it is not in a list.
-    run : callable
-        ``run(*operands, result)``, or with a list of results.
-    pulls : tuple or None
-        Per operand what :meth:`Structured.raw` gave.
-    """
-
-    __slots__ = (
-        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "results", "run", "shapes",
-        "single",
-    )  # fmt: skip
-
-    def __init__(self, op: Structured, arrays: Sequence[NDArray], spec: Spec, given: dict) -> None:
-        missing = [name for name, value in spec.attrs.items() if value is REQUIRED]
-        if missing:
-            raise AttrError(f"{op.name}: {', '.join(missing)} must be given")
-        ctx = arrays[0]._kind.ctx
-        for x in arrays[1:]:
-            if x._kind.ctx != ctx:
-                raise ContextError(f"{op.name}: operands are on different devices, {ctx} and {x._kind.ctx}")
-        self.op = op
-        self.given = given
-        self.attrs = spec.attrs
-        self.single = spec.single
-        self.avals = tuple([(x._shape, x._kind) for x in arrays])
-        self.shapes = tuple(spec.shapes)
-        self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
-        self.results = []
-        for shape, kind in zip(self.shapes, self.kinds, strict=True):
-            n = size(shape)
-            self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
-        self.run = self._runner()
-        self.pulls = None if op.raw_binder is None else op.raw_binder(self.avals, results_of(self), self.attrs)
-        self._places: dict[tuple, list] = {}
-        self._saves: dict[tuple, tuple] = {}
-        self._steps: list = [None] * len(self.avals)
-
-    def _runner(self) -> Callable:
-        op = self.op
-        results = results_of(self)
-        narrow = not op.moves_only and any(kind.dtype.name == "float16" for _, kind in (*self.avals, *results))
-        if not narrow:
-            return op.bound(self.avals, results, self.attrs)
-        # float16 is calculated in float32.
-        inner = op.bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
-
-        def run(*arguments):
-            *arrays, given = arguments
-            outs = [given] if self.single else given
-            wide = [_widened(x, copy=True) for x in arrays]
-            wide_outs = [_widened(x, copy=False) for x in outs]
-            inner(*wide, wide_outs[0] if self.single else wide_outs)
-            for out, full in zip(outs, wide_outs, strict=True):
-                if full is not out:
-                    cast_into(full._buf, full._kind.dtype, out._buf, out._kind.dtype)
-
-        return run
-
-    def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
-        """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""
-        found = self._saves.get(wanted)
-        if found is None:
-            op = self.op
-            names: dict[str, int] = {}
-            for k, want in enumerate(wanted):
-                for name in op.reads.get(op.operand(k), ()) if want else ():
-                    if name in op.inputs:
-                        names[name] = op.inputs.index(name)
-                    elif name == "y":
-                        names[name] = -1
-                    elif name.startswith("y") and name[1:].isdigit():
-                        names[name] = -1 - int(name[1:])
-            found = self._saves[wanted] = tuple(names.items())
-        return found
-
-    def places(self, names: tuple) -> list[list[int]]:
-        """Per operand: where in a node's ``saved``, which holds `names`, the buffers are that its rule reads."""
-        found = self._places.get(names)
-        if found is None:
-            at = {name: 3 * i for i, (name, _) in enumerate(names)}
-            reads = [self.op.reads.get(self.op.operand(k), ()) for k in range(len(self.avals))]
-            found = self._places[names] = [[at[name] for name in read if name in at] for read in reads]
-        return found
-
-    def step(self, k: int) -> tuple[Callable | None, dict, tuple[str, ...]]:
-        """The rule of operand `k`, its arguments that are known beforehand, and the names of the others."""
-        found = self._steps[k]
-        if found is None:
-            op = self.op
-            known: dict[str, Any] = dict(self.attrs)
-            known |= {f"{name}_shape": aval[0] for name, aval in zip(op.inputs, self.avals)}
-            if op.variadic:
-                known |= {"index": k, "shapes": [aval[0] for aval in self.avals]}
-            names = op.reads.get(op.operand(k), ())
-            saved = {name for name, _ in self.saves((True,) * len(self.avals))}
-            static = {name: known[name] for name in names if name not in saved and name in known}
-            rule = op.rules.get(op.operand(k))
-            found = self._steps[k] = (rule, static, tuple([name for name in names if name not in static]))
-        return found
-
-
-def results_of(plan: Plan) -> tuple:
-    """(shape, kind) of each result."""
-    return tuple(zip(plan.shapes, plan.kinds, strict=True))
->>>>>>> wuni
 
 
 class Structured(tape.Rule):
@@ -334,7 +180,7 @@ class Structured(tape.Rule):
             plan = key = None
         if plan is None:
             plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
-            if key is not None and len(plan.avals) + len(plan.sizes) <= _MANY:
+            if key is not None and len(plan.avals) + len(plan.results) <= _MANY:
                 if len(self._plans) >= 1024:
                     self._plans.clear()
                 self._plans[key] = plan

@@ -145,12 +145,9 @@ class Rule:
     """
 
     name = "?"
-<<<<<<< HEAD
     max_order: float | Callable | None = None
-=======
     #: Whether :meth:`pull_raw` takes a uniform cotangent.
     takes_uniform = False
->>>>>>> wuni
 
     def grads(self, node: Node, g: NDArray, useful: set | None) -> Sequence[NDArray | None]:
         """The cotangent of each parent, computed by recordable operations; None where not wanted."""
