@@ -15,9 +15,8 @@ class Gradients:
     param_names = ("workload",)
 
     def setup(self, name):
-        _, library = LIBRARIES["nbgrad"]
         workload = _WORKLOADS[name]
-        self.run = library()(workload, workload.arrays(np.random.default_rng(0)))
+        self.run = LIBRARIES["nbgrad"].start()(workload, workload.arrays(np.random.default_rng(0)))
         self.run()
 
     def time_gradients(self, name):
