@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +117,7 @@ def rosenbrock(xp, x):
 
 
 def lennard_jones(xp, x, eye):
-    """The energy of bodies at the rows of `x`. With `eye`, a body is at distance 1 from itself, where the energy is 0."""
+    """The energy of bodies at the rows of `x`; `eye` puts a body at distance 1 from itself, where the energy is 0."""
     apart = xp.expand(x, 1) - xp.expand(x, 0)
     s = 1 / (xp.sum(xp.square(apart), 2) + eye)
     s6 = s * s * s
@@ -193,7 +194,7 @@ def _classified(inputs: tuple[int, ...], *shapes: tuple[int, ...], dtype=np.floa
 
 
 def _mlp(batch: int, *widths: int):
-    shapes = [s for n, m in zip(widths, widths[1:], strict=False) for s in ((m, n), (m,))]
+    shapes = [s for n, m in pairwise(widths) for s in ((m, n), (m,))]
     return _classified((batch, widths[0]), *shapes)
 
 
