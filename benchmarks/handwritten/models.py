@@ -295,7 +295,8 @@ def _unfold(x, size, out):
             for j in range(size):
                 to = out[(c * size + i) * size + j]
                 for r in range(rows):
-                    to[r * columns : (r + 1) * columns] = x[c, r + i, j : j + columns]
+                    for k in range(columns):
+                        to[r * columns + k] = x[c, r + i, j + k]
 
 
 @by_hand
@@ -308,9 +309,8 @@ def _fold(g, size, out):
             for j in range(size):
                 row = g[(c * size + i) * size + j]
                 for r in range(rows):
-                    to, part = out[c, r + i, j : j + columns], row[r * columns : (r + 1) * columns]
                     for k in range(columns):
-                        to[k] += part[k]
+                        out[c, r + i, j + k] += row[r * columns + k]
 
 
 @by_hand
@@ -323,7 +323,8 @@ def _pool(y, bias, out, where):
             for j in range(to.size):
                 top, low = max(upper[2 * j], upper[2 * j + 1]), max(lower[2 * j], lower[2 * j + 1])
                 at[j] = (upper[2 * j + 1] > upper[2 * j]) if top >= low else 2 + (lower[2 * j + 1] > lower[2 * j])
-                to[j] = tanh(max(top, low) + bias[c])
+                to[j] = max(top, low) + bias[c]
+    _tanh(out)
 
 
 @by_hand
