@@ -206,6 +206,7 @@ class Elementwise(tape.Rule):
 # (`kind.small` is given a name first: a slot that is looked up as a method takes longer.)
 
 _new = object.__new__
+_Node = tape.Node
 _next_seq = tape.next_seq
 
 
@@ -236,7 +237,7 @@ def short_unary(op: Elementwise) -> Callable:
             if p is not None:
                 if pullback is None:
                     pullback = op.pullback((p,), None, None)
-                node = _new(tape.Node)
+                node = _Node()
                 node.op = pullback
                 node.parents = (p,)
                 saves = pullback.saves
@@ -293,7 +294,7 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
                 pullback = cases[case]
                 if pullback is None:
                     pullback = cases[case] = op.pullback(parents, None, None)
-                node = _new(tape.Node)
+                node = _Node()
                 node.op = pullback
                 node.parents = parents
                 saves = pullback.saves

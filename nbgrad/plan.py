@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import dtypes, tracing
 from .codegen.launch import cast_into, kind_of
+from .codegen.memory import LARGE
 from .context import CPU0, TRACED
 from .dtypes import DType, as_dtype
 from .errors import AttrError, ContextError
@@ -59,8 +60,8 @@ class Plan:
         The attributes as given, and in canonical form.
     avals : tuple of (shape, kind)
         Of the operands.
-    shapes, kinds, sizes : tuple
-        Of the results.
+    shapes, kinds, results : sequence
+        Of the results; and for each what allocates it, its number of elements, shape and kind.
     single : bool
         There is one result, and it is not in a list.
     run : callable
@@ -70,8 +71,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "run", "shapes", "single",
-        "sizes",
+        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "results", "run", "shapes",
+        "single",
     )  # fmt: skip
 
     def __init__(self, op: Structured, arrays: Sequence[NDArray], spec: Spec, given: dict) -> None:
@@ -89,7 +90,10 @@ class Plan:
         self.avals = tuple([(x._shape, x._kind) for x in arrays])
         self.shapes = tuple(spec.shapes)
         self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
-        self.sizes = tuple(map(size, self.shapes))
+        self.results = []
+        for shape, kind in zip(self.shapes, self.kinds, strict=True):
+            n = size(shape)
+            self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
         self.run = self._runner()
         self.pulls = None
         if op.raw_binder is not None and ctx != TRACED:

@@ -17,6 +17,7 @@ LAYERS = [
         "orders",
         "tracing",
         "registry",
+        "cotangents",
         "tape",
         "cast",
         "pullback",

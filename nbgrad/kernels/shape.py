@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import tape
+from ..cotangents import hand_on
 from ..entry import Entry, as_array, store_out
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, alias
@@ -43,12 +44,13 @@ class _Reshape(tape.Rule):
     """Another shape on the same memory. Its cotangent is the same buffer, too."""
 
     name = "reshape"
+    takes_uniform = True
 
     def grads(self, node, g, useful):
         return [reshape(g, node.attrs)]
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
-        tape.hand_on(node, node.parents, g, cotangents, borrowed)
+        hand_on(node, node.parents, g, cotangents, borrowed)
 
 
 _RESHAPE = _Reshape()

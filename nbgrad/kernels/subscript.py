@@ -10,6 +10,8 @@ import numpy as np
 
 from .. import tape
 from ..cast import cast
+from ..codegen.memory import longer
+from ..cotangents import own
 from ..entry import IN_GRAPH, IN_PLACE
 from ..errors import DTypeError, NBGradError, RangeError, ShapeError
 from ..ndarray import NDArray, alias
@@ -43,13 +45,17 @@ class _View(tape.Rule):
         stop = start + g.size
         old = cotangents.get(p)
         if old is None:
-            cotangents[p] = out = kind.empty(size(shape), kind.storage)
-            out[:start] = 0
-            out[start:stop] = g
+            n = size(shape)
+            out = longer(g, n) if start == 0 and node not in borrowed else None  # x[:-1]: then g is where it belongs
+            if out is None:
+                out = kind.empty(n, kind.storage)
+                out[:start] = 0
+                out[start:stop] = g
             out[stop:] = 0
+            cotangents[p] = out
         else:
             if p in borrowed:
-                old = tape.own(p, kind, cotangents, borrowed)
+                old = own(p, kind, cotangents, borrowed)
             kind.accumulate(g, old[start:stop])
 
 
