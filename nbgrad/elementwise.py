@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from . import tape, tracing
 from .cast import unify
@@ -111,7 +112,7 @@ class Elementwise(tape.Rule):
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
         if kind.traced:
             shape = shape if layout is None else layout.out
-            buf = tracing.mapped(self.expr, scalars, arrays, shape)
+            buf: Any = tracing.mapped(self.expr, scalars, arrays, shape)
         elif layout is None:
             n = first._buf.size
             buf = kind.empty(n, kind.storage)

@@ -463,7 +463,7 @@ def commit(found: dict, borrowed: set) -> None:
 
 def ones_raw(kind: Kind, size: int):
     """A head gradient of ones; uniform, if it is large."""
-    large = size >= LARGE
+    large = size >= LARGE and not kind.traced
     buf = kind.small(1 if large else size, kind.storage)
     buf.fill(kind.one)
     return repeated(buf, size) if large else buf

@@ -29,7 +29,9 @@ def test_values_and_derivatives_of_any_order():
         lambda f: nb.grad(lambda x: nd.sum(nb.grad(f)(x) ** 2)),
     ):
         eager, compiled = transform(energy)(nd.array(X)), nb.jit(transform(energy))(nd.array(X))
-        for a, b in zip(eager if isinstance(eager, tuple) else [eager], compiled if isinstance(compiled, tuple) else [compiled]):
+        for a, b in zip(
+            eager if isinstance(eager, tuple) else [eager], compiled if isinstance(compiled, tuple) else [compiled]
+        ):
             assert a.shape == b.shape
             close(a.asnumpy(), b.asnumpy())
 

@@ -6,7 +6,6 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,11 +23,11 @@ _MANY = 16
 
 
 def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | str = ()) -> Callable:
-    """`function`, compiled: traced once for every combination of shapes and dtypes, and run as loops that share memory.
+    """`function`, compiled: traced once for every combination of shapes and dtypes, and run as loops.
 
-    While it is traced, the function runs on arrays without numbers. Every operator it calls becomes a step of a program;
-    so do those of derivatives taken inside (``jit(grad(f))``, ``jit(hessian(f))``, to any order). The program's steps
-    are joined into loops as one would write them by hand, compiled, and kept on disk.
+    While it is traced, the function runs on arrays without numbers. Every operator it calls becomes a step of a
+    program; so do those of derivatives taken inside (``jit(grad(f))``, ``jit(hessian(f))``, to any order). The steps are
+    joined into loops as one would write them by hand, compiled, and kept on disk.
 
     Parameters
     ----------
@@ -103,7 +102,7 @@ class Jitted:
         if self.static:
             args = tuple([Static(a) if k in self._positions else a for k, a in enumerate(args)])
             kwargs = {k: Static(v) if k in self.static else v for k, v in kwargs.items()}
-        build = None
+        build: Any = None
         for value in args:
             kind = value.__class__
             if kind is np.ndarray:

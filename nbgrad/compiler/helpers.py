@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
-
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
+from ..codegen import convert
 from ..codegen.compile import intrinsic
 from ..codegen.convert import __all__ as _conversions
-from ..codegen import convert
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 

@@ -17,7 +17,7 @@ from ..kernels.shape import reshape
 from ..ndarray import NDArray, from_value, wrap
 from ..shapes import size
 from ..state import state
-from ..tracing import WEAK, captured, traced
+from ..tracing import WEAK, captured, seen, traced
 from .compiled import Compiled
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Program:
         self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
         results = [y for y in found if isinstance(y, NDArray)]
         self.results = [(y._shape, kind_of(y._kind.dtype, CPU0)) for y in results]
-        arguments = [x._buf.value for x in inside] + [x._buf.value for _, x in graph.captured]
-        self.compiled = Compiled(jitted.name, graph, arguments, [y._buf.seen(y._shape) for y in results])
+        arguments = [seen(x).value for x in [*inside, *(x for _, x in graph.captured)]]
+        self.compiled = Compiled(jitted.name, graph, arguments, [seen(y) for y in results])
         self.call = self._caller()
 
     def again(self, inside: Sequence[NDArray]) -> Any:
@@ -207,18 +207,18 @@ def _variable(x: NDArray) -> NDArray:
 
 def _code(tree: Any, leaves, names: dict) -> str | None:
     """Code that makes such a tree, for tuples, lists and dicts; None for others."""
-    if type(tree) in (tuple, list):
-        parts = [_code(t, leaves, names) for t in tree]
-        if any(p is None for p in parts):
-            return None
-        inside = "".join(f"{p}, " for p in parts)
-        return f"[{inside}]" if type(tree) is list else f"({inside})"
-    if type(tree) is dict:
+    if type(tree) in (tuple, list, dict):
         parts = []
-        for key, value in tree.items():
-            names[f"key{len(names)}"] = key
-            parts.append(f"key{len(names) - 1}: {_code(value, leaves, names)}")
-        return None if any(p.endswith(": None") for p in parts) else f"{{{', '.join(parts)}}}"
+        for key, value in tree.items() if type(tree) is dict else enumerate(tree):
+            part = _code(value, leaves, names)
+            if part is None:
+                return None
+            if type(tree) is dict:
+                names[f"key{len(names)}"] = key
+                part = f"key{len(names) - 1}: {part}"
+            parts.append(f"{part}, ")
+        left, right = {tuple: "()", list: "[]", dict: "{}"}[type(tree)]
+        return left + "".join(parts) + right
     found: list = []
     flatten(tree, found)
     return next(leaves) if len(found) == 1 and found[0] is tree else None

@@ -127,7 +127,7 @@ class _Writer:
             sizes[1 if blocked else 0] = f"np.int64(e{number} - b{number})"
             first = f"np.int64(b{number})"
             starts = [f"{first} * {m}", f"{first} * {n}", "0"] if blocked else [f"{first} * {k}", "0", f"{first} * {n}"]
-        if call == "narrow_transposed" and not blocked == 2:
+        if call == "narrow_transposed" and blocked != 2:
             self.line(f"{arrays[2]}[:] = 0" if not stack else f"{arrays[2]}[{starts[2]} : {starts[2]} + {m * n}] = 0")
         flags = [str(int(transpose_a)), str(int(transpose_b)), str(int(blocked == 2))] if call == "gemm" else []
         self.line(f"{call}({', '.join([*arrays, *sizes, *starts, *flags])})")
@@ -275,7 +275,9 @@ class _Writer:
                 if s.value.dtype.is_float and s.how == "sum":
                     self.line(f"{total} += np.float64({name})")
                 else:
-                    self.line(f"{total} = {_COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}")
+                    self.line(
+                        f"{total} = {_COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}"
+                    )
             else:
                 self._add_to_place(s, combo, name)
 
@@ -447,7 +449,11 @@ def _rounded(dtype: DType, code: str, compute: str) -> str:
     stored = store(dtype, code, compute)
     if dtype.is_float:
         return load(dtype, stored) if dtype.name == "float16" else f"np.{dtype.name}({code})"
-    return f"np.int64({stored})" if dtype.name in ("bool", "int64") or compute != "int64" else f"np.int64(np.{dtype.name}({code}))"
+    return (
+        f"np.int64({stored})"
+        if dtype.name in ("bool", "int64") or compute != "int64"
+        else f"np.int64(np.{dtype.name}({code}))"
+    )
 
 
 def _natural(name: str) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..codegen.graph import Graph, Seen, Value
 from ..expr import Expr, const, order, select, substitute, var
-from ..shapes import Shape, size
+from ..shapes import Shape
 
 __all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 
@@ -73,7 +73,8 @@ class Statement:
     Attributes
     ----------
     how : str
-        "map", "sum", "max", "min", "embed" and "scatter" (written, added at `target`), "product" or "opaque" (as a whole).
+        "map", "sum", "max", "min"; "embed" and "scatter" (written, added at `target`); "product" or "opaque" (as a
+        whole).
     axes : list of Axis
         In the order of the arrays' axes; those of length 1 are left out by :meth:`places`.
     kept : tuple of int
@@ -106,7 +107,7 @@ class _Builder:
         self.made: dict[Value, Statement] = {}
 
     def build(self) -> list[Statement]:
-        """All statements that the outputs need; again, if one turned out to be needed in full after another was made."""
+        """All statements that the outputs need; again, if one is found to be needed in full after it was read otherwise."""
         while True:
             before = len(self.full)
             self.made = {}
@@ -166,9 +167,9 @@ class _Builder:
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
         loop = value.op in ("map", "reduce", "look", "constant", "product")
         same = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
-        if not same and value.op == "map" and value not in self.outputs and regrouped is not None:
-            if self._cheap(value):
-                return self._again(into, value, regrouped, guards)
+        again = not same and value.op == "map" and value not in self.outputs
+        if again and regrouped is not None and self._cheap(value):
+            return self._again(into, value, regrouped, guards)
         if not same and value.op != "argument":
             self.full.add(value)
         coefficients: dict[int, int] = {}
@@ -177,7 +178,7 @@ class _Builder:
             offset += stride * start
             if axis >= 0 and step:
                 coefficients[axis] = coefficients.get(axis, 0) + stride * step
-        pointwise = tuple([axis for axis, _, _ in regrouped]) if same else None  # type: ignore[union-attr]
+        pointwise = tuple([axis for axis, _, _ in regrouped]) if same else None
         access = Access(value, tuple(sorted(coefficients.items())), offset, pointwise)
         if access not in into.reads:
             into.reads.append(access)

@@ -193,7 +193,7 @@ def integers(indices, op: str) -> Any:
     return values.astype(np.int64)
 
 
-def _in_range(index: Any, n: int, mode: str, op: str) -> np.ndarray:
+def _in_range(index: Any, n: int, mode: str, op: str) -> Any:
     if mode not in ("clip", "wrap", "raise"):
         raise AttrError(f"{op}: mode must be 'clip', 'wrap' or 'raise', got {mode!r}")
     if n == 0 and index.size:
