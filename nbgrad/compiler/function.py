@@ -6,6 +6,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,8 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     """`function`, compiled: traced once for every combination of shapes and dtypes, and run as loops.
 
     While it is traced, the function runs on arrays without numbers. Every operator it calls becomes a step of a
-    program; so do those of derivatives taken inside (``jit(grad(f))``, ``jit(hessian(f))``, to any order). The steps are
-    joined into loops as one would write them by hand, compiled, and kept on disk.
+    program; so do those of derivatives taken inside (``jit(grad(f))``, ``jit(hessian(f))``, to any order). The steps
+    are joined into loops as one would write them by hand, compiled, and kept on disk.
 
     Parameters
     ----------

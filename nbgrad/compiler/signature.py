@@ -217,8 +217,8 @@ def _code(tree: Any, leaves, names: dict) -> str | None:
                 names[f"key{len(names)}"] = key
                 part = f"key{len(names) - 1}: {part}"
             parts.append(f"{part}, ")
-        left, right = {tuple: "()", list: "[]", dict: "{}"}[type(tree)]
-        return left + "".join(parts) + right
+        inside = "".join(parts)
+        return f"({inside})" if type(tree) is tuple else f"[{inside}]" if type(tree) is list else f"{{{inside}}}"
     found: list = []
     flatten(tree, found)
     return next(leaves) if len(found) == 1 and found[0] is tree else None

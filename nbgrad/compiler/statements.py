@@ -107,7 +107,7 @@ class _Builder:
         self.made: dict[Value, Statement] = {}
 
     def build(self) -> list[Statement]:
-        """All statements that the outputs need; again, if one is found to be needed in full after it was read otherwise."""
+        """All statements that the outputs need; again, if one turns out to be needed in full after it was read."""
         while True:
             before = len(self.full)
             self.made = {}
