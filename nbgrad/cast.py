@@ -64,11 +64,13 @@ _CAST = Cast()
 
 def cast(x: NDArray, kind: Kind) -> NDArray:
     """`x` converted to `kind`, always a new array; recorded."""
+    if kind.traced and not x._kind.traced:
+        x = tracing.captured(x)
     buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind.dtype, buf, kind.dtype)
     out = wrap(buf, x._shape, kind)
     if state.recording and x._node is not None:
         out._node = tape.node(_CAST, (x._node,), (), x._kind, x._shape, kind)
     if observers:
-        observed(Cast.name, (x,), (out,))
+        observed(Cast.name, (x,), (out,), lambda given: [cast(given[0], kind_of(kind.dtype, given[0]._kind.ctx))])
     return out

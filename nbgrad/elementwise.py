@@ -135,7 +135,7 @@ class Elementwise(tape.Rule):
                     self.record(arrays, out, layout, scalars)
                     break
         if observers:
-            observed(self.name, arrays, (out,))
+            observed(self.name, arrays, (out,), lambda given: (self.apply(given, scalars),))
         return out
 
     def record(self, arrays: Sequence[NDArray], out: NDArray, layout: Broadcast | None, scalars: tuple) -> None:
@@ -256,7 +256,7 @@ def short_unary(op: Elementwise) -> Callable:
                 node.seq = _next_seq()
                 result._node = node
         if observers:
-            observed(op.name, (data,), (result,))
+            observed(op.name, (data,), (result,), lambda given: (op.apply(given, scalars),))
         return result
 
     return apply1
@@ -318,7 +318,7 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
                 node.seq = _next_seq()
                 result._node = node
         if observers:
-            observed(op.name, (lhs, rhs), (result,))
+            observed(op.name, (lhs, rhs), (result,), lambda given: (op.apply(given),))
         return result
 
     return call

@@ -125,12 +125,15 @@ class Plan:
 
         return run
 
-    def concrete(self) -> Plan:
-        """The same call for arrays that have numbers."""
+    def on(self, arrays: Sequence[NDArray]) -> Plan:
+        """The same call for arrays of the same shapes and dtypes elsewhere."""
         spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)
         spec.single = self.single
-        operands = [wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals]
-        return Plan(self.op, operands, spec, self.given)
+        return Plan(self.op, arrays, spec, self.given)
+
+    def concrete(self) -> Plan:
+        """The same call for arrays that have numbers."""
+        return self.on([wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals])
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
         """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""

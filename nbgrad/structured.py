@@ -223,7 +223,7 @@ class Structured(tape.Rule):
                     self._record(arrays, outs, plan)
                     break
         if observers:
-            observed(self.name, arrays, outs)
+            observed(self.name, arrays, outs, lambda given: self.execute(given, plan.on(given)))
         return outs
 
     def _record(self, arrays: Sequence[NDArray], outs: list[NDArray], plan: Plan) -> None:

@@ -6,6 +6,7 @@ the compiled function, as that of its arguments.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +17,11 @@ from .dtypes import DType
 from .errors import TraceError
 from .expr import Expr, const, substitute, var
 from .ndarray import NDArray, wrap
+from .observe import observers
 from .shapes import size
 from .state import state
 
-__all__ = ["captured", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen", "traced"]
+__all__ = ["Again", "captured", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen", "traced"]
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
@@ -106,3 +108,34 @@ def ran(plan, *arguments) -> None:
         found = graph.opaque(plan, inputs, [(y._shape, y._kind.dtype) for y in outs])
     for out, value in zip(outs, found, strict=True):
         out._buf.bind(value)
+
+
+class Again:
+    """The observer while a function is traced: what an operator made of arrays from outside alone becomes a step, too.
+
+    Otherwise it would be computed once, and not change when those arrays do.
+    """
+
+    def __enter__(self) -> None:
+        self._before = state.observer
+        state.observer = self
+        observers.append(self)
+
+    def __exit__(self, *exc: object) -> None:
+        observers.pop()  # whose entry it is makes no difference: they are counted
+        state.observer = self._before
+
+    def one_step(self):
+        return contextlib.nullcontext()
+
+    def computed(self, name: str, operands: Sequence, results: Sequence[NDArray], again) -> None:
+        if again is None or current.graph is None or any(x._kind.traced for x in (*operands, *results)):
+            return
+        for x, y in zip(results, again(lifted(operands)), strict=True):
+            x._buf, x._kind, x._cell, x._node = y._buf, y._kind, y._cell, y._node
+
+    def pull_recorded(self, node, g, cotangents, useful) -> None:
+        node.op.pull_recorded(node, g, cotangents, useful)
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful) -> None:
+        node.op.pull_raw(node, g, cotangents, borrowed, useful)

@@ -220,3 +220,25 @@ def test_no_temporaries_for_pairs():
     close(gradient, expected[1], 1e-10)
     assert all(np.prod(v.shape) <= 70 * 3 for v in f.latest.compiled.temporaries)
     assert all(n <= 70 * 64 for s in f.latest.compiled.sources for _, n in s.scratch.values())
+
+
+def test_what_is_computed_from_captured_arrays_alone_follows_them():
+    w = nd.array([1.0, 2.0], dtype="float64")
+
+    def f(x):
+        scale = nd.sum(nd.sin(w.reshape((2, 1))), axis=0) * 2 + w[0].astype("float64")
+        return x * scale + nd.arange(1, dtype="float64")
+
+    compiled = nb.jit(f)
+    x = nd.array([3.0], dtype="float64")
+    for value in (1.0, 5.0):
+        w[:] = value
+        close(compiled(x).asnumpy(), f(x).asnumpy())
+    w.attach_grad()
+    found = []
+    for g in (f, compiled):
+        with autograd.record():
+            y = g(x)
+        y.backward()
+        found.append(w.grad.asnumpy())
+    close(*found)

@@ -13,11 +13,12 @@ from ..codegen.graph import Graph, current
 from ..codegen.launch import Kind, kind_of
 from ..context import CPU0
 from ..functional.trees import flatten
+from ..kernels import random
 from ..kernels.shape import reshape
 from ..ndarray import NDArray, from_value, wrap
 from ..shapes import size
 from ..state import state
-from ..tracing import WEAK, captured, seen, traced
+from ..tracing import WEAK, Again, captured, seen, traced
 from .compiled import Compiled
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ class Program:
             for x, kind in zip(inside, self.given, strict=True):
                 if kind is float:
                     x._label = WEAK
-            self.result = self.again(inside)
+            with Again():
+                self.result = self.again(inside)
             found: list = []
             self.rebuild = flatten(self.result, found)
             found = [captured(y) if isinstance(y, NDArray) and not y._kind.traced else y for y in found]
@@ -83,6 +85,7 @@ class Program:
             current.graph, current.numbers = None, False
             state.recording = recording
         self.captured = [x for x, _ in graph.captured]
+        self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0
         self.computed = [isinstance(y, NDArray) for y in found]
         self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
         results = [y for y in found if isinstance(y, NDArray)]
@@ -105,13 +108,17 @@ class Program:
     def __call__(self, leaves: list) -> Any:
         if state.recording:
             arrays = [x if isinstance(x := leaves[k], NDArray) else from_value(np.asarray(x)) for k in self.arrays]
-            arrays += self.captured
+            arrays += [self._part() if x is random.PART else x for x in self.captured]
             if any(x._node is not None for x in arrays):
                 return self._recorded(arrays)
         return self.call(leaves)
 
+    def _part(self) -> NDArray:
+        """The part of the random stream that a call draws, another one every time."""
+        return random.part(self.drawn)
+
     def _caller(self) -> Callable:
-        names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "rebuild": self.rebuild}
+        names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._part, "rebuild": self.rebuild}
         loads = []
         for k, kind in zip(self.arrays, self.given, strict=True):
             loads.append(f"leaves[{k}]._buf" if kind is NDArray else f"flat(leaves[{k}])")
@@ -121,7 +128,7 @@ class Program:
                 loads[-1] = f"{x} if {plain} and {x}.flags.carray else flat({x})"
         for k, x in enumerate(self.captured):
             names[f"captured{k}"] = x
-            loads.append(f"captured{k}._buf")
+            loads.append("part()._buf" if x is random.PART else f"captured{k}._buf")
         gives = []
         for k, (shape, kind) in enumerate(self.results):
             names[f"shape{k}"], names[f"kind{k}"] = shape, kind

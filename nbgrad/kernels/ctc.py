@@ -15,20 +15,23 @@ operators, a step of time each, and so has derivatives of every order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..cast import cast
 from ..codegen.compile import inline, kernel
 from ..codegen.launch import kind_of
-from ..dtypes import float32
+from ..dtypes import bool_, float32, float64, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
-from ..ndarray import NDArray, from_value
+from ..ndarray import NDArray
 from ..samples import Input, table
 from ..state import state
 from ..structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import logaddexp as log_sum
 from .binary import logaddexp, maximum
+from .host import arrayed, calculated
 from .indexing import add_axis, integers, take_axis
 from .join import concat, stack
 from .recurrent import unstacked
@@ -116,6 +119,12 @@ def _ctc(data, label, lengths, label_lengths, blank=REQUIRED):
     return Spec((data._shape[1],), data._kind.dtype, blank=blank)
 
 
+@structured("_ctc_gradient", method=False)
+def _ctc_gradient(g, data, label, lengths, label_lengths, blank=REQUIRED):
+    """The cotangent of ``_ctc``'s data."""
+    return Spec(data._shape, data._kind.dtype, blank=blank)
+
+
 def _arrays(label: NDArray, lengths: NDArray, label_lengths: NDArray) -> list:
     # A kernel must not be given a buffer without elements to index.
     return [label._buf if label.size else np.zeros(1, np.int64), lengths._buf, label_lengths._buf]
@@ -133,12 +142,16 @@ def _(data, label, lengths, label_lengths, out, *, blank):
 def _(g, data, label, lengths, label_lengths, y, blank):
     if state.recording:
         return [_by_operators(g, data, label, lengths, label_lengths, y, blank), None, None, None]
+    return [_ctc_gradient(g, data, label, lengths, label_lengths, blank=blank), None, None, None]
+
+
+@_ctc_gradient.run
+def _(g, data, label, lengths, label_lengths, out, *, blank):
     (steps, batch, classes), width = data._shape, label._shape[1]
-    out = from_value(np.zeros(data._shape), like=data._kind, dtype=data._kind.dtype)
     alpha, beta = np.empty(steps * (2 * width + 1)), np.empty(2 * width + 1)
     given = _arrays(label, lengths, label_lengths)
+    out._buf.fill(0)
     _occupancy(g._buf, data._buf, *given, out._buf, alpha, beta, batch, classes, width, blank)
-    return [out, None, None, None]
 
 
 def _moved(x: NDArray, by: int) -> NDArray:
@@ -152,45 +165,74 @@ def _moved(x: NDArray, by: int) -> NDArray:
     return concat(slice_axis(x, axis=1, begin=-by, end=states), rest, dim=1)
 
 
-def _constant(values: np.ndarray, like: NDArray) -> NDArray:
-    return from_value(values, like=like._kind, dtype=like._kind.dtype)
+def _constant(values: np.ndarray | NDArray, like: NDArray) -> NDArray:
+    return arrayed(values, like._kind.dtype, like)
+
+
+def _path(labels: np.ndarray, ends: np.ndarray, blank: int) -> np.ndarray:
+    """The classes e_s, blanks after the end."""
+    places = np.arange(2 * labels.shape[1] + 1)
+    path = np.full((len(labels), len(places)), blank)
+    path[:, 1::2] = np.where(places[1::2] < 2 * ends[:, None], labels, blank)
+    return path
+
+
+def _at_path(path: np.ndarray, classes: int) -> np.ndarray:
+    return (np.arange(len(path))[:, None] * classes + path).reshape(-1)
+
+
+def _skipping(path: np.ndarray, blank: int) -> np.ndarray:
+    skips = np.full(path.shape, _NEVER)
+    skips[:, 2:][(path[:, 2:] != blank) & (path[:, 2:] != path[:, :-2])] = 0
+    return skips
+
+
+def _last_places(path: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    places, ends = np.arange(path.shape[1]), ends[:, None]
+    return np.where((places <= 2 * ends) & (places >= 2 * ends - 1), 0, _NEVER)
+
+
+def _before_end(lengths: np.ndarray, steps: int) -> np.ndarray:
+    return np.arange(steps)[:, None] < lengths
+
+
+def _counted(lengths: np.ndarray, y: np.ndarray, steps: int) -> np.ndarray:
+    return _before_end(lengths, steps) & (y < np.inf)
 
 
 def _by_operators(g, data, label, lengths, label_lengths, y, blank) -> NDArray:
     """Minus g times the occupancies."""
     steps, batch, classes = data.shape
-    labels, ends, last = label.asnumpy(), label_lengths.asnumpy()[:, None], lengths.asnumpy()
-    places = np.arange(2 * labels.shape[1] + 1)
-    states = len(places)
-    path = np.full((batch, states), blank)
-    path[:, 1::2] = np.where(places[1::2] < 2 * ends, labels, blank)
-    index = (np.arange(batch)[:, None] * classes + path).reshape(-1)
-    skips = np.full(path.shape, _NEVER)
-    skips[:, 2:][(path[:, 2:] != blank) & (path[:, 2:] != path[:, :-2])] = 0
-    skip = _constant(skips, data)
+    states = 2 * label.shape[1] + 1
+    shape = (batch, states)
+    path = calculated(_path, label, label_lengths, shape=shape, blank=blank)
+    index = calculated(_at_path, path, shape=(batch * states,), classes=classes)
+    skip = _constant(calculated(_skipping, path, shape=shape, dtype=float64, blank=blank), data)
     skip_from = _moved(skip, -2)
     p = reshape(take_axis(reshape(data, (steps, batch * classes)), index, 1), (steps, batch, states))
     p_t = unstacked(maximum(p, _NEVER))
 
-    alpha = [p_t[0] + _constant(np.where(places < 2, 0, _NEVER) + np.zeros_like(skips), data)]
+    alpha = [p_t[0] + _constant(np.where(np.arange(states) < 2, 0, _NEVER) + np.zeros(shape), data)]
     for t in range(1, steps):
         a = alpha[-1]
         alpha.append(p_t[t] + logaddexp(logaddexp(a, _moved(a, 1)), _moved(a, 2) + skip))
-    final = _constant(np.where((places <= 2 * ends) & (places >= 2 * ends - 1), 0, _NEVER), data)
+    final = _constant(calculated(_last_places, path, label_lengths, shape=shape, dtype=float64), data)
+    going = calculated(_before_end, lengths, shape=(steps, batch), dtype=bool_, steps=steps)
     beta = [final]
     for t in range(steps - 2, -1, -1):
         b = beta[-1] + p_t[t + 1]
         b = logaddexp(logaddexp(b, _moved(b, -1)), _moved(b, -2) + skip_from)
-        inside = (t < last - 1)[:, None]
-        beta.append(b if inside.all() else where(_constant(inside, data), b, final))
+        inside = going[t + 1]
+        whole = isinstance(inside, np.ndarray) and inside.all()
+        beta.append(b if whole else where(_constant(inside.reshape((batch, 1)), data), b, final))
     beta.reverse()
     paths = alpha[0] + beta[0]
     z = slice_axis(paths, axis=1, begin=0, end=1)
     if states > 1:
         z = logaddexp(z, slice_axis(paths, axis=1, begin=1, end=2))
-    counts = (np.arange(steps)[:, None] < last) & (y.asnumpy() < np.inf)
+    counts = calculated(_counted, lengths, y, shape=(steps, batch), dtype=bool_, steps=steps)
     exponent = stack(*alpha, axis=0) + stack(*beta, axis=0) - reshape(z, (1, batch, 1))
-    share = exp(where(_constant(counts[:, :, None], data), exponent, _NEVER)) * reshape(g, (1, batch, 1))
+    share = exp(where(_constant(counts.reshape((steps, batch, 1)), data), exponent, _NEVER)) * reshape(g, (1, batch, 1))
     total = add_axis(reshape(share, (steps, batch * states)), index, 1, batch * classes)
     return negative(reshape(total, data.shape))
 
@@ -222,7 +264,7 @@ def _labels(*rows: list) -> Input:
     return Input(values=rows, dtype="float32")
 
 
-def _counts(given, use: bool, which: str, n: int, least: int, most: int) -> np.ndarray | None:
+def _counts(given, use: bool, which: str, n: int, least: int, most: int) -> Any:
     """The lengths, checked; None if they do not count."""
     if (given is not None) != bool(use):
         raise AttrError(f"CTCLoss: {which} and use_{which}=True go together; give both or neither")
@@ -231,10 +273,32 @@ def _counts(given, use: bool, which: str, n: int, least: int, most: int) -> np.n
     counts = integers(as_array(given, "CTCLoss", which), "CTCLoss")
     if counts.shape != (n,):
         raise ShapeError(f"CTCLoss: {which} must have shape ({n},), one per sequence of data, got {counts.shape}")
+    return calculated(_within, counts, shape=(n,), which=which, least=least, most=most)
+
+
+def _within(counts: np.ndarray, which: str, least: int, most: int) -> np.ndarray:
     wrong = (counts < least) | (counts > most)
     if wrong.any():
         raise RangeError(f"CTCLoss: {which} must be in {least} to {most}, got {counts[wrong][0]}")
     return counts
+
+
+def _until(labels: np.ndarray, pad: int) -> np.ndarray:
+    """How many labels come before the padding."""
+    return np.logical_and.accumulate(labels != pad, axis=1).sum(axis=1)
+
+
+def _used(labels: np.ndarray, ends: np.ndarray, classes: int, blank: int) -> np.ndarray:
+    """The labels, checked."""
+    used = labels[np.arange(labels.shape[1]) < ends[:, None]]
+    wrong = (used < 0) | (used >= classes) | (used == blank)
+    if wrong.any():
+        low, high, side = (1, classes - 1, "first") if blank == 0 else (0, classes - 2, "last")
+        raise RangeError(
+            f"CTCLoss: labels must be in {low} to {high} for {classes} classes with the blank {side}, got "
+            f"{used[wrong][0]}"
+        )
+    return labels
 
 
 @composite("CTCLoss", aliases=("ctc_loss",), samples=table(
@@ -307,22 +371,16 @@ def CTCLoss(
     blank, pad = (0, 0) if blank_label == "first" else (classes - 1, -1)
     ends = _counts(label_lengths, use_label_lengths, "label_lengths", batch, 0, labels.shape[1])
     if ends is None:
-        ends = np.logical_and.accumulate(labels != pad, axis=1).sum(axis=1)
+        ends = calculated(_until, labels, shape=(batch,), pad=pad)
     lengths = _counts(data_lengths, use_data_lengths, "data_lengths", batch, 1, steps)
     if lengths is None:
         lengths = np.full(batch, steps)
-    used = labels[np.arange(labels.shape[1]) < ends[:, None]]
-    wrong = (used < 0) | (used >= classes) | (used == blank)
-    if wrong.any():
-        low, high = (1, classes - 1) if blank_label == "first" else (0, classes - 2)
-        raise RangeError(
-            f"CTCLoss: labels must be in {low} to {high} for {classes} classes with the blank "
-            f"{blank_label}, got {used[wrong][0]}"
-        )
-    inside = np.arange(steps)[:, None] < lengths
-    if not inside.all():  # what does not count may be anything, NaN included, and has gradient 0
-        data = where(_constant(inside[:, :, None], data), data, 0.0)
-    constants = [from_value(np.ascontiguousarray(v), like=data._kind, dtype="int64") for v in (labels, lengths, ends)]
+    labels = calculated(_used, labels, ends, shape=label.shape, classes=classes, blank=blank)
+    inside = calculated(_before_end, lengths, shape=(steps, batch), dtype=bool_, steps=steps)
+    if isinstance(inside, NDArray) or not inside.all():
+        # What does not count may be anything, NaN included, and has gradient 0.
+        data = where(_constant(inside.reshape((steps, batch, 1)), data), data, 0.0)
+    constants = [arrayed(v, int64, data) for v in (labels, lengths, ends)]
     if data._kind.dtype.name == "float16":
         wide = cast(data, kind_of(float32, data._kind.ctx))
         return cast(_ctc(log_softmax(wide), *constants, blank=blank), data._kind)

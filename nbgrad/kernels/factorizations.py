@@ -33,6 +33,7 @@ from ..structured import REQUIRED, Spec, structured
 from . import lapack
 from .binary import multiply
 from .broadcasting import broadcast_to
+from .host import arrayed, calculated
 from .join import concat
 from .layout import tril, triu
 from .linear import matmul
@@ -319,15 +320,16 @@ def _(g, x, y, limit, wanted):
     return share, -multiply(share, _quotient(x, y, limit)) if wanted[1] else None, None
 
 
-def _over(x: NDArray, y: NDArray, scale: np.ndarray) -> NDArray:
-    """x/y, where `y` broadcasts and may be nothing but the rounding of numbers as large as `scale`, one per matrix."""
-    limit = 4 * max(x.shape[1:]) * np.finfo(x.dtype).eps * np.reshape(scale, (-1, 1, 1))
-    limits = from_value(np.broadcast_to(limit, x.shape), like=x._kind, dtype=x._kind.dtype)
+def _over(x: NDArray, y: NDArray, w: NDArray) -> NDArray:
+    """x/y, where `y` broadcasts and may be nothing but rounding of numbers as large as a matrix's largest in `w`."""
+    dtype = x._kind.dtype
+    limits = arrayed(calculated(_limits, w, shape=x.shape, dtype=dtype, sizes=x.shape), dtype, x)
     return _quotient(x, broadcast_to(y, shape=x.shape) if y.shape != x.shape else y, limits)
 
 
-def _largest(w: NDArray) -> np.ndarray:
-    return np.abs(w._view()).max(axis=1, initial=0)
+def _limits(w: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+    largest = np.abs(w).max(axis=1, initial=0).reshape((-1, 1, 1))
+    return np.broadcast_to(4 * max(sizes[1:]) * np.finfo(w.dtype).eps * largest, sizes)
 
 
 def _over_gaps(x: NDArray, w: NDArray) -> NDArray:
@@ -336,7 +338,7 @@ def _over_gaps(x: NDArray, w: NDArray) -> NDArray:
     far = np.zeros((1, n, n))
     np.fill_diagonal(far[0], np.inf)
     gaps = reshape(w, (b, 1, n)) - reshape(w, (b, n, 1)) + from_value(far, like=w._kind, dtype=w._kind.dtype)
-    return _over(x, gaps, _largest(w))
+    return _over(x, gaps, w)
 
 
 @structured("_matrix_eigen", method=False)
@@ -395,19 +397,19 @@ def _svd_vjp(g, y0, y1, y2):
     gu, gs, gvt = g
     b, k = s.shape
     m, n = u.shape[1], vt.shape[2]
-    row, column, scale = reshape(s, (b, 1, k)), reshape(s, (b, k, 1)), _largest(s)
+    row, column = reshape(s, (b, 1, k)), reshape(s, (b, k, 1))
     left, right = matmul(u, gu, transpose_a=True), matmul(vt, gvt, transpose_b=True)
 
     def turning(x: NDArray) -> NDArray:  # F * (x - x^T)
-        q = _over(_over_gaps(x, s), row + column, scale)
+        q = _over(_over_gaps(x, s), row + column, s)
         return q + turned(q)
 
     inner = turning(left) * row + column * turning(right) + _diagonal(gs)
     found = matmul(matmul(u, inner), vt)
     if m > k:
-        found = found + matmul(_over(gu - matmul(u, left), row, scale), vt)
+        found = found + matmul(_over(gu - matmul(u, left), row, s), vt)
     if n > k:
-        found = found + matmul(u, _over(gvt - matmul(turned(right), vt), column, scale))
+        found = found + matmul(u, _over(gvt - matmul(turned(right), vt), column, s))
     return found
 
 

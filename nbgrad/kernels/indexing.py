@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import tracing
 from ..cast import cast
 from ..codegen import threads
 from ..codegen.compile import kernel
@@ -25,9 +26,10 @@ from ..shapes import axis as resolve_axis
 from ..shapes import size
 from ..structured import REQUIRED, Spec, composite, structured
 from . import traced_index
+from .host import calculated
 from .shape import reshape
 
-__all__ = ["add_axis", "flat_positions", "integers", "pick", "take", "take_axis"]
+__all__ = ["add_axis", "flat_positions", "in_range", "integers", "pick", "take", "take_axis"]
 
 # Kernels: x (outer, n, inner), index (m) -> out (outer, m, inner).
 
@@ -156,9 +158,9 @@ def take_axis(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray:
     return _take(data, _outside(index, data), axis=axis)
 
 
-def add_axis(data: NDArray, index: np.ndarray, axis: int, n: int) -> NDArray:
+def add_axis(data: NDArray, index: np.ndarray | NDArray, axis: int, n: int) -> NDArray:
     """Zeros of length `n` along an axis, with the slices of `data` added at `index` (1-d, known to be in range)."""
-    return _take_add(data, _outside(index, data), axis=axis, n=n)
+    return _take_add(data, index if isinstance(index, NDArray) else _outside(index, data), axis=axis, n=n)
 
 
 def _outside(index: np.ndarray, data: NDArray) -> NDArray:
@@ -180,9 +182,10 @@ def _(graph, x, index, *, axis, n):
 def integers(indices, op: str) -> Any:
     """Indices as int64; floats are truncated, as MXNet's float32 indices require.
 
-    A NumPy array; traced indices stay traced, and what is not finite goes unnoticed among them.
+    A NumPy array. While tracing, a traced one; what is not finite goes unnoticed in it.
     """
-    if isinstance(indices, NDArray) and indices._kind.traced:
+    if isinstance(indices, NDArray) and tracing.current.graph is not None:
+        (indices,) = tracing.lifted([indices])
         kind = kind_of(int64, indices._kind.ctx)
         return indices.detach() if indices._kind is kind else cast(indices.detach(), kind)
     values = indices._view() if isinstance(indices, NDArray) else np.asarray(indices)
@@ -193,7 +196,8 @@ def integers(indices, op: str) -> Any:
     return values.astype(np.int64)
 
 
-def _in_range(index: Any, n: int, mode: str, op: str) -> Any:
+def in_range(index: Any, n: int, mode: str, op: str) -> Any:
+    """What :func:`integers` gave brought into range, or checked, as `mode` says."""
     if mode not in ("clip", "wrap", "raise"):
         raise AttrError(f"{op}: mode must be 'clip', 'wrap' or 'raise', got {mode!r}")
     if n == 0 and index.size:
@@ -247,7 +251,7 @@ def take(a, indices, axis=0, mode="clip"):
     """
     a = as_array(a, "take", "a")
     k = resolve_axis(axis, a.ndim, "take")
-    return take_axis(a, _in_range(integers(indices, "take"), a.shape[k], mode, "take"), k)
+    return take_axis(a, in_range(integers(indices, "take"), a.shape[k], mode, "take"), k)
 
 
 @composite(
@@ -310,7 +314,7 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
         data, axis = reshape(data, (data.size,)), 0
     k = resolve_axis(axis, data.ndim, "pick")
     rest = data.shape[:k] + data.shape[k + 1 :]
-    values = _in_range(integers(index, "pick"), data.shape[k], mode, "pick")
+    values = in_range(integers(index, "pick"), data.shape[k], mode, "pick")
     if values.size != size(rest):
         raise ShapeError(
             f"pick: index of shape {values.shape} does not fit data of shape {data.shape} without axis {k}"
@@ -385,11 +389,11 @@ def Embedding(data, weight, input_dim=None, output_dim=None, dtype=None, sparse_
     return take(weight, as_array(data, "Embedding"), axis=0)
 
 
-def flat_positions(indices: np.ndarray, shape: tuple[int, ...], op: str) -> np.ndarray:
-    """Positions in the leading axes of `shape`, from one row of indices per axis (negative ones count from the end)."""
+def flat_positions(indices: np.ndarray, sizes: tuple[int, ...], op: str) -> np.ndarray:
+    """Positions in leading axes of these `sizes`, from one row of indices per axis (negative: from the end)."""
     total = np.zeros(indices.shape[1:], np.int64)
-    for row, n in zip(indices, shape, strict=False):
-        total = total * n + _in_range(row, n, "raise", op)
+    for row, n in zip(indices, sizes, strict=False):
+        total = total * n + in_range(row, n, "raise", op)
     return total
 
 
@@ -427,7 +431,8 @@ def gather_nd(data, indices):
         )
     m = rows.shape[0]
     flat = reshape(data, (size(data.shape[:m]), *data.shape[m:]))
-    return take_axis(flat, flat_positions(rows, data.shape[:m], "gather_nd"), 0)
+    positions = calculated(flat_positions, rows, shape=rows.shape[1:], sizes=data.shape[:m], op="gather_nd")
+    return take_axis(flat, positions, 0)
 
 
 @composite(
@@ -458,7 +463,7 @@ def scatter_nd(data, indices, shape):
     m = rows.shape[0] if rows.ndim else 0
     if not 1 <= m <= len(shape) or data.shape != rows.shape[1:] + shape[m:]:
         raise ShapeError(f"scatter_nd: data {data.shape} and indices {rows.shape} do not fit shape {shape}")
-    positions = flat_positions(rows, shape[:m], "scatter_nd")
-    index = wrap(positions.reshape(-1), (positions.size,), kind_of(int64, real(data._kind.ctx)))
-    flat = reshape(data, (positions.size, *shape[m:]))
-    return reshape(_take_add(flat, index, axis=0, n=size(shape[:m])), shape)
+    many = size(rows.shape[1:])
+    positions = calculated(flat_positions, rows, shape=rows.shape[1:], sizes=shape[:m], op="scatter_nd")
+    flat = reshape(data, (many, *shape[m:]))
+    return reshape(add_axis(flat, positions.reshape((many,)), 0, size(shape[:m])), shape)

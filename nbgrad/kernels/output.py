@@ -19,6 +19,7 @@ import numpy as np
 
 from ..cast import cast
 from ..codegen.launch import cast_into
+from ..dtypes import float64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
 from ..ndarray import NDArray, from_value, full
@@ -26,6 +27,8 @@ from ..samples import Input, table
 from ..shapes import size
 from ..structured import Spec, composite, structured
 from .binary import greater, multiply, subtract
+from .broadcasting import broadcast_to
+from .host import arrayed, calculated
 from .indexing import integers
 from .shape import reshape
 from .softmax import softmax
@@ -168,10 +171,18 @@ def _(g, data, target, factor, out_grad):
     return multiply(slope, g) if out_grad else slope, None, None
 
 
-def _one_hot(label: np.ndarray, k: int, alpha: float) -> np.ndarray:
-    """Shape (n, k, m) for labels (n, m): 1 - alpha at the label, alpha/(k - 1) elsewhere; 0 for none there."""
-    here = label[:, None] == np.arange(k)[:, None]
+def _one_hot(label: np.ndarray, sizes: tuple[int, int, int], alpha: float) -> np.ndarray:
+    """Shape (n, k, m) for n*m labels: 1 - alpha at the label, alpha/(k - 1) elsewhere; 0 for none there."""
+    n, k, m = sizes
+    here = integers(label, "SoftmaxOutput").reshape(n, 1, m) == np.arange(k)[:, None]
     return np.where(here, 1.0 - alpha, alpha / (k - 1) if alpha else 0.0)
+
+
+def _factors(label: np.ndarray, sizes, ignored: float, use_ignore: bool, count: int | None, scale: float) -> np.ndarray:
+    """What the slope is multiplied by, shape (n, 1, m)."""
+    counted = label.reshape(sizes) != ignored
+    count = int(counted.sum()) if count is None else count
+    return (counted if use_ignore else np.ones(sizes))[:, None] * (scale / max(count, 1))
 
 
 def _numpy_softmax(x: np.ndarray, label, multi_output=False, preserve_shape=False, **more) -> np.ndarray:
@@ -280,13 +291,13 @@ def SoftmaxOutput(
         target = cast(reshape(label.detach(), (n, k, m)), data._kind)
         factor = np.full((1, 1, 1), scale)
     else:
-        numbers = label._view().reshape(n, m)
-        counted = numbers != ignore_label
-        count = {"null": m if multi_output else 1, "batch": n * m, "valid": max(int(counted.sum()), 1)}[normalization]
-        factor = (counted if use_ignore else np.ones((n, m)))[:, None] * (scale / max(count, 1))
+        count = {"null": m if multi_output else 1, "batch": n * m, "valid": None}[normalization]
+        given = {"ignored": ignore_label, "use_ignore": bool(use_ignore), "count": count, "scale": scale}
+        factor = calculated(_factors, label, shape=(n, 1, m), dtype=float64, sizes=(n, m), **given)
         alpha = float(smooth_alpha) if k > 1 else 0.0
-        target = from_value(_one_hot(integers(label, op).reshape(n, m), k, alpha), like=data._kind, dtype=data.dtype)
-    weights = from_value(factor, like=data._kind, dtype=data.dtype)
+        found = calculated(_one_hot, label, shape=(n, k, m), dtype=float64, sizes=(n, k, m), alpha=alpha)
+        target = arrayed(found, data._kind.dtype, data)
+    weights = arrayed(factor, data._kind.dtype, data)
     y = _softmax_output(reshape(data, (n, k, m)), target, weights, out_grad=bool(out_grad))
     return reshape(y, shape)
 
@@ -370,11 +381,15 @@ def SVMOutput(data, label, margin=1.0, regularization_coefficient=1.0, use_linea
     data, label = _float(data, op), as_array(label, op, "label")
     if data.ndim != 2 or label.shape != data.shape[:1]:
         raise ShapeError(f"{op}: data (n, k) and label (n,) are needed, got {data.shape} and {label.shape}")
-    here = integers(label, op)[:, None] == np.arange(data.shape[1])
-    target = from_value(np.where(here, 1.0, -1.0), like=data._kind, dtype=data.dtype)
+    sides = calculated(_sides, label, shape=data.shape, dtype=float64, k=data.shape[1])
+    target = arrayed(sides, data._kind.dtype, data)
     return _svm_output(
         data, target, margin=float(margin), factor=float(regularization_coefficient), linear=bool(use_linear)
     )
+
+
+def _sides(label: np.ndarray, k: int) -> np.ndarray:
+    return np.where(integers(label, "SVMOutput")[:, None] == np.arange(k), 1.0, -1.0)
 
 
 # Any loss.
@@ -391,7 +406,7 @@ def _(data, factor, out):
     out._buf[:] = data._buf
 
 
-_make_loss.vjp(data=lambda g, factor: full(g.shape, factor.asscalar(), g.dtype, g.ctx))
+_make_loss.vjp(data=lambda g, factor: broadcast_to(reshape(cast(factor, g._kind), (1,) * g.ndim), shape=g.shape))
 
 
 @composite("MakeLoss", method=False, samples=table(
@@ -442,9 +457,12 @@ def MakeLoss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
     data = _float(data, "MakeLoss")
     if normalization not in ("null", "batch", "valid"):
         raise AttrError(f"MakeLoss: normalization must be 'null', 'batch' or 'valid', got {normalization!r}")
-    count = 1
-    if normalization == "batch":
-        count = max(len(data), 1) if data.ndim else 1
-    elif normalization == "valid":
-        count = max(int((data._view() > valid_thresh).sum()), 1)
+    if normalization == "valid":
+        found = calculated(_share, data, shape=(1,), dtype=float64, threshold=valid_thresh, scale=float(grad_scale))
+        return _make_loss(data, arrayed(found, float64, data))
+    count = max(len(data), 1) if normalization == "batch" and data.ndim else 1
     return _make_loss(data, full((1,), float(grad_scale) / count, "float64", data.ctx))
+
+
+def _share(data: np.ndarray, threshold: float, scale: float) -> np.ndarray:
+    return np.array([scale / max(int((data > threshold).sum()), 1)])

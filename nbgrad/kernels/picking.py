@@ -6,7 +6,7 @@ import numpy as np
 
 from ..cast import unify
 from ..codegen.launch import kind_of
-from ..dtypes import float32, int64
+from ..dtypes import bool_, float32, int64
 from ..entry import as_array
 from ..errors import AttrError, RangeError, ShapeError
 from ..ndarray import NDArray, from_value, wrap
@@ -14,9 +14,11 @@ from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import composite
 from .binary import add
-from .indexing import add_axis, integers, take_axis
+from .host import arrayed, calculated, demand_shape
+from .indexing import add_axis, in_range, integers, take_axis
 from .selection import where
-from .shape import block_of, block_slices, embed, expand_dims
+from .shape import block_of, block_slices, embed, expand_dims, reshape
+from .unary import identity
 
 __all__ = [
     "bincount",
@@ -71,6 +73,7 @@ def boolean_mask(data, index, axis=0):
             f"boolean_mask: index must have shape ({data.shape[k]},), one element per slice of data {data.shape} along "
             f"axis {axis}; got {index.shape}"
         )
+    demand_shape("boolean_mask", "index", index)
     return take_axis(data, np.flatnonzero(index._view()), k)
 
 
@@ -120,18 +123,15 @@ def fill_element_0index(lhs, mhs, rhs):
         raise ShapeError(
             f"{op}: lhs (n, m), mhs (n,) and rhs (n,) are needed, got {lhs.shape}, {mhs.shape} and {places.shape}"
         )
-    wrong = (places < 0) | (places >= lhs.shape[1])
-    if wrong.any():
-        raise RangeError(f"{op}: column {places[wrong][0]} is out of range for lhs of shape {lhs.shape}")
-    here = from_value(places[:, None] == np.arange(lhs.shape[1]), like=lhs._kind, dtype=float32)
+    here = arrayed(calculated(_columns, places, shape=lhs.shape, dtype=bool_, sizes=lhs.shape), float32, lhs)
     return where(here, expand_dims(mhs, axis=1), lhs)
 
 
-def _places(index: np.ndarray, n: int, op: str) -> np.ndarray:
-    wrong = (index < -n) | (index >= n)
+def _columns(places: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
+    wrong = (places < 0) | (places >= sizes[1])
     if wrong.any():
-        raise RangeError(f"{op}: index {index[wrong].flat[0]} is out of range for an axis of length {n}")
-    return np.where(index < 0, index + n, index)
+        raise RangeError(f"fill_element_0index: column {places[wrong][0]} is out of range for lhs of shape {sizes}")
+    return places[:, None] == np.arange(sizes[1])
 
 
 def _numpy_add(a: np.ndarray, index: np.ndarray, values: np.ndarray, axis=0) -> np.ndarray:
@@ -192,7 +192,7 @@ def index_add(data, index, value, axis=0):
             f"shape {expected}; got {places.shape} and {value.shape}"
         )
     n = data.shape[k]
-    return add(data, add_axis(value, _places(places, n, op), k, n))
+    return add(data, add_axis(value, in_range(places, n, "raise", op), k, n))
 
 
 @composite(method=False, samples=table(
@@ -236,12 +236,23 @@ def index_copy(old_tensor, index_vector, new_tensor):
             f"{op}: index_vector must be 1-d, and new_tensor a slice of old_tensor {old.shape} for each of its "
             f"elements; got {places.shape} and {new.shape}"
         )
+    if places.size == 0:
+        return identity(old)
     n = len(old)
+    source = calculated(_sources, in_range(places, n, "raise", op), shape=(n,), n=n)
+    here = reshape(arrayed(source, int64, old) >= 0, (n,) + (1,) * (old.ndim - 1))
+    return where(here, take_axis(new, calculated(_at_least_0, source, shape=(n,)), 0), old)
+
+
+def _sources(places: np.ndarray, n: int) -> np.ndarray:
+    """For each of n slices the last place where it is named, -1 if none is."""
     source = np.full(n, -1)
-    source[_places(places, n, op)] = np.arange(places.size)
-    filled = np.flatnonzero(source >= 0)
-    here = from_value((source >= 0).reshape((n,) + (1,) * (old.ndim - 1)), like=old._kind, dtype=float32)
-    return where(here, add_axis(take_axis(new, source[filled], 0), filled, 0, n), old)
+    source[places] = np.arange(places.size)
+    return source
+
+
+def _at_least_0(source: np.ndarray) -> np.ndarray:
+    return np.maximum(source, 0)
 
 
 def _assigned(a: np.ndarray, values, begin, end, step=None) -> np.ndarray:
@@ -381,7 +392,8 @@ def bincount(data, weights=None, minlength=0):
         raise ShapeError(f"bincount: data must be a vector, with weights of its shape; got {data.shape} and {shape}")
     if isinstance(minlength, bool) or not isinstance(minlength, int | np.integer) or minlength < 0:
         raise AttrError(f"bincount: minlength must be an integer of at least 0, got {minlength!r}")
-    index = integers(data, "bincount")
+    demand_shape("bincount", "data", data)
+    index = integers(data._view(), "bincount")
     wrong = (index < 0) | (index != data._view())
     if wrong.any():
         raise AttrError(f"bincount: whole numbers of at least 0 are needed, got {data._view()[wrong][0]}")

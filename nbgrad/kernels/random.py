@@ -5,6 +5,9 @@ asks, so a program that draws in the same order gets the same numbers again afte
 
 ``uniform``, ``normal`` and ``exponential`` are shifted and scaled standard draws, and so differentiable with
 respect to parameters that are arrays.
+
+A traced function draws nothing: it counts what it will draw. Whenever it runs it takes so much of the stream at once,
+and its draws are steps that know their places in that part, which is an array captured from outside, :data:`PART`.
 """
 
 from __future__ import annotations
@@ -15,16 +18,19 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from .. import tracing
 from ..codegen.launch import kind_of
-from ..context import Context, usable
+from ..context import Context, real, usable
 from ..dtypes import DType, as_dtype, float32, int64
 from ..entry import as_array, store_out
-from ..errors import AttrError, NBGradError, ShapeError
+from ..errors import AttrError, NBGradError, ShapeError, TraceError
 from ..forks import free_in_child
-from ..ndarray import NDArray, wrap
+from ..ndarray import NDArray, from_value, wrap
 from ..shapes import as_shape, size
+from ..structured import REQUIRED, Spec, structured
 from . import philox
 from .binary import add, multiply
+from .host import demanded
 from .indexing import take_axis
 from .shape import reshape
 
@@ -44,8 +50,12 @@ class _Stream:
         self.offset = 0
 
     def take(self, blocks: int) -> tuple[int, int]:
-        """Key and position of the next `blocks` blocks."""
-        if _draws.again is None:
+        """Key and position of the next `blocks` blocks; while tracing, the position in :data:`PART`."""
+        graph = tracing.current.graph
+        if _draws.again is None and graph is not None:
+            key, start = 0, graph.drawn
+            graph.drawn += blocks
+        elif _draws.again is None:
             with self.lock:
                 key, start = self.key, self.offset
                 self.offset += blocks
@@ -123,18 +133,51 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
         raise AttrError(f"seed: an integer is needed, got {seed_state!r}")
     if _draws.again is not None:
         return
+    if tracing.current.graph is not None:
+        raise TraceError("a traced function calls random.seed: call it before the compiled function, not inside")
     with _stream.lock:
         _stream.key = int(seed_state) & (2**63 - 1)
         _stream.offset = 0
 
 
+#: While tracing, stands for the part of the stream that a call of the compiled function draws: key and position.
+PART = from_value(np.zeros(2, np.int64))
+
+
+def part(blocks: int) -> NDArray:
+    """What is in the place of :data:`PART` for one call, which draws so many blocks."""
+    return from_value(np.array(_stream.take(blocks), np.int64))
+
+
+@structured("_drawn", method=False, differentiable=False)
+def _drawn(*data, made=REQUIRED, start=REQUIRED, shape=REQUIRED, dtype=REQUIRED, numbers=()):
+    """What the kernel `made` draws from `start` on in a part of the stream, with parameters: arrays and numbers."""
+    return Spec(shape, dtype, made=made, start=start, numbers=numbers)
+
+
+@_drawn.run
+def _(*arrays, made, start, numbers):
+    place, *parameters, out = arrays
+    key, first = place._buf.tolist()
+    made(out._buf, key, first + start, *[p._buf for p in parameters], *numbers)
+
+
 def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *parameters) -> NDArray:
-    """An array filled by one of :mod:`.philox`'s kernels with the next numbers of the stream."""
-    kind = kind_of(dtype, usable(ctx))
+    """An array filled by one of :mod:`.philox`'s kernels, or one like them, with the next numbers of the stream.
+
+    Parameters that are arrays come before the numbers.
+    """
+    kind = kind_of(dtype, usable(ctx if ctx is None else real(ctx)))
     inner = kind_of(float32, kind.ctx) if dtype.name == "float16" else kind
-    out = wrap(inner.empty(size(shape), inner.storage), shape, inner)
-    key, offset = _stream.take(philox.consumed(kernel, out.size, inner.storage.itemsize))
-    kernel(out._buf, key, offset, *parameters)
+    n = size(shape)
+    key, offset = _stream.take(philox.consumed(kernel, n, inner.storage.itemsize))
+    arrays = [p for p in parameters if isinstance(p, NDArray)]
+    if tracing.current.graph is not None:
+        operands = tracing.lifted([PART, *arrays])
+        numbers = parameters[len(arrays) :]
+        return _drawn(*operands, made=kernel, start=offset, shape=shape, dtype=dtype, numbers=numbers)
+    out = wrap(inner.empty(n, inner.storage), shape, inner)
+    kernel(out._buf, key, offset, *[p._buf for p in arrays], *parameters[len(arrays) :])
     return out if inner is kind else out.astype(dtype.type)
 
 
@@ -164,6 +207,18 @@ def _affine(standard: NDArray, shift, scale, shape: tuple[int, ...]) -> NDArray:
 
     scaled = multiply(standard, spread(scale))
     return scaled if shift is None else add(scaled, spread(shift))
+
+
+def _positive(x: np.ndarray) -> np.ndarray:
+    return x > 0
+
+
+def _not_negative(x: np.ndarray) -> np.ndarray:
+    return ~(x < 0)
+
+
+def _in_order(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return ~(low > high)
 
 
 def uniform(low=0.0, high=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
@@ -198,8 +253,7 @@ def uniform(low=0.0, high=1.0, shape=None, dtype=None, ctx: Context | None = Non
     target = _float_dtype(dtype, "uniform")
     block, outer = _shape_of(shape, (low, high), "uniform")
     if outer:
-        if (low > high).asnumpy().any():
-            raise AttrError("uniform: low must not be greater than high")
+        low = demanded(_in_order, "uniform: low must not be greater than high", low, high)
         standard = draw(philox.uniform, outer + block, target, ctx, 0.0, 1.0)
         return store_out(_affine(standard, low, high - low, block), out, "uniform")
     if not low <= high:
@@ -224,8 +278,7 @@ def normal(loc=0.0, scale=1.0, shape=None, dtype=None, ctx: Context | None = Non
     target = _float_dtype(dtype, "normal")
     block, outer = _shape_of(shape, (loc, scale), "normal")
     if outer:
-        if (scale < 0).asnumpy().any():
-            raise AttrError("normal: scale must not be negative")
+        scale = demanded(_not_negative, "normal: scale must not be negative", scale)
         standard = draw(philox.normal, outer + block, target, ctx, 0.0, 1.0)
         return store_out(_affine(standard, loc, scale, block), out, "normal")
     if not scale >= 0:
@@ -248,8 +301,7 @@ def exponential(scale=1.0, shape=None, dtype=None, ctx: Context | None = None, o
     target = _float_dtype(dtype, "exponential")
     block, outer = _shape_of(shape, (scale,), "exponential")
     if outer:
-        if not (scale > 0).asnumpy().all():
-            raise AttrError("exponential: scale must be positive")
+        scale = demanded(_positive, "exponential: scale must be positive", scale)
         standard = draw(philox.exponential, outer + block, target, ctx, 1.0)
         return store_out(_affine(standard, None, scale, block), out, "exponential")
     if not scale > 0:
@@ -301,4 +353,4 @@ def shuffle(data, out=None) -> NDArray:
     data = as_array(data, "shuffle")
     if data.ndim == 0:
         raise ShapeError("shuffle: at least one axis is needed")
-    return store_out(take_axis(data, permutation(data.shape[0])._view(), 0), out, "shuffle")
+    return store_out(take_axis(data, permutation(data.shape[0]), 0), out, "shuffle")

@@ -20,21 +20,24 @@ import numpy as np
 from ..cast import cast
 from ..codegen.compile import inline, kernel
 from ..codegen.launch import kind_of
-from ..context import Context
-from ..dtypes import as_dtype, float64
+from ..context import CPU0, Context
+from ..dtypes import as_dtype, float64, int64
 from ..elementwise import derived
 from ..entry import as_array, store_out
 from ..errors import AttrError, ShapeError
 from ..expr import var
-from ..ndarray import NDArray, wrap
+from ..ndarray import NDArray, from_value, full
 from ..shapes import as_shape, size
 from ..state import state
+from ..structured import Spec, structured
 from . import philox
 from . import scalar as vm
-from .binary import multiply
+from .binary import equal, multiply
+from .host import demanded
 from .indexing import take_axis
 from .philox import open64, to_normal
 from .random import draw
+from .selection import where
 from .shape import reshape
 from .unary import log
 
@@ -134,10 +137,24 @@ def _choose(u, sums, out, draws, n):
         out[i] = low
 
 
+@structured("_chosen", method=False, differentiable=False)
+def _chosen(u, chances):
+    """For each row of probabilities the classes that the uniform numbers in its row of `u` fall into, as int64."""
+    return Spec(u._shape, int64)
+
+
+@_chosen.run
+def _(u, chances, out):
+    if u.size:
+        sums = np.cumsum(chances._view(), axis=1).reshape(-1)
+        _choose(u._buf, sums, out._buf, u._shape[1], chances._shape[1])
+
+
 class _Call:
     """What is common to the calls: the shape drawn, the dtype, the parameters as float64 buffers."""
 
     def __init__(self, op: str, parameters: dict, shape, dtype, ctx, out) -> None:
+        self.op = op
         if out is not None:
             as_array(out, op, "out")
             dtype, ctx = out.dtype if dtype is None else dtype, out.ctx
@@ -155,22 +172,44 @@ class _Call:
         self.block = as_shape(empty if shape in (None, 0) else shape, f"{op}: shape")
         self.shape = self.outer + self.block
         self.count = max(size(self.block), 1)
-        self.values: list[np.ndarray] = []
+        self.values: list[NDArray] = []
         for name, p in parameters.items():
             if not isinstance(p, NDArray | int | float | np.number):
                 raise AttrError(f"{op}: {name} must be a number or an NDArray, got {p!r}")
-            value = p._view() if isinstance(p, NDArray) else p
-            self.values.append(np.ascontiguousarray(value, np.float64).reshape(-1))
+            kind = kind_of(float64, p._kind.ctx if isinstance(p, NDArray) else CPU0)
+            self.values.append(
+                cast(p.detach(), kind) if isinstance(p, NDArray) else from_value([p], like=kind, dtype=float64)
+            )
         if not arrays:
             self.count = max(size(self.shape), 1)
 
-    def draw(self, made, *values: np.ndarray) -> NDArray:
+    def demand(self, holds, what: str) -> None:
+        """Check the parameters, by a function of them all."""
+        first, *others = self.values
+        self.values[0] = demanded(holds, f"{self.op}: {what}", first, *others)
+
+    def draw(self, made, *values: NDArray) -> NDArray:
         return draw(made, self.shape, self.dtype, self.ctx, *values, self.count)
 
 
-def _demand(good: np.ndarray, op: str, what: str) -> None:
-    if not good.all():
-        raise AttrError(f"{op}: {what}")
+def _is_gamma(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    return np.isfinite(alpha) & np.isfinite(beta) & (alpha >= 0) & (beta > 0)
+
+
+def _is_poisson(lam: np.ndarray) -> np.ndarray:
+    return (lam >= 0) & np.isfinite(lam)
+
+
+def _is_negative_binomial(k: np.ndarray, p: np.ndarray) -> np.ndarray:
+    return (k > 0) & np.isfinite(k) & (p > 0) & (p <= 1)
+
+
+def _is_dispersed(mu: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    return (mu >= 0) & (alpha >= 0) & np.isfinite(mu) & np.isfinite(alpha)
+
+
+def _is_distribution(chances: np.ndarray) -> np.ndarray:
+    return (chances >= 0).all() & (np.abs(chances.sum(-1) - 1) < 1e-2)
 
 
 #: The gamma draw `x1` as a function of its shape `x0`.
@@ -217,13 +256,11 @@ def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = Non
     (2, 3)
     """
     call = _Call("gamma", {"alpha": alpha, "beta": beta}, shape, dtype, ctx, out)
-    finite = np.isfinite(call.values[0]) & np.isfinite(call.values[1])
-    good = finite & (call.values[0] >= 0) & (call.values[1] > 0)
-    _demand(good, "gamma", "alpha must be finite and not negative, beta positive and finite")
+    call.demand(_is_gamma, "alpha must be finite and not negative, beta positive and finite")
     by_alpha, by_beta = (isinstance(p, NDArray) and p._node is not None for p in (alpha, beta))
     if not state.recording or not (by_alpha or by_beta):
         return store_out(call.draw(_gamma, *call.values), out, "gamma")
-    draws = call.draw(_gamma, call.values[0], np.ones_like(call.values[1]))
+    draws = call.draw(_gamma, call.values[0], full(call.outer or (1,), 1.0, dtype="float64"))
 
     def spread(parameter: NDArray) -> NDArray:
         return cast(reshape(parameter, parameter.shape + (1,) * len(call.block)), draws._kind)
@@ -243,16 +280,20 @@ def poisson(lam=1.0, shape=None, dtype=None, ctx: Context | None = None, out=Non
     (2, 2)
     """
     call = _Call("poisson", {"lam": lam}, shape, dtype, ctx, out)
-    _demand((call.values[0] >= 0) & np.isfinite(call.values[0]), "poisson", "lam must be finite and not negative")
+    call.demand(_is_poisson, "lam must be finite and not negative")
     return store_out(call.draw(_poisson, *call.values), out, "poisson")
 
 
-def _mixture(call: _Call, op: str, shape: np.ndarray, scale: np.ndarray, out) -> NDArray:
+def _mixture(call: _Call, shape: NDArray, scale: NDArray, out) -> NDArray:
     """Poisson with means that are gamma distributed; where `shape` is infinite, with mean `scale`."""
-    certain = np.isinf(shape)
-    means = draw(_gamma, call.shape, float64, call.ctx, np.where(certain, 1.0, shape), scale, call.count)._buf
-    means = np.where(np.repeat(certain, call.count)[: means.size], np.repeat(scale, call.count)[: means.size], means)
-    return store_out(draw(_poisson, call.shape, call.dtype, call.ctx, means, 1), out, op)
+    certain = equal(shape, np.inf)
+    means = draw(_gamma, call.shape, float64, call.ctx, where(certain, 1.0, shape), scale, call.count)
+
+    def spread(parameter: NDArray) -> NDArray:
+        return reshape(parameter, (*call.outer, *(1,) * len(call.block)))
+
+    means = where(spread(certain), spread(scale), means)
+    return store_out(draw(_poisson, call.shape, call.dtype, call.ctx, means, 1), out, call.op)
 
 
 def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
@@ -276,12 +317,10 @@ def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = 
     >>> nd.random.negative_binomial(k=3, p=1, shape=2).tolist()
     [0.0, 0.0]
     """
-    op = "negative_binomial"
-    call = _Call(op, {"k": k, "p": p}, shape, dtype, ctx, out)
+    call = _Call("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out)
+    call.demand(_is_negative_binomial, "k must be positive and finite, and p in (0, 1]")
     number, chance = call.values
-    good = (number > 0) & np.isfinite(number) & (chance > 0) & (chance <= 1)
-    _demand(good, op, "k must be positive and finite, and p in (0, 1]")
-    return _mixture(call, op, number, (1 - chance) / chance, out)
+    return _mixture(call, number, (1 - chance) / chance, out)
 
 
 def generalized_negative_binomial(
@@ -302,14 +341,11 @@ def generalized_negative_binomial(
     >>> nd.random.generalized_negative_binomial(mu=0, alpha=1, shape=2).tolist()
     [0.0, 0.0]
     """
-    op = "generalized_negative_binomial"
-    call = _Call(op, {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out)
+    call = _Call("generalized_negative_binomial", {"mu": mu, "alpha": alpha}, shape, dtype, ctx, out)
+    call.demand(_is_dispersed, "mu and alpha must be finite and not negative")
     mean, spread = call.values
-    good = (mean >= 0) & (spread >= 0) & np.isfinite(mean) & np.isfinite(spread)
-    _demand(good, op, "mu and alpha must be finite and not negative")
-    with np.errstate(divide="ignore", over="ignore"):
-        count = 1 / spread
-    return _mixture(call, op, count, np.where(np.isinf(count), mean, mean * spread), out)
+    count = 1 / spread
+    return _mixture(call, count, where(equal(count, np.inf), mean, mean * spread), out)
 
 
 def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, name=None):
@@ -347,22 +383,20 @@ def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, name=
     if data.ndim == 0 or data.shape[-1] == 0:
         raise ShapeError(f"multinomial: probabilities along the last axis are needed, got shape {data.shape}")
     n = data.shape[-1]
-    chances = data._view().astype(np.float64).reshape(-1, n)
-    if not ((chances >= 0).all() and (np.abs(chances.sum(1) - 1) < 1e-2).all()):
-        raise AttrError("multinomial: probabilities must not be negative and must add up to 1 along the last axis")
+    rows = reshape(data, (size(data.shape[:-1]), n))
+    chances = demanded(
+        _is_distribution,
+        "multinomial: probabilities must not be negative and must add up to 1 along the last axis",
+        cast(rows.detach(), kind_of(float64, data._kind.ctx)),
+    )
     block = as_shape(() if shape is None else shape, "multinomial: shape")
     draws = size(block)
-    u = draw(philox.uniform, (len(chances) * draws,), float64, data.ctx, 0.0, 1.0)
-    places = np.empty(u.size, np.int64)
-    if u.size:
-        _choose(u._buf, np.cumsum(chances, axis=1).reshape(-1), places, draws, n)
-    target = as_dtype(dtype)
+    u = draw(philox.uniform, (len(rows), draws), float64, data.ctx, 0.0, 1.0)
     final = data.shape[:-1] + block or (1,)
-    kind = kind_of(target, data._kind.ctx)
-    numbers = wrap(places.astype(target.np).view(kind.storage), final, kind)
+    places = _chosen(u, chances)
+    numbers = cast(reshape(places, final), kind_of(as_dtype(dtype), places._kind.ctx))
     if not get_prob:
         return store_out(numbers, out, "multinomial")
-    rows = reshape(data, (len(chances), n))
-    flat = (np.arange(len(chances))[:, None] * n + places.reshape(len(chances), draws)).reshape(final)
-    taken = take_axis(reshape(rows, (rows.size,)), flat, 0)
+    starts = from_value(np.arange(len(rows))[:, None] * n)
+    taken = take_axis(reshape(data, (data.size,)), reshape(places + starts, final), 0)
     return [store_out(numbers, out, "multinomial"), log(taken)]

@@ -6,14 +6,17 @@ batch element. Masking is a ``where``; reversing and picking read rows of the ar
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..dtypes import float32
+from ..dtypes import bool_, float32
 from ..entry import as_array
 from ..errors import AttrError, RangeError, ShapeError
-from ..ndarray import NDArray, from_value
+from ..ndarray import NDArray
 from ..samples import Input, table
 from ..structured import composite
+from .host import arrayed, calculated
 from .indexing import integers, take_axis
 from .selection import where
 from .shape import reshape
@@ -22,7 +25,7 @@ from .unary import identity
 __all__ = ["SequenceLast", "SequenceMask", "SequenceReverse"]
 
 
-def _prepared(data, sequence_length, use_sequence_length, axis, op: str) -> tuple[NDArray, np.ndarray | None]:
+def _prepared(data, sequence_length, use_sequence_length, axis, op: str) -> tuple[NDArray, Any]:
     """The array, and the lengths if they count; checked."""
     data = as_array(data, op)
     if axis not in (0, 1):
@@ -49,11 +52,27 @@ def _check(lengths: np.ndarray, least: int, n: int, op: str) -> None:
         raise RangeError(f"{op}: length {lengths[wrong][0]} is not in {least} to {n}")
 
 
-def _rows(data: NDArray, time: np.ndarray, batch: np.ndarray, axis: int) -> NDArray:
-    """``data[time, batch]``, or ``data[batch, time]`` for time along axis 1."""
-    first, second = (time, batch) if axis == 0 else (batch, time)
-    flat = reshape(data, (data.shape[0] * data.shape[1], *data.shape[2:]))
-    return take_axis(flat, first * data.shape[1] + second, 0)
+def _rows(data: NDArray, places: np.ndarray | NDArray) -> NDArray:
+    """Elements of `data`, its first two axes seen as one."""
+    return take_axis(reshape(data, (data.shape[0] * data.shape[1], *data.shape[2:])), places, 0)
+
+
+def _places(time: np.ndarray, members: np.ndarray, sizes: tuple[int, int], axis: int) -> np.ndarray:
+    """Where ``[time, members]`` is, or ``[members, time]`` for time along axis 1, the first two axes seen as one."""
+    return time * sizes[1] + members if axis == 0 else members * sizes[1] + time
+
+
+def _ends(lengths: np.ndarray, sizes: tuple[int, int], axis: int) -> np.ndarray:
+    _check(lengths, 1, sizes[axis], "SequenceLast")
+    return _places(lengths - 1, np.arange(sizes[1 - axis]), sizes, axis)
+
+
+def _reversed(lengths: np.ndarray, sizes: tuple[int, int], axis: int) -> np.ndarray:
+    n = sizes[axis]
+    _check(lengths, 0, n, "SequenceReverse")
+    time = np.arange(n)[:, None]
+    source = _places(np.where(time < lengths, lengths - 1 - time, time), np.arange(sizes[1 - axis]), sizes, axis)
+    return source if axis == 0 else source.T
 
 
 def _numpy_mask(a: np.ndarray, lengths=None, use_sequence_length=False, value=0.0, axis=0) -> np.ndarray:
@@ -129,10 +148,15 @@ def SequenceMask(data, sequence_length=None, use_sequence_length=False, value=0.
         if not fits:
             raise AttrError(f"SequenceMask: value {value!r} does not fit data of dtype {dtype}; use astype first")
         value = int(value)
-    time = np.arange(data.shape[axis])
-    inside = time[:, None] < lengths if axis == 0 else time < lengths[:, None]
-    mask = inside.reshape(inside.shape + (1,) * (data.ndim - 2))
-    return where(from_value(mask, like=data._kind, dtype=float32), data, value)
+    mask = arrayed(
+        calculated(_inside, lengths, shape=data.shape[:2], dtype=bool_, n=data.shape[axis], axis=axis), float32, data
+    )
+    return where(reshape(mask, mask.shape + (1,) * (data.ndim - 2)), data, value)
+
+
+def _inside(lengths: np.ndarray, n: int, axis: int) -> np.ndarray:
+    time = np.arange(n)
+    return time[:, None] < lengths if axis == 0 else time < lengths[:, None]
 
 
 @composite("SequenceLast", method=False, samples=table(
@@ -170,8 +194,7 @@ def SequenceLast(data, sequence_length=None, use_sequence_length=False, axis=0):
     data, lengths = _prepared(data, sequence_length, use_sequence_length, axis, "SequenceLast")
     n, batch = data.shape[axis], data.shape[1 - axis]
     lengths = np.full(batch, n) if lengths is None else lengths
-    _check(lengths, 1, n, "SequenceLast")
-    return _rows(data, lengths - 1, np.arange(batch), axis)
+    return _rows(data, calculated(_ends, lengths, shape=(batch,), sizes=data.shape[:2], axis=axis))
 
 
 @composite("SequenceReverse", method=False, samples=table(
@@ -207,8 +230,4 @@ def SequenceReverse(data, sequence_length=None, use_sequence_length=False, axis=
     data, lengths = _prepared(data, sequence_length, use_sequence_length, axis, "SequenceReverse")
     n, batch = data.shape[axis], data.shape[1 - axis]
     lengths = np.full(batch, n) if lengths is None else lengths
-    _check(lengths, 0, n, "SequenceReverse")
-    time = np.arange(n)[:, None]
-    source = np.where(time < lengths, lengths - 1 - time, time)
-    members = np.arange(batch)[None]
-    return _rows(data, source, members, 0) if axis == 0 else _rows(data, source.T, members.T, 1)
+    return _rows(data, calculated(_reversed, lengths, shape=data.shape[:2], sizes=data.shape[:2], axis=axis))

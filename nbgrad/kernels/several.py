@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..cast import cast, unify
+from ..dtypes import float32
 from ..entry import as_array
 from ..errors import AttrError
-from ..ndarray import NDArray, from_value, full
+from ..ndarray import NDArray
 from ..samples import table
 from ..structured import composite
+from .host import arrayed, calculated
 
 __all__ = ["all_finite", "amp_multicast", "multi_all_finite", "multi_sum_sq"]
 
@@ -22,6 +24,10 @@ def _arrays(data, count: int | None, op: str, what: str = "num_arrays") -> list[
     if not arrays:
         raise AttrError(f"{op}: at least one array is needed")
     return arrays
+
+
+def _squares(*arrays: np.ndarray) -> np.ndarray:
+    return np.array([np.sum(np.square(x, dtype=np.float64)) for x in arrays])
 
 
 def _finite(*arrays: np.ndarray) -> np.ndarray:
@@ -52,7 +58,7 @@ def multi_all_finite(*data, num_arrays=None):
     [0.0]
     """
     arrays = _arrays(data, num_arrays, "multi_all_finite")
-    return full((1,), float(_finite(*[x._view() for x in arrays])[0]), "float32", arrays[0].ctx)
+    return arrayed(calculated(_finite, *arrays, shape=(1,), dtype=float32), float32, arrays[0])
 
 
 @composite(method=False, differentiable=False, samples=table(_finite, [(2, 3)], [()], [(0,)], result="float32"))
@@ -102,8 +108,7 @@ def multi_sum_sq(*data, num_arrays=None):
     [25.0, 6.0]
     """
     arrays = _arrays(data, num_arrays, "multi_sum_sq")
-    sums = [np.sum(np.square(x._view(), dtype=np.float64)) for x in arrays]
-    return from_value(np.array(sums), dtype="float32", ctx=arrays[0].ctx)
+    return arrayed(calculated(_squares, *arrays, shape=(len(arrays),), dtype=float32), float32, arrays[0])
 
 
 @composite(method=False, samples=table(

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import tape
+from .. import tape, tracing
 from ..cotangents import hand_on
 from ..entry import Entry, as_array, store_out
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, alias
+from ..observe import observers
 from ..samples import Input, table
 from ..shapes import Shape, size
 from ..shapes import axis as resolve_axis
@@ -60,6 +61,8 @@ def reshape(data: NDArray, shape: Shape) -> NDArray:
     """`data` in another shape of the same size, on the same memory; recorded."""
     if size(shape) != data._buf.size:
         raise ShapeError(f"Cannot reshape array of size {data._buf.size} into shape {shape}")
+    if observers and tracing.current.graph is not None:
+        data = tracing.lifted([data])[0]
     p = data._node
     out = alias(data, data._buf, shape)
     if p is not None and state.recording:

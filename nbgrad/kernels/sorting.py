@@ -9,18 +9,22 @@ The order is stable: equal elements keep theirs, whether ascending or descending
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..codegen.compile import kernel
 from ..codegen.launch import kind_of
+from ..context import real
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
-from ..errors import AttrError, DTypeError, RangeError, ShapeError
+from ..errors import AttrError, DTypeError, ShapeError
 from ..ndarray import NDArray, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
-from .indexing import integers
+from .host import arrayed, calculated
+from .indexing import in_range, integers
 from .reduce import split
 from .shape import reshape
 
@@ -98,17 +102,26 @@ _along.vjp(data=lambda g, index, data_shape, axis: _along_add(g, index, axis=axi
 _along_add.vjp(data=lambda g, index, axis: _along(g, index, axis=axis))
 
 
-def _at(data: NDArray, index: np.ndarray, axis: int) -> NDArray:
+def _at(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray:
     """``numpy.take_along_axis`` for indices that are known to be in range."""
-    kind = kind_of(int64, data._kind.ctx)
+    if isinstance(index, NDArray):
+        return _along(data, index, axis=axis)
+    kind = kind_of(int64, real(data._kind.ctx))
     return _along(data, wrap(np.ascontiguousarray(index, np.int64).reshape(-1), index.shape, kind), axis=axis)
 
 
-def _order(values: np.ndarray, axis: int, ascending: bool) -> np.ndarray:
-    """The stable order of elements along an axis, NaN last."""
+def _ordered(values: np.ndarray, axis: int, ascending: bool, count: int) -> np.ndarray:
+    """The first `count` places in the stable order of elements along an axis, NaN last."""
     if not ascending:
         values = -values if values.dtype.kind == "f" else ~values  # -x overflows for integers
-    return np.argsort(values, axis=axis, kind="stable")
+    order = np.argsort(values, axis=axis, kind="stable")
+    return order if count == order.shape[axis] else order.take(range(count), axis)
+
+
+def _order(x: NDArray, axis: int, ascending: bool, count: int | None = None) -> Any:
+    count = x.shape[axis] if count is None else count
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    return calculated(_ordered, x, shape=shape, axis=axis, ascending=bool(ascending), count=count)
 
 
 def _axis_of(data: NDArray, axis, op: str) -> tuple[NDArray, int]:
@@ -118,7 +131,7 @@ def _axis_of(data: NDArray, axis, op: str) -> tuple[NDArray, int]:
     return data, resolve_axis(axis, data.ndim, op)
 
 
-def _positions(index: np.ndarray, n: int, dtype, data: NDArray, op: str) -> NDArray:
+def _positions(index: np.ndarray | NDArray, n: int, dtype, data: NDArray, op: str) -> NDArray:
     """Positions below `n` as an array of `dtype`."""
     target = as_dtype(dtype)
     if target.name == "bool":
@@ -126,8 +139,7 @@ def _positions(index: np.ndarray, n: int, dtype, data: NDArray, op: str) -> NDAr
     limit = 2 ** (np.finfo(target.np).nmant + 1) if target.is_float else int(np.iinfo(target.np).max)
     if n - 1 > limit:
         raise DTypeError(f"{op}: positions below {n} are not exact in {target}; use dtype='int64'")
-    kind = kind_of(target, data._kind.ctx)
-    return wrap(np.ascontiguousarray(index, target.np).reshape(-1).view(kind.storage), index.shape, kind)
+    return arrayed(index, target, data)
 
 
 def _sorted(a: np.ndarray, axis=-1, is_ascend=True) -> np.ndarray:
@@ -179,7 +191,7 @@ def sort(data, axis=-1, is_ascend=True):
     ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
     """
     x, k = _axis_of(as_array(data, "sort"), axis, "sort")
-    return _at(x, _order(x._view(), k, is_ascend), k)
+    return _at(x, _order(x, k, is_ascend), k)
 
 
 @composite(
@@ -226,7 +238,13 @@ def argsort(data, axis=-1, is_ascend=True, dtype="float32"):
     [1, 2, 0]
     """
     x, k = _axis_of(as_array(data, "argsort"), axis, "argsort")
-    return _positions(_order(x._view(), k, is_ascend), x.shape[k], dtype, x, "argsort")
+    return _positions(_order(x, k, is_ascend), x.shape[k], dtype, x, "argsort")
+
+
+def _marked(chosen: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
+    mask = np.zeros(sizes, np.uint8)
+    np.put_along_axis(mask, chosen, 1, axis)
+    return mask
 
 
 def _top(a: np.ndarray, axis=-1, k=1, ret_typ="value", is_ascend=False) -> np.ndarray:
@@ -291,12 +309,11 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
     n = x.shape[along]
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k > n:
         raise AttrError(f"topk: k must be an integer of at most {n} (the elements along axis {axis}), got {k!r}")
-    order = _order(x._view(), along, is_ascend)
-    chosen = order.take(range(k), along) if k >= 1 else order
+    chosen = _order(x, along, is_ascend, int(k) if k >= 1 else n)
     if ret_typ == "mask":
-        mask = np.zeros(x.shape, x._view().dtype)
-        np.put_along_axis(mask, chosen, 1, along)
-        return wrap(mask.reshape(-1).view(data._kind.storage), data.shape, data._kind)
+        dtype = data._kind.dtype
+        mask = calculated(_marked, chosen, shape=x.shape, dtype=dtype, sizes=x.shape, axis=along)
+        return reshape(arrayed(mask, dtype, data), data.shape)
     if ret_typ == "value":
         return _at(x, chosen, along)
     positions = _positions(chosen, n, dtype, x, "topk")
@@ -345,10 +362,7 @@ def take_along_axis(data, indices, axis=-1):
     if index.ndim != x.ndim or any(a not in (b, "any") for a, b in zip(expected, index.shape)):
         shown = ", ".join(map(str, expected))
         raise ShapeError(f"take_along_axis: indices must have shape ({shown}), got {index.shape}")
-    wrong = (index < -n) | (index >= n)
-    if wrong.any():
-        raise RangeError(f"take_along_axis: index {index[wrong][0]} is out of range for an axis of length {n}")
-    return _at(x, np.where(index < 0, index + n, index), k)
+    return _at(x, in_range(index, n, "raise", "take_along_axis"), k)
 
 
 @composite(samples=table(
@@ -393,5 +407,5 @@ def searchsorted(a, v, side="left"):
         raise ShapeError(f"searchsorted: a must be a vector, got shape {a.shape}")
     if side not in ("left", "right"):
         raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
-    found = np.asarray(np.searchsorted(a._view(), v._view(), side))
+    found = calculated(np.searchsorted, a, v, shape=v.shape, side=side)
     return _positions(found, a.size + 1, int64, v, "searchsorted")

@@ -6,18 +6,19 @@ import numpy as np
 
 from ..cast import cast
 from ..codegen.launch import kind_of
-from ..dtypes import bool_, int64
+from ..dtypes import bool_, int64, uint8
 from ..elementwise import derived
 from ..entry import as_array
 from ..errors import ShapeError
 from ..expr import const, eq, select, var
-from ..ndarray import NDArray, from_value
+from ..ndarray import NDArray
 from ..samples import table
 from ..shapes import axes as resolve_axes
 from ..shapes import size
 from ..structured import composite
 from . import scalar as vm
 from .binary import equal, greater, not_equal
+from .host import arrayed, calculated
 from .indexing import take_axis
 from .reduce import as_float, mean, numpy_reduction, reduced, reduces, rows, sum_
 from .shape import reshape, transpose
@@ -168,12 +169,7 @@ def median(data, axis=None, keepdims=False):
     if n == 0:
         raise ShapeError(f"median: no elements to choose from: shape {data.shape} reduced over axes {axes}")
     table_ = reshape(transpose(data, axes=kept + axes), (data.size // n, n))
-    values = table_._view()
-    order = np.argsort(values, axis=1, kind="stable")
-    middle = order[:, [(n - 1) // 2, n // 2]]
-    missing = np.isnan(values).any(axis=1)
-    middle[missing] = np.isnan(values).argmax(axis=1)[missing, None]
-    places = np.arange(len(values))[:, None] * n + middle
+    places = calculated(_middle, table_, shape=(len(table_), 2))
     picked = take_axis(reshape(table_, (table_.size,)), places, 0)
     return reshape(mean(picked, axis=1), reduced(data.shape, axes, bool(keepdims)))
 
@@ -191,5 +187,18 @@ def median(data, axis=None, keepdims=False):
 def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     """1 if ``|a - b| <= atol + rtol*|b|`` everywhere, else 0, in a uint8 array of shape (1,). Gradient: 0."""
     a, b = as_array(a, "allclose", "a"), as_array(b, "allclose", "b")
-    close = np.allclose(a._view(), b._view(), rtol, atol, equal_nan)
-    return from_value(np.array([close]), like=a._kind, dtype="uint8")
+    given = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
+    return arrayed(calculated(_close, a, b, shape=(1,), dtype=uint8, **given), uint8, a)
+
+
+def _middle(values: np.ndarray) -> np.ndarray:
+    """The flat places of the middle element of each row, or the two of them; of the first NaN where there is one."""
+    n = values.shape[1]
+    middle = np.argsort(values, axis=1, kind="stable")[:, [(n - 1) // 2, n // 2]]
+    missing = np.isnan(values).any(axis=1)
+    middle[missing] = np.isnan(values).argmax(axis=1)[missing, None]
+    return np.arange(len(values))[:, None] * n + middle
+
+
+def _close(a: np.ndarray, b: np.ndarray, rtol: float, atol: float, equal_nan: bool) -> np.ndarray:
+    return np.array([np.allclose(a, b, rtol, atol, equal_nan)])

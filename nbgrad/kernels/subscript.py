@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import tape
+from .. import tape, tracing
 from ..cast import cast
 from ..codegen.memory import longer
 from ..cotangents import own
 from ..entry import IN_GRAPH, IN_PLACE
 from ..errors import DTypeError, NBGradError, RangeError, ShapeError
 from ..ndarray import NDArray, alias
+from ..observe import observers
 from ..shapes import size
 from ..state import state
 from .broadcasting import broadcast_to
@@ -177,6 +178,8 @@ def _neighbours(shape: tuple[int, ...], counts: list[int]) -> bool:
 
 
 def _view(x: NDArray, begin: tuple[int, ...], counts: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
+    if observers and tracing.current.graph is not None:  # a compiler knows nothing of flat memory
+        return reshape(slice_(x, begin=begin, step=(1,) * len(begin), shape=counts), shape)
     start = sum(b * s for b, s in zip(begin, strides_of(x._shape), strict=True))
     out = alias(x, x._buf[start : start + size(counts)], shape)
     if state.recording and x._node is not None:
