@@ -1,19 +1,23 @@
 """nbgrad beside other libraries with gradients: torch, HIPS autograd, MXNet and jax, whichever are there.
 
     python benchmarks/peers.py [PATTERN ...] [--python mxnet=/path/to/python] [--threads 1] [--seconds 2]
-                               [--compiled] [--json FILE] [--plot FILE.png]
+                               [--compiled | --libraries NAME ...] [--json FILE] [--plot FILE.png]
 
 Every library works in a process of its own (of this Python, unless told otherwise). They run the same workload in
-turn, round by round, so that all see the same machine; medians count. In parentheses is nbgrad's time as a fraction
-of the library's: below 1, nbgrad is faster.
+turn, round by round, so that all see the same machine; medians count. With `--compiled` there are also those that
+compile a function and its gradient first, nbgrad.jit among them, and kernels written by hand (handwritten.py). The last
+columns of the table are the time of the faster of nbgrad and nbgrad.jit as a fraction of that of the fastest other
+library, and of that by hand: below 1, nbgrad is faster.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -49,8 +53,8 @@ class Worker:
         return json.loads(reply) if reply else {"error": "the process ended"}
 
 
-def usable(python: str, module: str) -> bool:
-    code = f"import importlib.util, sys; sys.path.insert(0, {str(HERE.parent)!r}); import {module}"
+def usable(python: str, needs: str) -> bool:
+    code = f"import sys; sys.path.insert(0, {str(HERE.parent)!r}); {needs}"
     return subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
 
 
@@ -78,18 +82,27 @@ def measure(index: int, workers: list[Worker], seconds: float) -> dict[str, floa
     return {name: median(found) for name, found in times.items()}
 
 
+def fastest(times: dict[str, float], wanted: Callable[[str], bool]) -> float:
+    return min((seconds for name, seconds in times.items() if wanted(name)), default=math.nan)
+
+
+def of_nbgrad(name: str) -> bool:
+    return name.startswith("nbgrad")
+
+
 def draw(found: dict[str, dict[str, float]], path: str) -> None:
-    """A bar chart: every library's time over nbgrad's."""
+    """A bar chart: every library's time over that of the faster of nbgrad and nbgrad.jit."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    libraries = [name for name in LIBRARIES if name != "nbgrad" and any(name in times for times in found.values())]
+    libraries = [n for n in LIBRARIES if not of_nbgrad(n) and any(n in times for times in found.values())]
     figure, axes = plt.subplots(figsize=(9, 1 + 0.55 * len(found)), layout="constrained")
     height = 0.8 / max(1, len(libraries))
     for k, library in enumerate(libraries):
-        rows = [(i, times[library] / times["nbgrad"]) for i, times in enumerate(found.values()) if library in times]
+        every = enumerate(found.values())
+        rows = [(i, times[library] / fastest(times, of_nbgrad)) for i, times in every if library in times]
         places = [i + (k + 0.5) * height - 0.4 for i, _ in rows]
         bars = axes.barh(places, [r - 1 for _, r in rows], height, left=1, label=library)  # from 1 to the ratio
         axes.bar_label(bars, [f"{r:.2g}" for _, r in rows], fontsize=7, padding=2)
@@ -104,17 +117,13 @@ def draw(found: dict[str, dict[str, float]], path: str) -> None:
 
 
 def table(found: dict[str, dict[str, float]], libraries: list[str]) -> str:
-    lines = [f"{'milliseconds (nbgrad / it)':30}" + "".join(f"{name:>18}" for name in libraries)]
-    for workload in WORKLOADS:
-        if workload.name in found:
-            times = found[workload.name]
-            cells = [
-                f"{1e3 * times[n]:.4g} ({times['nbgrad'] / times[n]:.2f})" if n in times else "-" for n in libraries
-            ]
-            lines.append(f"{workload.name:30}" + "".join(f"{c:>18}" for c in cells))
-            if workload.operators:
-                each = [f"{1e6 * times[n] / workload.operators:.2f} us" if n in times else "-" for n in libraries]
-                lines.append(f"{'    an operator':30}" + "".join(f"{c:>18}" for c in each))
+    lines = ["milliseconds".ljust(30) + "".join(f"{n:>15}" for n in [*libraries, "/ best peer", "/ numba"])]
+    for name, times in found.items():
+        ours = fastest(times, of_nbgrad)
+        ratios = ours / fastest(times, lambda n: not of_nbgrad(n) and n != "numba"), ours / times.get("numba", math.nan)
+        cells = [f"{1e3 * times[n]:.4g}" if n in times else "-" for n in libraries]
+        cells += [f"{r:.2f}" if r == r else "-" for r in ratios]
+        lines.append(name.ljust(30) + "".join(f"{c:>15}" for c in cells))
     return "\n".join(lines)
 
 
@@ -124,14 +133,15 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="LIBRARY=PATH", help="another interpreter")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0, help="per workload and library")
-    parser.add_argument("--compiled", action="store_true", help="torch.compile too (slow to start)")
-    parser.add_argument("--libraries", nargs="+", default=list(LIBRARIES), choices=list(LIBRARIES))
+    parser.add_argument("--compiled", action="store_true", help="also those that compile functions (slow to start)")
+    parser.add_argument("--libraries", nargs="+", default=[], choices=list(LIBRARIES), help="these, and nbgrad")
     parser.add_argument("--json", metavar="FILE", help="write seconds there")
     parser.add_argument("--plot", metavar="FILE", help="draw a bar chart there")
     given = parser.parse_args()
     pythons = dict(pair.split("=", 1) for pair in given.python)
-    names = ["nbgrad"] + [n for n in given.libraries if n != "nbgrad" and (given.compiled or n != "torch.compile")]
-    names = [n for n in names if usable(pythons.get(n, sys.executable), LIBRARIES[n][0])]
+    chosen = given.libraries or [n for n, library in LIBRARIES.items() if given.compiled or not library.compiled]
+    names = ["nbgrad", *(n for n in chosen if n != "nbgrad")]
+    names = [n for n in names if usable(pythons.get(n, sys.executable), LIBRARIES[n].needs)]
     if "nbgrad" not in names:
         parser.error("this Python cannot import nbgrad")
     workers = [Worker(name, pythons.get(name, sys.executable), given.threads) for name in names]

@@ -2,8 +2,8 @@
 
     python benchmarks/worker.py LIBRARY THREADS
 
-{"prepare": i}: workload i is made and run once; the reply has the gradients' sums of squares and their projections on
-a fixed direction, for comparison. {"rounds": n}: n calls; the reply is the seconds they took.
+{"prepare": i}: workload i is made and run once; the reply has the value's sum, the gradients' sums of squares and their
+projections on a fixed direction, for comparison. {"rounds": n}: n calls; the reply is the seconds they took.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from workloads import WORKLOADS
 
 
 def as_numpy(x) -> np.ndarray:
+    x = x.detach() if hasattr(x, "detach") else x
     return np.asarray(x.asnumpy() if hasattr(x, "asnumpy") else x)
 
 
-def summary(gradients) -> list[float]:
-    found = []
+def summary(value, gradients) -> list[float]:
+    found = [0.0 if value is None else float(np.sum(as_numpy(value), dtype=np.float64))]
     for g in map(as_numpy, gradients):
         flat = np.asarray(g, np.float64).ravel()
         found += [float(flat @ flat), float(flat @ np.cos(np.arange(flat.size) % 997))]
@@ -45,7 +46,7 @@ def summary(gradients) -> list[float]:
 def main() -> None:
     talk = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no reply
-    make = LIBRARIES[sys.argv[1]][1]()
+    make = LIBRARIES[sys.argv[1]].start()
     run = None
     for line in sys.stdin:
         asked = json.loads(line)
@@ -56,7 +57,7 @@ def main() -> None:
             try:
                 start = perf_counter()
                 run = make(workload, arrays)
-                found = summary(run())
+                found = summary(*run())
                 reply = {"gradients": found, "first": perf_counter() - start}
             except Exception as err:
                 reply = {"error": f"{type(err).__name__}: {err}"[:200]}

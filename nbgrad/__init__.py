@@ -18,6 +18,7 @@ from . import errors as base
 from . import symbol as sym
 from .autograd import checkpoint
 from .codegen.threads import get_num_threads, set_num_threads
+from .compiler import jit
 from .config import __version__
 from .context import Context, cpu, current_context, gpu, num_gpus
 from .dtypes import set_default_dtype
@@ -36,7 +37,6 @@ from .functional import (
     value_and_grad,
     vjp,
 )
-from .compiler import jit
 from .nd import random
 from .ndarray import NDArray
 

@@ -175,7 +175,7 @@ class _Observer:
         finally:
             self.steps -= 1
 
-    def computed(self, name: str, operands: Sequence, results: Sequence[NDArray]) -> None:
+    def computed(self, name: str, operands: Sequence, results: Sequence[NDArray], again=None) -> None:
         """Operator `name` made `results` of `operands`."""
         node = None if state.recomputing else self.node
         if node is None and not self.steps:

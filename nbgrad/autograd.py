@@ -386,7 +386,9 @@ def grad(
 def _head_array(head: NDArray, g: NDArray | None) -> NDArray:
     if g is not None:
         return cast(g, head._kind)
-    return wrap(tape.ones_raw(head._kind, head._buf.size), head._shape, head._kind)
+    ones = wrap(head._kind.empty(head._buf.size, head._kind.storage), head._shape, head._kind)
+    fill(ones._buf, head._kind.dtype, 1)
+    return ones
 
 
 def get_symbol(x: NDArray):

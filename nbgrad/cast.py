@@ -75,5 +75,5 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
     if state.recording and x._node is not None:
         out._node = tape.node(_CAST, (x._node,), (), x._kind, x._shape, kind)
     if observers:
-        observed(Cast.name, (x,), (out,))
+        observed(Cast.name, (x,), (out,), lambda given: [cast(given[0], kind_of(kind.dtype, given[0]._kind.ctx))])
     return out

@@ -239,8 +239,8 @@ class _Checkpoint(tape.Rule):
         else:
             seeds = [(head, h._buf.copy()) for head, h in heads]  # a sweep uses them up
             del heads
-            raw, _ = tape.sweep_raw(seeds, False, targets, floor)
-            found = {p: wrap(buf, p.shape, p.kind) for p, buf in raw.items()}
+            raw, borrowed = tape.sweep_raw(seeds, False, targets, floor)
+            found = {p: wrap(buf.copy() if p in borrowed else buf, p.shape, p.kind) for p, buf in raw.items()}
         return [self._cotangent(p, found) if tape.wanted(p, useful) else None for p in node.parents]
 
     @staticmethod

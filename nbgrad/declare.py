@@ -187,8 +187,11 @@ def _elementwise_doc(op: Elementwise, doc: str, operands: Sequence[str], params:
     return "\n".join(lines)
 
 
+_NUMBERS = (int, float, np.number, np.bool_)
+
+
 def _is_number(x) -> bool:
-    return isinstance(x, int | float | np.number | np.bool_)
+    return isinstance(x, _NUMBERS)
 
 
 def _identifier(text: str) -> str:
@@ -204,8 +207,10 @@ def binary_call(op: Elementwise, left: Callable, right: Callable) -> Callable:
     def otherwise(lhs, rhs, out):
         if out is not None:
             return store_out(call(lhs, rhs), out, op.name)
-        if type(lhs) is NDArray and isinstance(rhs, float | int):
+        if lhs.__class__ is NDArray and (rhs.__class__ is float or rhs.__class__ is int):
             return _with_scalar(right, lhs, rhs)
+        if rhs.__class__ is NDArray and (lhs.__class__ is float or lhs.__class__ is int):
+            return _with_scalar(left, rhs, lhs)
         return _mixed(op, left, right, lhs, rhs)
 
     call = short_binary(op, otherwise)
@@ -239,10 +244,10 @@ def _operand(value, like: NDArray, op: str) -> NDArray:
 
 def _with_scalar(choose: Callable, x: NDArray, s):
     value = s.item() if isinstance(s, np.generic) else s
-    is_float = isinstance(value, float)
     if x._kind.dtype.is_float:
-        value = float(value)
-    elif is_float:
+        op, scalars = choose(float(value))
+        return op.apply1(x, scalars)
+    if isinstance(value, float):
         x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
     else:
         value = int(value)

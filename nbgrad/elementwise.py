@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from . import tape, tracing
 from .cast import unify
@@ -111,7 +112,7 @@ class Elementwise(tape.Rule):
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
         if kind.traced:
             shape = shape if layout is None else layout.out
-            buf = tracing.mapped(self.expr, scalars, arrays, shape)
+            buf: Any = tracing.mapped(self.expr, scalars, arrays, shape)
         elif layout is None:
             n = first._buf.size
             buf = kind.empty(n, kind.storage)
@@ -134,7 +135,7 @@ class Elementwise(tape.Rule):
                     self.record(arrays, out, layout, scalars)
                     break
         if observers:
-            observed(self.name, arrays, (out,))
+            observed(self.name, arrays, (out,), lambda given: (self.apply(given, scalars),))
         return out
 
     def record(self, arrays: Sequence[NDArray], out: NDArray, layout: Broadcast | None, scalars: tuple) -> None:
@@ -206,6 +207,7 @@ class Elementwise(tape.Rule):
 # (`kind.small` is given a name first: a slot that is looked up as a method takes longer.)
 
 _new = object.__new__
+_Node = tape.Node
 _next_seq = tape.next_seq
 
 
@@ -236,7 +238,7 @@ def short_unary(op: Elementwise) -> Callable:
             if p is not None:
                 if pullback is None:
                     pullback = op.pullback((p,), None, None)
-                node = _new(tape.Node)
+                node = _Node()
                 node.op = pullback
                 node.parents = (p,)
                 saves = pullback.saves
@@ -254,7 +256,7 @@ def short_unary(op: Elementwise) -> Callable:
                 node.seq = _next_seq()
                 result._node = node
         if observers:
-            observed(op.name, (data,), (result,))
+            observed(op.name, (data,), (result,), lambda given: (op.apply(given, scalars),))
         return result
 
     return apply1
@@ -293,7 +295,7 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
                 pullback = cases[case]
                 if pullback is None:
                     pullback = cases[case] = op.pullback(parents, None, None)
-                node = _new(tape.Node)
+                node = _Node()
                 node.op = pullback
                 node.parents = parents
                 saves = pullback.saves
@@ -316,7 +318,7 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
                 node.seq = _next_seq()
                 result._node = node
         if observers:
-            observed(op.name, (lhs, rhs), (result,))
+            observed(op.name, (lhs, rhs), (result,), lambda given: (op.apply(given),))
         return result
 
     return call

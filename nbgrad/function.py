@@ -6,6 +6,7 @@ import numpy as np
 
 from . import tape
 from .cast import cast
+from .cotangents import add_raw
 from .errors import DTypeError, NBGradError, ShapeError
 from .ndarray import NDArray, from_value, wrap
 from .observe import observed, observers
@@ -187,7 +188,7 @@ class Call(tape.Rule):
         g = tape.wrap_cotangent(node, g)
         for p, h in zip(node.parents, self.grads(node, g, useful), strict=True):
             if h is not None:  # the user may keep, and change, what backward returned
-                tape.add_raw(p, h._buf.copy(), h._kind, cotangents, borrowed)
+                add_raw(p, h._buf.copy(), h._kind, cotangents, borrowed)
 
     def _checked(self, node, found, useful) -> list[NDArray | None]:
         _, avals = node.attrs

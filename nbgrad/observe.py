@@ -16,11 +16,19 @@ __all__ = ["observed", "observed_call", "observers"]
 observers: list = []
 
 
-def observed(name: str, operands: Sequence, results: Sequence[NDArray]) -> None:
-    """Show this thread's observer, if there is one, what operator `name` made of its operands."""
+def observed(
+    name: str,
+    operands: Sequence,
+    results: Sequence[NDArray],
+    again: Callable[[Sequence[NDArray]], Sequence] | None = None,
+) -> None:
+    """Show this thread's observer, if there is one, what operator `name` made of its operands.
+
+    `again` does the same to other operands.
+    """
     observer = state.observer
     if observer is not None:
-        observer.computed(name, operands, results)
+        observer.computed(name, operands, results, again)
 
 
 def observed_call(name: str, function: Callable, args: tuple, kwargs: dict):
@@ -31,5 +39,5 @@ def observed_call(name: str, function: Callable, args: tuple, kwargs: dict):
     with observer.one_step():
         result = function(*args, **kwargs)
     results = result if isinstance(result, list | tuple) else [result]
-    observer.computed(name, (*args, *kwargs.values()), [y for y in results if isinstance(y, NDArray)])
+    observer.computed(name, (*args, *kwargs.values()), [y for y in results if isinstance(y, NDArray)], None)
     return result

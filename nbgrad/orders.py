@@ -61,6 +61,8 @@ class ByOperands:
         return " or ".join(map(pretty, self.limits))
 
     def __call__(self, node) -> float:
+        if node.kind.traced:  # the orders are not known
+            return inf
         values = dict(zip(self.params, node.attrs[1]))
         # The operands of a traced function are not known yet: they do not end it.
         for k, buf in zip(node.op.saves, () if node.kind.traced else node.saved[::3]):

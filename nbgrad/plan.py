@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import dtypes, tracing
 from .codegen.launch import cast_into, kind_of
+from .codegen.memory import LARGE
 from .context import CPU0, TRACED
 from .dtypes import DType, as_dtype
 from .errors import AttrError, ContextError
@@ -59,8 +60,8 @@ class Plan:
         The attributes as given, and in canonical form.
     avals : tuple of (shape, kind)
         Of the operands.
-    shapes, kinds, sizes : tuple
-        Of the results.
+    shapes, kinds, results : sequence
+        Of the results; and for each what allocates it, its number of elements, shape and kind.
     single : bool
         There is one result, and it is not in a list.
     run : callable
@@ -70,8 +71,8 @@ class Plan:
     """
 
     __slots__ = (
-        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "run", "shapes", "single",
-        "sizes",
+        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "results", "run", "shapes",
+        "single",
     )  # fmt: skip
 
     def __init__(self, op: Structured, arrays: Sequence[NDArray], spec: Spec, given: dict) -> None:
@@ -89,7 +90,10 @@ class Plan:
         self.avals = tuple([(x._shape, x._kind) for x in arrays])
         self.shapes = tuple(spec.shapes)
         self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
-        self.sizes = tuple(map(size, self.shapes))
+        self.results = []
+        for shape, kind in zip(self.shapes, self.kinds, strict=True):
+            n = size(shape)
+            self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
         self.run = self._runner()
         self.pulls = None
         if op.raw_binder is not None and ctx != TRACED:
@@ -121,12 +125,15 @@ class Plan:
 
         return run
 
-    def concrete(self) -> Plan:
-        """The same call for arrays that have numbers."""
+    def on(self, arrays: Sequence[NDArray]) -> Plan:
+        """The same call for arrays of the same shapes and dtypes elsewhere."""
         spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)
         spec.single = self.single
-        operands = [wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals]
-        return Plan(self.op, operands, spec, self.given)
+        return Plan(self.op, arrays, spec, self.given)
+
+    def concrete(self) -> Plan:
+        """The same call for arrays that have numbers."""
+        return self.on([wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals])
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
         """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""

@@ -12,6 +12,7 @@ from . import tape
 from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
+from .cotangents import add_uniform, dense, hand_on, own, repeated, uniform
 from .expr import Expr, add, free, var, work
 from .ndarray import NDArray, wrap
 from .registry import role
@@ -21,6 +22,9 @@ __all__ = ["COTANGENT", "FLAT", "RESULT", "Pullback", "argument_kinds", "reads"]
 
 #: The variables of derivative expressions besides the operands: the result, and its cotangent.
 RESULT, COTANGENT = var("y"), var("g")
+
+#: In place of the number of a result: g is one number for all elements.
+HELD = -2
 
 #: ``attrs`` of a node whose operands are small and have one shape, and that has no parameters.
 FLAT: tuple = (None, ())
@@ -50,6 +54,8 @@ class Pullback(tape.Rule):
         are added before they are stored (x*x is one pass).
     """
 
+    takes_uniform = True
+
     def __init__(self, op, groups: tuple[tuple[int, ...], ...]) -> None:
         self.op = op
         self.name = op.name
@@ -72,6 +78,8 @@ class Pullback(tape.Rule):
             self.pull_raw = _short_single(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.computed) == 2 == len(groups):
             self.pull_raw = _short_pair(self, self.pull_raw)  # type: ignore[method-assign]
+        elif len(self.passing) == 1 == len(groups):
+            self.pull_raw = _short_pass(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.passing) == 2 == len(groups):
             self.pull_raw = _short_passing(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.computed) == 1 == len(self.passing) and not self.saves:
@@ -105,13 +113,17 @@ class Pullback(tape.Rule):
         if useful is not None and not all(parents[group[0]] in useful for group in self.groups):
             return self._pull_fewer(node, g, cotangents, borrowed, useful)
         layout, scalars = node.attrs
+        lent = node in borrowed
+        held = lent and uniform(g)
+        if held and layout is None and not self.saves:
+            return self._pull_number(node, g, cotangents, borrowed, scalars)
         if layout is not None:
-            return self._pull_broadcast(node, g, cotangents, borrowed, layout, scalars)
+            return self._pull_walking(node, g, cotangents, borrowed, layout, scalars, held)
         kind = node.kind
         outs: list = []
         mode = 0  # a bit per computed cotangent: it is added to one that is there
-        free = not self.passing and node not in borrowed  # g may be written
-        reuse = -1
+        free = not self.passing and not lent  # g may be written
+        reuse = HELD if held else -1
         for k, passes in self.plan:
             if passes:
                 continue
@@ -125,42 +137,58 @@ class Pullback(tape.Rule):
             else:
                 mode |= 1 << len(outs)
                 if p in borrowed:
-                    out = tape.own(p, kind, cotangents, borrowed)
+                    out = own(p, kind, cotangents, borrowed)
             outs.append(out)
         if outs:
-            read = node.saved[::3] if reuse >= 0 else (g, *node.saved[::3])
+            read = node.saved[::3] if reuse >= 0 else (g[:1] if held else g, *node.saved[::3])
             entry = self.entry(kind, mode, reuse)
             if g.size < LARGE:
                 entry(*read, *outs, *scalars)
             else:
                 threads.flat(entry, [*read, *outs], scalars, self.weight)
         if self.passing:
-            tape.hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
+            hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
         return None
 
     def entry(self, kind: Kind, mode: int, reuse: int = -1) -> Callable:
         """The flat kernel that adds to the cotangents whose bits are set in `mode`, and writes the others, number
-        `reuse` in place of g."""
+        `reuse` in place of g, or for a g that is :data:`HELD`."""
         found = self.flat.get((kind, mode, reuse))
         if found is None:
             modes = [bool(mode >> k & 1) for k in range(len(self.computed))]
-            found = self._entry(kind, modes, 1, (True,) * (1 + len(self.saves)), reuse)
+            found = self._entry(kind, modes, 1, (reuse != HELD,) + (True,) * len(self.saves), max(reuse, -1))
             self.flat[kind, mode, reuse] = found
         return found
 
-    def _pull_broadcast(self, node, g, cotangents, borrowed, layout, scalars):
+    def _pull_number(self, node, g, cotangents, borrowed, scalars):
+        """One cotangent for all elements, and nothing else is read: so are those of the parents."""
         kind = node.kind
-        outs, modes, sums = [], [], []
+        numbers = [kind.small(1, kind.storage) for _ in self.computed]
+        if numbers:
+            self.entry(kind, 0)(g[:1], *numbers, *scalars)
+        found = iter(numbers)
+        for k, passes in self.plan:
+            h = g if passes else repeated(next(found), g.size)
+            add_uniform(node.parents[k], h, kind, cotangents, borrowed)
+
+    def _pull_walking(self, node, g, cotangents, borrowed, layout, scalars, held):
+        """Operands of different shapes; `held`: the cotangent is one number for all elements."""
+        kind, whole, shapes = node.kind, node.shape, layout.shapes
+        if held and (self.passing or not self.saves):
+            g, held = dense(g, kind), False
+            borrowed.discard(node)
+        outs, modes, sums, handed = [], [], [], []
         for k, passes in self.plan:
             p = node.parents[k]
+            if passes and shapes[k] == whole:
+                handed.append(p)
+                continue
             buf = g if passes else kind.empty(g.size, kind.storage)
             add_to = False
-            if layout.shapes[k] != layout.out:  # computed in the shape of the result, then summed
-                sums.append((p, buf, layout.shapes[k]))
-            elif passes:
-                tape.add_raw(p, g, kind, cotangents, borrowed)
+            if shapes[k] != whole:  # computed in the shape of the result, then summed
+                sums.append((p, buf, shapes[k]))
             elif p in cotangents:
-                buf = tape.own(p, kind, cotangents, borrowed) if p in borrowed else cotangents[p]
+                buf = own(p, kind, cotangents, borrowed) if p in borrowed else cotangents[p]
                 add_to = True
             else:
                 cotangents[p] = buf
@@ -168,15 +196,20 @@ class Pullback(tape.Rule):
                 outs.append(buf)
                 modes.append(add_to)
         if outs:
-            shapes = (layout.out, *[layout.out if k < 0 else layout.shapes[k] for k in self.saves])
-            walk = broadcast(shapes, self.name)
+            read = tuple([whole if k < 0 else shapes[k] for k in self.saves])
+            if held:
+                given, walk = g[:1], broadcast(((), *read, whole), self.name).first(1 + len(read))
+            else:
+                given, walk = g, broadcast((whole, *read), self.name)
             entry = self._entry(kind, modes, walk.rank, walk.moves)
-            threads.broadcast(entry, [g, *node.saved[::3]], outs, scalars, walk, self.weight)
+            threads.broadcast(entry, [given, *node.saved[::3]], outs, scalars, walk, self.weight)
         for p, buf, shape in sums:
             old = cotangents.get(p)
             if old is not None and p in borrowed:
-                old = tape.own(p, kind, cotangents, borrowed)
-            cotangents[p] = role("unbroadcast_raw")(kind, layout.out, shape)(buf, old)
+                old = own(p, kind, cotangents, borrowed)
+            cotangents[p] = role("unbroadcast_raw")(kind, whole, shape)(buf, old)
+        if handed:
+            hand_on(node, handed, g, cotangents, borrowed)
 
     def _pull_fewer(self, node, g, cotangents, borrowed, useful):
         """Some parents do not lead to what was asked for: the same with a kernel for the others."""
@@ -224,8 +257,9 @@ class Pullback(tape.Rule):
         return found
 
 
-# The short cuts of `pull_raw`, for small operands of one shape without parameters and cotangents that may be
-# written: what small arrays spend their time in, as in :mod:`nbgrad.elementwise`.
+# The short cuts of `pull_raw`, for small operands of one shape and cotangents that may be written: what small arrays
+# spend their time in, as in :mod:`nbgrad.elementwise`. Those with a
+# kernel for two operands are for rules without parameters.
 
 
 def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
@@ -235,17 +269,36 @@ def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
 
     def pull_raw(node, g, cotangents, borrowed, useful):
         p = node.parents[k]
-        if node.attrs is not FLAT or useful is not None or p in cotangents or node in borrowed:
+        attrs = node.attrs
+        if useful is not None or p in cotangents or node in borrowed:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        if attrs is not FLAT and (attrs[0] is not None or g.size >= LARGE):
             return otherwise(node, g, cotangents, borrowed, useful)
         kind = node.kind
         entry = write.get(kind)
         if entry is None:
             entry = write[kind] = rule.entry(kind, 0, 0)
         cotangents[p] = g
-        if reads_one:
+        if attrs is not FLAT:
+            entry(*node.saved[::3], g, *attrs[1])
+        elif reads_one:
             entry(node.saved[0], g)
         else:
             entry(*node.saved[::3], g)
+        return None
+
+    return pull_raw
+
+
+def _short_pass(rule: Pullback, otherwise: Callable) -> Callable:
+    """The cotangent is g itself: addition of a number."""
+    (k,) = rule.passing
+
+    def pull_raw(node, g, cotangents, borrowed, useful):
+        p = node.parents[k]
+        if useful is not None or p in cotangents or node in borrowed or node.attrs[0] is not None:
+            return otherwise(node, g, cotangents, borrowed, useful)
+        cotangents[p] = g
         return None
 
     return pull_raw
@@ -306,7 +359,7 @@ def _short_passing(rule: Pullback, otherwise: Callable) -> Callable:
         if q in cotangents:
             p, q = q, p
         if q in cotangents or p not in cotangents or p in borrowed or node in borrowed:
-            tape.hand_on(node, (p, q), g, cotangents, borrowed)
+            hand_on(node, (p, q), g, cotangents, borrowed)
         else:
             node.kind.accumulate_small(g, cotangents[p])
             cotangents[q] = g

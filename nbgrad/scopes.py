@@ -75,8 +75,11 @@ def set_training(train_mode: bool) -> bool:
     return previous
 
 
+_FLAGS = (bool, int, np.bool_)
+
+
 def _flag(value, name: str) -> bool:
-    if isinstance(value, bool | int | np.bool_):
+    if isinstance(value, _FLAGS):
         return bool(value)
     raise DTypeError(f"{name}: a bool is needed, got {value!r}")
 
@@ -120,7 +123,13 @@ class _Scope:
         self._entered: dict[int, list[tuple[bool, bool]]] = {}  # by thread: the flags at each entry
 
     def __enter__(self) -> None:
-        self._entered.setdefault(get_ident(), []).append((state.recording, state.training))
+        before = state.recording, state.training
+        me = get_ident()
+        entered = self._entered.get(me)
+        if entered is None:
+            self._entered[me] = [before]
+        else:
+            entered.append(before)
         if self._recording is not None:
             state.recording = self._recording
         if self._training is not None:

@@ -82,6 +82,11 @@ class Broadcast(NamedTuple):
     moves: tuple[bool, ...]
     arguments: tuple[int, ...]
 
+    def first(self, count: int) -> Broadcast:
+        """The walk of the first `count` operands alone, over all that these walk over."""
+        kept = self.arguments[: self.rank + count * (self.rank - 1)]
+        return self._replace(shapes=self.shapes[:count], moves=self.moves[:count], arguments=kept)
+
 
 _known: dict[tuple, Broadcast] = {}
 

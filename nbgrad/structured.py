@@ -14,6 +14,8 @@ from typing import Any
 
 from . import tape, tracing
 from .cast import cast
+from .codegen.memory import LARGE
+from .cotangents import add_uniform, own, uniform
 from .entry import Entry, as_array, store_out
 from .errors import NBGradError
 from .ndarray import NDArray, wrap
@@ -180,7 +182,10 @@ class Structured(tape.Rule):
 
     def invoke(self, arrays: Sequence[NDArray], attrs: dict):
         """Check, allocate, run, record."""
-        key: Any = (*[x._shape for x in arrays], *[x._kind for x in arrays])
+        if len(arrays) == 1:
+            key: Any = (arrays[0]._shape, arrays[0]._kind)
+        else:
+            key = (*[x._shape for x in arrays], *[x._kind for x in arrays])
         if attrs:
             key += tuple(
                 [(name, v.__class__, v if v.__class__ is not float or v else str(v)) for name, v in attrs.items()]
@@ -193,7 +198,7 @@ class Structured(tape.Rule):
             return self.invoke(tracing.lifted(arrays), attrs)
         if plan is None:
             plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
-            if key is not None and len(plan.avals) + len(plan.sizes) <= _MANY:
+            if key is not None and len(plan.avals) + len(plan.results) <= _MANY:
                 if len(self._plans) >= 1024:
                     self._plans.clear()
                 self._plans[key] = plan
@@ -205,15 +210,12 @@ class Structured(tape.Rule):
     def execute(self, arrays: Sequence[NDArray], plan: Plan) -> list[NDArray]:
         """Allocate, run and record; all results."""
         if plan.single:
-            kind = plan.kinds[0]
-            out = wrap(kind.empty(plan.sizes[0], kind.storage), plan.shapes[0], kind)
+            ((empty, n, shape, kind),) = plan.results
+            out = wrap(empty(n, kind.storage), shape, kind)
             plan.run(*arrays, out)
             outs = [out]
         else:
-            outs = [
-                wrap(kind.empty(n, kind.storage), shape, kind)
-                for n, shape, kind in zip(plan.sizes, plan.shapes, plan.kinds)
-            ]
+            outs = [wrap(empty(n, kind.storage), shape, kind) for empty, n, shape, kind in plan.results]
             plan.run(*arrays, outs)
         if state.recording:
             for x in arrays:
@@ -221,13 +223,13 @@ class Structured(tape.Rule):
                     self._record(arrays, outs, plan)
                     break
         if observers:
-            observed(self.name, arrays, outs)
+            observed(self.name, arrays, outs, lambda given: self.execute(given, plan.on(given)))
         return outs
 
     def _record(self, arrays: Sequence[NDArray], outs: list[NDArray], plan: Plan) -> None:
         parents = tuple([x._node or x._cell for x in arrays])
         names = plan.saves(tuple([p.__class__ is not list for p in parents]))
-        saved = tape.save([arrays[k] if k >= 0 else outs[-1 - k] for _, k in names])
+        saved = tape.save([arrays[k] if k >= 0 else outs[-1 - k] for _, k in names]) if names else ()
         if plan.single:
             out = outs[0]
             out._node = tape.node(self, parents, saved, (plan, names), out._shape, out._kind)
@@ -247,8 +249,12 @@ class Structured(tape.Rule):
             if p.__class__ is not list and (useful is None or p in useful):
                 old = cotangents.get(p)
                 if old is not None and p in borrowed:
-                    old = tape.own(p, p.kind, cotangents, borrowed)
-                cotangents[p] = pull(g, old, *[saved[i] for i in places])
+                    old = own(p, p.kind, cotangents, borrowed)
+                h = pull(g, old, *[saved[i] for i in places])
+                if h.size >= LARGE and uniform(h):
+                    add_uniform(p, h, p.kind, cotangents, borrowed)
+                else:
+                    cotangents[p] = h
         return None
 
     def grads(self, node, g, useful):

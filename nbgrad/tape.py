@@ -18,6 +18,8 @@ from threading import Lock
 from typing import Any
 
 from .codegen.launch import Kind, cast_into, copy
+from .codegen.memory import LARGE
+from .cotangents import add_raw, add_uniform, dense, own, repeated, uniform
 from .errors import InPlaceError, NBGradError
 from .forks import free_in_child
 from .ndarray import NDArray, alias, wrap
@@ -46,6 +48,7 @@ CHANGED = (
 )
 
 next_seq = count().__next__
+_seq = attrgetter("seq")
 _committing = free_in_child(Lock())  # kernels run without the GIL: two threads may add to one gradient
 
 
@@ -56,6 +59,7 @@ class Leaf:
     """
 
     __slots__ = ("__weakref__", "cell", "fresh", "grad", "kind", "replaceable", "request", "shape")
+    takes_uniform = False
 
     def __init__(self, grad: NDArray, request: str, cell: list, replaceable: bool = False) -> None:
         self.grad = grad
@@ -96,13 +100,15 @@ class Node:
     kind: Kind
     seq: int
 
-
-_new = object.__new__
+    @property
+    def takes_uniform(self) -> bool:
+        """Whether its cotangent may be uniform; see :mod:`.cotangents`."""
+        return self.op.takes_uniform
 
 
 def node(op: Rule, parents: tuple, saved: tuple, attrs, shape, kind: Kind) -> Node:
     """A new node, with the next number."""
-    made = _new(Node)
+    made = Node()
     made.op = op
     made.parents = parents
     made.saved = saved
@@ -140,6 +146,8 @@ class Rule:
 
     name = "?"
     max_order: float | Callable | None = None
+    #: Whether :meth:`pull_raw` takes a uniform cotangent.
+    takes_uniform = False
 
     def grads(self, node: Node, g: NDArray, useful: set | None) -> Sequence[NDArray | None]:
         """The cotangent of each parent, computed by recordable operations; None where not wanted."""
@@ -188,50 +196,6 @@ def wrap_cotangent(node: Node, g):
         triples = zip(g, node.shape, node.kind, strict=True)  # type: ignore[call-overload]
         return [None if h is None else wrap(h, shape, kind) for h, shape, kind in triples]
     return wrap(g, node.shape, node.kind)
-
-
-def add_raw(p, buf, kind: Kind, cotangents: dict, borrowed: set) -> None:
-    """Add a borrowed buffer to the cotangent of `p`."""
-    old = cotangents.get(p)
-    if old is None:
-        cotangents[p] = buf
-        borrowed.add(p)
-    elif p in borrowed:
-        cotangents[p] = fresh = kind.empty(old.size, kind.storage)
-        borrowed.discard(p)
-        kind.add(old, buf, fresh)
-    else:
-        kind.accumulate(buf, old)
-
-
-def hand_on(node: Node, parents: Sequence, g, cotangents: dict, borrowed: set) -> None:
-    """Add `g`, the cotangent of `node` and used for nothing else any more, to those of `parents` (all different).
-
-    If just one of them has none yet, that one can have `g` for itself.
-    """
-    kind = node.kind
-    without = []
-    for p in parents:
-        if p not in cotangents:
-            without.append(p)
-        elif p in borrowed:
-            add_raw(p, g, kind, cotangents, borrowed)
-        else:
-            kind.accumulate(g, cotangents[p])
-    for p in without:
-        cotangents[p] = g
-    if len(without) > 1 or node in borrowed:
-        borrowed.update(without)
-
-
-def own(p, kind: Kind, cotangents: dict, borrowed: set):
-    """A copy of the borrowed cotangent of `p`, in its place: a buffer that may be written."""
-    old = cotangents[p]
-    fresh = kind.empty(old.size, kind.storage)
-    copy(old, fresh)
-    borrowed.discard(p)
-    cotangents[p] = fresh
-    return fresh
 
 
 class _Select(Rule):
@@ -324,7 +288,8 @@ class _Plan:
                 if p.__class__ is not list and p not in seen:
                     add(p)
                     push(p)
-        nodes.sort(key=attrgetter("seq"), reverse=True)
+        if len(nodes) > 1:
+            nodes.sort(key=_seq, reverse=True)
         self.nodes = nodes
         self.leaves = leaves
         self.useful: set | None = None
@@ -390,12 +355,20 @@ def sweep_raw(
         If a value that a derivative reads was changed since.
     """
     plan = _Plan([h for h, _ in heads], targets, floor)
-    if targets is None and not any(leaf.request != "null" for leaf in plan.leaves):
-        raise NBGradError(NO_INPUTS)
+    if targets is None:
+        for leaf in plan.leaves:
+            if leaf.request != "null":
+                break
+        else:
+            raise NBGradError(NO_INPUTS)
     cotangents: dict = {}
     borrowed: set = set()
     for head, buf in heads:
-        if head in cotangents:
+        if buf.size >= LARGE and uniform(buf):
+            add_uniform(head, buf, head.kind, cotangents, borrowed)
+        elif head in borrowed:
+            head.kind.accumulate(buf, own(head, head.kind, cotangents, borrowed))
+        elif head in cotangents:
             head.kind.accumulate(buf, cotangents[head])
         else:
             cotangents[head] = buf
@@ -424,6 +397,11 @@ def sweep_raw(
     for leaf in plan.leaves:
         if leaf in cotangents and (leaf.request != "null" if targets is None else leaf in targets):
             found[leaf] = cotangents[leaf]
+    if borrowed:
+        for item in borrowed.intersection(found):
+            if uniform(found[item]):
+                found[item] = dense(found[item], item.kind)
+                borrowed.discard(item)
     return found, borrowed
 
 
@@ -484,10 +462,11 @@ def commit(found: dict, borrowed: set) -> None:
 
 
 def ones_raw(kind: Kind, size: int):
-    """A head gradient of ones."""
-    buf = kind.empty(size, kind.storage)
-    buf.fill(0x3C00 if kind.dtype.name == "float16" else 1)
-    return buf
+    """A head gradient of ones; uniform, if it is large."""
+    large = size >= LARGE and not kind.traced
+    buf = kind.small(1 if large else size, kind.storage)
+    buf.fill(kind.one)
+    return repeated(buf, size) if large else buf
 
 
 def head_raw(head: NDArray, given: NDArray | None):

@@ -6,18 +6,34 @@ the compiled function, as that of its arguments.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from typing import Any
 
-from .codegen.graph import IN_PLACE, LEAKED, Flat, Graph, current
+from .codegen.graph import IN_PLACE, LEAKED, Flat, Graph, Seen, current
 from .codegen.launch import kind_of
 from .context import TRACED
 from .dtypes import DType
 from .errors import TraceError
 from .expr import Expr, const, substitute, var
 from .ndarray import NDArray, wrap
+from .observe import observers
+from .shapes import size
 from .state import state
 
-__all__ = ["captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "traced"]
+__all__ = [
+    "Again",
+    "captured",
+    "check_write",
+    "current",
+    "is_weak",
+    "lifted",
+    "mapped",
+    "mixed",
+    "ran",
+    "seen",
+    "traced",
+]
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
@@ -36,14 +52,14 @@ def check_write(what: str) -> None:
 
 def traced(value, shape, dtype: DType) -> NDArray:
     """The array of this shape that stands for a value."""
-    return wrap(Flat(_graph(), value_size(shape), dtype, value), shape, kind_of(dtype, TRACED))  # type: ignore[arg-type]
+    buffer: Any = Flat(_graph(), size(shape), dtype, value)
+    return wrap(buffer, shape, kind_of(dtype, TRACED))
 
 
-def value_size(shape) -> int:
-    n = 1
-    for length in shape:
-        n *= length
-    return n
+def seen(x: NDArray) -> Seen:
+    """What a traced array stands for, in its shape."""
+    buffer: Any = x._buf  # a Flat
+    return buffer.seen(x._shape)
 
 
 def is_weak(x: NDArray) -> bool:
@@ -75,15 +91,15 @@ def lifted(arrays: Sequence[NDArray]) -> list[NDArray]:
     return [x if x._kind.traced else captured(x) for x in arrays]
 
 
-def mapped(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape) -> Flat:
+def mapped(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape) -> Any:
     """The buffer of an elementwise operator's result."""
     graph = _graph()
     dtype = arrays[0]._kind.dtype
     if scalars:
         number = float if dtype.is_float else int
         expr = substitute(expr, {var(f"s{k}"): const(number(s)) for k, s in enumerate(scalars)})
-    value = graph.map(expr, [x._buf.seen(x._shape) for x in arrays], shape, dtype, dtype)
-    return Flat(graph, value_size(shape), dtype, value)
+    value = graph.map(expr, [seen(x) for x in arrays], shape, dtype, dtype)
+    return Flat(graph, size(shape), dtype, value)
 
 
 def ran(plan, *arguments) -> None:
@@ -94,7 +110,7 @@ def ran(plan, *arguments) -> None:
     op = plan.op
     found = None
     if op.lowering is not None:
-        found = op.lowering(graph, *[x._buf.seen(x._shape) for x in arrays], **plan.attrs)
+        found = op.lowering(graph, *[seen(x) for x in arrays], **plan.attrs)
         if found is not None and not isinstance(found, list):
             found = [found]
     if found is None and op.expansion is not None:
@@ -104,9 +120,40 @@ def ran(plan, *arguments) -> None:
         finally:
             state.recording = recording
         results = results if isinstance(results, list | tuple) else [results]
-        found = [y._buf.seen(y._shape).value for y in results]
+        found = [seen(y).value for y in results]
     if found is None:
-        inputs = [x._buf.seen(x._shape) for x in arrays]
+        inputs = [seen(x) for x in arrays]
         found = graph.opaque(plan, inputs, [(y._shape, y._kind.dtype) for y in outs])
     for out, value in zip(outs, found, strict=True):
         out._buf.bind(value)
+
+
+class Again:
+    """The observer while a function is traced: what an operator made of arrays from outside alone becomes a step, too.
+
+    Otherwise it would be computed once, and not change when those arrays do.
+    """
+
+    def __enter__(self) -> None:
+        self._before = state.observer
+        state.observer = self
+        observers.append(self)
+
+    def __exit__(self, *exc: object) -> None:
+        observers.pop()  # whose entry it is makes no difference: they are counted
+        state.observer = self._before
+
+    def one_step(self):
+        return contextlib.nullcontext()
+
+    def computed(self, name: str, operands: Sequence, results: Sequence[NDArray], again) -> None:
+        if again is None or current.graph is None or any(x._kind.traced for x in (*operands, *results)):
+            return
+        for x, y in zip(results, again(lifted(operands)), strict=True):
+            x._buf, x._kind, x._cell, x._node = y._buf, y._kind, y._cell, y._node
+
+    def pull_recorded(self, node, g, cotangents, useful) -> None:
+        node.op.pull_recorded(node, g, cotangents, useful)
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful) -> None:
+        node.op.pull_raw(node, g, cotangents, borrowed, useful)

@@ -4,6 +4,7 @@ import numpy as np
 from recording import marked
 
 from nbgrad import autograd, nd
+from nbgrad.codegen.memory import LARGE, Pool, longer, rounded
 
 
 def test_views_of_a_gradient_see_every_backward():
@@ -47,3 +48,36 @@ def test_what_a_rule_shares_is_not_written_by_others():
     total.backward()
     for v, g in zip((x, w), expected, strict=True):
         np.testing.assert_allclose(v.grad.asnumpy(), g.asnumpy(), rtol=1e-14)
+
+
+def test_the_gradient_of_a_beginning_may_be_the_beginning_of_the_gradient():
+    """``x[:-1]`` of a large array: its cotangent grows in its own memory, if that is nobody else's."""
+    values = np.linspace(0.5, 1.5, LARGE + 100)
+    for n in (1, 50, LARGE + 99):
+        x, y = marked(values), marked(values)
+        with autograd.record():
+            head = nd.exp(x)[:-n]
+            z = nd.sum(head * y[n:]) + nd.sum(x[:-n]) + nd.sum(nd.sin(y)[:-n])
+        (kept,) = autograd.grad(z, [head], retain_graph=True)
+        z.backward()
+        gx, gy = np.zeros_like(values), np.zeros_like(values)
+        gx[:-n] = np.exp(values[:-n]) * values[n:] + 1
+        gy[n:] += np.exp(values[:-n])
+        gy[:-n] += np.cos(values[:-n])
+        np.testing.assert_allclose(x.grad.asnumpy(), gx, rtol=1e-14)
+        np.testing.assert_allclose(y.grad.asnumpy(), gy, rtol=1e-14)
+        np.testing.assert_array_equal(kept.asnumpy(), values[n:])
+
+
+def test_a_buffer_grows_only_where_nobody_else_has_its_memory():
+    pool = Pool(1 << 24)
+    buf = pool.lend(10000, np.dtype(np.float64))
+    room = rounded(buf.nbytes) // 8
+    assert longer(buf, room).ctypes.data == buf.ctypes.data
+    assert longer(buf, room + 1) is None
+    assert longer(np.empty(10), 10) is None
+    part = buf[1:]
+    assert longer(part, 10000) is None
+    assert longer(buf, 10000) is None
+    del part
+    assert longer(buf, room).size == room

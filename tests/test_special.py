@@ -99,20 +99,6 @@ def same(got, expected, where):
     assert ok.all(), [(w, g, e) for w, g, e, fine in zip(where, got, expected, ok, strict=True) if not fine]
 
 
-EDGES_OF_TWO = {
-    "floor_mod": [(5.5, 2, 1.5), (-5.5, 2, 0.5), (5.5, -2, -0.5), (-4, 2, 0), (4, -2, -0.0), (1, 0, NAN),
-                  (0, 0, NAN), (INF, 2, NAN), (1, INF, 1), (-1, INF, INF), (-0.0, 3, 0)],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("name", EDGES_OF_TWO)
-def test_edges_of_two_arguments(name, dtype):
-    rows = EDGES_OF_TWO[name]
-    a, b, expected = (np.array(column, dtype) for column in zip(*rows, strict=True))
-    same(call(name, a, b, dtype=dtype), expected, rows)
-
-
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "u4", "i8", "u8"])
 @pytest.mark.parametrize(("name", "numpy"), [("int_floor_div", np.floor_divide), ("int_mod", np.mod)])
 def test_integer_division_is_numpys(name, numpy, dtype):
@@ -133,5 +119,3 @@ def test_rounding_is_numpys():
         [2**52 - 0.5, 2**53 - 1, 0.5 - 2**-54],
     )
     assert (call("rint", x) == np.rint(x)).all()
-    y = join(flat(-3, 3, 200), log(-3, 3, x.size - 200))
-    assert (call("floor_mod", x, y) == np.mod(x, y)).all()

@@ -179,12 +179,6 @@ def log2_by_atanh(s):
     return 2 * mp.atanh(s) / mp.log(2)
 
 
-def narrow_end():
-    """The same for m between sqrt(2/3) and sqrt(3/2)."""
-    m = mp.sqrt(mp.mpf(3) / 2)
-    return (m - 1) / (m + 1)
-
-
 def eighth_turn():
     """And a little more: what is left of large angles."""
     return mp.pi * mp.mpf("0.2556")
@@ -208,6 +202,8 @@ FITS: dict[str, Fit | Parts | Words] = {
     # 2^r = 1 + r*(...), for |r| a little more than 1/2
     "EXP2": Fit(lambda r: mp.mpf(2) ** r, -0.504, 0.504, range(1, 13), fixed={0: 1.0}),
     "EXP2_F": Fit(lambda r: mp.mpf(2) ** r, -0.504, 0.504, range(1, 7), fixed={0: 1.0}, bits=24),
+    # the same for |r| a little more than that
+    "EXP2_WIDE": Fit(lambda r: mp.mpf(2) ** r, -0.53, 0.53, range(1, 12), fixed={0: 1.0}),
     # expm1(r) = r + r²/2 + r³*(...)
     "EXPM1": Fit(mp.expm1, lambda: -half_ln2(), half_ln2, range(3, 13), fixed={1: 1.0, 2: 0.5}),
     "EXPM1_F": Fit(mp.expm1, lambda: -half_ln2(), half_ln2, range(3, 7), fixed={1: 1.0, 2: 0.5}, bits=24),
@@ -227,13 +223,15 @@ FITS: dict[str, Fit | Parts | Words] = {
     # the same as LOG to more than double precision: s³*(2/3 + s²*(...)), 2/3 in two parts
     "TWO_THIRDS": Parts(lambda: mp.mpf(2) / 3, (53, 53)),
     "LOG_LONG": Fit(log_by_atanh, 0, atanh_end, range(5, 19, 2), fixed={1: 2.0, 3: mp.mpf(2) / 3}),
-    # log2(m) = a*s + s³*(...) for m between sqrt(2/3) and sqrt(3/2), a = 2/log(2) in two parts; and log2(4/3)
+    # log2(m) = a*s + a/3*s³ + s⁵*(...), a = 2/log(2), both in two parts
     "TWO_LOG2_E": Parts(lambda: 2 / mp.log(2), (53, 53)),
     "TWO_LOG2_E_F": Parts(lambda: 2 / mp.log(2), (24, 24)),
-    "LOG2_POWER": Fit(log2_by_atanh, 0, narrow_end, range(3, 15, 2), fixed={1: 2 / mp.log(2)}),
-    "LOG2_POWER_F": Fit(log2_by_atanh, 0, narrow_end, range(3, 9, 2), fixed={1: 2 / mp.log(2)}, bits=24),
-    "LOG2_FOUR_THIRDS": Parts(lambda: mp.log(mp.mpf(4) / 3, 2), (40, 53)),
-    "LOG2_FOUR_THIRDS_F": Parts(lambda: mp.log(mp.mpf(4) / 3, 2), (15, 24)),
+    "TWO_THIRDS_LOG2_E": Parts(lambda: 2 / mp.log(8), (53, 53)),
+    "TWO_THIRDS_LOG2_E_F": Parts(lambda: 2 / mp.log(8), (24, 24)),
+    "LOG2_POWER": Fit(log2_by_atanh, 0, atanh_end, range(5, 19, 2), fixed={1: 2 / mp.log(2), 3: 2 / mp.log(8)}),
+    "LOG2_POWER_F": Fit(
+        log2_by_atanh, 0, atanh_end, range(5, 11, 2), fixed={1: 2 / mp.log(2), 3: 2 / mp.log(8)}, bits=24
+    ),
     # exp(2r) - 1 = r*(...)
     "EXP_TWICE": Fit(lambda r: mp.expm1(2 * r), lambda: -half_ln2() / 2, lambda: half_ln2() / 2, range(1, 13)),
     "EXP_TWICE_F": Fit(

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+import nbgrad
+
 from .libraries import LIBRARIES
 from .workloads import WORKLOADS
 
@@ -11,13 +13,13 @@ _WORKLOADS = {workload.name: workload for workload in WORKLOADS}
 class Gradients:
     """One evaluation with its gradients."""
 
+    library = "nbgrad"
     params = (list(_WORKLOADS),)
     param_names = ("workload",)
 
     def setup(self, name):
-        _, library = LIBRARIES["nbgrad"]
         workload = _WORKLOADS[name]
-        self.run = library()(workload, workload.arrays(np.random.default_rng(0)))
+        self.run = LIBRARIES[self.library].start()(workload, workload.arrays(np.random.default_rng(0)))
         self.run()
 
     def time_gradients(self, name):
@@ -25,3 +27,14 @@ class Gradients:
 
     def peakmem_gradients(self, name):
         self.run()
+
+
+class CompiledGradients(Gradients):
+    """The same, compiled first."""
+
+    library = "nbgrad.jit"
+
+    def setup(self, name):
+        if not hasattr(nbgrad, "jit"):
+            raise NotImplementedError("no nbgrad.jit")  # asv leaves it out
+        super().setup(name)

@@ -1,33 +1,66 @@
 """The libraries of ``peers.py``: for each the names that the workloads use, and a call that gets gradients.
 
 A library is ``make(workload, arrays) -> run``; ``run()`` evaluates the function, differentiates it with a head
-gradient of ones and returns the gradients asked for.
+gradient of ones and returns its value and the gradients asked for. Libraries that compile have a scalar function to
+differentiate: the sum, where there is more than one number. Of a product with a Hessian there is no value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from .workloads import Workload
 
-__all__ = ["LIBRARIES"]
+__all__ = ["LIBRARIES", "Library"]
 
 
-def _wanted(workload: Workload, arrays) -> list[int]:
-    return list(range(len(arrays)) if workload.wanted is None else workload.wanted)
+def _wanted(workload: Workload, arrays) -> tuple[int, ...]:
+    if workload.along:
+        return (0,)
+    return tuple(range(len(arrays))) if workload.wanted is None else workload.wanted
 
 
-def _like_mxnet(nd, autograd) -> Callable:
-    """nbgrad and MXNet: the same script for both."""
-    xp = SimpleNamespace(
+def _objective(workload: Workload, xp) -> Callable:
+    """The workload as a function of its arrays alone, with one number as its result."""
+
+    def objective(*arrays):
+        y = workload.function(xp, *arrays)
+        return y if y.shape in ((), (1,)) else xp.sum(y)
+
+    return objective
+
+
+def _quickest(*runs: Callable) -> Callable:
+    """Of several ways to the same result the one that takes least time. One that fails is none, unless all fail."""
+    times: dict[Callable, float] = {}
+    failure = None
+    for run in runs:
+        try:
+            run()  # compiles
+            for _ in range(5):
+                start = perf_counter()
+                run()
+                times[run] = min(perf_counter() - start, times.get(run, np.inf))
+        except Exception as err:
+            failure = err
+    if not times:
+        raise RuntimeError("no way to do it") from failure
+    return min(times, key=times.__getitem__)
+
+
+def _mxnet_names(nd) -> SimpleNamespace:
+    """The same for nbgrad and MXNet."""
+    return SimpleNamespace(
         tanh=nd.tanh, exp=nd.exp, log=nd.log, sqrt=nd.sqrt, sigmoid=nd.sigmoid, erf=nd.erf, relu=nd.relu,
-        square=nd.square, dot=nd.dot, mean=nd.mean, flatten=nd.flatten,
+        square=nd.square, dot=nd.dot, mean=nd.mean, flatten=nd.flatten, cos=nd.cos, sin=nd.sin, take=nd.take,
+        border=lambda x: nd.pad(x, pad_width=(1, 1, 1, 1)),
         sum=lambda x, axis=None: nd.sum(x) if axis is None else nd.sum(x, axis=axis),
         expand=lambda x, axis: nd.expand_dims(x, axis=axis),
         constant=lambda a: nd.array(a, dtype=a.dtype),
@@ -40,6 +73,10 @@ def _like_mxnet(nd, autograd) -> Callable:
         logsumexp=getattr(nd, "logsumexp", None) or partial(_logsumexp, nd),
     )  # fmt: skip
 
+
+def _like_mxnet(nd, autograd, xp) -> Callable:
+    """The same script for nbgrad and MXNet."""
+
     def make(workload: Workload, arrays) -> Callable:
         xs = [nd.array(a, dtype=a.dtype) for a in arrays]
         targets = [xs[k] for k in _wanted(workload, xs)]
@@ -51,7 +88,7 @@ def _like_mxnet(nd, autograd) -> Callable:
             with autograd.record():
                 y = function(xp, *xs)
             y.backward()
-            return [x.grad for x in targets]
+            return y, [x.grad for x in targets]
 
         return run
 
@@ -64,18 +101,51 @@ def _logsumexp(nd, x, axis):
 
 
 def with_nbgrad():
+    import nbgrad
     from nbgrad import autograd, nd
 
-    return _like_mxnet(nd, autograd)
+    xp = _mxnet_names(nd)
+    gradients = _like_mxnet(nd, autograd, xp)
+
+    def make(workload: Workload, arrays) -> Callable:
+        if not workload.along:
+            return gradients(workload, arrays)
+        product = nbgrad.hvp(_objective(workload, xp))
+        xs = [nd.array(a, dtype=a.dtype) for a in arrays]
+        return lambda: (None, [product(*xs)])
+
+    return make
+
+
+def with_nbgrad_jit():
+    import nbgrad
+    from nbgrad import nd
+
+    xp = _mxnet_names(nd)
+
+    def make(workload: Workload, arrays) -> Callable:
+        objective = _objective(workload, xp)
+        if workload.along:
+            product = nbgrad.jit(nbgrad.hvp(objective))
+            return lambda: (None, [product(*arrays)])
+        call = nbgrad.jit(nbgrad.value_and_grad(objective, argnums=_wanted(workload, arrays)))
+        return lambda: call(*arrays)
+
+    return make
 
 
 def with_mxnet():
     from mxnet import autograd, nd
 
-    make_run = _like_mxnet(nd, autograd)
+    xp = _mxnet_names(nd)
+    pads = 4 * (0,) + 4 * (1,)
+    xp.border = lambda x: nd.pad(nd.reshape(x, (1, 1, *x.shape)), mode="constant", pad_width=pads)[0, 0]
+    gradients = _like_mxnet(nd, autograd, xp)
 
     def make(workload: Workload, arrays) -> Callable:
-        run = make_run(workload, arrays)
+        if workload.along:
+            raise NotImplementedError("slices have one derivative")
+        run = gradients(workload, arrays)
 
         def finished():  # its engine is asynchronous
             found = run()
@@ -91,32 +161,52 @@ def with_torch(compiled: bool = False):
     import torch
     from torch.nn import functional as F
 
-    torch.set_num_threads(1)
     xp = SimpleNamespace(
         tanh=torch.tanh, exp=torch.exp, log=torch.log, sqrt=torch.sqrt, sigmoid=torch.sigmoid, erf=torch.erf,
-        relu=torch.relu, square=torch.square, dot=torch.matmul, sum=torch.sum, mean=torch.mean,
-        expand=torch.unsqueeze,
+        relu=torch.relu, square=torch.square, dot=torch.matmul, sum=torch.sum, mean=torch.mean, cos=torch.cos,
+        sin=torch.sin, expand=torch.unsqueeze,
         flatten=lambda x: torch.flatten(x, 1),
         constant=torch.tensor,
+        take=lambda x, i: x[i],
+        border=lambda x: F.pad(x, (1, 1, 1, 1)),
         batch_dot_t=lambda a, b: torch.bmm(a, b.transpose(1, 2)),
         linear=F.linear, cross_entropy=F.cross_entropy, conv=F.conv2d, logsumexp=torch.logsumexp,
         layer_norm=lambda x, g, b: F.layer_norm(x, x.shape[-1:], g, b),
         max_pool=lambda x: F.max_pool2d(x, 2),
     )  # fmt: skip
 
-    def make(workload: Workload, arrays) -> Callable:
+    def backward(function: Callable, arrays, wanted) -> Callable:
         xs = [torch.tensor(a) for a in arrays]
-        targets = [xs[k].requires_grad_() for k in _wanted(workload, xs)]
-        function = torch.compile(workload.function) if compiled else workload.function
-        ones = torch.ones_like(function(xp, *xs))
-        return lambda: torch.autograd.grad(function(xp, *xs), targets, ones)
+        targets = [xs[k].requires_grad_() for k in wanted]
+        ones = torch.ones_like(function(*xs))
+
+        def run():
+            y = function(*xs)
+            return y, torch.autograd.grad(y, targets, ones)
+
+        return run
+
+    def make(workload: Workload, arrays) -> Callable:
+        wanted = _wanted(workload, arrays)
+        objective = _objective(workload, xp)
+        xs = [torch.tensor(a) for a in arrays]
+        form = torch.compile if compiled else lambda function: function
+        if compiled:
+            torch.compiler.reset()  # it would stop compiling after eight functions with the same code
+        if workload.along:
+            product = form(lambda x, v: torch.func.jvp(torch.func.grad(objective), (x,), (v,))[1])
+            return lambda: (None, [product(*xs)])
+        if not compiled:
+            return backward(partial(workload.function, xp), arrays, wanted)
+        both = torch.compile(torch.func.grad_and_value(objective, argnums=wanted))
+        return _quickest(lambda: both(*xs)[::-1], backward(torch.compile(objective), arrays, wanted))
 
     return make
 
 
 def with_autograd():
     import autograd.numpy as anp
-    from autograd import make_vjp
+    from autograd import hessian_vector_product, make_vjp
     from autograd.scipy.special import erf, logsumexp
 
     def layer_norm(x, gain, bias):
@@ -128,7 +218,9 @@ def with_autograd():
 
     xp = SimpleNamespace(
         tanh=anp.tanh, exp=anp.exp, log=anp.log, sqrt=anp.sqrt, erf=erf, square=anp.square, dot=anp.dot,
-        sum=anp.sum, mean=anp.mean, expand=anp.expand_dims, constant=np.asarray,
+        sum=anp.sum, mean=anp.mean, cos=anp.cos, sin=anp.sin, expand=anp.expand_dims, constant=np.asarray,
+        take=lambda x, i: x[i],
+        border=lambda x: anp.pad(x, 1, "constant"),
         sigmoid=lambda x: 1 / (1 + anp.exp(-x)),
         relu=lambda x: anp.maximum(x, 0),
         batch_dot_t=lambda a, b: anp.matmul(a, anp.swapaxes(b, 1, 2)),
@@ -137,6 +229,9 @@ def with_autograd():
     )  # fmt: skip
 
     def make(workload: Workload, arrays) -> Callable:
+        if workload.along:
+            product = hessian_vector_product(_objective(workload, xp))
+            return lambda: (None, [product(*arrays)])
         targets = _wanted(workload, arrays)
         ones = np.ones_like(workload.function(xp, *arrays))
 
@@ -147,8 +242,8 @@ def with_autograd():
             return workload.function(xp, *given)
 
         def run():
-            pull, _ = make_vjp(function)(tuple(arrays[k] for k in targets))
-            return pull(ones)
+            pull, y = make_vjp(function)(tuple(arrays[k] for k in targets))
+            return y, pull(ones)
 
         return run
 
@@ -175,7 +270,9 @@ def with_jax(compiled: bool = False):
 
     xp = SimpleNamespace(
         tanh=jnp.tanh, exp=jnp.exp, log=jnp.log, sqrt=jnp.sqrt, erf=erf, square=jnp.square, dot=jnp.dot,
-        sum=jnp.sum, mean=jnp.mean, expand=jnp.expand_dims, constant=jnp.asarray,
+        sum=jnp.sum, mean=jnp.mean, cos=jnp.cos, sin=jnp.sin, expand=jnp.expand_dims, constant=jnp.asarray,
+        take=lambda x, i: x[i],
+        border=lambda x: jnp.pad(x, 1),
         sigmoid=jax.nn.sigmoid, relu=jax.nn.relu,
         flatten=lambda x: x.reshape(len(x), -1),
         batch_dot_t=lambda a, b: jnp.matmul(a, jnp.swapaxes(b, 1, 2)),
@@ -185,32 +282,44 @@ def with_jax(compiled: bool = False):
 
     def make(workload: Workload, arrays) -> Callable:
         xs = [jnp.asarray(a) for a in arrays]
-        targets = _wanted(workload, xs)
-        ones = jnp.ones_like(workload.function(xp, *xs))
-
-        def gradients(targeted, xs):
-            def function(*values):
-                given = list(xs)
-                for k, value in zip(targets, values, strict=True):
-                    given[k] = value
-                return workload.function(xp, *given)
-
-            return jax.vjp(function, *targeted)[1](ones)
-
-        call = jax.jit(gradients) if compiled else gradients
-        targeted = [xs[k] for k in targets]
-        return lambda: jax.block_until_ready(call(targeted, xs))
+        objective = _objective(workload, xp)
+        form = jax.jit if compiled else lambda function: function
+        if workload.along:
+            product = form(lambda x, v: jax.jvp(jax.grad(objective), (x,), (v,))[1])
+            return lambda: (None, [jax.block_until_ready(product(*xs))])
+        call = form(jax.value_and_grad(objective, argnums=_wanted(workload, xs)))
+        return lambda: jax.block_until_ready(call(*xs))
 
     return make
 
 
-#: Column -> the module it needs, and what makes it.
-LIBRARIES: dict[str, tuple[str, Callable]] = {
-    "nbgrad": ("nbgrad", with_nbgrad),
-    "torch": ("torch", with_torch),
-    "autograd": ("autograd", with_autograd),
-    "mxnet": ("mxnet", with_mxnet),
-    "jax": ("jax", with_jax),
-    "jax.jit": ("jax", partial(with_jax, compiled=True)),
-    "torch.compile": ("torch", partial(with_torch, compiled=True)),
+def with_numba():
+    import handwritten  # beside peers.py
+
+    def make(workload: Workload, arrays) -> Callable:
+        kernel = getattr(handwritten, workload.function.__name__ + ("_along" if workload.along else ""))
+        gradients = [np.empty_like(arrays[k]) for k in _wanted(workload, arrays)]
+        return lambda: (kernel(*arrays, *gradients), gradients)
+
+    return make
+
+
+class Library(NamedTuple):
+    """What a column needs (a statement that fails without it), what makes it, and whether it compiles functions."""
+
+    needs: str
+    start: Callable
+    compiled: bool = False
+
+
+LIBRARIES: dict[str, Library] = {
+    "nbgrad": Library("import nbgrad", with_nbgrad),
+    "torch": Library("import torch", with_torch),
+    "autograd": Library("import autograd", with_autograd),
+    "mxnet": Library("import mxnet", with_mxnet),
+    "jax": Library("import jax", with_jax),
+    "nbgrad.jit": Library("from nbgrad import jit", with_nbgrad_jit, True),
+    "jax.jit": Library("import jax", partial(with_jax, compiled=True), True),
+    "torch.compile": Library("import torch", partial(with_torch, compiled=True), True),
+    "numba": Library("import nbgrad", with_numba, True),
 }

@@ -37,7 +37,7 @@ from .. import config
 from ..forks import free_in_child
 from . import cache
 
-__all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel", "routine"]
+__all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel", "python"]
 
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
@@ -66,19 +66,8 @@ def inline(function=None, *, reorder: bool = False):
     """
     if function is None:
         return lambda f: inline(f, reorder=reorder)
-    return _helper(function, reorder, forceinline=True)
-
-
-def routine(function=None, *, reorder: bool = False, runtime: bool = False):
-    """Decorator: a helper for kernels that is called, not inlined: it works on arrays. Options as for :func:`kernel`."""
-    if function is None:
-        return lambda f: routine(f, reorder=reorder, runtime=runtime)
-    return _helper(function, reorder, _nrt=runtime)
-
-
-def _helper(function, reorder: bool, **more):
-    options: dict = {**_WITHIN, **_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, **more}
-    made = numba.njit(function, **options)
+    fastmath = _REORDER if reorder else _EXACT
+    made = numba.njit(function, forceinline=True, fastmath=fastmath, **_WITHIN, **_OPTIONS)
     made.__class__ = _Helper
     return made
 
@@ -169,6 +158,13 @@ def generate(
     made = Kernel(name, build, fingerprint, reorder, runtime, apart)
     made.source = source
     return made
+
+
+def python(name: str, source: str, names: dict[str, object]) -> Callable:
+    """A Python function from its source, ``def call(...): ...``, and the global names that it uses."""
+    namespace = dict(names)
+    exec(compile(source, f"<nbgrad {name}>", "exec"), namespace)
+    return namespace["call"]  # type: ignore[return-value]
 
 
 class Kernel:

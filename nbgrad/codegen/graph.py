@@ -127,7 +127,7 @@ class Graph:
         return self.look(x, tuple(index), shape)
 
     def look(self, x: Seen, index: tuple[Index, ...], shape: Shape) -> Value:
-        """Elements of `x`: along its axis k, ``step*i + offset`` where i counts along axis ``index[k][0]`` of `shape`."""
+        """Elements of `x`: of its axis k, ``step*i + offset``, where i counts along axis ``index[k][0]`` of `shape`."""
         if x.value.op == "constant":
             return self.constant(x.value.attrs.value, shape, x.value.dtype)
         return self.add("look", (x,), index, shape, x.value.dtype)

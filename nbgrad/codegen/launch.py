@@ -30,6 +30,8 @@ class Kind:
     ctx : Context
     storage : numpy.dtype
         Of raw buffers.
+    one : int
+        What the number 1 is there.
     empty : callable
         ``empty(n, storage)`` allocates a raw buffer there.
     small : callable
@@ -40,7 +42,7 @@ class Kind:
         Arrays of this kind are parts of a traced program.
     """
 
-    __slots__ = ("__dict__", "ctx", "dtype", "empty", "small", "storage", "traced")
+    __slots__ = ("__dict__", "ctx", "dtype", "empty", "one", "small", "storage", "traced")
 
     def __init__(self, dtype: DType, ctx: Context) -> None:
         self.dtype = dtype
@@ -49,6 +51,7 @@ class Kind:
         self.traced = ctx == TRACED
         self.empty = allocator(dtype) if self.traced else memory.empty
         self.small = self.empty if self.traced else np.empty
+        self.one = 0x3C00 if dtype.name == "float16" else 1
 
     def __repr__(self) -> str:
         return f"{self.dtype}@{self.ctx}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from collections import OrderedDict
 from contextlib import suppress
 from functools import lru_cache
@@ -20,7 +21,7 @@ from .. import config
 from ..context import emptying
 from ..forks import free_in_child
 
-__all__ = ["LARGE", "Pool", "empty", "pool"]
+__all__ = ["LARGE", "Pool", "empty", "longer", "pool"]
 
 #: Buffers of this many elements or more come from the pool: below, lending takes longer than what it saves.
 LARGE = 8192
@@ -32,9 +33,9 @@ class _Lease(np.ndarray):
     __slots__ = ("lender",)
     lender: Pool
 
-    def __del__(self) -> None:
+    def __del__(self, piece=mmap.mmap) -> None:  # a default: this module may be gone when the process ends
         memory = self.base
-        if isinstance(memory, mmap.mmap):
+        if isinstance(memory, piece):
             self.lender.give_back(memory)
 
 
@@ -95,9 +96,9 @@ class Pool:
             self.lent += size
             if self.lent > self.peak:
                 self.peak = self.lent
-        lease = _Lease((count,), dtype, memory)
+        lease = _Lease((size // dtype.itemsize,), dtype, memory)
         lease.lender = self
-        return lease.view(np.ndarray)
+        return lease.view(np.ndarray)[:count]
 
     def _map(self, size: int, what: str) -> mmap.mmap:
         try:
@@ -138,6 +139,25 @@ class Pool:
 
 pool = Pool(config.POOL)
 emptying["cpu"] = pool.clear
+
+
+def longer(buffer: np.ndarray, count: int) -> np.ndarray | None:
+    """The memory of a lent buffer as one of `count` elements, if it has room for them and nobody else has any of it."""
+    if _references(buffer) != _SOLE:
+        return None
+    whole = buffer.base
+    if whole is None or not isinstance(whole.base, _Lease) or whole.dtype is not buffer.dtype or whole.size < count:
+        return None
+    return whole[:count] if whole.ctypes.data == buffer.ctypes.data else None
+
+
+def _references(view: np.ndarray) -> int:
+    """How often Python refers to the array that has the memory."""
+    return sys.getrefcount(view.base)
+
+
+#: What that is for the only view; Python versions count differently.
+_SOLE = _references(np.empty(2)[:1])
 
 
 def empty(count: int, dtype: np.dtype) -> np.ndarray:

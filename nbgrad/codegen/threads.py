@@ -232,10 +232,11 @@ def each(call: Callable[[int, int], object], count: int, weight: int = 1, align:
 
 
 def flat(entry: Callable, buffers: Sequence, scalars: Sequence = (), weight: int = 1) -> None:
-    """``entry(*buffers, *scalars)`` of an elementwise kernel, whose buffers are equally long."""
+    """``entry(*buffers, *scalars)`` of an elementwise kernel, whose buffers are as long as the last or one element."""
     n = buffers[-1].size
     if ready(n * weight):
-        each(lambda start, stop: entry(*[x[start:stop] for x in buffers], *scalars), n, weight, ALIGN)
+        steps = [x.size // n for x in buffers]
+        each(lambda start, stop: entry(*slices(buffers, steps, start, stop), *scalars), n, weight, ALIGN)
     else:
         entry(*buffers, *scalars)
 

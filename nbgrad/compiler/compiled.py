@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..codegen.compile import generate
+import numpy as np
+
+from ..codegen.compile import generate, python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import Kind, kind_of
+from ..codegen.memory import LARGE
 from ..context import CPU0
 from ..dtypes import DType
 from ..expr import var
@@ -27,9 +30,9 @@ class Compiled:
     name : str
     graph : Graph
     arguments : list of Value
-        In the order in which :meth:`run` gets their buffers.
+        What is given with a call.
     results : list of Seen
-        What :meth:`run` gives a buffer for.
+        What comes out.
 
     Attributes
     ----------
@@ -52,50 +55,77 @@ class Compiled:
                 self.names[value] = f"t{len(self.temporaries)}"
                 self.temporaries.append(value)
         self.sources: list[Source] = []
-        self.results = [(v.shape, _kind(v.dtype), size(v.shape)) for v in self.outputs]
-        self._temporary = [(_kind(v.dtype), size(v.shape)) for v in self.temporaries]
-        self._steps: list[Callable] = []
+        self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
+        self._lines: list[str] = []
+        self._globals: dict = {"small": np.empty}
+        for value in [*self.outputs, *self.temporaries]:
+            self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
         for part in parts:
             if isinstance(part, Statement):
-                self._steps.append(_launch(self, part))
+                self._opaque(part)
             else:
                 self._kernel(part)
+
+    def _allocate(self, name: str, kind: Kind, n: int) -> None:
+        dtype = f"d_{kind.dtype.name}"
+        self._globals[dtype] = kind.storage
+        if n < LARGE:
+            self._lines.append(f"{name} = small({n}, {dtype})")
+        else:
+            empty = f"e_{kind.dtype.name}"
+            self._globals[empty] = kind.empty
+            self._lines.append(f"{name} = {empty}({n}, {dtype})")
 
     def _kernel(self, part: list) -> None:
         source = written(self.name, part, self.program, self.names)
         self.sources.append(source)
-        kernel = generate(self.name, source.text, source.helpers, runtime=source.runtime, apart=True)
+        kernel = generate(self.name, source.text, source.helpers, apart=True)
         dtypes = {name: v.dtype for v, name in self.names.items()}
-        scratch = [source.scratch[name] for name in sorted(source.scratch)]
-        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for dtype, _ in scratch]
-        entry = kernel.bind(*kinds)
-        places = [self._place(name) for name in source.arrays]
-        blocks = [(_kind(dtype), n) for dtype, n in scratch]
+        scratch = [(name, *source.scratch[name]) for name in sorted(source.scratch)]
+        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for _, dtype, _ in scratch]
+        entry = f"kernel{len(self.sources) - 1}"
+        self._globals[entry] = kernel.bind(*kinds)
+        for name, dtype, n in scratch:
+            self._allocate(name, _kind(dtype), n)
+        self._lines.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
 
-        def step(arrays: list) -> None:
-            entry(*[arrays[k] for k in places], *[kind.empty(n, kind.storage) for kind, n in blocks])
+    def _opaque(self, s: Statement) -> None:
+        """An operator's own kernels."""
+        traced, results = s.value.attrs
+        plan = traced.concrete()
+        number = len(self._lines)
+        parts = {v.attrs: v for v in self.names if v.op == "part" and v.inputs[0].value is s.value}
+        given = []
+        for k, (x, (shape, kind)) in enumerate(zip(s.value.inputs, plan.avals, strict=True)):
+            self._globals[f"i{number}_{k}"] = (shape, kind)
+            given.append(f"wrap({self.names[x.value]}, *i{number}_{k})")
+        made = []
+        for k, (shape, dtype) in enumerate(results):
+            kind = _kind(dtype)
+            if k not in parts:  # nobody reads it
+                self._allocate(f"r{number}_{k}", kind, size(shape))
+            self._globals[f"o{number}_{k}"] = (shape, kind)
+            made.append(f"wrap({self.names[parts[k]] if k in parts else f'r{number}_{k}'}, *o{number}_{k})")
+        self._globals[f"run{number}"] = plan.run
+        self._globals["wrap"] = wrap
+        outs = made[0] if plan.single else f"[{', '.join(made)}]"
+        self._lines.append(f"run{number}({', '.join([*given, outs])})")
 
-        self._steps.append(step)
+    def caller(self, loads: Sequence[str], gives: str, names: dict) -> Callable:
+        """The Python function that does it all, written out, for the shortest way to the kernels.
 
-    def _place(self, name: str) -> int:
-        """Where an array is among arguments, results and temporaries."""
-        number = int(name.lstrip("aout"))
-        if name.startswith("a"):
-            return number
-        return len(self.arguments) + (number if name.startswith("o") else len(self.outputs) + number)
-
-    def place(self, value: Value) -> int:
-        return self._place(self.names[value])
-
-    def run(self, buffers: Sequence) -> list:
-        """The results' buffers, from those of the arguments."""
-        outs = [kind.empty(n, kind.storage) for _, kind, n in self.results]
-        arrays = [*buffers, *outs]
-        if self._temporary:
-            arrays += [kind.empty(n, kind.storage) for kind, n in self._temporary]
-        for step in self._steps:
-            step(arrays)
-        return outs
+        Parameters
+        ----------
+        loads : sequence of str
+            Code for the buffer of each argument, in terms of `leaves`, which is what the function gets.
+        gives : str
+            Code for what it returns, in terms of ``out0``, ``out1``, ...
+        names : dict
+            What else the code uses.
+        """
+        lines = [f"a{k} = {code}" for k, code in enumerate(loads)] + self._lines + [f"return {gives}"]
+        text = "def call(leaves):\n" + "\n".join(f"    {line}" for line in lines)
+        return python(self.name, text, {**self._globals, **names})
 
 
 def _parts(program: Program) -> list[list | Statement]:
@@ -139,23 +169,3 @@ def _outputs(graph: Graph, results: Sequence[Seen]) -> list[Value]:
             )
         found.append(value)
     return found
-
-
-def _launch(compiled: Compiled, s: Statement) -> Callable:
-    """An opaque step: the operator's own kernels."""
-    traced, results = s.value.attrs
-    plan = traced.concrete()
-    inputs = [(compiled.place(x.value), shape, kind) for x, (shape, kind) in zip(s.value.inputs, plan.avals, strict=True)]
-    parts = {v.attrs: v for v in compiled.names if v.op == "part" and v.inputs[0].value is s.value}
-    outs = [
-        (compiled.place(parts[k]) if k in parts else -1, shape, _kind(dtype)) for k, (shape, dtype) in enumerate(results)
-    ]
-
-    def step(arrays: list) -> None:
-        given = [wrap(arrays[k], shape, kind) for k, shape, kind in inputs]
-        made = [
-            wrap(kind.empty(size(shape), kind.storage) if k < 0 else arrays[k], shape, kind) for k, shape, kind in outs
-        ]
-        plan.run(*given, made[0] if plan.single else made)
-
-    return step

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
-from ..codegen.compile import intrinsic, routine
-from ..codegen.convert import __all__ as _conversions
 from ..codegen import convert
+from ..codegen.compile import intrinsic
+from ..codegen.convert import __all__ as _conversions
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
@@ -30,46 +32,59 @@ def _add(typingctx, a, b):
 add: Any = intrinsic(_add)
 
 
-# Matrix products of flat arrays: c (m, n) from a (m, k) and b (k, n); t: it is stored transposed.
+def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, transpose_b, keep):
+    # numba_xxgemm is what np.dot calls. Without np.dot around it, it takes parts of arrays, adds to what is there, and
+    # compiles in no time.
+    if not (isinstance(a, types.Array) and a == b == c and a.dtype in (types.float32, types.float64)):
+        return None
+    flags = [x.literal_value for x in (transpose_a, transpose_b, keep) if isinstance(x, types.IntegerLiteral)]
+    if len(flags) < 3:
+        return None
+
+    def lower(context, builder, signature, args):
+        char, word, pointer = ir.IntType(8), ir.IntType(64), ir.IntType(8).as_pointer()
+        kinds = [char] * 3 + [word] * 3 + [pointer, pointer, word, pointer, word, pointer, pointer, word]
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.IntType(32), kinds), "numba_xxgemm"
+        )
+        m, k, n = args[3:6]
+
+        def data(array, start):
+            begin = context.make_array(a)(context, builder, array).data
+            return builder.bitcast(builder.gep(begin, [start]), pointer)
+
+        def number(value):
+            slot = cgutils.alloca_once_value(builder, context.get_constant(a.dtype, value))
+            return builder.bitcast(slot, pointer)
+
+        def letter(flag):
+            return ir.Constant(char, ord("t" if flag else "n"))
+
+        kind = ir.Constant(char, ord("d" if a.dtype == types.float64 else "s"))
+        left, right, result = (data(x, start) for x, start in zip(args[:3], args[6:9], strict=True))
+        ta, tb, add_to = flags
+        # BLAS stores columns one after the other: it is given the transposed product.
+        operands = [right, k if tb else n, left, m if ta else k]
+        builder.call(
+            function,
+            [kind, letter(tb), letter(ta), n, m, k, number(1.0), *operands, number(float(add_to)), result, n],
+        )
+        return context.get_dummy_value()
+
+    words = [types.int64] * 6
+    return types.void(a, b, c, *words, transpose_a, transpose_b, keep), lower
 
 
-@routine(runtime=True)
-def dot(a, b, c, m, k, n):
-    np.dot(a.reshape((m, k)), b.reshape((k, n)), c.reshape((m, n)))
-
-
-@routine(runtime=True)
-def dot_t(a, b, c, m, k, n):
-    np.dot(a.reshape((m, k)), b.reshape((n, k)).T, c.reshape((m, n)))
-
-
-@routine(runtime=True)
-def t_dot(a, b, c, m, k, n):
-    np.dot(a.reshape((k, m)).T, b.reshape((k, n)), c.reshape((m, n)))
-
-
-@routine(runtime=True)
-def t_dot_t(a, b, c, m, k, n):
-    np.dot(a.reshape((k, m)).T, b.reshape((n, k)).T, c.reshape((m, n)))
-
-
-@routine(reorder=True)
-def narrow_dot_t(a, b, c, m, k, n):
-    narrow(a, b, c, m, k, n)
-
-
-@routine(reorder=True)
-def narrow_t_dot(a, b, c, m, k, n):
-    narrow_transposed(a, b, c, m, k, n)
+gemm: Any = intrinsic(prefer_literal=True)(_gemm)
 
 
 def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str:
-    """The name of the best of these."""
+    """The name of the best routine for c (m, n) = a (m, k) b (k, n)."""
     if not transpose_a and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
-        return "narrow_dot_t"
+        return "narrow"
     if transpose_a and not transpose_b and m <= 16 and n >= 64:
-        return "narrow_t_dot"
-    return f"{'t_' if transpose_a else ''}dot{'_t' if transpose_b else ''}"
+        return "narrow_transposed"
+    return "gemm"
 
 
 #: Name in the source -> what it is.
@@ -77,7 +92,9 @@ HELPERS: dict[str, Any] = {
     "add": add,
     "greater": greater,
     "smaller": smaller,
-    **{f.__name__: f for f in (dot, dot_t, t_dot, t_dot_t, narrow_dot_t, narrow_t_dot)},
+    "gemm": gemm,
+    "narrow": narrow,
+    "narrow_transposed": narrow_transposed,
     "u": np.uint64,
     "np": np,
     **{name: getattr(convert, name) for name in _conversions},

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..codegen.graph import Value
+from .helpers import product
 from .statements import Access, Axis, Statement
 
 __all__ = ["Block", "Loop", "Program", "arranged"]
@@ -22,6 +23,8 @@ __all__ = ["Block", "Loop", "Program", "arranged"]
 _UNROLLED = 4
 #: A last axis shorter than this is no loop for vector registers, if there is another.
 _SHORT = 24
+#: Elements of a matrix that the second-level cache does not hold.
+_LONG = 1 << 17
 #: Elements of a block: of a long axis that goes to the inside; of a long sum.
 _LANES, _RUN = 64, 4096
 
@@ -105,10 +108,32 @@ def arranged(statements: list[Statement], full: set[Value], lanes: int = _LANES)
         axes = [part for a in s.axes if a.extent != 1 for part in program.parts(a.root())]
         axes.sort(key=lambda a: rank[a])
         program.loops[s] = [a for a in axes if a.extent > _UNROLLED or isinstance(a, Block)]
+        if s.how == "product":
+            program.loops[s] = _blocks_of_rows(s, program)
         program.unrolled[s] = [a for a in axes if a not in program.loops[s]]
     for s in statements:
         _insert(program, program.body, s, program.loops[s], [])
     return program
+
+
+def _blocks_of_rows(s: Statement, program: Program) -> list[Axis]:
+    """The loop that a large matrix product is in: over blocks of rows, of its result or of what it sums over.
+
+    That saves reading a long operand twice. BLAS is left its whole matrices.
+    """
+    if not s.axes:
+        return []
+    m, n, k = (axis.root() for axis in s.axes)
+    transpose_a, transpose_b = s.value.attrs
+    if max(m.extent * k.extent, k.extent * n.extent) < _LONG:
+        return []
+    if product(transpose_a, transpose_b, m.extent, k.extent, n.extent) == "gemm":
+        return []
+    if m in program.blocks and not transpose_a:
+        return [program.blocks[m][0]]
+    if k in program.blocks and transpose_a and not transpose_b:
+        return [program.blocks[k][0]]
+    return []
 
 
 def _points(axes: Iterable[Axis]) -> int:
@@ -129,13 +154,13 @@ def _join(statements: list[Statement], program: Program) -> None:
             maker = program.makers.get(access.value)
             if maker is None or access.pointwise is None:
                 continue
-            if maker.how in ("opaque", "product", "embed", "scatter"):
+            if maker.how in ("opaque", "embed", "scatter") or (maker.how == "product" and not maker.axes):
                 s.reads[k] = access._replace(pointwise=None)
                 continue
             pairs = [
                 (maker.axes[kept].root(), s.axes[own].root())
                 for kept, own, n in zip(maker.kept, access.pointwise, access.value.shape, strict=True)
-                if n != 1
+                if n != 1 and own >= 0
             ]
             if _clash(pairs, members):
                 program.full.add(access.value)
@@ -190,7 +215,7 @@ def _ordered(statements: list[Statement]) -> list[Axis]:
 
 def _cut(statements: list[Statement], program: Program, order: list[Axis], lanes: int) -> None:
     """Cut axes into blocks where that pays; `order` gets the new axes."""
-    for s in sorted(statements, key=lambda s: -_points(s.axes)):
+    for s in sorted([s for s in statements if s.how != "product"], key=lambda s: -_points(s.axes)):
         own = sorted([a.root() for a in s.axes if a.extent != 1], key=order.index) if s.axes else []
         if any(a in program.blocks for a in own) or _points(own) < 256:
             continue

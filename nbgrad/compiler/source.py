@@ -1,10 +1,4 @@
-"""From loops to Python source.
-
-Where a value is kept follows from where it is used. What is used in the turn of the loop that computes it is a local
-variable; what is used in another loop of the same turn of an outer one is kept in the scratch memory, with just the
-axes that the shared loops do not have; what is given back, or read in some other way than point by point, is an array of
-its own.
-"""
+"""From loops to Python source: one function over flat arrays, which :mod:`..codegen.compile` makes machine code of."""
 
 from __future__ import annotations
 
@@ -19,24 +13,13 @@ from ..expr import Expr, const, literal, order, substitute, var
 from ..shapes import size
 from .helpers import HELPERS, product
 from .nests import Block, Loop, Program
+from .places import Place, Places, home, reduced
 from .statements import Access, Axis, Statement
 
-__all__ = ["Place", "Source", "written"]
+__all__ = ["Source", "written"]
 
 _COMBINE = {"sum": "add({0}, {1})", "max": "greater({0}, {1})", "min": "smaller({0}, {1})"}
 _START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
-
-
-class Place:
-    """Where the elements of a value are: in which array, and at which position for which indices."""
-
-    __slots__ = ("array", "coefficients", "dtype", "offset")
-
-    def __init__(self, array: str, dtype: DType, offset: int, coefficients: Sequence[tuple[Axis, int]]) -> None:
-        self.array = array
-        self.dtype = dtype
-        self.offset = offset
-        self.coefficients = list(coefficients)
 
 
 class Source:
@@ -81,83 +64,8 @@ class _Writer:
         self.counter = itertools.count()
         self.env: dict[Any, str] = {}  # (value, places of written-out axes) -> local variable; code -> local variable
         self.ranges: dict[Axis, tuple[int, int]] = {}
-        self.kept: dict[Value, Place] = {}
-        self.used: dict[str, DType] = {}
-        self._plan()
-
-    # What is kept where.
-
-    def _plan(self) -> None:
-        inside = [s for item in self.items for s in (item.statements() if isinstance(item, Loop) else [item])]
-        readers: dict[Value, list[Statement]] = {}
-        for s in inside:
-            for access in s.reads:
-                if access.pointwise is not None:
-                    readers.setdefault(access.value, []).append(s)
-        for s in inside:
-            value = s.value
-            if value in self.program.full or s.how in ("product", "opaque", "embed", "scatter"):
-                self.kept[value] = self._whole(value, s)
-                continue
-            home, spread = self._home(s)
-            others = [r for r in readers.get(value, ()) if not self._direct(home, spread, self.program.paths[r])]
-            if not others and not spread:
-                continue
-            shared = len(home)
-            for r in others:
-                path = self.program.paths[r]
-                shared = min(shared, next((k for k, (a, b) in enumerate(zip(home, path)) if a is not b), len(path)))
-            outside = {loop.axis for loop in home[:shared]}
-            axes = [
-                part
-                for k in s.kept
-                if s.axes[k].extent != 1
-                for part in self.program.parts(s.axes[k].root())
-                if part not in outside
-            ]
-            rank = {a: n for n, a in enumerate(self.program.loops[s])}
-            axes.sort(key=lambda a: rank.get(a, -1))
-            strides, n = [], 1
-            for a in reversed(axes):
-                strides.append(n)
-                n *= a.extent
-            self.kept[value] = self._scratch(value.dtype, n, list(zip(axes, reversed(strides), strict=True)))
-
-    def _scratch(self, dtype: DType, n: int, coefficients) -> Place:
-        name = f"s_{dtype.name}"
-        _, used = self.source.scratch.get(name, (dtype, 0))
-        self.source.scratch[name] = (dtype, used + -(-n // 8) * 8)
-        return Place(name, dtype, used, coefficients)
-
-    def _whole(self, value: Value, s: Statement) -> Place:
-        coefficients = []
-        stride = 1
-        for k, n in zip(reversed(s.kept), reversed(value.shape), strict=True) if s.how in _MAPS else ():
-            if n != 1:
-                coefficients.append((s.axes[k].root(), stride))
-            stride *= n
-        return Place(self._array(value), value.dtype, 0, coefficients[::-1])
-
-    def _array(self, value: Value) -> str:
-        name = self.names[value]
-        self.used[name] = value.dtype
-        return name
-
-    def _home(self, s: Statement) -> tuple[list[Loop], list[Axis]]:
-        """The loops in a turn of which a value is complete, and the axes of it that run inside of that."""
-        path = self.program.paths[s]
-        gone = self._reduced(s)
-        for k, loop in enumerate(path):
-            if loop.axis in gone:
-                return path[:k], [loop.axis for loop in path[k:] if loop.axis not in gone]
-        return path, []
-
-    def _reduced(self, s: Statement) -> list[Axis]:
-        return [part for k in s.reduced for part in self.program.parts(s.axes[k].root())]
-
-    @staticmethod
-    def _direct(home: list[Loop], spread: list[Axis], path: list[Loop]) -> bool:
-        return not spread and len(home) <= len(path) and all(a is b for a, b in zip(home, path))
+        self.places = Places(items, program, names)
+        self.used: set[str] = set(self.places.arrays)
 
     # Writing.
 
@@ -169,12 +77,18 @@ class _Writer:
             self._item(item)
         source = self.source
         arrays = sorted(self.used, key=_natural)
+        source.scratch = self.places.scratch
         scratch = sorted(source.scratch)
         source.arrays = arrays
         head = f"def {self.name}({', '.join([*arrays, *scratch])}):"
         source.text = "\n".join([head, *(self.lines or ["    pass"])]) + "\n"
         source.helpers |= {k: v for k, v in HELPERS.items() if f"{k}(" in source.text or f"{k}." in source.text}
         return source
+
+    def _array(self, value: Value) -> str:
+        name = self.names[value]
+        self.used.add(name)
+        return name
 
     def line(self, code: str) -> None:
         self.lines.append("    " * self.depth + code)
@@ -196,19 +110,41 @@ class _Writer:
         *stack, m, n = s.value.shape
         k = a.shape[-2] if transpose_a else a.shape[-1]
         arrays = [self._array(a.value), self._array(b.value), self._array(s.value)]
-        self.source.runtime = True
         call = product(transpose_a, transpose_b, m, k, n)
-        if size(stack) == 1:
-            self.line(f"{call}({', '.join(arrays)}, {m}, {k}, {n})")
-            return
-        parts = [f"{x}[i * {c} : (i + 1) * {c}]" for x, c in zip(arrays, (m * k, k * n, m * n), strict=True)]
-        self.line(f"for i in range({size(stack)}):")
-        self.line(f"    {call}({', '.join(parts)}, {m}, {k}, {n})")
+        sizes = [str(m), str(k), str(n)]
+        starts = ["0", "0", "0"]
+        path = self.program.paths[s]
+        blocked = -1
+        if stack and size(stack) != 1:
+            self.line(f"for b in range({size(stack)}):")
+            self.depth += 1
+            starts = [f"b * {m * k}", f"b * {k * n}", f"b * {m * n}"]
+        elif path:
+            axis = path[-1].axis
+            assert isinstance(axis, Block)
+            number = axis.number
+            blocked = 2 if axis.whole in self._whole_axes(s.reduced, s) else 0
+            sizes[1 if blocked else 0] = f"np.int64(e{number} - b{number})"
+            first = f"np.int64(b{number})"
+            starts = [f"{first} * {m}", f"{first} * {n}", "0"] if blocked else [f"{first} * {k}", "0", f"{first} * {n}"]
+        if call == "narrow_transposed" and blocked != 2:
+            self.line(f"{arrays[2]}[:] = 0" if not stack else f"{arrays[2]}[{starts[2]} : {starts[2]} + {m * n}] = 0")
+        flags = [str(int(transpose_a)), str(int(transpose_b)), str(int(blocked == 2))] if call == "gemm" else []
+        self.line(f"{call}({', '.join([*arrays, *sizes, *starts, *flags])})")
+        self.depth -= bool(stack and size(stack) != 1)
+
+    @staticmethod
+    def _whole_axes(places: Iterable[int], s: Statement) -> list[Axis]:
+        return [s.axes[k].root() for k in places]
 
     def _loop(self, loop: Loop) -> None:
-        inside = list(loop.statements())
+        every = list(loop.statements())
+        inside = [s for s in every if s.how != "product"]
+        for s in every:
+            if s.how == "product" and self._outermost(s) is loop:
+                self.line(f"{self._array(s.value)}[:] = 0")
         starting = [s for s in inside if self._outermost(s) is loop]
-        ending = [s for s in inside if self.program.paths[s][-1] is loop and loop.axis in self._reduced(s)]
+        ending = [s for s in inside if self.program.paths[s][-1] is loop and loop.axis in reduced(s, self.program)]
         for s in starting:
             if ending and s in ending:
                 continue
@@ -228,7 +164,7 @@ class _Writer:
                 self._finish_outer(s)
 
     def _outermost(self, s: Statement) -> Loop | None:
-        gone = self._reduced(s)
+        gone = reduced(s, self.program)
         return next((loop for loop in self.program.paths[s] if loop.axis in gone), None)
 
     def _segments(self, loop: Loop, inside: list[Statement]) -> list[tuple[int, int]]:
@@ -295,7 +231,7 @@ class _Writer:
 
     def _start(self, s: Statement) -> None:
         """Before the outermost loop of a reduction: its first value, wherever it is kept."""
-        _, spread = self._home(s)
+        _, spread = home(s, self.program)
         combos = list(self._combos(s.kept, s))
         if not spread:
             wide = s.value.dtype.is_float and s.how == "sum"
@@ -303,7 +239,7 @@ class _Writer:
                 first = "np.float64(0)" if wide else self._first(s)
                 self.line(f"t{self._accumulator(s, combo)[1:]} = {first}")
             return
-        place = self.kept[s.value]
+        place = self.places.kept[s.value]
         depth = self.depth
         for axis in spread:
             self._fresh_loop(axis)
@@ -333,25 +269,27 @@ class _Writer:
             if complete:
                 self._result(s, combo, name)
                 continue
-            _, spread = self._home(s)
+            _, spread = home(s, self.program)
             if not spread:
                 total = "t" + name[1:]
                 if s.value.dtype.is_float and s.how == "sum":
                     self.line(f"{total} += np.float64({name})")
                 else:
-                    self.line(f"{total} = {_COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}")
+                    self.line(
+                        f"{total} = {_COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}"
+                    )
             else:
                 self._add_to_place(s, combo, name)
 
     def _add_to_place(self, s: Statement, combo, code: str) -> None:
-        place = self.kept[s.value]
+        place = self.places.kept[s.value]
         at = self._at(place, combo)
         old = load(s.value.dtype, at)
         both = f"{old} + {code}" if s.how == "sum" else _COMBINE[s.how].format(old, code)
         self.line(f"{at} = {store(s.value.dtype, both, self._compute(s))}")
 
     def _finish_outer(self, s: Statement) -> None:
-        _, spread = self._home(s)
+        _, spread = home(s, self.program)
         if spread:
             return
         for combo in self._combos(s.kept, s):
@@ -361,7 +299,7 @@ class _Writer:
 
     def _result(self, s: Statement, combo, code: str) -> None:
         """A value is there, as `code`: it gets its name, and is stored where it is to be."""
-        place = self.kept.get(s.value)
+        place = self.places.kept.get(s.value)
         if place is not None:
             self.line(f"{self._at(place, combo)} = {store(s.value.dtype, code, self._compute(s))}")
         self.env[s.value, combo] = code
@@ -379,7 +317,7 @@ class _Writer:
             yield tuple(sorted(zip(axes, point, strict=True), key=lambda pair: pair[0].number))
 
     def _statement(self, s: Statement) -> None:
-        gone = self._reduced(s)
+        gone = reduced(s, self.program)
         loops = [loop.axis for loop in self.program.paths[s]]
         for combo in self._combos(s.kept, s):
             found = [self._element(s, dict([*combo, *rest])) for rest in self._combos(s.reduced, s)]
@@ -402,15 +340,18 @@ class _Writer:
 
     def _element(self, s: Statement, combo: dict[Axis, int]) -> str:
         """Code for what `s` computes at one point."""
-        expr = s.expr
+        expr, compute = s.expr, self._compute(s)
         if s.guards:
             known = {var(f"g{k}"): const(int(self._inside(s, g, combo))) for k, g in enumerate(s.guards)}
             expr = substitute(expr, known)
         names = {}
         for node in order([expr]):
             if node.name is not None:
-                names[node.name] = self._read(s, s.reads[int(node.name[1:])], combo)
-        return self._expression(expr, names, self._compute(s))
+                access = s.reads[int(node.name[1:])]
+                code = self._read(s, access, combo)
+                same = _calculated_in(access.value.dtype) == compute
+                names[node.name] = code if same else f"np.{compute}({code})"
+        return _rounded(s.value.dtype, self._expression(expr, names, compute), compute)
 
     def _inside(self, s: Statement, guard, combo: dict[Axis, int]) -> bool:
         axis = s.axes[guard.axis].root()
@@ -453,8 +394,8 @@ class _Writer:
             found = self.env.get((value, place))
             if found is not None:
                 return found
-            if value in self.kept:
-                at = self._at(self.kept[value], place)
+            if value in self.places.kept:
+                at = self._at(self.places.kept[value], place)
                 return self._named(at, load(value.dtype, at), "x")
         at = f"{self._array(value)}[{self._index_of(s, access, combo)}]"
         return self._named(at, load(value.dtype, at), "x")
@@ -496,7 +437,23 @@ class _Writer:
         return code
 
 
-_MAPS = ("map", "sum", "max", "min")
+def _calculated_in(dtype: DType) -> str:
+    """What elements of `dtype` are, once they are read."""
+    return dtype.compute if dtype.is_float else "int64"
+
+
+def _rounded(dtype: DType, code: str, compute: str) -> str:
+    """A result calculated in `compute`, as it would be read from an array of `dtype`."""
+    if _calculated_in(dtype) == compute and dtype.name in ("float32", "float64", "int64"):
+        return code
+    stored = store(dtype, code, compute)
+    if dtype.is_float:
+        return load(dtype, stored) if dtype.name == "float16" else f"np.{dtype.name}({code})"
+    return (
+        f"np.int64({stored})"
+        if dtype.name in ("bool", "int64") or compute != "int64"
+        else f"np.int64(np.{dtype.name}({code}))"
+    )
 
 
 def _natural(name: str) -> tuple[str, int]:

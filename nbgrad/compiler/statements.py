@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..codegen.graph import Graph, Seen, Value
 from ..expr import Expr, const, order, select, substitute, var
-from ..shapes import Shape, size
+from ..shapes import Shape
 
 __all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 
@@ -73,7 +73,8 @@ class Statement:
     Attributes
     ----------
     how : str
-        "map", "sum", "max", "min", "embed" and "scatter" (written, added at `target`), "product" or "opaque" (as a whole).
+        "map", "sum", "max", "min"; "embed" and "scatter" (written, added at `target`); "product" or "opaque" (as a
+        whole).
     axes : list of Axis
         In the order of the arrays' axes; those of length 1 are left out by :meth:`places`.
     kept : tuple of int
@@ -106,7 +107,7 @@ class _Builder:
         self.made: dict[Value, Statement] = {}
 
     def build(self) -> list[Statement]:
-        """All statements that the outputs need; again, if one turned out to be needed in full after another was made."""
+        """All statements that the outputs need; again, if one turns out to be needed in full after it was read."""
         while True:
             before = len(self.full)
             self.made = {}
@@ -164,11 +165,11 @@ class _Builder:
                 return const(0)
 
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
-        loop = value.op in ("map", "reduce", "look", "constant") or (value.op == "product" and not _for_blas(value))
+        loop = value.op in ("map", "reduce", "look", "constant", "product")
         same = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
-        if not same and value.op == "map" and value not in self.outputs and regrouped is not None:
-            if self._cheap(value):
-                return self._again(into, value, regrouped, guards)
+        again = not same and value.op == "map" and value not in self.outputs
+        if again and regrouped is not None and self._cheap(value):
+            return self._again(into, value, regrouped, guards)
         if not same and value.op != "argument":
             self.full.add(value)
         coefficients: dict[int, int] = {}
@@ -177,7 +178,7 @@ class _Builder:
             offset += stride * start
             if axis >= 0 and step:
                 coefficients[axis] = coefficients.get(axis, 0) + stride * step
-        pointwise = tuple([axis for axis, _, _ in regrouped]) if same else None  # type: ignore[union-attr]
+        pointwise = tuple([axis for axis, _, _ in regrouped]) if same else None
         access = Access(value, tuple(sorted(coefficients.items())), offset, pointwise)
         if access not in into.reads:
             into.reads.append(access)
@@ -288,12 +289,12 @@ def _matching(shape: Shape, axes: tuple[int, ...], left: Shape) -> list[int]:
     return found
 
 
-def _whole(builder: _Builder, made: Statement, x: Seen) -> None:
-    """Read `x` as an array of its own."""
+def _whole(builder: _Builder, made: Statement, x: Seen, rows: tuple[int, ...] | None = None) -> None:
+    """Read `x` as an array of its own. `rows`: its axes that are axes of `made`, -1 for others."""
     value = x.value
     if value.op != "argument":
         builder.full.add(value)
-    made.reads.append(Access(value, (), 0, None))
+    made.reads.append(Access(value, (), 0, rows if value.shape == x.shape and rows and max(rows) >= 0 else None))
 
 
 def _indexed(builder: _Builder, value: Value) -> Statement:
@@ -327,10 +328,16 @@ def _product(builder: _Builder, value: Value) -> Statement:
     *stack, m, n = value.shape
     k = a.shape[-2] if transpose_a else a.shape[-1]
     if _for_blas(value):
-        made = Statement(value, "product", (), ())
         builder.full.add(value)
-        _whole(builder, made, a)
-        _whole(builder, made, b)
+        if stack:
+            made = Statement(value, "product", (), ())
+            _whole(builder, made, a)
+            _whole(builder, made, b)
+            return made
+        # Rows of the result, and rows that both operands are summed over, may be taken in blocks.
+        made = Statement(value, "product", (m, n, k), (0, 1))
+        _whole(builder, made, a, (2 if transpose_a else 0, -1))
+        _whole(builder, made, b, (-1 if transpose_b or not transpose_a else 2, -1))
         return made
     made = Statement(value, "sum", (*stack, m, k, n), (*range(len(stack)), len(stack), len(stack) + 2))
     s = len(stack)

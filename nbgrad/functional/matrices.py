@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable
 
 from .. import tape
-from ..codegen.launch import Kind
+from ..codegen.launch import Kind, kind_of
+from ..context import real
 from ..errors import AttrError, RangeError
 from ..kernels.shape import reshape
 from ..ndarray import NDArray
@@ -134,6 +135,7 @@ def _jacobian(name: str, function: Callable, argnums: Argnums, mode: str | None,
 
 
 def _unit(shape: tuple[int, ...], kind: Kind, k: int) -> NDArray:
+    kind = kind_of(kind.dtype, real(kind.ctx))
     x = zeros(shape, kind)
     x._buf[k : k + 1] = tape.ones_raw(kind, 1)
     return x
@@ -171,13 +173,13 @@ def _columns(call: Call) -> list[list[NDArray]]:
 
 def _stacked(parts: list[NDArray | None], shape: tuple[int, ...], kind: Kind) -> NDArray:
     """Arrays of equal size one after the other, as an array of the given shape; None is zeros."""
-    out = zeros(shape, kind)
     if not parts:
-        return out
-    n = out._buf.size // len(parts)
-    if any(x is not None and x._node is not None for x in parts):
+        return zeros(shape, kind)
+    n = size(shape) // len(parts)
+    if kind.traced or any(x is not None and x._node is not None for x in parts):
         rows = [zeros((n,), kind) if x is None else reshape(x, (n,)) for x in parts]
         return reshape(operators["stack"].call(*rows, axis=0), shape)
+    out = zeros(shape, kind)
     for k, x in enumerate(parts):
         if x is not None:
             out._buf[k * n : (k + 1) * n] = x._buf

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..codegen import loops, threads
 from ..codegen.launch import Kind
+from ..codegen.memory import LARGE
+from ..cotangents import repeated
 from ..dtypes import DType
 from ..entry import as_array
 from ..errors import ShapeError
@@ -44,9 +46,7 @@ def _spread(dtype: DType, rank: int, move: bool, mode: str) -> Callable:
 
 def _walk_of(dtype: DType, before: Shape, shape: Shape, mode: str) -> tuple[Callable, Broadcast]:
     """The loop that spreads `before` over `shape`, and how it walks."""
-    walk = broadcast((before, shape), "broadcast_to")
-    # What follows these arguments are the strides of the result.
-    walk = walk._replace(moves=walk.moves[:1], arguments=walk.arguments[: 2 * walk.rank - 1])
+    walk = broadcast((before, shape), "broadcast_to").first(1)
     return _spread(dtype, walk.rank, walk.moves[0], mode), walk
 
 
@@ -58,12 +58,21 @@ def _(operands, results, *, shape):
 
 
 def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
-    """``pull(g, old)`` that spreads `g` of shape `before` over `shape`, added to `old` if there is one."""
+    """``pull(g, old)`` that spreads `g` of shape `before` over `shape`, added to `old` if there is one.
+
+    What comes from one element is uniform.
+    """
     write, walk = _walk_of(kind.dtype, before, shape, loops.WRITE)
     n = size(shape)
 
     def pull(g, old):
         if old is None:
+            if n < LARGE:
+                old = kind.small(n, kind.storage)
+                write(g, old, *walk.arguments)
+                return old
+            if g.size == 1:
+                return repeated(g, n)
             old = kind.empty(n, kind.storage)
             threads.broadcast(write, [g], [old], (), walk)
         else:

@@ -31,22 +31,26 @@ __all__ = ["batch_dot", "dot", "matmul", "narrow", "narrow_transposed"]
 
 
 @inline(reorder=True)
-def narrow(a, b, c, m, k, n):
-    """c = a b^T for few columns: inner products, four rows and two columns at a time, so that `a` is read once."""
+def narrow(a, b, c, m, k, n, at_a, at_b, at_c):
+    """c = a b^T for few columns: inner products, four rows and two columns at a time, so that `a` is read once.
+
+    `at_...`: where in the arrays the matrices begin.
+    """
     rows = np.uint64(m)
     k = np.uint64(k)
     n = np.uint64(n)
+    at_a, at_b, at_c = np.uint64(at_a), np.uint64(at_b), np.uint64(at_c)
     zero = c.dtype.type(0)
     for q in range(rows // np.uint64(4)):
-        r0 = np.uint64(4) * q * k
+        r0 = at_a + np.uint64(4) * q * k
         r1 = r0 + k
         r2 = r1 + k
         r3 = r2 + k
-        to = np.uint64(4) * q * n
+        to = at_c + np.uint64(4) * q * n
         for h in range((n + np.uint64(1)) // np.uint64(2)):
             j = np.uint64(2) * h
             last = np.uint64(1) if j + np.uint64(1) < n else np.uint64(0)  # an odd column is computed twice
-            u, v = j * k, (j + last) * k
+            u, v = at_b + j * k, at_b + (j + last) * k
             s0, s1, s2, s3 = zero, zero, zero, zero
             t0, t1, t2, t3 = zero, zero, zero, zero
             for p in range(k):
@@ -72,24 +76,23 @@ def narrow(a, b, c, m, k, n):
         for w in range(n):
             total = zero
             for p in range(k):
-                total += a[r * k + p] * b[w * k + p]
-            c[r * n + w] = total
+                total += a[at_a + r * k + p] * b[at_b + w * k + p]
+            c[at_c + r * n + w] = total
 
 
 @inline(reorder=True)
-def narrow_transposed(a, b, c, m, k, n):
-    """c = a^T b for few rows of c: four rows of `b` at a time, which is read once, are added to all of c."""
+def narrow_transposed(a, b, c, m, k, n, at_a, at_b, at_c):
+    """c += a^T b for few rows of c: four rows of `b` at a time, which is read once, are added to all of c."""
     m = np.uint64(m)
     n = np.uint64(n)
     one = np.uint64(1)
-    for at in range(m * n):
-        c[at] = 0
+    at_a, at_b, at_c = np.uint64(at_a), np.uint64(at_b), np.uint64(at_c)
     for q in range(np.uint64(k) // np.uint64(4)):
-        r0 = np.uint64(4) * q * n
+        r0 = at_b + np.uint64(4) * q * n
         r1 = r0 + n
         r2 = r1 + n
         r3 = r2 + n
-        row = np.uint64(4) * q * m
+        row = at_a + np.uint64(4) * q * m
         for i in range(m // np.uint64(2)):
             at = row + np.uint64(2) * i
             f0, g0 = a[at], a[at + one]
@@ -99,7 +102,7 @@ def narrow_transposed(a, b, c, m, k, n):
             f2, g2 = a[at], a[at + one]
             at += m
             f3, g3 = a[at], a[at + one]
-            u = np.uint64(2) * i * n
+            u = at_c + np.uint64(2) * i * n
             v = u + n
             for j in range(n):
                 b0, b1, b2, b3 = b[r0 + j], b[r1 + j], b[r2 + j], b[r3 + j]
@@ -108,14 +111,14 @@ def narrow_transposed(a, b, c, m, k, n):
         if m % np.uint64(2):
             at = row + m - one
             f0, f1, f2, f3 = a[at], a[at + m], a[at + m + m], a[at + m + m + m]
-            u = (m - one) * n
+            u = at_c + (m - one) * n
             for j in range(n):
                 c[u + j] += f0 * b[r0 + j] + f1 * b[r1 + j] + f2 * b[r2 + j] + f3 * b[r3 + j]
     for r in range(np.uint64(k) // np.uint64(4) * np.uint64(4), np.uint64(k)):
         for i in range(m):
-            f0 = a[r * m + i]
+            f0 = a[at_a + r * m + i]
             for j in range(n):
-                c[i * n + j] += f0 * b[r * n + j]
+                c[at_c + i * n + j] += f0 * b[at_b + r * n + j]
 
 
 @kernel(runtime=True)
@@ -125,9 +128,10 @@ def _product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
         y = b[i * k * n : (i + 1) * k * n]
         z = c[i * m * n : (i + 1) * m * n].reshape((m, n))
         if transpose_a == 0 and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
-            narrow(x, y, z.reshape(m * n), m, k, n)
+            narrow(x, y, z.reshape(m * n), m, k, n, 0, 0, 0)
         elif transpose_a and transpose_b == 0 and m <= 16 and n >= 64:
-            narrow_transposed(x, y, z.reshape(m * n), m, k, n)
+            z[:] = 0
+            narrow_transposed(x, y, z.reshape(m * n), m, k, n, 0, 0, 0)
         elif transpose_a == 0:
             if transpose_b == 0:
                 np.dot(x.reshape((m, k)), y.reshape((k, n)), z)

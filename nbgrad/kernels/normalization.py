@@ -18,8 +18,6 @@ import numpy as np
 from .. import tracing
 from ..cast import cast
 from ..codegen import threads
-from ..codegen.launch import kind_of
-from ..dtypes import float32
 from ..elementwise import Elementwise
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
@@ -32,6 +30,7 @@ from ..state import state
 from ..structured import REQUIRED, Spec, composite, structured
 from . import normalization_kernels as raw
 from .creation import ones, zeros
+from .normalization_rules import by_operators, expanded, statistics_kind
 from .normalization_samples import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, L2, LAYER_NORM, MODES
 from .reduce import split, sum_
 from .shape import reshape, swapaxes
@@ -40,14 +39,9 @@ from .unary import rsqrt, sqrt, square
 __all__ = ["BatchNorm", "LayerNorm"]
 
 
-def _statistics_kind(data: NDArray):
-    """Statistics, and what is learned, are float32 for float16 data."""
-    return kind_of(float32, data._kind.ctx) if data._kind.dtype.name == "float16" else data._kind
-
-
 def _fused(launch, g: NDArray, arrays: list[NDArray], learned: NDArray, wanted: bool) -> list[NDArray]:
     """Cotangents of data and the two learned arrays from one raw kernel; float16 passes through float32."""
-    kind = _statistics_kind(g)
+    kind = statistics_kind(g)
     g, *arrays = [x if x._kind is kind else cast(x, kind) for x in (g, *arrays)]
     shapes = (g._shape if wanted else (0,), learned._shape, learned._shape)
     outs = [wrap(kind.empty(size(s), kind.storage), s, kind) for s in shapes]
@@ -65,7 +59,7 @@ def _per_channel(x: NDArray, ndim: int, axis: int) -> NDArray:
 @structured("_batch_norm", method=False)
 def _batch_norm(data, gamma, beta, axis=REQUIRED, eps=1e-3):
     """Normalized data, and mean and variance of each channel."""
-    kind = _statistics_kind(data)
+    kind = statistics_kind(data)
     channels = (data._shape[axis],)
     return Spec([data._shape, channels, channels], [data._kind.dtype, kind.dtype, kind.dtype], axis=axis, eps=eps)
 
@@ -87,20 +81,7 @@ def _(data, gamma, beta, outs, *, axis, eps):
 @_batch_norm.expand
 def _(data, gamma, beta, *, axis, eps):
     over = tuple(k for k in range(data.ndim) if k != axis)
-    return _expanded(data, gamma, beta, eps, over, lambda v: _per_channel(v, data.ndim, axis))
-
-
-def _expanded(data, gamma, beta, eps, over, spread) -> list[NDArray]:
-    """Normalization by operators: statistics over these axes, which `spread` gives data's rank, as what is learned."""
-    kind = _statistics_kind(data)
-    x = data if data._kind is kind else cast(data, kind)
-    count = size([x.shape[k] for k in over])
-    mean = sum_(x, axis=over, keepdims=True) / count
-    centred = x - mean
-    variance = sum_(square(centred), axis=over, keepdims=True) / count
-    y = centred * rsqrt(variance + eps) * spread(gamma) + spread(beta)
-    rows = tuple(n for k, n in enumerate(x.shape) if k not in over)
-    return [y if data._kind is kind else cast(y, data._kind), reshape(mean, rows), reshape(variance, rows)]
+    return expanded(data, gamma, beta, eps, over, lambda v: _per_channel(v, data.ndim, axis))
 
 
 @_batch_norm.pullback
@@ -120,41 +101,12 @@ def _(g, data, gamma, y1, y2, axis, eps, wanted):
                 threads.each(call, channels, 3 * outer * inner)
 
         return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
-    return _by_operators(g, data, gamma, y1, y2, (axis,), eps, lambda v: _per_channel(v, data.ndim, axis), True)
+    return by_operators(g, data, gamma, y1, y2, (axis,), eps, lambda v: _per_channel(v, data.ndim, axis), True)
 
 
 def _uses_statistics(g: list) -> bool:
     """Whether mean or variance have cotangents (zeros stand for none)."""
     return any(h._buf.any() for h in g[1:])
-
-
-def _by_operators(g, data, gamma, mean, variance, axes, eps, spread, channels: bool):
-    """The three cotangents, by operators. `axes` are those of what is learned, `spread` gives a statistic data's rank;
-    statistics are taken over all other axes (`channels`) or over these."""
-    gy, gmean, gvar = g
-    kind = mean._kind
-    if data._kind is not kind:  # float16
-        data, gy = cast(data, kind), cast(gy, kind)
-    rest = tuple(k for k in range(data.ndim) if k not in axes)
-    over = rest if channels else axes
-    count = size([data.shape[k] for k in over])
-    learned = tuple(n if k in axes else 1 for k, n in enumerate(data.shape))
-    centred = data - spread(mean)
-    rstd = rsqrt(spread(variance) + eps)
-    h = centred * rstd
-    dgamma = sum_(gy * h, axis=rest) if rest else gy * h
-    dbeta = sum_(gy, axis=rest) if rest else gy
-    k = gy * reshape(gamma, learned)
-
-    def average(x):
-        return sum_(x, axis=over, keepdims=True) / count if over else x
-
-    dx = (k - average(k) - h * average(k * h)) * rstd
-    dx = dx + spread(gmean) / count + centred * (spread(gvar) * (2 / count))
-    return [dx, reshape(dgamma, gamma.shape), reshape(dbeta, gamma.shape)]
-
-
-_affine = Elementwise("_normalize", (var("x0") - var("x1")) * var("x2") + var("x3"), 4)
 
 
 @structured("_ones_for", method=False, differentiable=False)
@@ -178,6 +130,9 @@ def _check_float(op: str, data: NDArray) -> NDArray:
     if not as_array(data, op)._kind.dtype.is_float:
         raise DTypeError(f"{op}: data must be of a floating dtype, got {data._kind.dtype}; use astype first")
     return data
+
+
+_affine = Elementwise("_normalize", (var("x0") - var("x1")) * var("x2") + var("x3"), 4)
 
 
 @composite("BatchNorm", aliases=("BatchNorm_v1",), samples=BATCH_NORM)
@@ -253,7 +208,7 @@ def BatchNorm(
     data = _check_float("BatchNorm", data)
     k = resolve_axis(axis, data.ndim, "BatchNorm")
     _check_channels("BatchNorm", data.shape[k], gamma=gamma, beta=beta, moving_mean=moving_mean, moving_var=moving_var)
-    kind = _statistics_kind(data)
+    kind = statistics_kind(data)
     if fix_gamma:
         gamma = _ones_for(gamma)
     gamma, beta = (x if x._kind is kind else cast(x, kind) for x in (gamma, beta))
@@ -282,7 +237,7 @@ def BatchNorm(
 @structured("_layer_norm", method=False)
 def _layer_norm_op(data, gamma, beta, eps=1e-5):
     """Data normalized along its last axis, and mean and variance of each row."""
-    kind = _statistics_kind(data)
+    kind = statistics_kind(data)
     rows = data._shape[:-1]
     return Spec([data._shape, rows, rows], [data._kind.dtype, kind.dtype, kind.dtype], eps=eps)
 
@@ -300,7 +255,7 @@ def _(data, gamma, beta, outs, *, eps):
 
 @_layer_norm_op.expand
 def _(data, gamma, beta, *, eps):
-    return _expanded(data, gamma, beta, eps, (data.ndim - 1,), lambda v: v)
+    return expanded(data, gamma, beta, eps, (data.ndim - 1,), lambda v: v)
 
 
 @_layer_norm_op.pullback
@@ -314,11 +269,11 @@ def _(g, data, gamma, y1, y2, eps, wanted):
 
         return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
     last = (data.ndim - 1,)
-    return _by_operators(g, data, gamma, y1, y2, last, eps, lambda v: reshape(v, v.shape + (1,)), False)
+    return by_operators(g, data, gamma, y1, y2, last, eps, lambda v: reshape(v, v.shape + (1,)), False)
 
 
 def _normalized_rows(data: NDArray, gamma: NDArray, beta: NDArray, eps: float) -> list[NDArray]:
-    kind = _statistics_kind(data)
+    kind = statistics_kind(data)
     gamma, beta = (x if x._kind is kind else cast(x, kind) for x in (gamma, beta))
     return _layer_norm_op(data, gamma, beta, eps=float(eps))
 
@@ -380,7 +335,7 @@ def LayerNorm(data, gamma, beta, axis=-1, eps=1e-5, output_mean_var=False):
 def _over_groups(data: NDArray, groups: int, eps: float) -> list[NDArray]:
     """Data (n, c, ...) normalized over each of `groups` blocks of channels, and their means and variances."""
     rows = reshape(data, (data.shape[0] * groups, size(data.shape[1:]) // groups))
-    n, dtype = rows.shape[1], _statistics_kind(data).dtype.type
+    n, dtype = rows.shape[1], statistics_kind(data).dtype.type
     y, mean, variance = _normalized_rows(rows, ones((n,), dtype=dtype), zeros((n,), dtype=dtype), eps)
     return [reshape(y, data.shape), mean, variance]
 

@@ -163,13 +163,18 @@ def layer_norm(x, gamma, beta, y, mean, variance, rows, n, eps):
 
 
 @inline(reorder=True)
-def _layer_sums(g, x, gamma, at, width, mu):
+def _layer_sums(g, x, gamma, dgamma, dbeta, at, width, mu, rstd):
+    """The sums over a row that its dx takes; the row is added to dgamma and dbeta."""
     total = x.dtype.type(0)
     product = x.dtype.type(0)
     for i in range(width):
-        k = g[at + i] * gamma[i]
+        h = g[at + i]
+        centred = x[at + i] - mu
+        dgamma[i] += h * centred * rstd
+        dbeta[i] += h
+        k = h * gamma[i]
         total += k
-        product += k * (x[at + i] - mu)
+        product += k * centred
     return total, product
 
 
@@ -183,11 +188,8 @@ def _layer_norm_back(g, x, gamma, mean, variance, dx, dgamma, dbeta, rows, n, ep
         at = o * width
         mu = mean[o]
         rstd = x.dtype.type(1.0 / np.sqrt(np.float64(variance[o]) + eps))
-        for i in range(width):
-            dgamma[i] += g[at + i] * (x[at + i] - mu) * rstd
-            dbeta[i] += g[at + i]
+        total, product = _layer_sums(g, x, gamma, dgamma, dbeta, at, width, mu, rstd)
         if want_data:
-            total, product = _layer_sums(g, x, gamma, at, width, mu)
             shift = x.dtype.type(total / n)
             slope = x.dtype.type(product / n) * rstd * rstd
             for i in range(width):

@@ -22,6 +22,7 @@ from ..cast import cast
 from ..codegen import threads
 from ..codegen.compile import inline, kernel
 from ..codegen.launch import Kind, kind_of
+from ..codegen.memory import LARGE
 from ..dtypes import default_dtype
 from ..elementwise import derived
 from ..entry import as_array
@@ -144,8 +145,8 @@ def by_groups(operands: tuple, results: tuple, axes: tuple[int, ...], step: Call
     return lambda x, out: launch(x._buf, out._buf)
 
 
-def raw_groups(given: tuple[int, ...], kind: Kind, axes: tuple[int, ...], step: Callable) -> Callable:
-    """The same for raw buffers."""
+def _steps(given: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """(outer, n, inner) for one run of axes after the other."""
     shape = list(given)
     steps = []
     for run in groups(given, axes) or [()]:
@@ -153,7 +154,12 @@ def raw_groups(given: tuple[int, ...], kind: Kind, axes: tuple[int, ...], step: 
         steps.append((size(shape[:first]), size(shape[first:last]), size(shape[last:])))
         for m in run:
             shape[m] = 1
-    *before, lengths = steps
+    return steps
+
+
+def raw_groups(given: tuple[int, ...], kind: Kind, axes: tuple[int, ...], step: Callable) -> Callable:
+    """The same for raw buffers."""
+    *before, lengths = _steps(given, axes)
 
     def launch(buf, out):
         for outer, n, inner in before:
@@ -218,6 +224,20 @@ def _sum_short(x, out, outer, n, inner) -> None:
         _sum_rows(x, out, outer, n)
     else:
         _sum_columns(x, out, np.empty(inner, np.float64), outer, n, inner, inner)
+
+
+def _sums(given: tuple[int, ...], kind: Kind, out_kind: Kind, axes: tuple[int, ...]) -> Callable:
+    """``launch(x, out)`` of a sum on raw buffers: the kernel itself, where that is all there is to it."""
+    steps = _steps(given, axes)
+    if len(steps) > 1 or size(given) >= LARGE or not kind.dtype.is_float:
+        return raw_groups(given, out_kind, axes, _sum_step)
+    ((outer, n, inner),) = steps
+    if inner == 1:
+        entry = _sum_rows.bind(kind.storage, out_kind.storage, int, int)
+        return lambda x, out: entry(x, out, outer, n)
+    scratch = np.dtype(np.float64)
+    entry = _sum_columns.bind(kind.storage, out_kind.storage, scratch, int, int, int, int)
+    return lambda x, out: entry(x, out, np.empty(inner, scratch), outer, n, inner, inner)
 
 
 def _sum_wide(x, out, n, inner) -> None:
@@ -310,7 +330,9 @@ def sum_(data, axis=None, keepdims=False, exclude=False):
 
 @sum_.bind
 def _(operands, results, *, axes, keepdims):
-    return by_groups(operands, results, axes, _sum_step)
+    ((shape, kind),), ((_, out_kind),) = operands, results
+    launch = _sums(shape, kind, out_kind, axes)
+    return lambda x, out: launch(x._buf, out._buf)
 
 
 sum_.vjp(data=lambda g, data_shape, axes: expand(g, data_shape, axes))
@@ -372,7 +394,7 @@ def _repeated(wide: tuple[int, ...], narrow: tuple[int, ...]) -> tuple[int, ...]
 def _summing(kind: Kind, wide: tuple[int, ...], narrow: tuple[int, ...]) -> Callable:
     """``pull(g, old)``, :func:`sum_to` on raw buffers."""
     n, axes = size(narrow), _repeated(wide, narrow)
-    launch = None if kind.dtype.name == "float16" else raw_groups(wide, kind, axes, _sum_step)
+    launch = None if kind.dtype.name == "float16" else _sums(wide, kind, kind, axes)
 
     def pull(g, old):
         if launch is None:

@@ -23,6 +23,7 @@ from ..vmath import (
     inverse_hyperbolic,
     psi,
     quantile,
+    remainder,
     roots,
     trigonometric,
 )
@@ -109,6 +110,7 @@ arctanh = _own("arctanh", inverse_hyperbolic, lambda x, y: 1 / ((1 - x) * (1 + x
 
 # Sigmoids and friends.
 sigmoid = _own("sigmoid", exponential, lambda x, y: y * (1 - y))
+silu = _own("silu", exponential, lambda x, y: sigmoid(x) + x * (sigmoid(x) * (1 - sigmoid(x))))
 softplus = _own("softplus", exponential, lambda x, y: sigmoid(x))
 log_sigmoid = _own("log_sigmoid", exponential, lambda x, y: sigmoid(-x))
 logaddexp = _own("logaddexp", exponential, lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2)
@@ -118,6 +120,7 @@ erf = _own("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)))
 erfc = _own("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)))
 erfinv = _own("erfinv", quantile, lambda x, y: (SQRT_PI / 2) * exp(y * y))
 ndtr = _own("ndtr", error, lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)))
+gelu = _own("gelu", error, lambda x, y: ndtr(x) + x * ((1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))))
 ndtr_ratio = _own("ndtr_ratio", error, lambda x, y: -y * (x + y))  # phi(x)/Phi(x)
 log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 
@@ -198,7 +201,7 @@ floor_mod = Fn(
     "mod",
     "floor_mod({0}, {1})",
     lambda a, b, y: (1, -floor(a / b)),
-    helpers={"floor_mod": special.floor_mod, "int_mod": special.int_mod},
+    helpers={"floor_mod": remainder.floor_mod, "int_mod": special.int_mod},
     integer="int_mod({0}, {1})",
 )
 floor_divide = Fn(

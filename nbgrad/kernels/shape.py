@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import tape
+from .. import tape, tracing
+from ..cotangents import hand_on
 from ..entry import Entry, as_array, store_out
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, alias
+from ..observe import observers
 from ..samples import Input, table
 from ..shapes import Shape, size
 from ..shapes import axis as resolve_axis
@@ -43,12 +45,13 @@ class _Reshape(tape.Rule):
     """Another shape on the same memory. Its cotangent is the same buffer, too."""
 
     name = "reshape"
+    takes_uniform = True
 
     def grads(self, node, g, useful):
         return [reshape(g, node.attrs)]
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
-        tape.hand_on(node, node.parents, g, cotangents, borrowed)
+        hand_on(node, node.parents, g, cotangents, borrowed)
 
 
 _RESHAPE = _Reshape()
@@ -58,6 +61,8 @@ def reshape(data: NDArray, shape: Shape) -> NDArray:
     """`data` in another shape of the same size, on the same memory; recorded."""
     if size(shape) != data._buf.size:
         raise ShapeError(f"Cannot reshape array of size {data._buf.size} into shape {shape}")
+    if observers and tracing.current.graph is not None:
+        data = tracing.lifted([data])[0]
     p = data._node
     out = alias(data, data._buf, shape)
     if p is not None and state.recording:

@@ -16,12 +16,6 @@ _PI = math.pi
 
 
 @inline
-def floor_mod(a, b):
-    """``a - b*floor(a/b)``, with the sign of `b` as in Python; NaN for b = 0 or infinite a. [0.5 ulp]"""
-    return type(a)(a % b)
-
-
-@inline
 def int_floor_div(a, b):
     """``a // b`` of two integers of one type; 0 for b = 0 (NumPy's value), smallest // -1 wraps."""
     if b == 0:

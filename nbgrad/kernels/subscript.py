@@ -10,9 +10,12 @@ import numpy as np
 
 from .. import tape, tracing
 from ..cast import cast
+from ..codegen.memory import longer
+from ..cotangents import own
 from ..entry import IN_GRAPH, IN_PLACE
 from ..errors import DTypeError, NBGradError, RangeError, ShapeError, TraceError
 from ..ndarray import NDArray, alias
+from ..observe import observers
 from ..shapes import size
 from ..state import state
 from .broadcasting import broadcast_to
@@ -44,13 +47,17 @@ class _View(tape.Rule):
         stop = start + g.size
         old = cotangents.get(p)
         if old is None:
-            cotangents[p] = out = kind.empty(size(shape), kind.storage)
-            out[:start] = 0
-            out[start:stop] = g
+            n = size(shape)
+            out = longer(g, n) if start == 0 and node not in borrowed else None  # x[:-1]: then g is where it belongs
+            if out is None:
+                out = kind.empty(n, kind.storage)
+                out[:start] = 0
+                out[start:stop] = g
             out[stop:] = 0
+            cotangents[p] = out
         else:
             if p in borrowed:
-                old = tape.own(p, kind, cotangents, borrowed)
+                old = own(p, kind, cotangents, borrowed)
             kind.accumulate(g, old[start:stop])
 
 
@@ -181,6 +188,8 @@ def _neighbours(shape: tuple[int, ...], counts: list[int]) -> bool:
 
 
 def _view(x: NDArray, begin: tuple[int, ...], counts: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
+    if observers and tracing.current.graph is not None:  # a compiler knows nothing of flat memory
+        return reshape(slice_(x, begin=begin, step=(1,) * len(begin), shape=counts), shape)
     start = sum(b * s for b, s in zip(begin, strides_of(x._shape), strict=True))
     out = alias(x, x._buf[start : start + size(counts)], shape)
     if state.recording and x._node is not None:

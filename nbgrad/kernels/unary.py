@@ -136,7 +136,7 @@ softrelu = unary(
 )
 silu = unary(
     "silu",
-    _with_limits(x * vm.sigmoid(x), 0, x),
+    _with_limits(vm.silu(x), 0, x),
     "x*sigmoid(x). Gradient: s + x*s*(1 - s), s = sigmoid(x).\n\n"
     "References\n----------\nElfwing, Uchibe and Doya 2018, Sigmoid-weighted linear units.",
     aliases=("swish",),
@@ -145,7 +145,7 @@ silu = unary(
 )
 gelu = unary(
     "gelu",
-    _with_limits(x * vm.ndtr(x), 0, x),
+    _with_limits(vm.gelu(x), 0, x),
     "x*Phi(x), Phi the normal distribution function. Gradient: Phi(x) + x*phi(x), phi its density."
     "\n\nReferences\n----------\nHendrycks and Gimpel 2016, Gaussian error linear units.",
     reference=lambda a: np.where(

@@ -24,10 +24,10 @@ __all__ = [
     "horner",
     "pair_product",
     "pair_quotient",
+    "pair_sum",
     "pick",
     "rint",
     "split",
-    "split_lower",
     "two_prod",
     "two_sum",
 ]
@@ -183,48 +183,33 @@ def pair_quotient(a, a_low, b, b_low):
     return q, (fma(-q, b, a) + (a_low - q * b_low)) * r
 
 
-# The bits of sqrt(1/2) and sqrt(2/3): numbers from there to twice that get exponent 0.
+@inline
+def pair_sum(a, a_low, b, b_low):
+    """``a + a_low + b + b_low`` in two parts; just the greater ones where they are huge or infinite."""
+    total, rest = two_sum(a, b)
+    return total, rest + (a_low + b_low) if abs(total) < 1e290 else type(a)(0.0)
+
+
+# The bits of sqrt(1/2): numbers from there to twice that get exponent 0.
 SQRT_HALF = np.int64(0x3FE6A09E667F3BCD)
 SQRT_HALF_F = np.int32(0x3F3504F3)
-_SQRT_TWO_THIRDS = np.int64(0x3FEA20BD700C2C3E)
-_SQRT_TWO_THIRDS_F = np.int32(0x3F5105EC)
-
-
-@inline
-def _split_at64(x, least):
-    tiny = x < 2.2250738585072014e-308
-    i = bits(x * 18014398509481984.0 if tiny else x) - least
-    n = np.float64(i >> 52)
-    return n - 54.0 if tiny else n, from_bits((i & 0xFFFFFFFFFFFFF) + least)
-
-
-@inline
-def _split_at32(x, least):
-    tiny = x < np.float32(1.1754943508222875e-38)
-    i = np.int32(bits(x * np.float32(33554432.0) if tiny else x) - least)
-    n = np.float32(np.int32(i >> np.int32(23)))
-    m = from_bits(np.int32(np.int32(i & np.int32(0x7FFFFF)) + least))
-    return n - np.float32(25.0) if tiny else n, m
 
 
 def _split64(x):
-    return _split_at64(x, SQRT_HALF)
+    tiny = x < 2.2250738585072014e-308
+    i = bits(x * 18014398509481984.0 if tiny else x) - SQRT_HALF
+    n = np.float64(i >> 52)
+    return n - 54.0 if tiny else n, from_bits((i & 0xFFFFFFFFFFFFF) + SQRT_HALF)
 
 
 def _split32(x):
-    return _split_at32(x, SQRT_HALF_F)
-
-
-def _split_lower64(x):
-    return _split_at64(x, _SQRT_TWO_THIRDS)
-
-
-def _split_lower32(x):
-    return _split_at32(x, _SQRT_TWO_THIRDS_F)
+    tiny = x < np.float32(1.1754943508222875e-38)
+    i = np.int32(bits(x * np.float32(33554432.0) if tiny else x) - SQRT_HALF_F)
+    n = np.float32(np.int32(i >> np.int32(23)))
+    m = from_bits(np.int32(np.int32(i & np.int32(0x7FFFFF)) + SQRT_HALF_F))
+    return n - np.float32(25.0) if tiny else n, m
 
 
 #: ``n, m = split(x)``: x = 2^n * m with m between sqrt(1/2) and sqrt(2), for finite x > 0, subnormal ones too; n is a
 #: float. For other x both are finite and mean nothing.
 split = by_precision(_split32, _split64)
-#: The same with m between sqrt(2/3) and sqrt(8/3).
-split_lower = by_precision(_split_lower32, _split_lower64)

@@ -18,7 +18,7 @@ from . import coefficients as c
 from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, pick, two_prod, two_sum
 from .exponential import exp, exp_factors, exp_sum, log_parts
 
-__all__ = ["erf", "erfc", "erfcx", "log_ndtr", "ndtr", "ndtr_ratio"]
+__all__ = ["erf", "erfc", "erfcx", "gelu", "log_ndtr", "ndtr", "ndtr_ratio"]
 
 _SQRT_HALF = math.sqrt(0.5)
 _RSQRT_PI = 1.0 / math.sqrt(math.pi)
@@ -112,6 +112,22 @@ def ndtr(x):
     y = fma(p, q, p * q_low + p_low * q) * (half * one) * two
     y = y if x <= type(x)(0.0) else type(x)(1.0) - y
     return y if abs(x) > type(x)(0.66) else half + half * _erf_mid(x * type(x)(_SQRT_HALF))
+
+
+@inline
+def gelu(x):
+    """``x*ndtr(x)``. [1.9 ulp, as far as it is not 0]"""
+    half, bound = type(x)(0.5), type(x)(40.0)
+    a = bound if abs(x) > bound else abs(x)
+    v = copy_sign(a, x)  # NaN stays
+    p, p_low, one, two = _bell(a, -0.5)
+    q, q_low = _scaled_normal(a)
+    tail, tail_low = pair_product(p, p_low, q, q_low)
+    y = fma(v, tail, v * tail_low) * (half * one) * two
+    y = y if x <= type(x)(0.0) else x - y
+    v *= half
+    mid = fma(v, _erf_mid(x * type(x)(_SQRT_HALF)), v)
+    return y if a > type(x)(0.66) else copy_sign(mid, x)
 
 
 def _erfcx64(x):

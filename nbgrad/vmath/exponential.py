@@ -24,7 +24,6 @@ from .bits import (
     horner,
     pick,
     split,
-    split_lower,
     two_prod,
 )
 
@@ -47,6 +46,7 @@ __all__ = [
     "power",
     "reduced",
     "sigmoid",
+    "silu",
     "softplus",
     "xlog1py",
     "xlogy",
@@ -143,24 +143,27 @@ def expm1(x):
 
 
 @inline
-def log_of(n, f, scale, terms):
-    """``n*log(2) + log(1 + f)`` with log(2) in two parts, for f between sqrt(1/2) - 1 and sqrt(2) - 1."""
+def _log_of(n, f, more, scale, terms):
+    """``n*log(2) + log(1 + f) + more`` with log(2) in two parts, for f between sqrt(1/2) - 1 and sqrt(2) - 1."""
     # With s = f/(2 + f): log(1 + f) = 2*s + s³*(...) = f - s*(f - s²*(...)).
     s = f / (f + type(f)(2.0))
     z = s * s
     high, low = scale
-    return n * type(f)(high) + (f - (s * (f - z * horner(z, terms)) - n * type(f)(low)))
+    return n * type(f)(high) + (f - (s * (f - z * horner(z, terms)) - (n * type(f)(low) + more)))
 
 
 @inline
-def _at_edges(y, x, pole):
-    """`y`, the logarithm of something that is 0 at `pole`, with what it is there, beyond, and at infinity.
+def log_of(n, f, scale, terms):
+    """``n*log(2) + log(1 + f)``, likewise."""
+    return _log_of(n, f, type(f)(-0.0), scale, terms)
 
-    Or its whole part `n`, if the rest is finite there: early is cheaper.
-    """
-    y = y if x < type(x)(math.inf) else type(x)(math.inf)
-    y = type(x)(-math.inf) if x == type(x)(pole) else y
-    return y if x >= type(x)(pole) else type(x)(math.nan)
+
+@inline
+def _at_edges(n, x, pole):
+    """`n`, the whole part of the logarithm of what is 0 at `pole`, with what that is there, beyond, and at infinity."""
+    n = n if x < type(x)(math.inf) else type(x)(math.inf)
+    n = type(x)(-math.inf) if x == type(x)(pole) else n
+    return n if x >= type(x)(pole) else type(x)(math.nan)
 
 
 @inline
@@ -213,29 +216,40 @@ _quarter_split = by_precision(_quarter_split32, _quarter_split64)
 
 @inline
 def log1p(x):
-    """``log(1 + x)``, also for small x. [1.6 ulp]"""
+    """``log(1 + x)``, also for small x. [1 ulp]"""
     one = type(x)(1.0)
-    n, scale = _quarter_split(x + one)
+    largest = type(x)(pick(x, 3.4028234663852886e38, 1.7976931348623157e308))
+    v = x if x < largest else largest
+    n, scale = _quarter_split(v + one)
     scale *= type(x)(0.25)
-    f = scale * x + (scale - one)  # rounded once, as 1 + x is not
-    y = log_of(n, f, pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
-    return _at_edges(copy_sign(y, x), x, -1.0)
+    less = scale - one
+    f = scale * v + less
+    f_low = scale * v + (less - f)
+    more = f_low - f_low * f  # f_low/(1 + f), to a few digits
+    y = _log_of(_at_edges(n, x, -1.0), f, more, pick(x, c.LN2_F, c.LN2), pick(x, c.LOG_F, c.LOG))
+    return copy_sign(y, x)
 
 
 @inline
-def exp_minus(v):
-    """exp(v) for v <= 0. [1.1 ulp]"""
-    low = type(v)(pick(v, -104.0, -746.0))
-    shifted, r, _ = reduced(low if v < low else v, type(v)(0.0))
+def _exp_minus(v, low):
+    """exp(v + low) for v <= 0 and a `low` much smaller than 1."""
+    least = type(v)(pick(v, -104.0, -746.0))
+    shifted, r, _ = reduced(least if v < least else v, low)
     p = type(r)(1.0) + (r + r * r * horner(r, pick(r, c.EXP_F, c.EXP)))
     half, rest = _power(shifted)
     return p * half * rest
 
 
 @inline
-def _log1p_exp(v):
-    """log(1 + exp(v)) for v <= 0. [1.8 ulp]"""
-    e = exp_minus(v)
+def exp_minus(v):
+    """exp(v) for v <= 0. [1.1 ulp]"""
+    return _exp_minus(v, type(v)(0.0))
+
+
+@inline
+def _log1p_exp(v, low):
+    """log(1 + exp(v + low)) for v <= 0. [1.8 ulp]"""
+    e = _exp_minus(v, low)
     s = e / (e + type(e)(2.0))
     z = s * s
     return e - s * (e - z * horner(z, pick(z, c.LOG_WIDE_F, c.LOG_WIDE)))
@@ -245,7 +259,7 @@ def _log1p_exp(v):
 def softplus(x):
     """``log(1 + exp(x))``. [1.8 ulp]"""
     zero = type(x)(0.0)
-    return (x if x > zero else zero) + _log1p_exp(-abs(x))
+    return (x if x > zero else zero) + _log1p_exp(-abs(x), zero)
 
 
 @inline
@@ -256,9 +270,12 @@ def log_sigmoid(x):
 
 @inline
 def logaddexp(a, b):
-    """``log(exp(a) + exp(b))`` without overflow. [1.8 ulp; of max(a, b) where the terms cancel]"""
-    d = a - b if a != b else type(a)(0.0)  # infinities too
-    return (a if a > b else b) + _log1p_exp(-abs(d))
+    """``log(exp(a) + exp(b))`` without overflow. [1.8 ulp; of the larger term where max(a, b) and the rest cancel]"""
+    zero = type(a)(0.0)
+    more, less = (a, b) if a > b else (b, a)
+    v = less - more if a != b else zero  # infinities too
+    low = (less - v) - more
+    return more + _log1p_exp(v, low if abs(low) < type(a)(1.0) else zero)
 
 
 def _inverse_power64(shifted):
@@ -279,26 +296,41 @@ _inverse_power = by_precision(_inverse_power32, _inverse_power64)
 
 
 @inline
-def sigmoid(x):
-    """``1 / (1 + exp(-x))``, both tails kept. [2 ulp]"""
-    bound = pick(x, 104.0, 746.0)
-    shifted, r, _ = reduced(clamp(x, -bound, bound), type(x)(0.0))
+def _sigmoid_parts(v):
+    """A power of 2 and what it is divided by for sigmoid(v)."""
+    shifted, r, _ = reduced(v, type(v)(0.0))
     t = r * r * horner(-r, pick(r, c.EXP_F, c.EXP)) - r
     half, rest = _inverse_power(shifted)
-    less, more = (half, rest) if x < type(x)(0.0) else (rest, half)
-    return half / (more + (rest * t + less))
+    one = half + rest
+    return half, one + (rest * t + (half - (one - rest)))  # what the sum lost of half, if that is the smaller one
+
+
+@inline
+def sigmoid(x):
+    """``1 / (1 + exp(-x))``, both tails kept. [1.7 ulp]"""
+    bound = pick(x, 104.0, 746.0)
+    half, under = _sigmoid_parts(clamp(x, -bound, bound))
+    return half / under
+
+
+@inline
+def silu(x):
+    """``x / (1 + exp(-x))``. [1.7 ulp]"""
+    v = clamp(x, pick(x, -112.0, -760.0), 60.0)
+    half, under = _sigmoid_parts(v)
+    return v * half / under if x < type(x)(60.0) else x
 
 
 @inline
 def xlogy(x, y):
-    """``x*log(y)``, and 0 for x = 0 unless y is NaN. [2 ulp]"""
+    """``x*log(y)``, and 0 for x = 0 unless y is NaN. [1.9 ulp]"""
     zero = type(x)(0.0)
     return zero if x == zero and y == y else x * log(y)
 
 
 @inline
 def xlog1py(x, y):
-    """``x*log1p(y)``, and 0 for x = 0 unless y is NaN. [2 ulp]"""
+    """``x*log1p(y)``, and 0 for x = 0 unless y is NaN. [1.9 ulp]"""
     zero = type(x)(0.0)
     return zero if x == zero and y == y else x * log1p(y)
 
@@ -329,40 +361,37 @@ def log_parts(x):
 
 @inline
 def power(x, y):
-    """``x**y`` with the special cases of C's pow. [3.7 ulp, float32 1.9]"""
+    """``x**y`` with the special cases of C's pow. [1.9 ulp]"""
     zero, one, infinity = type(x)(0.0), type(x)(1.0), type(x)(math.inf)
     half_y = type(x)(0.5) * y
     a, negative, whole = abs(x), bits(x) < 0, np.rint(y) == y
-    # log2(a) = high + low. Either m or 3/4*m is within a factor sqrt(3/2) of 1; it is 1 + f, f exact.
-    n, m = split_lower(a)
-    large = m > type(x)(1.224744871391589)
-    third, third_low = pick(x, c.LOG2_FOUR_THIRDS_F, c.LOG2_FOUR_THIRDS)
-    n += type(x)(third) if large else zero
+    # What is special about x and y goes into the exponent n of a = 2^n * (1 + f), f exact.
+    n, m = split(a)
     n = type(x)(math.nan) if negative and not whole else n
     n = n if a < infinity else a
     n = -infinity if a == zero else n
-    part = type(x)(0.75) if large else one
-    f = fma(m, part, -one)
-    # s + s_low = f/(2 + f), and log2(1 + f) = unit*s + s³*(...)
-    q = one / fma(m, part, one)
-    s = f * q
-    s_low = fma(-s, f, fma(type(x)(-2.0), s, f)) * q
-    unit, unit_low = pick(x, c.TWO_LOG2_E_F, c.TWO_LOG2_E)
+    n = zero if y == zero else n
+    b = zero if a == one else y
+    # log2(a) = high + low, of s + s_low = f/(2 + f): n + unit*s + third*s³ + s⁵*(...), unit and third in two parts.
+    f = m - one
+    s = f / (m + one)
+    s_low = fma(-s, f, fma(type(x)(-2.0), s, f)) * fma(s, type(x)(-0.5), type(x)(0.5))
     z = s * s
-    terms = pick(x, c.LOG2_POWER_F, c.LOG2_POWER)
-    start = fma(z, type(x)(0.9667), type(x)(unit))  # log2(1 + f)/s to 2^-17 or so
+    unit, unit_low = pick(x, c.TWO_LOG2_E_F, c.TWO_LOG2_E)
+    third, third_low = pick(x, c.TWO_THIRDS_LOG2_E_F, c.TWO_THIRDS_LOG2_E)
+    start = fma(z, type(x)(0.9765), type(x)(unit))  # (high - n)/s to 2^-17 or so
     high = fma(s, start, n)
-    rest = fma(s_low, fma(z, type(x)(unit), type(x)(unit)), type(x)(third_low) if large else zero)
-    more = fma(z, type(x)(terms[0]), type(x)(unit) - start) + fma(z * z, estrin(z, terms[1:]), type(x)(unit_low))
-    low = fma(s, more, fma(s, start, n - high)) + rest
-    # y*log2(a) is a whole number, in the last bits of `shifted`, and r.
-    b = clamp(y, -1e19, 1e19)  # enough to over- or underflow
+    tail = fma(z, estrin(z, pick(x, c.LOG2_POWER_F, c.LOG2_POWER)), type(x)(third_low))
+    tail = fma(z, tail, fma(fma(s, s, -z), type(x)(third), type(x)(unit_low)))
+    more = tail + fma(z, type(x)(third), type(x)(unit) - start)
+    slope = fma(z, type(x)(2.95), type(x)(unit))  # unit/(1 - s²) to 2^-11
+    low = fma(s, more, fma(s, start, n - high) + s_low * slope)
+    # b*log2(a) is a whole number, in the last bits of `shifted`, and r.
     bound, shift = pick(x, 160.0, 1100.0), pick(x, _ROUND_F, _ROUND)
     v = fma(b, high, type(x)(shift))
     shifted = clamp(v, shift - bound, shift + bound)
-    r = fma(b, low, fma(b, high, type(x)(shift) - shifted))
+    r = fma(b, low, fma(b, high, type(x)(shift) - v))
     r = zero if v < shifted or v > shifted else r
     half, other = _power(shifted)
-    p = estrin(r, (1.0, *pick(r, c.EXP2_F, c.EXP2))) * half * other
-    p = -p if negative and whole and np.rint(half_y) != half_y else p
-    return one if y == zero or x == one else p
+    p = fma(r, estrin(r, pick(r, c.EXP2_F, c.EXP2_WIDE)), one) * half * other
+    return -p if negative and whole and np.rint(half_y) != half_y else p

@@ -16,7 +16,7 @@ from . import coefficients as c
 from .bits import bits, copy_sign, fast_two_sum, fma, from_bits, horner, pair_product, pair_quotient, two_prod, two_sum
 from .exponential import exp_factors, log, log_parts
 
-__all__ = ["gamma", "gammaln", "sine_over_pi"]
+__all__ = ["gamma", "gammaln", "gammaln_parts", "sine_over_pi"]
 
 _STIRLING_FROM = 7.5
 _LOG_GAMMA_REST = c.LOG_GAMMA[1:]
@@ -112,13 +112,12 @@ def _gamma32(x):
 gamma = by_precision(_gamma32, _gamma64)
 
 
-def _gammaln64(x):
-    reflected = x < -0.5
-    a = -x if reflected else x
-    n = (abs(x) + _WHOLE) - _WHOLE
+@inline
+def gammaln_parts(a, n):
+    """``log|gamma(a)|`` in two parts, a >= -0.5; n is the nearest integer."""
     r = a - n
     near = a < _STIRLING_FROM
-    # log(gamma(a)) = e + log(up/down), or the logarithm is of a and part of e
+    # e + log(up/down), or the logarithm is of a and part of e
     up, up_low, down, down_low = _steps(a, n)
     below = n < 2.0
     u, u_low = abs(down) if below else up, copy_sign(down_low, down_low * down) if below else up_low
@@ -128,8 +127,16 @@ def _gammaln64(x):
     total, rest = two_sum(-log_u if below else log_u, e)
     rest += (-log_low if below else log_low) + e_low
     far, far_low = _stirling(a, log_u, log_low)
-    total, rest = total if near else far, rest if near else far_low
+    return total if near else far, rest if near else far_low
+
+
+def _gammaln64(x):
+    reflected = x < -0.5
+    a = -x if reflected else x
+    n = (abs(x) + _WHOLE) - _WHOLE
+    total, rest = gammaln_parts(a, n)
     # log(gamma(-a)) = -log(a*sin(pi*a)/pi) - log(gamma(a))
+    r = a - n
     sine, sine_low = sine_over_pi(abs(r))
     s, s_low = two_prod(a, sine)
     log_s, log_s_low = log_parts(s)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..codegen.compile import by_precision, inline
 from . import coefficients as c
-from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, two_prod, two_sum
+from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, pair_sum, two_prod, two_sum
 from .exponential import log_parts
 from .gamma_function import sine_over_pi
 
@@ -26,11 +26,11 @@ _BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 2.08767569878681e-08, -
 
 @inline
 def _pi_cot(r):
-    """``pi*cot(pi*r)``, |r| <= 0.5."""
+    """``pi*cot(pi*r)`` in two parts, |r| <= 0.5."""
     s, s_low = sine_over_pi(abs(r))
     cos, cos_low = sine_over_pi(0.5 - abs(r))
-    q, q_low = pair_quotient(cos, cos_low, s, s_low)
-    return copy_sign(math.pi * q + (math.pi * q_low + _PI_LOW * q), r)
+    q, q_low = pair_quotient(copy_sign(cos, r), copy_sign(cos_low, r * cos_low), s, s_low)
+    return pair_product(math.pi, _PI_LOW, q, q_low)
 
 
 def _digamma64(x):
@@ -51,7 +51,8 @@ def _digamma64(x):
     # psi(x) = psi(1 - x) - pi*cot(pi*x)
     a = abs(x)
     r = a - ((a + _WHOLE) - _WHOLE)
-    y = y + _pi_cot(r) if reflected else y
+    cot, cot_low = _pi_cot(r)
+    y = y + (cot + cot_low) if reflected else y
     y = -i if x == 0.0 else y
     return math.nan if reflected and (r == 0.0 or a >= _WHOLE) else y
 
@@ -100,9 +101,9 @@ trigamma = by_precision(_trigamma32, _trigamma64)
 
 
 @inline
-def _power(x, n):
-    """``x**n`` for a whole n >= 0 in two parts, by multiplication."""
-    y, y_low, low = 1.0, 0.0, 0.0
+def _power(x, low, n):
+    """``(x + low)**n`` for a whole n >= 0 in two parts, by multiplication."""
+    y, y_low = 1.0, 0.0
     while n > 0:
         if n & 1:
             y, y_low = pair_product(y, y_low, x, low)
@@ -112,36 +113,62 @@ def _power(x, n):
 
 
 @inline
-def _inverse_power(x, n):
-    """``1/x**n`` in two parts."""
-    y, low = _power(x, n)
+def _inverse_power(x, low, n):
+    """``1/(x + low)**n`` in two parts."""
+    y, low = _power(x, low, n)
     q, q_low = pair_quotient(1.0, 0.0, y, low)
     return fast_two_sum(q, q_low if 1e-290 < abs(q) < 1e290 else 0.0)
 
 
 @inline
-def hurwitz(n, x):
-    """Hurwitz's zeta, the sum of (x + k)^-n over k >= 0, for whole n >= 2 and x > 0. [2 ulp, n <= 11]
+def hurwitz(n, x, x_low):
+    """Hurwitz's zeta at x + x_low, the sum of (x + k)^-n over k >= 0, for whole n >= 2 and x > 0, in two parts.
 
     Terms up to 9 + n, then Euler and Maclaurin's formula with nine Bernoulli terms.
     """
     y, low = 0.0, 0.0
     while x < 9.0 + n:
-        term, term_low = _inverse_power(x, n)
-        total, rest = two_sum(y, term)
-        y, low = total, low + (rest + term_low if total < 1e290 else 0.0)
-        x += 1.0
-    i = 1.0 / x
-    z = i * i
-    last = _inverse_power(x, n - 1)[0]
-    t = last * i
+        term, term_low = _inverse_power(x, x_low, n)
+        y, low = pair_sum(y, low, term, term_low)
+        x, rest = two_sum(x, 1.0)
+        x_low += rest
+    i, i_low = _inverse_power(x, x_low, 1)
+    last, last_low = _inverse_power(x, x_low, n - 1)
+    t, t_low = pair_product(last, last_low, i, i_low)
+    y, low = pair_sum(y, low, 0.5 * t, 0.5 * t_low)
     s = np.float64(n)
-    e = 0.5 * t
+    z = i * i
     t *= s * i
     for j in range(9):
-        e += t * _BERNOULLI[j]
+        low += t * _BERNOULLI[j]
         t *= (s + (2.0 * j + 1.0)) * (s + (2.0 * j + 2.0)) * z
-    return y + (last / (s - 1.0) + (e + low))
+    last, last_low = pair_quotient(last, last_low, s - 1.0, 0.0)
+    return pair_sum(y, low, last, last_low)
+
+
+@inline
+def _mix(a, a_low, j, b, b_low, k):
+    """The pair a times j plus the pair b times k."""
+    a, a_low = pair_product(a, a_low, j, 0.0)
+    return pair_sum(a, a_low, *pair_product(b, b_low, k, 0.0))
+
+
+@inline
+def _polynomial_of_cot(n, r):
+    """The sum of (r + k)^-n over all integers k for n = 3, 5 or 7, in two parts."""
+    c, c_low = _pi_cot(r)
+    d, d_low = pair_product(c, c_low, c, c_low)
+    p, p_low = pair_product(math.pi, _PI_LOW, math.pi, _PI_LOW)
+    y, low = pair_product(c, c_low, *pair_sum(p, p_low, d, d_low))  # c*(pi² + c²)
+    if n == 5:  # times (2*pi² + 3*c²)/3
+        y, low = pair_product(y, low, *_mix(p, p_low, 2.0, d, d_low, 3.0))
+        y, low = pair_quotient(y, low, 3.0, 0.0)
+    if n == 7:  # times (17*pi⁴ + 60*pi²*c² + 45*c⁴)/45
+        a, a_low = pair_product(d, d_low, *_mix(p, p_low, 60.0, d, d_low, 45.0))
+        p, p_low = pair_product(p, p_low, p, p_low)
+        y, low = pair_product(y, low, *_mix(p, p_low, 17.0, a, a_low, 1.0))
+        y, low = pair_quotient(y, low, 45.0, 0.0)
+    return y, low
 
 
 @inline
@@ -155,32 +182,34 @@ def _polygamma(n, v):
         return digamma(v)
     odd = (k & 1) == 1
     sign = 1.0 if odd else -1.0  # of (-1)^(n+1), and of (-1)^s with s = n + 1
-    factorial = 1.0
+    factorial, factorial_low = 1.0, 0.0
     for j in range(2, k + 1):
-        factorial *= j
+        factorial, factorial_low = pair_product(factorial, factorial_low, j, 0.0)
     if v > 0.0:
-        return sign * factorial * hurwitz(k + 1, v)
-    a = -v
-    r = ((a + _WHOLE) - _WHOLE) - a if a < _WHOLE else 0.0
-    if r == 0.0:
-        return sign * math.inf
-    if odd or abs(r) < 0.25 or k > 6:
-        y = _inverse_power(r, k + 1)[0] + hurwitz(k + 1, 1.0 + r) + sign * hurwitz(k + 1, 1.0 - r)
+        y, low = hurwitz(k + 1, v, 0.0)
     else:
-        c = _pi_cot(r) / math.pi
-        d = c * c
-        y = c * (1.0 + d) * _power(math.pi, k + 1)[0]
-        if k == 4:
-            y *= (2.0 + 3.0 * d) * (1.0 / 3.0)
-        elif k == 6:
-            y *= (17.0 + d * (60.0 + 45.0 * d)) * (1.0 / 45.0)
-    return sign * factorial * (y - sign * hurwitz(k + 1, 1.0 - v))
+        a = -v
+        r = ((a + _WHOLE) - _WHOLE) - a if a < _WHOLE else 0.0
+        if r == 0.0:
+            return sign * math.inf
+        if odd or abs(r) < 0.4 or k > 6:
+            y, low = _inverse_power(r, 0.0, k + 1)
+            for side in (1.0, -1.0):
+                other, other_low = hurwitz(k + 1, *two_sum(1.0, side * r))
+                factor = 1.0 if side > 0.0 else sign
+                y, low = pair_sum(y, low, factor * other, factor * other_low)
+        else:
+            y, low = _polynomial_of_cot(k + 1, r)
+        other, other_low = hurwitz(k + 1, *two_sum(1.0, a))
+        y, low = pair_sum(y, low, -sign * other, -sign * other_low)
+    y, low = pair_product(y, low, factorial, factorial_low)
+    return sign * (y + low if abs(y) < 1e290 else y)
 
 
 @inline
 def polygamma(n, x):
-    """The n-th derivative of digamma, whole 0 <= n <= 170, int or float; else NaN. [5 ulp, n <= 6]
+    """The n-th derivative of digamma, whole 0 <= n <= 170, int or float; else NaN. [2 ulp, n <= 6]
 
-    At the poles inf for odd n, -inf for even n.
+    At the poles inf for odd n, -inf for even n. Below 0 an ulp of the larger of the sums that cancel.
     """
     return type(x)(_polygamma(n, np.float64(x)))

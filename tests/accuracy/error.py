@@ -101,6 +101,15 @@ ROWS = [
         edges=((0, 1), (-0.0, 1), (INF, 0), (-INF, INF), (-30, INF), (-1e30, INF), (NAN, NAN)),
     ),
     Row(
+        "gelu",
+        error.gelu,
+        lambda x: x * normal(x),
+        join(*BULK, flat(-37.5, -6), flat(-38.6, -37.5), log(-300, 1), single=(*BULK, flat(-13, 0), flat(-14.4, -13))),
+        1.9,
+        1.9,
+        edges=((INF, INF), (-INF, -0.0), (NAN, NAN), (0, 0), (-0.0, -0.0), (-1e30, -0.0), (1e30, 1e30)),
+    ),
+    Row(
         "ndtr",
         error.ndtr,
         normal,

@@ -151,7 +151,7 @@ ROWS = [
         psi.polygamma,
         lambda n, x: None if x <= 0 and x == mp.floor(x) else exact_polygamma(n, x),
         orders(flat(0, 30), rising(-30, 8), flat(-12, 0), flat(-1000, -12, 40)),
-        5.5,
+        1.5,
         0.51,
         "n from 1 to 6",
         scale=lambda n, x: abs(zeta(int(n), 1 - x)) if x < 0 else mp.mpf(0),
@@ -169,14 +169,16 @@ ROWS = [
         pairs(
             ((flat, 0, 10), (flat, 0, 10)),
             ((flat, 10, 1e3), (flat, 10, 1e3)),
+            ((flat, 0, 10), (flat, 10, 100)),
+            ((flat, 0.3, 1), (flat, 1, 30)),  # where it is 0
             ((rising, -10, 1), (rising, 1, 20)),
             ((rising, 1, 300), (rising, 1, 300)),
             ((rising, -307, 1), (rising, -307, 1)),
         ),
-        2.5,
+        1.2,
         0.51,
-        "positive, in units of 1 where the result is smaller",
-        scale=lambda a, b: mp.mpf(1),
+        "positive, in ulp of 1/8 where the result is smaller",
+        scale=lambda a, b: mp.mpf(1) / 8,
         edges=(
             *(((1, 1), 0), ((0, 1), INF), ((INF, 1), -INF), ((-1, 2), INF), ((-1, 0.5), INF), ((NAN, 1), NAN)),
             *(((-3, 4), INF), ((INF, INF), -INF), ((0, 0), INF)),

@@ -1,0 +1,125 @@
+"""Where values are kept.
+
+That follows from where they are used. What is used in the turn of the loop that computes it is a local variable; what
+is used in another loop of the same turn of an outer one is kept in the scratch memory, with just the axes that the
+shared loops do not have; what is given back, or read in some other way than point by point, is an array of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..codegen.graph import Value
+from ..dtypes import DType
+from .nests import Loop, Program
+from .statements import Axis, Statement
+
+__all__ = ["Place", "Places", "home", "reduced"]
+
+#: Statements whose value has the axes of their loops, in the order of an array.
+_REGULAR = ("map", "sum", "max", "min", "product")
+
+
+class Place:
+    """Where the elements of a value are: in which array, and at which position for which indices."""
+
+    __slots__ = ("array", "coefficients", "dtype", "offset")
+
+    def __init__(self, array: str, dtype: DType, offset: int, coefficients: Sequence[tuple[Axis, int]]) -> None:
+        self.array = array
+        self.dtype = dtype
+        self.offset = offset
+        self.coefficients = list(coefficients)
+
+
+class Places:
+    """The places of the values of some statements.
+
+    Attributes
+    ----------
+    kept : dict
+        Value -> its place, if it has one in memory.
+    arrays : list of str
+        Names of the arrays among them.
+    scratch : dict
+        Name of a scratch array -> (dtype, number of elements).
+    """
+
+    def __init__(self, items: Sequence[Loop | Statement], program: Program, names: dict[Value, str]) -> None:
+        self.program = program
+        self.names = names
+        self.kept: dict[Value, Place] = {}
+        self.arrays: list[str] = []
+        self.scratch: dict[str, tuple[DType, int]] = {}
+        inside = [s for item in items for s in (item.statements() if isinstance(item, Loop) else [item])]
+        readers: dict[Value, list[Statement]] = {}
+        for s in inside:
+            for access in s.reads:
+                if access.pointwise is not None:
+                    readers.setdefault(access.value, []).append(s)
+        for s in inside:
+            if s.value in program.full or s.how not in _REGULAR:
+                self.kept[s.value] = self._array(s)
+            else:
+                self._keep(s, readers.get(s.value, []))
+
+    def _array(self, s: Statement) -> Place:
+        coefficients = []
+        stride = 1
+        if s.how in _REGULAR and s.axes:
+            for k, n in zip(reversed(s.kept), reversed(s.value.shape), strict=True):
+                if n != 1:
+                    coefficients.append((s.axes[k].root(), stride))
+                stride *= n
+        name = self.names[s.value]
+        self.arrays.append(name)
+        return Place(name, s.value.dtype, 0, coefficients[::-1])
+
+    def _keep(self, s: Statement, readers: list[Statement]) -> None:
+        """Scratch memory for a value, if some reader is not where it is a local variable."""
+        complete, spread = home(s, self.program)
+        others = [r for r in readers if spread or not _begins(self.program.paths[r], complete)]
+        if not others and not spread:
+            return
+        shared = len(complete)
+        for r in others:
+            path = self.program.paths[r]
+            shared = min(shared, next((k for k, (a, b) in enumerate(zip(complete, path)) if a is not b), len(path)))
+        outside = {loop.axis for loop in complete[:shared]}
+        axes = [
+            part
+            for k in s.kept
+            if s.axes[k].extent != 1
+            for part in self.program.parts(s.axes[k].root())
+            if part not in outside
+        ]
+        rank = {a: n for n, a in enumerate(self.program.loops[s])}
+        axes.sort(key=lambda a: rank.get(a, -1))
+        coefficients, n = [], 1
+        for a in reversed(axes):
+            coefficients.append((a, n))
+            n *= a.extent
+        dtype = s.value.dtype
+        name = f"s_{dtype.name}"
+        _, used = self.scratch.get(name, (dtype, 0))
+        self.scratch[name] = (dtype, used + -(-n // 8) * 8)
+        self.kept[s.value] = Place(name, dtype, used, coefficients[::-1])
+
+
+def _begins(path: list[Loop], start: list[Loop]) -> bool:
+    return len(start) <= len(path) and all(a is b for a, b in zip(start, path))
+
+
+def home(s: Statement, program: Program) -> tuple[list[Loop], list[Axis]]:
+    """The loops in a turn of which a value is complete, and the axes of it that run inside of that."""
+    path = program.paths[s]
+    gone = reduced(s, program)
+    for k, loop in enumerate(path):
+        if loop.axis in gone:
+            return path[:k], [loop.axis for loop in path[k:] if loop.axis not in gone]
+    return path, []
+
+
+def reduced(s: Statement, program: Program) -> list[Axis]:
+    """The axes that a statement sums over, cut ones as their parts."""
+    return [part for k in s.reduced for part in program.parts(s.axes[k].root())]

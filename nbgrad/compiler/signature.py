@@ -1,0 +1,280 @@
+"""A function for one signature: traced, compiled, and called; and its place on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import dtypes, tape
+from ..codegen.graph import Graph, current
+from ..codegen.launch import Kind, kind_of
+from ..context import CPU0
+from ..functional.trees import flatten
+from ..kernels import random
+from ..kernels.shape import reshape
+from ..ndarray import NDArray, from_value, wrap
+from ..shapes import size
+from ..state import state
+from ..tracing import WEAK, Again, captured, seen, traced
+from .compiled import Compiled
+
+if TYPE_CHECKING:
+    from .function import Jitted
+
+__all__ = ["Program", "Static", "is_array"]
+
+
+class Static:
+    """An argument whose value is part of the signature."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.key = (value.__class__, value)
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf of the arguments becomes a traced array."""
+    return isinstance(leaf, NDArray | np.ndarray | np.generic | float)
+
+
+class Program:
+    """A function for one signature.
+
+    Parameters
+    ----------
+    jitted : Jitted
+    build : callable or int
+        Makes (args, kwargs) of an iterator over leaves; or the number of arguments, each a leaf.
+    leaves : list
+        Of the first call.
+
+    Attributes
+    ----------
+    compiled : Compiled
+    captured : list of NDArray
+        Arrays from outside that are read.
+    """
+
+    def __init__(self, jitted: Jitted, build: Callable | int, leaves: list) -> None:
+        self.jitted = jitted
+        self.build = build
+        self.static = [None if is_array(leaf) else leaf for leaf in leaves]
+        self.arrays = [k for k, leaf in enumerate(leaves) if is_array(leaf)]
+        self.given = [leaves[k].__class__ for k in self.arrays]
+        self.avals = [_aval(leaves[k]) for k in self.arrays]
+        graph = Graph()
+        recording = state.recording
+        current.graph, current.numbers = graph, NDArray not in self.given
+        state.recording = False
+        try:
+            inside = [traced(graph.argument(shape, kind.dtype), shape, kind.dtype) for shape, kind in self.avals]
+            for x, kind in zip(inside, self.given, strict=True):
+                if kind is float:
+                    x._label = WEAK
+            with Again():
+                self.result = self.again(inside)
+            found: list = []
+            self.rebuild = flatten(self.result, found)
+            found = [captured(y) if isinstance(y, NDArray) and not y._kind.traced else y for y in found]
+        finally:
+            current.graph, current.numbers = None, False
+            state.recording = recording
+        self.captured = [x for x, _ in graph.captured]
+        self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0
+        self.computed = [isinstance(y, NDArray) for y in found]
+        self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
+        results = [y for y in found if isinstance(y, NDArray)]
+        self.results = [(y._shape, kind_of(y._kind.dtype, CPU0)) for y in results]
+        arguments = [seen(x).value for x in [*inside, *(x for _, x in graph.captured)]]
+        self.compiled = Compiled(jitted.name, graph, arguments, [seen(y) for y in results])
+        self.call = self._caller()
+
+    def again(self, inside: Sequence[NDArray]) -> Any:
+        """The function's result for these arrays."""
+        leaves = list(self.static)
+        for k, x in zip(self.arrays, inside, strict=True):
+            leaves[k] = x
+        args, kwargs = (leaves, {}) if isinstance(self.build, int) else self.build(iter(leaves))
+        args = [a.value if isinstance(a, Static) else a for a in args]
+        return self.jitted.function(*args, **{k: v.value if isinstance(v, Static) else v for k, v in kwargs.items()})
+
+    # Calling.
+
+    def __call__(self, leaves: list) -> Any:
+        if state.recording:
+            arrays = [x if isinstance(x := leaves[k], NDArray) else from_value(np.asarray(x)) for k in self.arrays]
+            arrays += [self._part() if x is random.PART else x for x in self.captured]
+            if any(x._node is not None for x in arrays):
+                return self._recorded(arrays)
+        return self.call(leaves)
+
+    def _part(self) -> NDArray:
+        """The part of the random stream that a call draws, another one every time."""
+        return random.part(self.drawn)
+
+    def _caller(self) -> Callable:
+        names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._part, "rebuild": self.rebuild}
+        loads = []
+        for k, kind in zip(self.arrays, self.given, strict=True):
+            loads.append(f"leaves[{k}]._buf" if kind is NDArray else f"flat(leaves[{k}])")
+            if kind is np.ndarray and len(self.avals[len(loads) - 1][0]) == 1:
+                x = f"leaves[{k}]"
+                plain = self.avals[len(loads) - 1][1].dtype.name != "float16"
+                loads[-1] = f"{x} if {plain} and {x}.flags.carray else flat({x})"
+        for k, x in enumerate(self.captured):
+            names[f"captured{k}"] = x
+            loads.append("part()._buf" if x is random.PART else f"captured{k}._buf")
+        gives = []
+        for k, (shape, kind) in enumerate(self.results):
+            names[f"shape{k}"], names[f"kind{k}"] = shape, kind
+            gives.append(self._give(k, shape, kind))
+        source = iter(gives)
+        names |= {f"constant{k}": y for k, y in enumerate(self.constants)}
+        leaves = [next(source) if computed else f"constant{k}" for k, computed in enumerate(self.computed)]
+        code = _code(self.result, iter(leaves), names) or f"rebuild(iter(({''.join(f'{x}, ' for x in leaves)})))"
+        return self.compiled.caller(loads, code, names)
+
+    def _give(self, k: int, shape: tuple[int, ...], kind: Kind) -> str:
+        """Code for a result as the user gets it: NDArrays if one was given, else NumPy's, else numbers."""
+        if NDArray in self.given or not self.given:
+            return f"wrap(out{k}, shape{k}, kind{k})"
+        out = f"out{k}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else f"out{k}"
+        if not shape:
+            return f"{out}.item()" if all(g is float for g in self.given) else f"{out}[0]"
+        return out if len(shape) == 1 else f"{out}.reshape(shape{k})"
+
+    # On the tape.
+
+    @cached_property
+    def _raw(self) -> Callable:
+        """The same for raw buffers; gives a list of them."""
+        count = len(self.arrays) + len(self.captured)
+        outs = "".join(f"out{k}, " for k in range(len(self.results)))
+        return self.compiled.caller([f"leaves[{k}]" for k in range(count)], f"[{outs}]", {})
+
+    def _recorded(self, arrays: list[NDArray]) -> Any:
+        bufs = self._raw([x._buf for x in arrays])
+        outs = [wrap(buf, shape, kind) for buf, (shape, kind) in zip(bufs, self.results, strict=True)]
+        parents = tuple(map(tape.parent, arrays))
+        rule = _Rule(self, [(x._shape, x._kind) for x in arrays])
+        saved = tape.save(arrays)
+        if len(outs) == 1:
+            outs[0]._node = tape.node(rule, parents, saved, None, *self.results[0])
+        elif outs:
+            shapes, kinds = zip(*self.results, strict=True)
+            node = tape.node(rule, parents, saved, None, shapes, kinds)  # type: ignore[arg-type]
+            for k, y in enumerate(outs):
+                if y._kind.dtype.is_float:
+                    y._node = tape.select(node, k)
+        source = iter(outs)
+        leaves = [next(source) if computed else y for computed, y in zip(self.computed, self.constants, strict=True)]
+        return self.rebuild(iter(leaves))
+
+    @cached_property
+    def pull(self) -> Jitted:
+        """The compiled pullback: of the arguments, the captured arrays and the results' cotangents."""
+        count = len(self.arrays) + len(self.captured)
+
+        def pulled(*given: NDArray):
+            graph = current.graph
+            assert graph is not None
+            inside = [_variable(x) for x in given[:count]]
+            before = graph.captured
+            graph.captured = [*before, *zip(self.captured, inside[len(self.arrays) :], strict=True)]
+            floor = tape.next_seq()
+            found: list = []
+            recording, state.recording = state.recording, True
+            try:
+                flatten(self.again(inside[: len(self.arrays)]), found)
+            finally:
+                state.recording = recording
+                own = {id(x) for x in inside}
+                graph.captured = [pair for pair in graph.captured if id(pair[1]) not in own]
+            heads = [y for y in found if isinstance(y, NDArray)]
+            seeds = [(y._node, g) for y, g in zip(heads, given[count:], strict=True) if y._node is not None]
+            targets = {x._node: 0 for x in inside if x._node is not None}
+            cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
+            return [None if x._node is None else cotangents.get(x._node) for x in inside]
+
+        pulled.__name__ = f"{self.jitted.name}_pullback"
+        return self.jitted.__class__(pulled)
+
+
+def _variable(x: NDArray) -> NDArray:
+    """`x` at a place of its own on the tape."""
+    if not x._kind.dtype.is_float:
+        return x
+    return reshape(x, x._shape) if state.recording and x._node is not None else tape.constant(x, ())
+
+
+def _code(tree: Any, leaves, names: dict) -> str | None:
+    """Code that makes such a tree, for tuples, lists and dicts; None for others."""
+    if type(tree) in (tuple, list, dict):
+        parts = []
+        for key, value in tree.items() if type(tree) is dict else enumerate(tree):
+            part = _code(value, leaves, names)
+            if part is None:
+                return None
+            if type(tree) is dict:
+                names[f"key{len(names)}"] = key
+                part = f"key{len(names) - 1}: {part}"
+            parts.append(f"{part}, ")
+        inside = "".join(parts)
+        return f"({inside})" if type(tree) is tuple else f"[{inside}]" if type(tree) is list else f"{{{inside}}}"
+    found: list = []
+    flatten(tree, found)
+    return next(leaves) if len(found) == 1 and found[0] is tree else None
+
+
+def _aval(leaf: Any) -> tuple[tuple[int, ...], Kind]:
+    """Shape and kind of an argument."""
+    if isinstance(leaf, NDArray):
+        return leaf._shape, leaf._kind
+    values = np.asarray(leaf)
+    return values.shape, kind_of(dtypes.as_dtype(values.dtype), CPU0)
+
+
+_STORAGE = {d.np: d.storage for d in dtypes.ALL}
+
+
+def _flat(leaf: Any) -> np.ndarray:
+    """The raw buffer of a number or a NumPy array."""
+    values = np.require(leaf, requirements=("C", "A")).reshape(-1)
+    storage = _STORAGE.get(values.dtype)
+    if storage is None:  # another byte order, for one
+        dtype = dtypes.as_dtype(values.dtype)
+        return values.astype(dtype.np).view(dtype.storage)
+    return values if values.dtype is storage else values.view(storage)
+
+
+class _Rule(tape.Rule):
+    """The tape's rule for one call of a compiled function."""
+
+    def __init__(self, program: Program, avals: list) -> None:
+        self.program = program
+        self.avals = avals
+        self.name = f"jit({program.jitted.name})"
+
+    def grads(self, node, g, useful):
+        several = isinstance(g, list)
+        results = zip(node.shape, node.kind, strict=True) if several else [(node.shape, node.kind)]
+        gs = [_zeros(shape, kind) if h is None else h for h, (shape, kind) in zip(g if several else [g], results)]
+        arrays = []
+        for k, (p, (shape, kind)) in enumerate(zip(node.parents, self.avals, strict=True)):
+            x = wrap(node.saved[3 * k], shape, kind, None if type(p) is list else p)
+            x._cell = node.saved[3 * k + 1]
+            arrays.append(x)
+        found = self.program.pull(*arrays, *gs)
+        return [
+            (_zeros(p.shape, p.kind) if h is None else h) if tape.wanted(p, useful) else None
+            for p, h in zip(node.parents, found, strict=True)
+        ]
+
+
+def _zeros(shape: tuple[int, ...], kind: Kind) -> NDArray:
+    return wrap(kind.zeros(size(shape)), shape, kind)
