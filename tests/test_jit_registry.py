@@ -1,4 +1,4 @@
-"""Every operator of the registry in a compiled function: values, gradients and second derivatives are the eager ones."""
+"""Every operator of the registry in a compiled function: values, gradients, second derivatives are the eager ones."""
 
 import warnings
 
