@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from .codegen.graph import Flat, Graph, Seen, current
+from .codegen.graph import IN_PLACE, LEAKED, Flat, Graph, Seen, current
 from .codegen.launch import kind_of
 from .context import TRACED
 from .dtypes import DType
@@ -21,15 +21,40 @@ from .observe import observers
 from .shapes import size
 from .state import state
 
-__all__ = ["Again", "captured", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen", "traced"]
+__all__ = ["Again", "captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen", "traced",
+           "update"]  # fmt: skip
+    "Again",
+    "captured",
+    "check_write",
+    "current",
+    "is_weak",
+    "lifted",
+    "mapped",
+    "mixed",
+    "ran",
+    "seen",
+    "traced",
+    "update",
+]
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
 
 def _graph() -> Graph:
     if current.graph is None:
-        raise TraceError("a traced array is used outside of the trace")
+        raise TraceError(LEAKED)
     return current.graph
+
+
+def check_write(what: str) -> None:
+    """A :class:`TraceError` while tracing: `what` would write into an array, once instead of at every call."""
+    if current.graph is not None:
+        raise TraceError(f"{what}: {IN_PLACE}")
+
+
+def update(array: NDArray, new: NDArray) -> None:
+    """Have every call of the compiled function write `new`, a traced array, into `array`, when all else is done."""
+    _graph().updates.append((array, new))
 
 
 def traced(value, shape, dtype: DType) -> NDArray:

@@ -74,6 +74,7 @@ class Graph:
         self._known: dict[tuple, Value] = {}
         self.captured: list = []  # (array from outside, what stands for it)
         self.drawn = 0  # blocks of random numbers
+        self.updates: list = []  # (array that every call writes, what it writes)
 
     def add(self, op: str, inputs: Sequence[Seen], attrs: Any, shape: Shape, dtype: DType, unique=False) -> Value:
         """A step, or the equal one that is there."""
@@ -196,6 +197,8 @@ class Flat:
 
     def seen(self, shape: Shape) -> Seen:
         """Its value in this shape."""
+        if current.graph is not None and current.graph is not self.graph:
+            raise TraceError(LEAKED)
         if self.value is None:
             raise TraceError("a traced function reads an array that was never written")
         return Seen(self.value, shape)
@@ -225,12 +228,9 @@ class Flat:
         raise TraceError(IN_PLACE)
 
     def view(self, dtype=None):
-        raise TraceError(CONCRETE)
+        raise TraceError(CONCRETE if current.graph is self.graph else LEAKED)
 
-    reshape = astype = view
-
-    def __array__(self, *args, **kwargs):
-        raise TraceError(CONCRETE)
+    reshape = astype = __array__ = view
 
 
 CONCRETE = (
@@ -240,7 +240,7 @@ CONCRETE = (
 )
 IN_PLACE = (
     "a traced function writes into an array (x[...] = ..., +=, out=, attach_grad and backward): under jit arrays do "
-    "not change; compute a new one (nd.where, nd.concat, x = x + y), and get gradients by nbgrad.grad"
+    "not change; compute a new one (nd.where, nd.concat, x = x + y), return it, and get gradients by nbgrad.grad"
 )
 
 
