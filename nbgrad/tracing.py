@@ -21,21 +21,8 @@ from .observe import observers
 from .shapes import size
 from .state import state
 
-__all__ = ["Again", "captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen", "traced",
-           "update"]  # fmt: skip
-    "Again",
-    "captured",
-    "check_write",
-    "current",
-    "is_weak",
-    "lifted",
-    "mapped",
-    "mixed",
-    "ran",
-    "seen",
-    "traced",
-    "update",
-]
+__all__ = ["Again", "captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen",
+           "traced", "update"]  # fmt: skip
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 

@@ -103,12 +103,11 @@ class Program:
         found: list = []
         for target, _ in graph.updates:
             k = next((k for k, x in zip(self.arrays, inside, strict=True) if x is target), None)
-            if (k is None and target._kind.traced) or (
-                k is not None and self.given[self.arrays.index(k)] is not NDArray
-            ):
+            given = None if k is None else self.given[self.arrays.index(k)]
+            if target._kind.traced and given is not NDArray:
                 raise TraceError(
-                    f"{self.jitted.name}: an operator writes into an array that is neither an NDArray given as argument "
-                    "nor one from outside (BatchNorm's running statistics, say); give an NDArray"
+                    f"{self.jitted.name}: an operator writes into an array (BatchNorm into its running statistics) that "
+                    "is neither an NDArray from outside nor an argument given as one; give an NDArray"
                 )
             found.append(target if k is None else k)
         return found
