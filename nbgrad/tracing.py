@@ -21,19 +21,8 @@ from .observe import observers
 from .shapes import size
 from .state import state
 
-__all__ = [
-    "Again",
-    "captured",
-    "check_write",
-    "current",
-    "is_weak",
-    "lifted",
-    "mapped",
-    "mixed",
-    "ran",
-    "seen",
-    "traced",
-]
+__all__ = ["Again", "captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen",
+           "traced", "update"]  # fmt: skip
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
@@ -48,6 +37,11 @@ def check_write(what: str) -> None:
     """A :class:`TraceError` while tracing: `what` would write into an array, once instead of at every call."""
     if current.graph is not None:
         raise TraceError(f"{what}: {IN_PLACE}")
+
+
+def update(array: NDArray, new: NDArray) -> None:
+    """Have every call of the compiled function write `new`, a traced array, into `array`, when all else is done."""
+    _graph().updates.append((array, new))
 
 
 def traced(value, shape, dtype: DType) -> NDArray:

@@ -74,6 +74,7 @@ class Graph:
         self._known: dict[tuple, Value] = {}
         self.captured: list = []  # (array from outside, what stands for it)
         self.drawn = 0  # blocks of random numbers
+        self.updates: list = []  # (array that every call writes, what it writes)
 
     def add(self, op: str, inputs: Sequence[Seen], attrs: Any, shape: Shape, dtype: DType, unique=False) -> Value:
         """A step, or the equal one that is there."""

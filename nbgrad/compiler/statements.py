@@ -167,7 +167,7 @@ class _Builder:
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
         loop = value.op in ("map", "reduce", "look", "constant", "product")
         same = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
-        again = not same and value.op == "map" and value not in self.outputs
+        again = not same and value.op == "map" and value.attrs[1] is value.dtype and value not in self.outputs
         if again and regrouped is not None and self._cheap(value):
             return self._again(into, value, regrouped, guards)
         if not same and value.op != "argument":
@@ -209,10 +209,7 @@ class _Builder:
         return True
 
     def _again(self, into: Statement, value: Value, m: list, guards: tuple) -> Expr:
-        expr, compute = value.attrs
-        if compute is not value.dtype:  # a conversion needs a statement of its own
-            self.full.add(value)
-            return self._base(into, value, value.shape, m, m, guards)
+        expr, _ = value.attrs
         known = {
             var(f"x{k}"): self.read(into, x, _aligned(x.shape, value.shape, m)) for k, x in enumerate(value.inputs)
         }

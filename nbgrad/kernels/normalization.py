@@ -216,9 +216,11 @@ def BatchNorm(
     if state.training and not use_global_stats:
         if data.size == 0:
             raise ShapeError(f"BatchNorm: no elements to take the mean of in shape {data.shape}")
-        tracing.check_write("BatchNorm in training, for its running statistics")
         y, mean, variance = _batch_norm(data, gamma, beta, axis=k, eps=eps)
         for moving, batch in () if state.recomputing else ((moving_mean, mean), (moving_var, variance)):
+            if tracing.current.graph is not None:
+                tracing.update(moving, moving.detach() * momentum + batch.detach() * (1 - momentum))
+                continue
             values = moving._view()
             values[...] = momentum * values + (1 - momentum) * batch._view()
             moving._cell[0] += 1
