@@ -63,11 +63,6 @@ def grad(x):
     return autograd.grad(y, [x])
 
 
-def normalize(x):
-    with autograd.train_mode():
-        return nd.BatchNorm(nd.reshape(x, (3, 1)), nd.ones(1), nd.zeros(1), nd.zeros(1), nd.ones(1))
-
-
 WRITES = {
     "assignment": (assign, assign_element, assign_outside, assign_traced_outside, copy_out),
     "in-place add": (add_in_place,),
@@ -79,7 +74,6 @@ WRITES = {
     "autograd.grad": (grad,),
     "sgd_update": (lambda x: nd.sgd_update(OUTSIDE, x, lr=0.1), lambda x: nd.sgd_update(x, x, lr=0.1, out=x)),
     "adam_update": (lambda x: nd.adam_update(OUTSIDE, x, nd.zeros(3), nd.zeros(3), lr=0.1),),
-    "BatchNorm": (normalize,),
 }
 
 NUMBERS = [
