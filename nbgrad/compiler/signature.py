@@ -133,8 +133,8 @@ class Program:
     def __call__(self, leaves: list) -> Any:
         if state.recording:
             arrays = [x if isinstance(x := leaves[k], NDArray) else from_value(np.asarray(x)) for k in self.arrays]
-            arrays += [self._part() if x is random.PART else x for x in self.captured]
-            if any(x._node is not None for x in arrays):
+            if any(x._node is not None for x in (*arrays, *self.captured)):
+                arrays += [self._part() if x is random.PART else x for x in self.captured]
                 return self._recorded(arrays, leaves)
         return self.call(leaves)
 
@@ -222,15 +222,17 @@ class Program:
             recording, state.recording = state.recording, True
             try:
                 flatten(self.again(inside[: len(self.arrays)]), found)
+                state.recording = recording
+                heads = [y for y in found if isinstance(y, NDArray)]
+                seeds = [(y._node, g) for y, g in zip(heads, given[count:], strict=True) if y._node is not None]
+                targets = {x._node: 0 for x in inside if x._node is not None}
+                # What is checkpointed runs again here, on the same captured arrays.
+                cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
             finally:
                 state.recording = recording
                 del graph.updates[updates:]
                 own = {id(x) for x in inside}
                 graph.captured = [pair for pair in graph.captured if id(pair[1]) not in own]
-            heads = [y for y in found if isinstance(y, NDArray)]
-            seeds = [(y._node, g) for y, g in zip(heads, given[count:], strict=True) if y._node is not None]
-            targets = {x._node: 0 for x in inside if x._node is not None}
-            cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
             return [None if x._node is None else cotangents.get(x._node) for x in inside]
 
         pulled.__name__ = f"{self.jitted.name}_pullback"
