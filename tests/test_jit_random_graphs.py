@@ -161,3 +161,15 @@ def test_compiled_is_eager(steps):
 @pytest.mark.parametrize("kind", range(0, len(STEPS), 8))
 def test_every_step_at_least_once(kind):
     check([(k, k % 5, 1, 2) for k in range(kind, min(kind + 8, len(STEPS)))])
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(33, 6, 3, 5), (33, 2, 1, 3), (32, 8, 4, 6), (24, 9, 8, 11)],  # conversions that are cheap
+        [(7, 1, 6, 5), (9, 11, 0, 10), (15, 10, 7, 11), (24, 5, 1, 3), (10, 8, 0, 2), (29, 10, 2, 5), (24, 8, 10, 3),
+         (17, 0, 10, 2)],  # names of accumulators
+    ],
+)  # fmt: skip
+def test_programs_that_failed_once(steps):
+    check(steps)
