@@ -106,8 +106,8 @@ class Program:
             given = None if k is None else self.given[self.arrays.index(k)]
             if target._kind.traced and given is not NDArray:
                 raise TraceError(
-                    f"{self.jitted.name}: an operator writes into an array (BatchNorm into its running statistics) that "
-                    "is neither an NDArray from outside nor an argument given as one; give an NDArray"
+                    f"{self.jitted.name}: an operator writes into an array (BatchNorm into its running statistics) "
+                    "that is neither an NDArray from outside nor an argument given as one; give an NDArray"
                 )
             found.append(target if k is None else k)
         return found
