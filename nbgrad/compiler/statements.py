@@ -200,13 +200,23 @@ class _Builder:
             v = stack.pop()
             if v.op == "map" and v not in self.outputs:
                 cost += _work(v.attrs[0])
-            elif v.op not in ("argument", "constant", "look", "embed") and v not in self.full:
+            elif v.op == "look" and v not in self.full:  # of a value that must be computed again there, too: no
+                if not self._there(v.inputs[0].value):
+                    return False
+                continue
+            elif not self._there(v):
                 return False
             if cost > budget:
                 return False
-            if v.op in ("map", "look", "embed") and v not in self.full:
+            if v.op == "map" and v not in self.full:
                 stack += [x.value for x in v.inputs]
         return True
+
+    def _there(self, value: Value) -> bool:
+        """Whether the elements of a value need not be computed to be read."""
+        while value.op == "look" and value not in self.full:
+            value = value.inputs[0].value
+        return value.op in ("argument", "constant") or value in self.full
 
     def _again(self, into: Statement, value: Value, m: list, guards: tuple) -> Expr:
         expr, _ = value.attrs
