@@ -22,6 +22,8 @@ __all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 
 #: What computing a value again may cost at most, in the units of :func:`_work`.
 _CHEAP = 12
+#: Ranges of axes that one statement may tell apart; each may double the code.
+_GUARDS = 4
 #: A matrix product with two lengths up to this is a loop like others; larger ones are for BLAS.
 _NARROW = 16
 
@@ -156,7 +158,7 @@ class _Builder:
                 continue
             begin, step = value.attrs
             found = _unembedded(regrouped, begin, step, value, guards)
-            if found is None:
+            if found is None or len({*found[1], *into.guards}) > _GUARDS:
                 self.full.add(value)
                 continue
             m, guards = found
