@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,6 +22,9 @@ from .source import Source, written
 from .statements import Statement, statements
 
 __all__ = ["Compiled"]
+
+#: Statements of a program that is compiled in pieces.
+_LONG = 100
 
 
 class Compiled:
@@ -46,7 +51,10 @@ class Compiled:
         self.outputs = _outputs(graph, results)
         made, full = statements(graph, self.outputs)
         self.program: Program = arranged(made, full)
-        parts = _parts(self.program)
+        #: A long program is many kernels, of which those of equal steps (of a loop that was written out) are one.
+        self.pieces = len(made) > _LONG
+        self._entries: dict[tuple, str] = {}
+        parts = _parts(self.program, self.pieces)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.temporaries: list[Value] = []
@@ -78,13 +86,17 @@ class Compiled:
 
     def _kernel(self, part: list) -> None:
         source = written(self.name, part, self.program, self.names)
-        self.sources.append(source)
-        kernel = generate(self.name, source.text, source.helpers, apart=True)
         dtypes = {name: v.dtype for v, name in self.names.items()}
         scratch = [(name, *source.scratch[name]) for name in sorted(source.scratch)]
         kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for _, dtype, _ in scratch]
-        entry = f"kernel{len(self.sources) - 1}"
-        self._globals[entry] = kernel.bind(*kinds)
+        if self.pieces:
+            source.text = _renamed(source.text)
+        entry = self._entries.get((source.text, *kinds))
+        if entry is None:
+            entry = self._entries[(source.text, *kinds)] = f"kernel{len(self.sources)}"
+            self.sources.append(source)
+            kernel = generate(self.name, source.text, source.helpers, apart=True)
+            self._globals[entry] = kernel.bind(*kinds)
         for name, dtype, n in scratch:
             self._allocate(name, _kind(dtype), n)
         self._lines.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
@@ -128,13 +140,16 @@ class Compiled:
         return python(self.name, text, {**self._globals, **names})
 
 
-def _parts(program: Program) -> list[list | Statement]:
-    """The program, cut where something opaque runs. What is read in another part becomes an array of its own."""
+def _parts(program: Program, pieces: bool) -> list[list | Statement]:
+    """The program, cut where something opaque runs, or between all loops at the top.
+
+    What is read in another part becomes an array of its own.
+    """
     parts: list[list | Statement] = []
     for item in program.body:
         if isinstance(item, Statement) and item.how == "opaque":
             parts.append(item)
-        elif parts and isinstance(parts[-1], list):
+        elif parts and isinstance(parts[-1], list) and not pieces:
             parts[-1].append(item)
         else:
             parts.append([item])
@@ -146,6 +161,22 @@ def _parts(program: Program) -> list[list | Statement]:
                 if home.get(access.value, k) != k:
                     program.full.add(access.value)
     return parts
+
+
+def _renamed(text: str) -> str:
+    """Source with the numbers in its names counted from 0, so that equal steps have equal sources."""
+    known: dict[str, str] = {}
+    counts: Counter = Counter()
+
+    def name(match: re.Match) -> str:
+        whole, letters = match.group(0), match.group(1)
+        if whole not in known:
+            kind = "p" if letters in ("a", "out", "t") else letters
+            known[whole] = f"{kind}{counts[kind]}"
+            counts[kind] += 1
+        return known[whole]
+
+    return re.sub(r"\b(a|out|t|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
 
 
 def _statements(part) -> list[Statement]:

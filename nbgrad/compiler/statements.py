@@ -11,6 +11,7 @@ where it is read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ __all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 
 #: What computing a value again may cost at most, in the units of :func:`_work`.
 _CHEAP = 12
+#: By how many steps a value that is computed again may be read.
+_READERS = 3
 #: Ranges of axes that one statement may tell apart; each may double the code.
 _GUARDS = 4
 #: A matrix product with two lengths up to this is a loop like others; larger ones are for BLAS.
@@ -107,6 +110,12 @@ class _Builder:
         self.full: set[Value] = set(outputs)
         self.outputs = set(outputs)
         self.made: dict[Value, Statement] = {}
+        self.readers: Counter[Value] = Counter()
+        for value in graph.values:
+            for x, _ in value.inputs:
+                while x.op == "look":
+                    x = x.inputs[0].value
+                self.readers[x] += value.op != "look"
 
     def build(self) -> list[Statement]:
         """All statements that the outputs need; again, if one turns out to be needed in full after it was read."""
@@ -169,8 +178,8 @@ class _Builder:
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
         loop = value.op in ("map", "reduce", "look", "constant", "product")
         same = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
-        again = not same and value.op == "map" and value.attrs[1] is value.dtype and value not in self.outputs
-        if again and regrouped is not None and self._cheap(value):
+        again = not same and value.op == "map" and value.attrs[1] is value.dtype and value not in self.full
+        if again and regrouped is not None and self.readers[value] <= _READERS and self._cheap(value):
             return self._again(into, value, regrouped, guards)
         if not same and value.op != "argument":
             self.full.add(value)
