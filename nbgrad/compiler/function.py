@@ -15,6 +15,7 @@ from ..errors import DTypeError, TraceError
 from ..functional.trees import flatten
 from ..ndarray import NDArray
 from ..state import state
+from .native import native
 from .signature import Program, Static
 
 __all__ = ["Jitted", "jit"]
@@ -144,6 +145,41 @@ class Jitted:
         if self.latest is None:
             raise TraceError(f"{self.name} was not called yet: there is a program once it was")
         return self.latest
+
+    def njit(self, *args) -> Callable:
+        """The program for arguments like these, as a function to call from ``numba.njit`` code.
+
+        Parameters
+        ----------
+        *args
+            Examples of the arguments; the function is called with them once. The arrays and floats among them, in
+            order, are the arguments of the result; anything else keeps its value.
+
+        Returns
+        -------
+        callable
+            Compiled for C-contiguous NumPy arrays of the examples' shapes and dtypes. It gives new arrays, numbers for
+            results without axes, and tuples of these. ValueError if an argument has another shape.
+
+        Raises
+        ------
+        TraceError
+            If the function reads arrays that are no arguments, or calls an operator that runs from Python.
+        DTypeError
+            For float16, and results that are no arrays, numbers or tuples of them.
+
+        Examples
+        --------
+        >>> import nbgrad as nb
+        >>> import numpy as np
+        >>> slope = nb.jit(nb.grad(lambda x: x**3)).njit(2.0)
+        >>> slope(2.0)
+        12.0
+        """
+        if current.graph is not None:
+            raise TraceError(f"{self.name}.njit: make the function outside of other traced functions")
+        self(*args)
+        return native(self._latest())
 
     def source(self) -> str:
         """The generated code of the program that ran last."""
