@@ -62,7 +62,7 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     >>> @nb.jit
     ... def energy(x):
     ...     return nb.nd.sum(nb.nd.sin(x) ** 2)
-    >>> float(nb.jit(nb.grad(energy))(np.array([0.5]))[0]) - np.sin(1.0) < 1e-15
+    >>> bool(nb.jit(nb.grad(energy))(np.array([0.5]))[0] - np.sin(1.0) < 1e-15)
     True
     """
     if function is None:

@@ -24,7 +24,8 @@ def native(program: Program) -> Callable:
     name = compiled.name
     _check(program)
     names: dict[str, Any] = {"np": np}
-    lines, kinds = [], []
+    lines: list[str] = []
+    kinds: list[tuple[int | None, np.dtype]] = []
     for k, ((shape, kind), given) in enumerate(zip(program.avals, program.given, strict=True)):
         if issubclass(given, float | np.generic):
             kinds.append((None, kind.dtype.np))
