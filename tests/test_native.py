@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 import pytest
+import scipy
 
 import nbgrad as nb
 from nbgrad import nd
@@ -72,3 +73,12 @@ def test_errors():
         nb.jit(lambda x: x * 2).njit(X.astype("float16"))
     with pytest.raises(nb.base.DTypeError, match="gives a dict"):
         nb.jit(lambda x: {"y": x * 2}).njit(X)
+
+
+def test_low_level():
+    f = nb.jit(lambda x: nd.exp(-x * x))
+    found, _ = scipy.integrate.quad(scipy.LowLevelCallable(f.low_level().ctypes), 0, 1)
+    expected, _ = scipy.integrate.quad(lambda x: np.exp(-x * x), 0, 1)
+    assert abs(found - expected) < 1e-14
+    with pytest.raises(nb.base.DTypeError, match="must give one number"):
+        nb.jit(nb.value_and_grad(lambda x: x * x)).low_level()

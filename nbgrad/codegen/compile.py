@@ -1,4 +1,4 @@
-"""Python functions over raw buffers -> machine code. The only module that spells ``njit``.
+"""Python functions over raw buffers -> machine code. The only module that spells ``njit`` and ``cfunc``.
 
 A *kernel* takes flat C-contiguous arrays, integers (sizes, strides, flags) and floats, writes into
 arrays it is given, and neither allocates, raises nor returns. It is compiled on the first call per
@@ -37,7 +37,7 @@ from .. import config
 from ..forks import free_in_child
 from . import cache
 
-__all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel", "nopython", "python"]
+__all__ = ["Kernel", "by_precision", "for_c", "generate", "inline", "intrinsic", "kernel", "nopython", "python"]
 
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
@@ -183,6 +183,11 @@ def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) ->
         [numba.from_dtype(d) if rank is None else types.Array(numba.from_dtype(d), rank, "C") for rank, d in kinds]
     )
     return numba.njit(signature, nogil=True, error_model="numpy")(namespace[name])
+
+
+def for_c(function: Callable):
+    """What :func:`nopython` made of a function from float to float, as ``double f(double)`` for C."""
+    return numba.cfunc("float64(float64)")(lambda x: function(x))
 
 
 class Kernel:

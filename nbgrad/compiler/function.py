@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.compile import for_c
 from ..codegen.graph import current
 from ..errors import DTypeError, TraceError
 from ..functional.trees import flatten
@@ -176,10 +177,41 @@ class Jitted:
         >>> slope(2.0)
         12.0
         """
+        return self._native(args)
+
+    def _native(self, args: tuple) -> Callable:
         if current.graph is not None:
             raise TraceError(f"{self.name}.njit: make the function outside of other traced functions")
         self(*args)
         return native(self._latest())
+
+    def low_level(self):
+        """A function of one float, as what C calls: ``double f(double)``.
+
+        Returns
+        -------
+        numba.core.ccallback.CFunc
+            ``scipy.LowLevelCallable(f.low_level().ctypes)`` is what SciPy takes.
+
+        Raises
+        ------
+        DTypeError
+            If the function does not give one number.
+        TraceError
+            As for :meth:`njit`.
+
+        Examples
+        --------
+        >>> import nbgrad as nb
+        >>> import scipy
+        >>> slope = nb.jit(nb.grad(lambda x: x**3)).low_level()
+        >>> round(scipy.integrate.quad(scipy.LowLevelCallable(slope.ctypes), 0, 2)[0], 12)
+        8.0
+        """
+        function = self._native((1.0,))
+        if not isinstance(function(1.0), float):
+            raise DTypeError(f"{self.name}.low_level: the function must give one number, got {function(1.0)!r}")
+        return for_c(function)
 
     def source(self) -> str:
         """The generated code of the program that ran last."""
