@@ -1,4 +1,4 @@
-"""Python functions over raw buffers -> machine code. The only module that spells ``njit``.
+"""Python functions over raw buffers -> machine code. The only module that spells ``njit`` and ``cfunc``.
 
 A *kernel* takes flat C-contiguous arrays, integers (sizes, strides, flags) and floats, writes into
 arrays it is given, and neither allocates, raises nor returns. It is compiled on the first call per
@@ -37,7 +37,7 @@ from .. import config
 from ..forks import free_in_child
 from . import cache
 
-__all__ = ["Kernel", "by_precision", "generate", "inline", "intrinsic", "kernel", "python"]
+__all__ = ["Kernel", "by_precision", "for_c", "generate", "inline", "intrinsic", "kernel", "nopython", "python"]
 
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
@@ -167,6 +167,29 @@ def python(name: str, source: str, names: dict[str, object]) -> Callable:
     return namespace["call"]  # type: ignore[return-value]
 
 
+def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) -> Callable:
+    """A function that users call from compiled code of their own: it may allocate, raise and return.
+
+    Parameters
+    ----------
+    name, source, helpers
+        As for :func:`generate`.
+    kinds : list of (int or None, numpy.dtype)
+        Rank and dtype of each argument, a C-contiguous array; None instead of a rank: a scalar.
+    """
+    namespace = {**helpers, "__name__": __name__}
+    exec(compile(source, f"<nbgrad {name}>", "exec"), namespace)
+    signature = tuple(
+        [numba.from_dtype(d) if rank is None else types.Array(numba.from_dtype(d), rank, "C") for rank, d in kinds]
+    )
+    return numba.njit(signature, nogil=True, error_model="numpy")(namespace[name])
+
+
+def for_c(function: Callable):
+    """What :func:`nopython` made of a function from float to float, as ``double f(double)`` for C."""
+    return numba.cfunc("float64(float64)")(lambda x: function(x))
+
+
 class Kernel:
     """A function over raw buffers, compiled per combination of argument types.
 
@@ -248,6 +271,10 @@ class Kernel:
             if "compile" in config.LOG:
                 print(f"nbgrad: {self.name} cannot be stored: {err}", file=sys.stderr)
         return result.entry_point
+
+    def within(self) -> Callable:
+        """The function for use in other compiled code (:func:`nopython`)."""
+        return numba.njit(self._build(), **self._options)
 
     def llvm(self, *kinds, asm: bool = False) -> str:
         """LLVM IR (or machine code) for one combination of argument kinds, for looking at."""

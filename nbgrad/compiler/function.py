@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.compile import for_c
 from ..codegen.graph import current
 from ..errors import DTypeError, TraceError
 from ..functional.trees import flatten
 from ..ndarray import NDArray
 from ..state import state
+from .native import native
 from .signature import Program, Static
 
 __all__ = ["Jitted", "jit"]
@@ -61,7 +63,7 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     >>> @nb.jit
     ... def energy(x):
     ...     return nb.nd.sum(nb.nd.sin(x) ** 2)
-    >>> float(nb.jit(nb.grad(energy))(np.array([0.5]))[0]) - np.sin(1.0) < 1e-15
+    >>> bool(nb.jit(nb.grad(energy))(np.array([0.5]))[0] - np.sin(1.0) < 1e-15)
     True
     """
     if function is None:
@@ -144,6 +146,72 @@ class Jitted:
         if self.latest is None:
             raise TraceError(f"{self.name} was not called yet: there is a program once it was")
         return self.latest
+
+    def njit(self, *args) -> Callable:
+        """The program for arguments like these, as a function to call from ``numba.njit`` code.
+
+        Parameters
+        ----------
+        *args
+            Examples of the arguments; the function is called with them once. The arrays and floats among them, in
+            order, are the arguments of the result; anything else keeps its value.
+
+        Returns
+        -------
+        callable
+            Compiled for C-contiguous NumPy arrays of the examples' shapes and dtypes. It gives new arrays, numbers for
+            results without axes, and tuples of these. ValueError if an argument has another shape.
+
+        Raises
+        ------
+        TraceError
+            If the function reads arrays that are no arguments, or calls an operator that runs from Python.
+        DTypeError
+            For float16, and results that are no arrays, numbers or tuples of them.
+
+        Examples
+        --------
+        >>> import nbgrad as nb
+        >>> import numpy as np
+        >>> slope = nb.jit(nb.grad(lambda x: x**3)).njit(2.0)
+        >>> slope(2.0)
+        12.0
+        """
+        return self._native(args)
+
+    def _native(self, args: tuple) -> Callable:
+        if current.graph is not None:
+            raise TraceError(f"{self.name}.njit: make the function outside of other traced functions")
+        self(*args)
+        return native(self._latest())
+
+    def low_level(self):
+        """A function of one float, as what C calls: ``double f(double)``.
+
+        Returns
+        -------
+        numba.core.ccallback.CFunc
+            ``scipy.LowLevelCallable(f.low_level().ctypes)`` is what SciPy takes.
+
+        Raises
+        ------
+        DTypeError
+            If the function does not give one number.
+        TraceError
+            As for :meth:`njit`.
+
+        Examples
+        --------
+        >>> import nbgrad as nb
+        >>> import scipy
+        >>> slope = nb.jit(nb.grad(lambda x: x**3)).low_level()
+        >>> round(scipy.integrate.quad(scipy.LowLevelCallable(slope.ctypes), 0, 2)[0], 12)
+        8.0
+        """
+        function = self._native((1.0,))
+        if not isinstance(function(1.0), float):
+            raise DTypeError(f"{self.name}.low_level: the function must give one number, got {function(1.0)!r}")
+        return for_c(function)
 
     def source(self) -> str:
         """The generated code of the program that ran last."""
