@@ -144,6 +144,14 @@ def _(data, out, *, before, after, value):
     surround(data._buf, out._buf, data._shape, out._shape, before, around)
 
 
+@_pad_constant.lower
+def _(graph, x, *, before, after, value):
+    if value:
+        return None
+    shape = tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))
+    return graph.embed(x, tuple(before), (1,) * len(shape), shape)
+
+
 _pad_constant.vjp(
     data=lambda g, data_shape, before: slices(g, [slice(b, b + n) for b, n in zip(before, data_shape, strict=True)])
 )
