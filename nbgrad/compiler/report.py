@@ -1,0 +1,111 @@
+"""What a compiled program is, in words and as a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..codegen.graph import Value
+from ..expr import order, pretty
+from ..shapes import size
+from .compiled import Compiled
+from .nests import Block, Loop
+from .statements import Statement
+
+__all__ = ["drawing", "report"]
+
+
+def _bytes(n: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} GB"
+
+
+def _points(s: Statement) -> int:
+    return size([a.extent for a in s.axes])
+
+
+def _operations(s: Statement) -> int:
+    """About how many numbers are calculated."""
+    if s.how == "product":
+        m, n = s.value.shape[-2:]
+        a, _ = s.value.inputs
+        k = a.shape[-2] if s.value.attrs[0] else a.shape[-1]
+        return 2 * size(s.value.shape[:-2]) * m * n * k
+    each = sum(1 for node in order([s.expr]) if node.fn is not None) + (s.how in ("sum", "max", "min"))
+    return each * _points(s)
+
+
+def _inside(item: Loop | Statement) -> Iterable[Statement]:
+    return item.statements() if isinstance(item, Loop) else [item]
+
+
+def _lines(item: Loop | Statement, depth: int) -> Iterable[str]:
+    pad = "  " * depth
+    if isinstance(item, Statement):
+        what = {"opaque": "runs the kernels of", "product": "multiplies matrices:"}.get(item.how)
+        if what is None:
+            shown = pretty(item.expr)
+            shown = shown if len(shown) < 60 else f"{shown[:57]}..."
+            yield f"{pad}{item.value!r}{list(item.value.shape)} = {'' if item.how == 'map' else item.how + ' of '}{shown}"
+        else:
+            name = item.value.attrs[0].op.name if item.how == "opaque" else ""
+            yield f"{pad}{item.value!r}: {what} {name or ' @ '.join(str(list(x.shape)) for x in item.value.inputs)}"
+        return
+    axis = item.axis
+    of = "" if not isinstance(axis, Block) else " in a block" if axis.inner else f" blocks of {axis.length}"
+    yield f"{pad}for {axis.extent}{of}:"
+    for part in item.body:
+        yield from _lines(part, depth + 1)
+
+
+def report(compiled: Compiled) -> str:
+    """What was put into which loop, how much is read, written and kept, and about how many operations that is.
+
+    Bytes are those of whole arrays, each counted once as it is read and once as it is written; what is kept in the
+    turn of a loop is not memory traffic.
+    """
+    items = compiled.program.body
+    statements = [s for item in items for s in _inside(item)]
+
+    def total(values: Iterable[Value]) -> int:
+        return sum(size(v.shape) * v.dtype.storage.itemsize for v in values)
+
+    scratch = sum(dtype.storage.itemsize * n for source in compiled.sources for dtype, n in source.scratch.values())
+    lines = [
+        f"{compiled.name}: {len(statements)} statements in {len(items)} loops and calls, "
+        f"{len(compiled.sources)} kernel(s)",
+        f"reads {_bytes(total(compiled.arguments))} of arguments, writes {_bytes(total(compiled.outputs))} of results; "
+        f"temporaries {_bytes(total(compiled.temporaries))}, scratch {_bytes(scratch)}",
+        f"about {sum(map(_operations, statements)):.3g} operations",
+        "",
+    ]
+    for item in items:
+        lines += _lines(item, 0)
+    return "\n".join(lines)
+
+
+def drawing(compiled: Compiled, kind: str) -> str:
+    """The steps as a graph, in the language of mermaid or of Graphviz's dot."""
+    seen: dict[Value, None] = {}
+    stack = list(compiled.outputs)
+    while stack:
+        value = stack.pop()
+        if value not in seen:
+            seen[value] = None
+            stack += [x.value for x in value.inputs]
+
+    def text(v: Value) -> str:
+        names = {"map": lambda: pretty(v.attrs[0]), "reduce": lambda: f"{v.attrs[0]} over {v.attrs[1]}"}
+        names["opaque"] = lambda: v.attrs[0].op.name
+        shown = names.get(v.op, lambda: v.op)()
+        return f"{shown if len(shown) < 40 else shown[:37] + '...'} {list(v.shape)}".replace('"', "'")
+
+    values = sorted(seen, key=lambda v: v.number)
+    edges = [(x.value, v) for v in values for x in v.inputs]
+    if kind == "dot":
+        body = [f'  {v!r} [label="{text(v)}"];' for v in values] + [f"  {a!r} -> {b!r};" for a, b in edges]
+        return "\n".join(["digraph {", *body, "}"])
+    body = [f'  {v!r}["{text(v)}"]' for v in values] + [f"  {a!r} --> {b!r}" for a, b in edges]
+    return "\n".join(["flowchart TD", *body])
