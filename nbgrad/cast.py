@@ -64,7 +64,7 @@ _CAST = Cast()
 
 def cast(x: NDArray, kind: Kind) -> NDArray:
     """`x` converted to `kind`, always a new array; recorded."""
-    if kind.traced and not x._kind.traced:
+    if kind.traced and x._kind.ctx != kind.ctx:
         x = tracing.captured(x)
     buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind.dtype, buf, kind.dtype)

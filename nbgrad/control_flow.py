@@ -11,10 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from . import tracing
 from .checkpoint import checkpoint as checkpointed
+from .compiler.loops import loop
+from .codegen.launch import Kind
 from .errors import AttrError, DTypeError, ShapeError
 from .functional import trees
 from .kernels.join import concat, pieces, stack, unstacked
+from .kernels.shape import reshape
 from .ndarray import NDArray, wrap
 from .shapes import size
 from .state import state
@@ -76,7 +80,8 @@ def foreach(body: Callable, data, init_states, *, checkpoint: int | None = None)
 
     arrays = rows.flat(data)
     _row_count(arrays)
-    stacked, last = _scan(step, arrays, states.flat(init_states), every)
+    scan = _scan if tracing.current.graph is None else _traced_scan
+    stacked, last = scan(step, arrays, states.flat(init_states), every)
     return outputs.build(stacked), states.build(last)
 
 
@@ -202,6 +207,28 @@ def _scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tu
     return _joined(blocks), states
 
 
+def _traced_scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tuple[Arrays, Arrays]:
+    """The same as a loop of a compiled program.
+
+    Its derivative runs each step again, from the states before it: under a checkpoint, a step is a loop of its own.
+    """
+
+    def one(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
+        return step([x if x._shape else reshape(x, (1,)) for x in row], states)
+
+    n = data[0]._shape[0]
+    if every is None or every >= n:
+        return loop("foreach", one, states, data, n)
+    whole = n // every * every
+    blocks = [reshape(x[:whole], (n // every, every, *x._shape[1:])) for x in data]
+    outs, states = loop("foreach_blocks", lambda b, s: loop("foreach", one, s, b, every), states, blocks, n // every)
+    outs = [reshape(y, (whole, *y._shape[2:])) for y in outs]
+    if whole < n:
+        more, states = loop("foreach", one, states, [x[whole:] for x in data], n - whole)
+        outs = [concat(a, b, dim=0) for a, b in zip(outs, more, strict=True)]
+    return outs, states
+
+
 def _repeat(test: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple[Arrays, Arrays]:
     """``step(states)`` as long as ``test(states)``, `limit` times at most: outputs, zeros after them, and states."""
 
@@ -297,13 +324,20 @@ class _Form:
         for aval, x, path in trees.flatten_like(self.avals, tree, self.what):
             if not isinstance(x, NDArray):
                 raise DTypeError(_no_array(self.what + path, x))
-            if x._shape != aval.shape or x._kind is not aval.kind:
+            if tracing.current.graph is not None:
+                (x,) = tracing.lifted([x])
+            if x._shape != aval.shape or not _same(x._kind, aval.kind):
                 raise ShapeError(
                     f"{self.what}{path} is {_Aval(x)} after a step and {aval} before; it must keep shape and dtype: "
                     "see where the step changes them, or begin with others"
                 )
             found.append(x)
         return found
+
+
+def _same(kind: Kind, other: Kind) -> bool:
+    """Whether these are one kind; but for where they are in a traced function, whose arrays are nowhere."""
+    return kind is other or (kind.traced and kind.dtype is other.dtype)
 
 
 class _Outputs:

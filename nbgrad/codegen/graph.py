@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..context import traced_at
 from ..dtypes import DType
 from ..errors import TraceError
 from ..expr import Expr, const, free, substitute, var
@@ -67,9 +68,11 @@ Index = tuple[int, int, int]
 
 
 class Graph:
-    """The steps traced so far. Equal steps are one."""
+    """The steps traced so far. Equal steps are one. `level` counts the graphs of which it is a part."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int = 0) -> None:
+        self.ctx = traced_at(level)
+        self.level = level
         self.values: list[Value] = []
         self._known: dict[tuple, Value] = {}
         self.captured: list = []  # (array from outside, what stands for it)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..codegen.compile import generate, python
+from ..codegen.compile import generate, nested, python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import Kind, kind_of
 from ..codegen.memory import LARGE
@@ -33,20 +33,34 @@ class Compiled:
         What is given with a call.
     results : list of Seen
         What comes out.
+    inside : bool
+        A kernel will call it, if it is a kernel and nothing else.
 
     Attributes
     ----------
     program : Program
+    pure : bool
+        It is one kernel.
     sources : list of Source
+    space : dict
+        Name of an array that is written -> code that allocates it.
+    steps : list of str
+        Code for the calls of kernels and of what is opaque.
+    globals : dict
+        What that code uses.
     """
 
-    def __init__(self, name: str, graph: Graph, arguments: Sequence[Value], results: Sequence[Seen]) -> None:
+    def __init__(
+        self, name: str, graph: Graph, arguments: Sequence[Value], results: Sequence[Seen], inside: bool = False
+    ) -> None:
         self.name = name
+        self.inside = inside
         self.arguments = list(arguments)
         self.outputs = _outputs(graph, results)
         made, full = statements(graph, self.outputs)
         self.program: Program = arranged(made, full)
         parts = _parts(self.program)
+        self.pure = len(parts) == 1 and isinstance(parts[0], list)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.temporaries: list[Value] = []
@@ -56,8 +70,9 @@ class Compiled:
                 self.temporaries.append(value)
         self.sources: list[Source] = []
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
-        self._lines: list[str] = []
-        self._globals: dict = {"small": np.empty}
+        self.globals: dict = {"small": np.empty}
+        self.space: dict[str, str] = {}
+        self.steps: list[str] = []
         for value in [*self.outputs, *self.temporaries]:
             self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
         for part in parts:
@@ -68,48 +83,53 @@ class Compiled:
 
     def _allocate(self, name: str, kind: Kind, n: int) -> None:
         dtype = f"d_{kind.dtype.name}"
-        self._globals[dtype] = kind.storage
+        self.globals[dtype] = kind.storage
         if n < LARGE:
-            self._lines.append(f"{name} = small({n}, {dtype})")
+            self.space[name] = f"small({n}, {dtype})"
         else:
             empty = f"e_{kind.dtype.name}"
-            self._globals[empty] = kind.empty
-            self._lines.append(f"{name} = {empty}({n}, {dtype})")
+            self.globals[empty] = kind.empty
+            self.space[name] = f"{empty}({n}, {dtype})"
 
     def _kernel(self, part: list) -> None:
         source = written(self.name, part, self.program, self.names)
         self.sources.append(source)
-        kernel = generate(self.name, source.text, source.helpers, apart=True)
         dtypes = {name: v.dtype for v, name in self.names.items()}
         scratch = [(name, *source.scratch[name]) for name in sorted(source.scratch)]
         kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for _, dtype, _ in scratch]
         entry = f"kernel{len(self.sources) - 1}"
-        self._globals[entry] = kernel.bind(*kinds)
+        if self.inside and self.pure:
+            self.globals[entry] = nested(self.name, source.text, source.helpers)
+        else:
+            self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
         for name, dtype, n in scratch:
             self._allocate(name, _kind(dtype), n)
-        self._lines.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
+        self.steps.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
 
     def _opaque(self, s: Statement) -> None:
         """An operator's own kernels."""
         traced, results = s.value.attrs
-        plan = traced.concrete()
-        number = len(self._lines)
+        number = len(self.steps)
         parts = {v.attrs: v for v in self.names if v.op == "part" and v.inputs[0].value is s.value}
+        plan = traced.concrete(parts)
         given = []
         for k, (x, (shape, kind)) in enumerate(zip(s.value.inputs, plan.avals, strict=True)):
-            self._globals[f"i{number}_{k}"] = (shape, kind)
+            self.globals[f"i{number}_{k}"] = (shape, kind)
             given.append(f"wrap({self.names[x.value]}, *i{number}_{k})")
         made = []
         for k, (shape, dtype) in enumerate(results):
             kind = _kind(dtype)
             if k not in parts:  # nobody reads it
+                if plan.partial:
+                    made.append("None")
+                    continue
                 self._allocate(f"r{number}_{k}", kind, size(shape))
-            self._globals[f"o{number}_{k}"] = (shape, kind)
+            self.globals[f"o{number}_{k}"] = (shape, kind)
             made.append(f"wrap({self.names[parts[k]] if k in parts else f'r{number}_{k}'}, *o{number}_{k})")
-        self._globals[f"run{number}"] = plan.run
-        self._globals["wrap"] = wrap
+        self.globals[f"run{number}"] = plan.run
+        self.globals["wrap"] = wrap
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
-        self._lines.append(f"run{number}({', '.join([*given, outs])})")
+        self.steps.append(f"run{number}({', '.join([*given, outs])})")
 
     def caller(self, loads: Sequence[str], gives: str, names: dict) -> Callable:
         """The Python function that does it all, written out, for the shortest way to the kernels.
@@ -123,9 +143,10 @@ class Compiled:
         names : dict
             What else the code uses.
         """
-        lines = [f"a{k} = {code}" for k, code in enumerate(loads)] + self._lines + [f"return {gives}"]
+        lines = [f"a{k} = {code}" for k, code in enumerate(loads)]
+        lines += [f"{name} = {code}" for name, code in self.space.items()] + [*self.steps, f"return {gives}"]
         text = "def call(leaves):\n" + "\n".join(f"    {line}" for line in lines)
-        return python(self.name, text, {**self._globals, **names})
+        return python(self.name, text, {**self.globals, **names})
 
 
 def _parts(program: Program) -> list[list | Statement]:

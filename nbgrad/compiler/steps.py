@@ -1,0 +1,123 @@
+"""The step of a loop, or a branch: a function of arrays, traced into a graph of its own; and its pullback.
+
+What it reads of the graph around it, or of arrays with numbers, is captured, and becomes an operand of the loop. Random
+numbers are drawn from a part of the stream that is such an operand, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .. import tape
+from ..codegen.graph import Graph, Seen, Value, current
+from ..codegen.launch import kind_of
+from ..dtypes import DType
+from ..kernels.random import PART
+from ..kernels.shape import reshape
+from ..ndarray import NDArray, wrap
+from ..shapes import Shape, size
+from ..state import state
+from ..tracing import captured, lifted, seen, traced
+
+__all__ = ["Aval", "Traced", "aval", "pulled", "variable", "zeros"]
+
+Aval = tuple[Shape, DType]
+
+
+def aval(x: NDArray) -> Aval:
+    """Shape and dtype."""
+    return x._shape, x._kind.dtype
+
+
+class Traced:
+    """``function(arrays)``, a list of arrays, traced for arrays of these shapes and dtypes.
+
+    Attributes
+    ----------
+    graph : Graph
+    arguments : list of Value
+        For the arrays, the part of the random stream if `drawn`, and what is captured.
+    results : list of Seen
+    captured : list of NDArray
+        From outside.
+    drawn : int
+        Blocks of random numbers; 0 if there are none.
+    """
+
+    def __init__(self, function: Callable, avals: Sequence[Aval]) -> None:
+        outer, recording = current.graph, state.recording
+        assert outer is not None
+        self.graph = graph = Graph(outer.level + 1)
+        current.graph, state.recording = graph, False
+        try:
+            inside = [traced(graph.argument(*a), *a) for a in avals]
+            self.results: list[Seen] = [seen(y) for y in lifted(function(inside))]
+        finally:
+            current.graph, state.recording = outer, recording
+        parts = [x for outside, x in graph.captured if outside is PART]
+        self.drawn = graph.drawn if parts else 0
+        others = [pair for pair in graph.captured if pair[0] is not PART]
+        self.captured = [outside for outside, _ in others]
+        stand_ins = [*inside, *parts, *(x for _, x in others)]
+        self.arguments: list[Value] = [seen(x).value for x in stand_ins]
+
+    @property
+    def avals(self) -> list[Aval]:
+        return [(y.shape, y.value.dtype) for y in self.results]
+
+
+def zeros(shape: Shape, dtype: DType) -> NDArray:
+    """Zeros in the graph that is traced."""
+    assert current.graph is not None
+    kind = kind_of(dtype, current.graph.ctx)
+    return wrap(kind.zeros(size(shape)), shape, kind)
+
+
+def variable(x: NDArray) -> NDArray:
+    """`x` at a place of its own on the tape."""
+    if not x._kind.dtype.is_float:
+        return x
+    return reshape(x, x._shape) if state.recording and x._node is not None else tape.constant(x, ())
+
+
+def pulled(
+    function: Callable, variables: Sequence[NDArray], outside: Sequence[tuple[NDArray, NDArray]], heads: dict
+) -> dict:
+    """Cotangents of variables, of a function that is called with some of them, and captures the others.
+
+    Parameters
+    ----------
+    function : callable
+        Without arguments; gives a list of arrays.
+    variables : sequence of NDArray
+    outside : sequence of pairs
+        Arrays that it captures, and what it is to find in their place.
+    heads : dict
+        Number of a result -> its cotangent.
+
+    Returns
+    -------
+    dict
+        id of a variable -> its cotangent; without those that are zero.
+    """
+    graph = current.graph
+    assert graph is not None
+    before, drawn = graph.captured, graph.drawn
+    graph.captured, graph.drawn = [*outside, *before], 0
+    floor = tape.next_seq()
+    recording, state.recording = state.recording, True
+    try:
+        results = lifted(function())
+    finally:
+        state.recording = recording
+        own = {id(inside) for _, inside in outside}
+        graph.captured, graph.drawn = [p for p in graph.captured if id(p[1]) not in own], drawn
+    seeds = [(y._node, heads[k]) for k, y in enumerate(results) if k in heads and y._node is not None]
+    targets = {x._node: 0 for x in variables if x._node is not None}
+    found = tape.sweep_recorded(seeds, True, targets, floor) if seeds and targets else {}
+    return {id(x): found[x._node] for x in variables if x._node is not None and x._node in found}
+
+
+def captured_all(arrays: Sequence[NDArray]) -> list[NDArray]:
+    """What stands for these in the graph that is traced."""
+    return [captured(x) for x in arrays]
