@@ -184,7 +184,7 @@ def _outputs(graph: Graph, results: Sequence[Seen]) -> list[Value]:
     found: list[Value] = []
     for seen in results:
         value = seen.value
-        if value.op not in ("map", "reduce", "product") or value in found:
+        if value.op not in ("map", "reduce", "product", "part") or value in found:
             value = graph.add(
                 "map", (Seen(value, value.shape),), (var("x0"), value.dtype), value.shape, value.dtype, unique=True
             )
