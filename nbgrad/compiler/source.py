@@ -227,7 +227,7 @@ class _Writer:
         return f"{self._type(s)}({-(2**63) + 1 if s.how == 'max' else 2**63 - 1})"
 
     def _accumulator(self, s: Statement, combo) -> str:
-        return f"a{s.value.number}" + "".join(f"_{n}" for _, n in combo)
+        return f"q{s.value.number}" + "".join(f"_{n}" for _, n in combo)
 
     def _start(self, s: Statement) -> None:
         """Before the outermost loop of a reduction: its first value, wherever it is kept."""
@@ -237,7 +237,7 @@ class _Writer:
             wide = s.value.dtype.is_float and s.how == "sum"
             for combo in combos:
                 first = "np.float64(0)" if wide else self._first(s)
-                self.line(f"t{self._accumulator(s, combo)[1:]} = {first}")
+                self.line(f"w{self._accumulator(s, combo)[1:]} = {first}")
             return
         place = self.places.kept[s.value]
         depth = self.depth
@@ -271,7 +271,7 @@ class _Writer:
                 continue
             _, spread = home(s, self.program)
             if not spread:
-                total = "t" + name[1:]
+                total = "w" + name[1:]
                 if s.value.dtype.is_float and s.how == "sum":
                     self.line(f"{total} += np.float64({name})")
                 else:
@@ -293,7 +293,7 @@ class _Writer:
         if spread:
             return
         for combo in self._combos(s.kept, s):
-            total = "t" + self._accumulator(s, combo)[1:]
+            total = "w" + self._accumulator(s, combo)[1:]
             wide = s.value.dtype.is_float and s.how == "sum" and s.value.dtype.compute != "float64"
             self._result(s, combo, f"{self._type(s)}({total})" if wide else total)
 
