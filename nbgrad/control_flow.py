@@ -19,7 +19,7 @@ from .errors import AttrError, DTypeError, ShapeError
 from .functional import trees
 from .kernels.join import concat, pieces, stack, unstacked
 from .kernels.shape import reshape
-from .ndarray import NDArray, wrap
+from .ndarray import NDArray, from_value, wrap
 from .shapes import size
 from .state import state
 
@@ -143,11 +143,18 @@ def while_loop(
     def test(now: Arrays) -> bool:
         return _truth("while_loop: what cond returns", cond(*form.build(now)))
 
+    def more(now: Arrays) -> NDArray:
+        return _one("while_loop: what cond returns", cond(*form.build(now)))
+
     def step(before: Arrays) -> tuple[Arrays, Arrays]:
         given, after = _pair("while_loop: func", func(*form.build(before)), "new_loop_vars")
         return outputs.flat([] if given is None else given), form.flat(_listed(after))
 
-    stacked, last = _repeat(test, step, form.flat(variables), limit, every)
+    now = form.flat(variables)
+    if tracing.current.graph is None:
+        stacked, last = _repeat(test, step, now, limit, every)
+    else:
+        stacked, last = _traced_repeat(more, step, now, limit, every)
     final = form.build(last)
     return outputs.build(stacked), final[0] if single else final
 
@@ -251,6 +258,27 @@ def _repeat(test: Callable, step: Callable, states: Arrays, limit: int, every: i
     if blocks and left:
         blocks.append([_zeros_like_rows(y, left) for y in blocks[0]])
     return _joined(blocks), states
+
+
+def _traced_repeat(more: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple:
+    """The same as a loop of a compiled program, which counts its steps when it runs."""
+
+    def one(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
+        return step(states)
+
+    if every is None or every >= limit:
+        return loop("while_loop", one, states, [], limit, more=more)
+
+    def block(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
+        return loop("while_loop", one, states, [], every, more=more)
+
+    count, rest = divmod(limit, every)
+    outs, states = loop("while_blocks", block, states, [], count, more=more)
+    outs = [reshape(y, (count * every, *y._shape[2:])) for y in outs]
+    if rest:
+        others, states = loop("while_loop", one, states, [], rest, more=more)
+        outs = [concat(a, b, dim=0) for a, b in zip(outs, others, strict=True)]
+    return outs, states
 
 
 # Rows are taken from the memory of an array. If that is recorded, one operator takes them all: the gradient of every
@@ -408,12 +436,22 @@ def _iterations(given: Any) -> int:
 
 
 def _truth(what: str, value: Any) -> bool:
+    return bool(_single(what, value))
+
+
+def _one(what: str, value: Any) -> NDArray:
+    """The same as a traced array."""
+    value = _single(what, value)
+    return tracing.lifted([value if isinstance(value, NDArray) else from_value(np.asarray(value, np.float64))])[0]
+
+
+def _single(what: str, value: Any) -> Any:
     if not isinstance(value, NDArray | np.ndarray | np.generic | bool | int | float):
         raise DTypeError(f"{what} must be one number or bool, got {_said(value)}")
     shape = getattr(value, "shape", ())
     if size(shape) != 1:
         raise ShapeError(f"{what} must be one number or bool, got an array of shape {shape}; reduce it first")
-    return bool(value)
+    return value
 
 
 def _no_array(what: str, value: Any) -> str:

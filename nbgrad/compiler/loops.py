@@ -20,7 +20,9 @@ from .. import tape
 from ..codegen.compile import generate, python
 from ..codegen.graph import current
 from ..codegen.launch import kind_of
+from ..cast import cast
 from ..context import CPU0
+from ..dtypes import int64
 from ..kernels.random import PART
 from ..kernels.shape import reshape
 from ..ndarray import NDArray, from_value, wrap
@@ -36,7 +38,16 @@ Arrays = list[NDArray]
 Step = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
 
 
-def loop(name: str, step: Step, states: Arrays, rows: Arrays, n: int, backward: bool = False) -> tuple[Arrays, Arrays]:
+def loop(
+    name: str,
+    step: Step,
+    states: Arrays,
+    rows: Arrays,
+    n: int,
+    backward: bool = False,
+    count: NDArray | None = None,
+    more: Callable[[Arrays], NDArray] | None = None,
+) -> tuple[Arrays, Arrays]:
     """``step(row, states)``, which gives outputs and new states, for `n` rows; the outputs of all, the last states.
 
     Parameters
@@ -49,23 +60,31 @@ def loop(name: str, step: Step, states: Arrays, rows: Arrays, n: int, backward: 
     n : int
     backward : bool
         From the last row to the first.
+    count : NDArray, optional
+        One int64: only the first so many rows. Other outputs are zero.
+    more : callable, optional
+        Whether there is another step after one that gave these states; one number.
     """
     states, rows = lifted(states), lifted(rows)
-    count = len(rows)
+    taken = len(rows)
     outputs = 0
 
     def flat(inside: Arrays) -> Arrays:
         nonlocal outputs
-        given, after = step(inside[:count], inside[count:])
+        given, after = step(inside[:taken], inside[taken:])
         outputs = len(given)
-        return [*after, *given]
+        return [*after, *given] if more is None else [*after, *given, more(after)]
 
     traced_step = Traced(flat, [*((x._shape[1:], x._kind.dtype) for x in rows), *map(aval, states)])
     if traced_step.drawn:
         rows = [*rows, _parts(traced_step.drawn, n)]
-        traced_step.arguments.insert(count, traced_step.arguments.pop(count + len(states)))
-    whole = _Loop(name, step, traced_step, (len(rows), len(states), outputs), n, backward)
-    operands = [*rows, *states, *lifted(traced_step.captured)]
+        traced_step.arguments.insert(taken, traced_step.arguments.pop(taken + len(states)))
+    if more is not None:
+        first = more(states)
+        count = cast(reshape(first != 0, ()), kind_of(int64, first._kind.ctx)) * n
+    stops = None if more is None else len(traced_step.results) - 1
+    whole = _Loop(name, step, traced_step, (len(rows), len(states), outputs), n, backward, count is not None, stops)
+    operands = [*rows, *states, *lifted(traced_step.captured), *([] if count is None else lifted([count]))]
     graph = current.graph
     assert graph is not None
     if not whole.results:
@@ -100,8 +119,12 @@ class _Loop:
     ----------
     counts : tuple
         How many rows, states and outputs a step has.
+    counted : bool
+        The last operand says how many steps there are at most.
+    stops : int or None
+        Which result of a step says whether there is another one.
     results : list
-        Shapes and dtypes: of the last states, the outputs and the history.
+        Shapes and dtypes: of the last states, the outputs and the history; and the number of steps, if they may end.
     """
 
     #: Results that nobody reads are not computed.
@@ -109,7 +132,15 @@ class _Loop:
     single = False
 
     def __init__(
-        self, name: str, step: Step, traced_step: Traced, counts: tuple[int, int, int], n: int, backward: bool
+        self,
+        name: str,
+        step: Step,
+        traced_step: Traced,
+        counts: tuple[int, int, int],
+        n: int,
+        backward: bool,
+        counted: bool,
+        stops: int | None,
     ) -> None:
         self.name = name
         self.step = step
@@ -117,8 +148,12 @@ class _Loop:
         self.counts = counts
         self.n = n
         self.backward = backward
-        after, given = traced_step.avals[: counts[1]], traced_step.avals[counts[1] :]
+        self.counted = counted
+        self.stops = stops
+        after, given = traced_step.avals[: counts[1]], traced_step.avals[counts[1] : counts[1] + counts[2]]
         self.results: list[Aval] = [*after, *(((n, *shape), dtype) for shape, dtype in [*given, *after])]
+        if stops is not None:
+            self.results.append(((), int64))
 
     def concrete(self, read: Collection[int]) -> _Runner:
         return _Runner(self, read)
@@ -144,18 +179,22 @@ class _Runner:
         kept = [k for k in range(outputs) if states + k in read]
         self.history = {k for k in range(states) if states + outputs + k in read}
         results = [*traced_step.results[:states], *(traced_step.results[states + k] for k in kept)]
+        if whole.stops is not None:
+            results.append(traced_step.results[whole.stops])
         compiled = Compiled(f"{whole.name}_step", traced_step.graph, arguments, results, inside=True)
         self.compiled = compiled
         self.avals = [
             ((whole.n, *v.shape) if k < rows else v.shape, kind_of(v.dtype, CPU0)) for k, v in enumerate(arguments)
         ]
+        if whole.counted:
+            self.avals.append(((), kind_of(int64, CPU0)))
         self.given = [states + k for k in kept]
         written = {v: k for k, v in compiled.names.items()}
         self.space = {name: code for name, code in compiled.space.items() if not name.startswith("out")}
         names = [f"x{k}" for k in range(rows)]
         names += [f"{letter}{k}" for k in range(states) for letter in "sfb"]
         names += [f"a{k}" for k in range(rows + states, len(arguments))]
-        names += [f"y{k}" for k in range(len(kept))] + list(self.space)
+        names += [f"y{k}" for k in range(len(kept))] + ["go", "done"] * (whole.stops is not None) + list(self.space)
         self.names = names
         text = f"def {whole.name}({', '.join(['n', *names])}):\n" + "\n".join(self._lines(arguments, compiled))
         if compiled.pure:
@@ -192,8 +231,12 @@ class _Runner:
                 add(f"out{k} = f{k} if (n - t) % 2 == 1 else b{k}")
         for k, number in enumerate(self.given):
             add(f"out{states + k} = {row(f'y{k}', 'r', size(self.whole.traced.results[number].shape))}")
-        for line in compiled.steps:
+        if self.whole.stops is None:
+            return lines + ["        " + line for line in compiled.steps]
+        for line in (f"out{states + len(self.given)} = go", *compiled.steps, "if go[0] == 0:"):
             add(line)
+        add("    done[0] = t + 1")
+        add("    break")
         return lines
 
     def _kinds(self, names: Sequence[str], written: dict, compiled: Compiled) -> list[np.dtype]:
@@ -207,6 +250,11 @@ class _Runner:
                 dtype = next(d for s in compiled.sources for k, (d, _) in s.scratch.items() if k == name)
             elif name in self.space:
                 dtype = written[name].dtype
+            elif name == "go":
+                assert self.whole.stops is not None
+                dtype = self.whole.traced.results[self.whole.stops].value.dtype
+            elif name == "done":
+                dtype = int64
             elif letter in "xa":
                 dtype = arguments[int(number)].dtype
             elif letter == "y":
@@ -219,8 +267,12 @@ class _Runner:
     def _runner(self, arguments) -> Callable:
         rows, states, outputs = self.whole.counts
         n, backward, history, call = self.whole.n, self.whole.backward, self.history, self.call
-        given = self.given
-        first = n - 1 if backward else 0
+        given, counted = self.given, self.whole.counted
+        captured_count = len(arguments) - rows - states
+        lengths = [size(shape[1:]) for shape, _ in self.whole.results]
+        stops = None
+        if self.whole.stops is not None:
+            stops = kind_of(self.whole.traced.results[self.whole.stops].value.dtype, CPU0).storage
         avals = [(size(shape), kind_of(dtype, CPU0)) for shape, dtype in self.whole.results[:states]]
         allocate = python(
             f"{self.whole.name}_space",
@@ -231,19 +283,41 @@ class _Runner:
         def run(*arrays) -> None:
             *operands, outs = arrays
             bufs = [x._buf for x in operands]
+            constants = bufs[rows + states : rows + states + captured_count]
+            m = int(bufs[-1][0]) if counted else n
+            first = m - 1 if backward else 0
             places: list[Any] = bufs[:rows]
             for k, (length, kind) in enumerate(avals):
                 start = bufs[rows + k]
                 last = kind.empty(length, kind.storage) if outs[k] is None else outs[k]._buf
                 if k in history:
                     other = outs[states + outputs + k]._buf
-                    other[first * length : (first + 1) * length] = start
+                    other[first * length : (first + 1) * length] = start if m else 0
                 else:
                     other = kind.empty(length, kind.storage)
                 places += [start, last, other]
-            places += bufs[rows + states :]
-            places += [outs[k]._buf for k in given]
-            call(n, *places, *allocate())
+            places += [*constants, *(outs[k]._buf for k in given)]
+            done = np.full(1, m, np.int64)
+            if stops is not None:
+                places += [np.empty(1, stops), done]
+            call(m, *places, *allocate())
+            if stops is not None and outs[-1] is not None:
+                outs[-1]._buf[:] = done
+            if done[0] < n:
+                finish(m, int(done[0]), places, outs)
+
+        def finish(m: int, taken: int, places: list, outs: list) -> None:
+            """After fewer steps than there are rows: the last states, from where they are, and zeros."""
+            for k, (length, _) in enumerate(avals):
+                start, last, other = places[rows + 3 * k : rows + 3 * k + 3]
+                if not taken:
+                    last[:] = start
+                elif taken < m and k in history:
+                    last[:] = other[taken * length : (taken + 1) * length]
+                elif (m - taken) % 2 and k not in history:
+                    last[:] = other
+            for k in given:
+                outs[k]._buf[taken * lengths[k] :] = 0
 
         return run
 
@@ -256,7 +330,12 @@ class _Rule(tape.Rule):
         self.name = whole.name
         self.operands = operands
         _, states, outputs = whole.counts
-        self.history = [(y._buf, y._shape, y._kind) for y in results[states + outputs :]]
+        self.history = [(y._buf, y._shape, y._kind) for y in results[states + outputs : 2 * states + outputs]]
+        self.count: NDArray | None = None
+        if whole.stops is not None:
+            self.count = results[-1]
+        elif whole.counted:
+            self.count = operands[-1]
 
     def grads(self, node, g, useful):
         whole = self.whole
@@ -269,9 +348,9 @@ class _Rule(tape.Rule):
         changing = [k for k in range(states) if operands[rows + k]._kind.dtype.is_float]
         wanted = [tape.wanted(p, useful) and x._kind.dtype.is_float for p, x in zip(node.parents, operands)]
         row_wanted = [k for k in range(rows) if wanted[k]]
-        outside = list(range(rows + states, len(operands)))
+        outside = list(range(rows + states, len(whole.traced.arguments)))
         sums = [k for k in outside if wanted[k]]
-        present = [k for k in range(states, len(g)) if g[k] is not None]
+        present = [k for k in range(states, 2 * states + outputs) if g[k] is not None]
 
         def step(row: Arrays, before: Arrays) -> tuple[Arrays, Arrays]:
             inside = [variable(x) for x in row[: rows + states]]
@@ -307,7 +386,7 @@ class _Rule(tape.Rule):
         begin = [zeros(*aval(operands[rows + k])) if g[k] is None else g[k] for k in changing]
         begin += [zeros(*aval(operands[k])) for k in sums]
         every_row = [*operands[:rows], *history, *(g[k] for k in present)]
-        given, last = loop(f"{whole.name}_back", step, begin, every_row, whole.n, not whole.backward)
+        given, last = loop(f"{whole.name}_back", step, begin, every_row, whole.n, not whole.backward, self.count)
         found: list[NDArray | None] = [None] * len(operands)
         for k, h in zip(row_wanted, given, strict=True):
             found[k] = h
