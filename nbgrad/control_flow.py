@@ -13,6 +13,7 @@ import numpy as np
 
 from . import tracing
 from .checkpoint import checkpoint as checkpointed
+from .compiler.branches import branch
 from .compiler.loops import loop
 from .codegen.launch import Kind
 from .errors import AttrError, DTypeError, ShapeError
@@ -187,6 +188,8 @@ def cond(pred, then_func: Callable, else_func: Callable) -> Any:
     42.0
     """
     _functions("cond", then_func=then_func, else_func=else_func)
+    if tracing.current.graph is not None and isinstance(pred, NDArray):
+        return _traced_cond(_one("cond: pred", pred), then_func, else_func)
     return then_func() if _truth("cond: pred", pred) else else_func()
 
 
@@ -281,6 +284,17 @@ def _traced_repeat(more: Callable, step: Callable, states: Arrays, limit: int, e
     return outs, states
 
 
+def _traced_cond(pred: NDArray, then_func: Callable, else_func: Callable) -> Any:
+    """The same as a choice that a compiled program makes when it runs."""
+    text = (
+        "cond: result{path} is {now} from else_func and {before} from then_func; in a compiled function both must give "
+        "arrays of the same shape and dtype"
+    )
+    outputs = _Outputs("cond: result", text)
+    functions = (lambda: outputs.flat(then_func()), lambda: outputs.flat(else_func()))
+    return outputs.build(branch("cond", pred, functions))
+
+
 # Rows are taken from the memory of an array. If that is recorded, one operator takes them all: the gradient of every
 # single row would have the size of the whole array.
 
@@ -329,10 +343,17 @@ class _Aval:
         return f"{self.kind.dtype} of shape {self.shape}"
 
 
+_CHANGED = (
+    "{what}{path} is {now} after a step and {before} before; it must keep shape and dtype: see where the step changes "
+    "them, or begin with others"
+)
+
+
 class _Form:
     """How a structure of arrays is built, and of what arrays; `what` it is in error messages."""
 
-    def __init__(self, tree: Any, what: str) -> None:
+    def __init__(self, tree: Any, what: str, text: str = _CHANGED) -> None:
+        self.text = text
         leaves: list = []
         trees.flatten(tree, leaves)
         for k, x in enumerate(leaves):
@@ -355,10 +376,7 @@ class _Form:
             if tracing.current.graph is not None:
                 (x,) = tracing.lifted([x])
             if x._shape != aval.shape or not _same(x._kind, aval.kind):
-                raise ShapeError(
-                    f"{self.what}{path} is {_Aval(x)} after a step and {aval} before; it must keep shape and dtype: "
-                    "see where the step changes them, or begin with others"
-                )
+                raise ShapeError(self.text.format(what=self.what, path=path, now=_Aval(x), before=aval))
             found.append(x)
         return found
 
@@ -371,14 +389,15 @@ def _same(kind: Kind, other: Kind) -> bool:
 class _Outputs:
     """The outputs of steps: the first decides on their form."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, text: str = _CHANGED) -> None:
         self.what = what
+        self.text = text
         self.form: _Form | None = None
 
     def flat(self, tree: Any) -> Arrays:
         tree = _with_lists(tree)
         if self.form is None:
-            self.form = _Form(tree, self.what)
+            self.form = _Form(tree, self.what, self.text)
         return self.form.flat(tree)
 
     def build(self, stacked: Arrays) -> Any:

@@ -25,12 +25,12 @@ from ..context import CPU0
 from ..dtypes import int64
 from ..kernels.random import PART
 from ..kernels.shape import reshape
-from ..ndarray import NDArray, from_value, wrap
+from ..ndarray import NDArray, wrap
 from ..shapes import size
 from ..state import state
 from ..tracing import captured, lifted, seen, traced
 from .compiled import Compiled
-from .steps import Aval, Traced, aval, pulled, variable, zeros
+from .steps import Aval, Traced, aval, parts_of, pulled, variable, zeros
 
 __all__ = ["loop"]
 
@@ -77,7 +77,7 @@ def loop(
 
     traced_step = Traced(flat, [*((x._shape[1:], x._kind.dtype) for x in rows), *map(aval, states)])
     if traced_step.drawn:
-        rows = [*rows, _parts(traced_step.drawn, n)]
+        rows = [*rows, parts_of(traced_step.drawn, n)]
         traced_step.arguments.insert(taken, traced_step.arguments.pop(taken + len(states)))
     if more is not None:
         first = more(states)
@@ -100,16 +100,6 @@ def loop(
             if y._kind.dtype.is_float:
                 y._node = tape.select(node, k)
     return results[len(states) : len(states) + outputs], results[: len(states)]
-
-
-def _parts(drawn: int, n: int) -> NDArray:
-    """Per step, the part of the random stream that it draws."""
-    graph = current.graph
-    assert graph is not None
-    starts = np.zeros((n, 2), np.int64)
-    starts[:, 1] = graph.drawn + drawn * np.arange(n)
-    graph.drawn += drawn * n
-    return reshape(captured(PART), (1, 2)) + captured(from_value(starts))
 
 
 class _Loop:

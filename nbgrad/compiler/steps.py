@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from .. import tape
 from ..codegen.graph import Graph, Seen, Value, current
 from ..codegen.launch import kind_of
 from ..dtypes import DType
 from ..kernels.random import PART
 from ..kernels.shape import reshape
-from ..ndarray import NDArray, wrap
+from ..ndarray import NDArray, from_value, wrap
 from ..shapes import Shape, size
 from ..state import state
 from ..tracing import captured, lifted, seen, traced
 
-__all__ = ["Aval", "Traced", "aval", "pulled", "variable", "zeros"]
+__all__ = ["Aval", "Traced", "aval", "parts_of", "pulled", "variable", "zeros"]
 
 Aval = tuple[Shape, DType]
 
@@ -110,14 +112,18 @@ def pulled(
         results = lifted(function())
     finally:
         state.recording = recording
-        own = {id(inside) for _, inside in outside}
-        graph.captured, graph.drawn = [p for p in graph.captured if id(p[1]) not in own], drawn
+        graph.captured, graph.drawn = graph.captured[len(outside) :], drawn
     seeds = [(y._node, heads[k]) for k, y in enumerate(results) if k in heads and y._node is not None]
     targets = {x._node: 0 for x in variables if x._node is not None}
     found = tape.sweep_recorded(seeds, True, targets, floor) if seeds and targets else {}
     return {id(x): found[x._node] for x in variables if x._node is not None and x._node in found}
 
 
-def captured_all(arrays: Sequence[NDArray]) -> list[NDArray]:
-    """What stands for these in the graph that is traced."""
-    return [captured(x) for x in arrays]
+def parts_of(drawn: int, n: int) -> NDArray:
+    """Per step, the part of the random stream that it draws."""
+    graph = current.graph
+    assert graph is not None
+    starts = np.zeros((n, 2), np.int64)
+    starts[:, 1] = graph.drawn + drawn * np.arange(n)
+    graph.drawn += drawn * n
+    return reshape(captured(PART), (1, 2)) + captured(from_value(starts))
