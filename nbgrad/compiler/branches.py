@@ -20,7 +20,7 @@ from ..shapes import size
 from ..state import state
 from ..tracing import captured, lifted, seen, traced
 from .compiled import Compiled
-from .steps import Traced, aval, parts_of, pulled, variable, zeros
+from .steps import Traced, aval, parts_of, pulled, settled, variable, zeros
 
 __all__ = ["branch"]
 
@@ -33,11 +33,12 @@ def branch(name: str, condition: NDArray, functions: tuple[Function, Function]) 
 
     Both give as many arrays, of the same shapes and dtypes.
     """
+    again = settled(functions[0]), settled(functions[1])
     sides = [Traced(lambda _, function=f: function(), []) for f in functions]  # type: ignore[misc]
     operands = lifted([condition])
     for side in sides:
         operands += [*([parts_of(side.drawn, 1)[0]] if side.drawn else []), *lifted(side.captured)]
-    whole = _Branch(name, functions, sides)
+    whole = _Branch(name, again, sides)
     graph = current.graph
     assert graph is not None
     if not whole.results:

@@ -30,7 +30,7 @@ from ..shapes import size
 from ..state import state
 from ..tracing import captured, lifted, seen, traced
 from .compiled import Compiled
-from .steps import Aval, Traced, aval, parts_of, pulled, variable, zeros
+from .steps import Aval, Traced, aval, parts_of, pulled, settled, variable, zeros
 
 __all__ = ["loop"]
 
@@ -66,6 +66,7 @@ def loop(
         Whether there is another step after one that gave these states; one number.
     """
     states, rows = lifted(states), lifted(rows)
+    again = settled(step)
     taken = len(rows)
     outputs = 0
 
@@ -83,7 +84,7 @@ def loop(
         first = more(states)
         count = cast(reshape(first != 0, ()), kind_of(int64, first._kind.ctx)) * n
     stops = None if more is None else len(traced_step.results) - 1
-    whole = _Loop(name, step, traced_step, (len(rows), len(states), outputs), n, backward, count is not None, stops)
+    whole = _Loop(name, again, traced_step, (len(rows), len(states), outputs), n, backward, count is not None, stops)
     operands = [*rows, *states, *lifted(traced_step.captured), *([] if count is None else lifted([count]))]
     graph = current.graph
     assert graph is not None

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from types import CellType, FunctionType
+from typing import Any
+
 import numpy as np
 
 from .. import tape
@@ -21,7 +24,7 @@ from ..shapes import Shape, size
 from ..state import state
 from ..tracing import captured, lifted, seen, traced
 
-__all__ = ["Aval", "Traced", "aval", "parts_of", "pulled", "variable", "zeros"]
+__all__ = ["Aval", "Traced", "aval", "parts_of", "pulled", "settled", "variable", "zeros"]
 
 Aval = tuple[Shape, DType]
 
@@ -66,6 +69,29 @@ class Traced:
     @property
     def avals(self) -> list[Aval]:
         return [(y.shape, y.value.dtype) for y in self.results]
+
+
+def settled(function: Any, known: dict | None = None) -> Any:
+    """`function` as it is now: what it reads of functions around it keeps its value.
+
+    It runs again for derivatives, when ``h = cond(p, lambda: h, ...)`` has given `h` another one.
+    """
+    known = {} if known is None else known
+    if not isinstance(function, FunctionType) or not function.__closure__:
+        return function
+    if function not in known:
+        cells = [CellType() for _ in function.__closure__]
+        made = FunctionType(
+            function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
+        )
+        made.__kwdefaults__ = function.__kwdefaults__
+        known[function] = made
+        for cell, old in zip(cells, function.__closure__, strict=True):
+            try:
+                cell.cell_contents = settled(old.cell_contents, known)
+            except ValueError:  # nothing is in it yet
+                continue
+    return known[function]
 
 
 def zeros(shape: Shape, dtype: DType) -> NDArray:
