@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from .codegen.graph import Flat, Graph, Seen, current
+from .codegen.graph import LEAKED, Flat, Graph, Seen, current
 from .codegen.launch import kind_of
 from .dtypes import DType
 from .errors import TraceError
@@ -52,6 +52,8 @@ def is_weak(x: NDArray) -> bool:
 def captured(x: NDArray) -> NDArray:
     """The traced array that stands for one from outside: with numbers, or traced in a graph around this one."""
     graph = _graph()
+    if x._kind.traced and x._kind.ctx.device_id >= graph.level:
+        raise TraceError(LEAKED)
     for outside, inside in graph.captured:
         if outside._buf is x._buf and outside._shape == x._shape and outside._kind is x._kind:
             return inside

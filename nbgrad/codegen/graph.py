@@ -22,7 +22,7 @@ from ..errors import TraceError
 from ..expr import Expr, const, free, substitute, var
 from ..shapes import Shape, size
 
-__all__ = ["Flat", "Graph", "Seen", "Value", "allocator", "current"]
+__all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current"]
 
 
 class Value:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import tape
-from ..codegen.graph import Graph, Seen, Value, current
+from ..codegen.graph import LEAKED, Graph, Seen, Value, current
 from ..codegen.launch import kind_of
 from ..dtypes import DType
+from ..errors import TraceError
 from ..kernels.random import PART
 from ..kernels.shape import reshape
 from ..ndarray import NDArray, from_value, wrap
@@ -65,10 +66,22 @@ class Traced:
         self.captured = [outside for outside, _ in others]
         stand_ins = [*inside, *parts, *(x for _, x in others)]
         self.arguments: list[Value] = [seen(x).value for x in stand_ins]
+        _check([y.value for y in self.results], set(self.arguments))
 
     @property
     def avals(self) -> list[Aval]:
         return [(y.shape, y.value.dtype) for y in self.results]
+
+
+def _check(values: list[Value], known: set[Value]) -> None:
+    """That everything is computed from these arguments, and not from those of another step."""
+    while values:
+        value = values.pop()
+        if value not in known:
+            known.add(value)
+            if value.op == "argument":
+                raise TraceError(LEAKED)
+            values += [x.value for x in value.inputs]
 
 
 def settled(function: Any, known: dict | None = None) -> Any:
