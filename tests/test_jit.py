@@ -242,3 +242,8 @@ def test_what_is_computed_from_captured_arrays_alone_follows_them():
         y.backward()
         found.append(w.grad.asnumpy())
     close(*found)
+
+
+def test_derivative_of_a_compiled_function_compiled():
+    inner = nb.jit(lambda x: nd.sum(x**3))
+    close(nb.jit(nb.grad(inner))(X), 3 * X**2)

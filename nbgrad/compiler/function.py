@@ -69,7 +69,7 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     if not callable(function):
         raise DTypeError(f"jit: a function is needed, got {function!r}; write jit(f)(x), not jit(f(x))")
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return functools.update_wrapper(Jitted(function, names), function)
+    return functools.update_wrapper(Jitted(function, names), function, updated=())
 
 
 class Jitted:
