@@ -107,6 +107,7 @@ class Context:
 
 CPU0 = Context("cpu", 0)
 
+
 def traced_at(level: int) -> Context:
     """Where the arrays of a traced function are: they have shapes and dtypes, and no numbers.
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from . import tracing
 from .checkpoint import checkpoint as checkpointed
+from .codegen.launch import Kind
 from .compiler.branches import branch
 from .compiler.loops import loop
-from .codegen.launch import Kind
 from .errors import AttrError, DTypeError, ShapeError
 from .functional import trees
 from .kernels.join import concat, pieces, stack, unstacked

@@ -74,7 +74,8 @@ def test_one_kernel_per_loop():
     f = nb.jit(rnn())
     f(MATRIX, ROWS, STATE)
     (run,) = [v for k, v in f.latest.compiled.globals.items() if k.startswith("run")]
-    assert run.__self__.compiled.pure and not run.__self__.history
+    assert run.__self__.compiled.pure
+    assert not run.__self__.history
 
 
 def heat(u):

@@ -168,7 +168,7 @@ def _built(name: str, source: str, helpers: dict[str, object], fingerprint: str)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     namespace = {**helpers, "__name__": __name__}
     exec(compile(text, filename, "exec"), namespace)
-    return namespace[unique]
+    return namespace[unique]  # type: ignore[return-value]
 
 
 def python(name: str, source: str, names: dict[str, object]) -> Callable:

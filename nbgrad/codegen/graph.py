@@ -167,7 +167,7 @@ class Graph:
         shape = x.shape[:axis] + (n,) + x.shape[axis + len(index.shape) :]
         return self.add("scatter", (x, index), axis, shape, x.value.dtype)
 
-    def opaque(self, run: Callable, inputs: Sequence[Seen], results: Sequence[tuple[Shape, DType]]) -> list[Value]:
+    def opaque(self, run: Any, inputs: Sequence[Seen], results: Sequence[tuple[Shape, DType]]) -> list[Value]:
         """A step that runs as it does outside; its results. `run` is equal for equal steps, or the step is another."""
         whole = self.add("opaque", inputs, (run, tuple(results)), (), results[0][1])
         return [self.add("part", (Seen(whole, ()),), k, shape, dtype) for k, (shape, dtype) in enumerate(results)]

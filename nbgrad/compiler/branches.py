@@ -7,24 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-import numpy as np
-
 from .. import tape
 from ..codegen.compile import python
-from ..codegen.graph import current
+from ..codegen.graph import Value
 from ..codegen.launch import kind_of
 from ..context import CPU0
 from ..kernels.random import PART
 from ..ndarray import NDArray
-from ..shapes import size
-from ..state import state
-from ..tracing import captured, lifted, seen, traced
+from ..tracing import captured, lifted
 from .compiled import Compiled
-from .steps import Traced, aval, parts_of, pulled, settled, variable, zeros
+from .steps import Arrays, Traced, added, aval, parts_of, pulled, settled, variable, zeros
 
 __all__ = ["branch"]
 
-Arrays = list[NDArray]
 Function = Callable[[], Arrays]
 
 
@@ -34,25 +29,12 @@ def branch(name: str, condition: NDArray, functions: tuple[Function, Function]) 
     Both give as many arrays, of the same shapes and dtypes.
     """
     again = settled(functions[0]), settled(functions[1])
-    sides = [Traced(lambda _, function=f: function(), []) for f in functions]  # type: ignore[misc]
+    sides = [Traced(lambda _, function=f: function(), []) for f in functions]
     operands = lifted([condition])
     for side in sides:
         operands += [*([parts_of(side.drawn, 1)[0]] if side.drawn else []), *lifted(side.captured)]
     whole = _Branch(name, again, sides)
-    graph = current.graph
-    assert graph is not None
-    if not whole.results:
-        return []
-    values = graph.opaque(whole, [seen(x) for x in operands], whole.results)
-    results = [traced(v, *a) for v, a in zip(values, whole.results, strict=True)]
-    if state.recording and any(x._node is not None for x in operands):
-        shapes, kinds = tuple([y._shape for y in results]), tuple([y._kind for y in results])
-        parents = tuple(map(tape.parent, operands))
-        node = tape.node(_Rule(whole, operands), parents, (), None, shapes, kinds)  # type: ignore[arg-type]
-        for k, y in enumerate(results):
-            if y._kind.dtype.is_float:
-                y._node = tape.select(node, k)
-    return results
+    return added(whole, operands, lambda _: _Rule(whole, operands))
 
 
 class _Branch:
@@ -82,7 +64,7 @@ class _Runner:
 
     def __init__(self, whole: _Branch) -> None:
         calls = []
-        arguments = []
+        arguments: list[Value] = []
         for side, which in zip(whole.sides, ("then", "else"), strict=True):
             compiled = Compiled(f"{whole.name}_{which}", side.graph, side.arguments, side.results)
             lines = [f"a{k} = operands[{len(arguments) + 1 + k}]._buf" for k in range(len(side.arguments))]
@@ -121,7 +103,7 @@ class _Rule(tape.Rule):
             functions.append(self._pullback(side, function, first, wanted, {k: g[k] for k in present}))
             first += len(side.arguments)
         found: list[NDArray | None] = [None] * len(operands)
-        for k, h in zip(wanted, branch(f"{self.name}_back", operands[0], tuple(functions)), strict=True):
+        for k, h in zip(wanted, branch(f"{self.name}_back", operands[0], (functions[0], functions[1])), strict=True):
             found[k] = h
         return found
 
@@ -132,7 +114,6 @@ class _Rule(tape.Rule):
             stay = [variable(captured(x)) for x in self.operands[first : first + len(side.arguments)]]
             drawn = [(PART, stay[0])] if side.drawn else []
             own = list(zip(side.captured, stay[len(drawn) :], strict=True))
-            own += list(zip(self.operands[first + len(drawn) :], stay[len(drawn) :], strict=False))
             found = pulled(function, stay, [*own, *drawn], {k: captured(h) for k, h in g.items()})
             given = []
             for k in wanted:

@@ -7,7 +7,6 @@ numbers are drawn from a part of the stream that is such an operand, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
 from types import CellType, FunctionType
 from typing import Any
 
@@ -25,9 +24,12 @@ from ..shapes import Shape, size
 from ..state import state
 from ..tracing import captured, lifted, seen, traced
 
-__all__ = ["Aval", "Traced", "aval", "parts_of", "pulled", "settled", "variable", "zeros"]
+__all__ = ["Arrays", "Aval", "Step", "Traced", "added", "aval", "parts_of", "pulled", "settled", "variable", "zeros"]
 
 Aval = tuple[Shape, DType]
+Arrays = list[NDArray]
+#: What a loop does for one row of its data, with its states: outputs and new states.
+Step = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
 
 
 def aval(x: NDArray) -> Aval:
@@ -105,6 +107,24 @@ def settled(function: Any, known: dict | None = None) -> Any:
             except ValueError:  # nothing is in it yet
                 continue
     return known[function]
+
+
+def added(whole: Any, operands: Arrays, rule: Callable[[Arrays], tape.Rule]) -> Arrays:
+    """The results of a step of the program that is traced; on the tape, if an operand is."""
+    graph = current.graph
+    assert graph is not None
+    if not whole.results:
+        return []
+    values = graph.opaque(whole, [seen(x) for x in operands], whole.results)
+    results = [traced(v, *a) for v, a in zip(values, whole.results, strict=True)]
+    if state.recording and any(x._node is not None for x in operands):
+        shapes: Any = tuple([y._shape for y in results])
+        kinds: Any = tuple([y._kind for y in results])
+        node = tape.node(rule(results), tuple(map(tape.parent, operands)), (), None, shapes, kinds)
+        for k, y in enumerate(results):
+            if y._kind.dtype.is_float:
+                y._node = tape.select(node, k)
+    return results
 
 
 def zeros(shape: Shape, dtype: DType) -> NDArray:
