@@ -133,6 +133,8 @@ class Plan:
 
     #: Results may not be left out, though nobody reads them.
     partial = False
+    #: Generated code.
+    texts: Sequence[str] = ()
 
     def concrete(self, read: Collection[int] = ()) -> Plan:
         """The same call for arrays that have numbers. `read`: the results that somebody reads."""

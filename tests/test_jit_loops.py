@@ -76,6 +76,7 @@ def test_one_kernel_per_loop():
     (run,) = [v for k, v in f.latest.compiled.globals.items() if k.startswith("run")]
     assert run.__self__.compiled.pure
     assert not run.__self__.history
+    assert "def foreach(" in f.source()
 
 
 def heat(u):

@@ -63,6 +63,7 @@ class _Runner:
     single = False
 
     def __init__(self, whole: _Branch) -> None:
+        self.texts: list[str] = []
         calls = []
         arguments: list[Value] = []
         for side, which in zip(whole.sides, ("then", "else"), strict=True):
@@ -71,6 +72,7 @@ class _Runner:
             lines += [f"out{k} = results[{k}]._buf" for k in range(len(side.results))]
             lines += [f"{k} = {code}" for k, code in compiled.space.items() if not k.startswith("out")]
             text = "\n    ".join(["def call(operands, results):", *lines, *compiled.steps])
+            self.texts += compiled.texts
             calls.append(python(compiled.name, text, compiled.globals))
             arguments += side.arguments
         self.calls = calls

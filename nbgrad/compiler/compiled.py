@@ -42,6 +42,8 @@ class Compiled:
     pure : bool
         It is one kernel.
     sources : list of Source
+    texts : list of str
+        All generated code, that of loops and branches included.
     space : dict
         Name of an array that is written -> code that allocates it.
     steps : list of str
@@ -69,6 +71,7 @@ class Compiled:
                 self.names[value] = f"t{len(self.temporaries)}"
                 self.temporaries.append(value)
         self.sources: list[Source] = []
+        self.texts: list[str] = []
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
         self.space: dict[str, str] = {}
@@ -94,6 +97,7 @@ class Compiled:
     def _kernel(self, part: list) -> None:
         source = written(self.name, part, self.program, self.names)
         self.sources.append(source)
+        self.texts.append(source.text)
         dtypes = {name: v.dtype for v, name in self.names.items()}
         scratch = [(name, *source.scratch[name]) for name in sorted(source.scratch)]
         kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for _, dtype, _ in scratch]
@@ -127,6 +131,7 @@ class Compiled:
             self.globals[f"o{number}_{k}"] = (shape, kind)
             made.append(f"wrap({self.names[parts[k]] if k in parts else f'r{number}_{k}'}, *o{number}_{k})")
         self.globals[f"run{number}"] = plan.run
+        self.texts += plan.texts
         self.globals["wrap"] = wrap
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
         self.steps.append(f"run{number}({', '.join([*given, outs])})")

@@ -6,7 +6,7 @@ where, in the arrays of the whole loop, a step reads and writes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -93,19 +93,20 @@ class Runner:
         results = [inside.results[k] for k in taken]
         self.compiled = compiled = Compiled(f"{whole.name}_step", inside.graph, inside.arguments, results, inside=True)
         space = {name: code for name, code in compiled.space.items() if not name.startswith("out")}
-        text = f"return [{', '.join(space.values())}]"
-        self.space = python(f"{whole.name}_space", f"def call():\n    {text}", compiled.globals)
+        code = f"def call():\n    return [{', '.join(space.values())}]"
+        self.space = python(f"{whole.name}_space", code, compiled.globals)
         arrays = self._arrays(space)
-        lines = [f"def call({', '.join(['n', *arrays])}):", "    for t in range(n):"]
-        lines += [f"        {line}" for line in self._lines()]
-        self.text = "\n".join(lines)
+        name = whole.name if compiled.pure else "call"
+        lines = [f"def {name}({', '.join(['n', *arrays])}):", "    for t in range(n):"]
+        text = "\n".join([*lines, *(f"        {line}" for line in self._lines())])
+        self.texts = [*compiled.texts, text]
+        self.call: Callable
         if compiled.pure:
-            self.text = self.text.replace("def call(", f"def {whole.name}(", 1)
             kernels = {name: v for name, v in compiled.globals.items() if name.startswith("kernel")}
-            kernel = generate(whole.name, self.text, kernels, apart=True)
+            kernel = generate(name, text, kernels, apart=True)
             self.call = kernel.bind(int, *(dtype.storage for dtype in arrays.values()))
         else:
-            self.call = python(whole.name, self.text, compiled.globals)
+            self.call = python(whole.name, text, compiled.globals)
 
     def _arrays(self, space: Iterable[str]) -> dict[str, DType]:
         """What the loop's code is given, in order, and its dtypes."""
