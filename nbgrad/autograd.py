@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from . import symbol, tape
+from . import symbol, tape, tracing
 from .anomaly import AnomalyError, detect_anomaly
 from .cast import cast
 from .checkpoint import checkpoint
@@ -106,6 +106,7 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
     [2. 4. 6.]
     <NDArray 3 @cpu(0)>
     """
+    tracing.check_write("mark_variables")
     variables = _list(variables, "variables", "mark_variables")
     gradients = _list(gradients, "gradients", "mark_variables")
     requests = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
@@ -159,6 +160,7 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     [0. 0.]
     <NDArray 2 @cpu(0)>
     """
+    tracing.check_write("attach_grad")
     _check_request(grad_req, "attach_grad")
     grad = wrap(self._kind.empty(self._buf.size, self._kind.storage), self._shape, self._kind)
     fill(label(grad, stype or self.stype)._buf, self._kind.dtype, 0)
@@ -200,6 +202,7 @@ def set_fresh(self: NDArray, fresh: bool) -> None:
 def _check_recorded(head: NDArray) -> None:
     node = head._node
     if node is None or (type(node) is not Leaf and node.parents is None):
+        tracing.check_write("autograd.grad of what is not recorded")
         raise NBGradError(tape.NOT_RECORDED)
 
 
@@ -266,6 +269,7 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
     [ 20. 400.]
     <NDArray 2 @cpu(0)>
     """
+    tracing.check_write("backward")
     heads, grads = _heads(heads, head_grads, "backward")
     if not heads:
         raise NBGradError(tape.NO_INPUTS)
@@ -290,6 +294,7 @@ def backward_method(self: NDArray, out_grad=None, retain_graph: bool = False, tr
     retain_graph, train_mode : bool
     """
     if out_grad is None:
+        tracing.check_write("backward")
         _check_recorded(self)
         _sweep([(self._node, tape.ones_raw(self._kind, self._buf.size))], retain_graph, train_mode)
     else:

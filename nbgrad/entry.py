@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from . import tracing
 from .codegen.launch import cast_into
 from .documentation import completed
 from .errors import DTypeError, NBGradError, ShapeError
@@ -88,6 +89,7 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
     """`result`, or `out` after it was given the value (and place on the tape) of `result`."""
     if out is None:
         return result
+    tracing.check_write(op)
     as_array(out, op, "out")
     if out._shape != result._shape or out._kind is not result._kind:
         raise ShapeError(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from . import tracing
 from .codegen.launch import cast_into
 from .errors import ShapeError
 from .kernels.subscript import check_write
@@ -21,6 +22,7 @@ def operator(name: str) -> Callable:
     call = operators[name].operator
 
     def inplace(self: NDArray, other) -> NDArray:
+        tracing.check_write(f"in-place {name}")
         check_write(self, other)
         recording, state.recording = state.recording, False
         try:

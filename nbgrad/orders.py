@@ -64,7 +64,8 @@ class ByOperands:
         if node.kind.traced:  # the orders are not known
             return inf
         values = dict(zip(self.params, node.attrs[1]))
-        for k, buf in zip(node.op.saves, node.saved[::3], strict=True):
+        # The operands of a traced function are not known yet: they do not end it.
+        for k, buf in zip(node.op.saves, () if node.kind.traced else node.saved[::3]):
             elements = buf.view(node.kind.dtype.np)
             values["y" if k < 0 else f"x{k}"] = elements.max(initial=0)  # with the greatest order it ends first
         known = {var(name): const(float(value)) for name, value in values.items()}

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from .codegen.graph import LEAKED, Flat, Graph, Seen, current
+from .codegen.graph import IN_PLACE, LEAKED, Flat, Graph, Seen, current
 from .codegen.launch import kind_of
 from .dtypes import DType
 from .errors import TraceError
@@ -20,15 +20,27 @@ from .observe import observers
 from .shapes import size
 from .state import state
 
-__all__ = ["Again", "captured", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen", "traced"]
+__all__ = ["Again", "captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen",
+           "traced", "update"]  # fmt: skip
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
 
 def _graph() -> Graph:
     if current.graph is None:
-        raise TraceError("a traced array is used outside of the trace")
+        raise TraceError(LEAKED)
     return current.graph
+
+
+def check_write(what: str) -> None:
+    """A :class:`TraceError` while tracing: `what` would write into an array, once instead of at every call."""
+    if current.graph is not None:
+        raise TraceError(f"{what}: {IN_PLACE}")
+
+
+def update(array: NDArray, new: NDArray) -> None:
+    """Have every call of the compiled function write `new`, a traced array, into `array`, when all else is done."""
+    _graph().updates.append((array, new))
 
 
 def traced(value, shape, dtype: DType) -> NDArray:
@@ -52,6 +64,9 @@ def is_weak(x: NDArray) -> bool:
 def captured(x: NDArray) -> NDArray:
     """The traced array that stands for one from outside: with numbers, or traced in a graph around this one."""
     graph = _graph()
+    buffer: Any = x._buf
+    if x._kind.traced and buffer.graph is graph:  # made here, like an array from outside
+        return wrap(buffer, x._shape, kind_of(x._kind.dtype, graph.ctx), x._node)
     if x._kind.traced and x._kind.ctx.device_id >= graph.level:
         raise TraceError(LEAKED)
     for outside, inside in graph.captured:

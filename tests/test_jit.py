@@ -1,6 +1,7 @@
 """jit: compiled functions give what the functions give; on the tape, inside derivatives, for all kinds of arguments."""
 
 import dataclasses
+import functools
 import threading
 
 import numpy as np
@@ -247,3 +248,28 @@ def test_what_is_computed_from_captured_arrays_alone_follows_them():
 def test_derivative_of_a_compiled_function_compiled():
     inner = nb.jit(lambda x: nd.sum(x**3))
     close(nb.jit(nb.grad(inner))(X), 3 * X**2)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_running_statistics_move_at_every_call(given):
+    def network(x, gamma, mean, variance):
+        y = nd.BatchNorm(x, gamma, nd.zeros((2,), dtype="float64"), mean, variance, fix_gamma=False)
+        return nd.sum(nd.tanh(y) ** 2)
+
+    x = nd.array(np.random.default_rng(0).standard_normal((5, 2)))
+    found = []
+    for wrap in (lambda f: f, nb.jit):
+        mean, variance = nd.zeros((2,), dtype="float64"), nd.ones((2,), dtype="float64")
+        gamma = nd.array([1.0, 2.0], dtype="float64")
+        gamma.attach_grad()
+        more = (mean, variance)
+        f = wrap(network if given else functools.partial(network, mean=mean, variance=variance))
+        more = more if given else ()
+        with autograd.train_mode():
+            f(x, gamma, *more)
+            with autograd.record():
+                y = f(x * 2, gamma, *more)
+        y.backward()
+        found.append([v.asnumpy() for v in (y, gamma.grad, mean, variance)])
+    for a, b in zip(*found):
+        close(a, b, 1e-10)

@@ -324,3 +324,28 @@ def test_errors():
         nb.jit(lambda x: nd.contrib.cond(x[0] > 0, lambda: x, lambda: x[1:]))(s)
     with pytest.raises(nb.NBGradError, match="must be one number"):
         nb.jit(lambda x: nd.contrib.cond(x > 0, lambda: x, lambda: x))(s)
+
+
+def test_copies_of_what_is_outside_and_checkpoints():
+    def f(x, s):
+        def body(row, s):
+            noise = nd.random.normal(shape=3, dtype="float64")
+            return row * x.copy()[0] * noise, s + x.astype("float64").detach()[1] * nd.zeros_like(x)[0]
+
+        def whole(x, s):
+            out, s = nd.contrib.foreach(body, x, s)
+            return nd.sum(out**2) * nd.sum(s)
+
+        return autograd.checkpoint(whole)(x, s)
+
+    check(f, ROWS, STATE, orders=1)
+
+
+def test_running_statistics_in_a_loop():
+    mean, variance = nd.zeros(2), nd.ones(2)
+
+    def body(x, s):
+        return nd.BatchNorm(x, nd.ones(2), nd.zeros(2), mean, variance), s
+
+    with autograd.train_mode(), pytest.raises(nb.NBGradError, match="running statistics"):
+        nb.jit(lambda x: nd.contrib.foreach(body, x, [])[0])(nd.ones((3, 4, 2)))

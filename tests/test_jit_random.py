@@ -77,12 +77,42 @@ def test_a_recorded_call_and_its_pullback_have_the_same_numbers():
     np.testing.assert_allclose(found[2:], found[:2], rtol=1e-13)
 
 
+@pytest.mark.parametrize("calls", [1, 2])
+def test_compiled_functions_in_a_checkpoint_draw_again_what_they_drew(calls):
+    x = nd.array(np.linspace(0.1, 0.9, 5), dtype="float64")
+    x.attach_grad()
+    found = []
+    for function in (noisy, nb.jit(noisy), nb.jit(autograd.checkpoint(noisy))):
+        block = autograd.checkpoint(function)
+        nb.random.seed(2)
+        for _ in range(calls):  # the first of which traces
+            with autograd.record():
+                y = nd.sum(block(x) * block(x))
+            y.backward()
+            found.append(x.grad.asnumpy())
+    for a in range(calls):
+        np.testing.assert_allclose(found[calls + a], found[a], rtol=1e-13)
+        np.testing.assert_allclose(found[2 * calls + a], found[a], rtol=1e-13)
+
+
 def test_parameters_are_checked_when_there_are_numbers():
     draw = nb.jit(lambda low, high: nd.random.uniform(low, high))
     zero, one = nd.zeros(2), nd.ones(2)
     assert draw(zero, one).shape == (2,)
     with pytest.raises(AttrError, match="low must not be greater than high"):
         draw(one, zero)
+
+
+def test_a_call_that_nothing_records_draws_once():
+    function = nb.jit(noisy)
+    x = nd.ones(5, dtype="float64")
+    nb.random.seed(2)
+    noisy(x)
+    expected = nd.random.uniform(shape=2)
+    nb.random.seed(2)
+    with autograd.record():
+        function(x)
+    assert nd.random.uniform(shape=2).tolist() == expected.tolist()
 
 
 def test_the_seed_is_set_outside():

@@ -68,15 +68,17 @@ Index = tuple[int, int, int]
 
 
 class Graph:
-    """The steps traced so far. Equal steps are one. `level` counts the graphs of which it is a part."""
+    """The steps traced so far. Equal steps are one. `outer`: the graph of which this one is to be a step."""
 
-    def __init__(self, level: int = 0) -> None:
-        self.ctx = traced_at(level)
-        self.level = level
+    def __init__(self, outer: Graph | None = None) -> None:
+        self.outer = outer
+        self.level: int = 0 if outer is None else outer.level + 1
+        self.ctx = traced_at(self.level)
         self.values: list[Value] = []
         self._known: dict[tuple, Value] = {}
         self.captured: list = []  # (array from outside, what stands for it)
         self.drawn = 0  # blocks of random numbers
+        self.updates: list = []  # (array that every call writes, what it writes)
 
     def add(self, op: str, inputs: Sequence[Seen], attrs: Any, shape: Shape, dtype: DType, unique=False) -> Value:
         """A step, or the equal one that is there."""
@@ -199,6 +201,11 @@ class Flat:
 
     def seen(self, shape: Shape) -> Seen:
         """Its value in this shape."""
+        graph = current.graph
+        while graph is not None and graph is not self.graph:
+            graph = graph.outer
+        if current.graph is not None and graph is None:
+            raise TraceError(LEAKED)
         if self.value is None:
             raise TraceError("a traced function reads an array that was never written")
         return Seen(self.value, shape)
@@ -228,12 +235,9 @@ class Flat:
         raise TraceError(IN_PLACE)
 
     def view(self, dtype=None):
-        raise TraceError(CONCRETE)
+        raise TraceError(CONCRETE if current.graph is self.graph else LEAKED)
 
-    reshape = astype = view
-
-    def __array__(self, *args, **kwargs):
-        raise TraceError(CONCRETE)
+    reshape = astype = __array__ = view
 
 
 CONCRETE = (
@@ -243,7 +247,7 @@ CONCRETE = (
 )
 IN_PLACE = (
     "a traced function writes into an array (x[...] = ..., +=, out=, attach_grad and backward): under jit arrays do "
-    "not change; compute a new one (nd.where, nd.concat, x = x + y), and get gradients by nbgrad.grad"
+    "not change; compute a new one (nd.where, nd.concat, x = x + y), return it, and get gradients by nbgrad.grad"
 )
 
 

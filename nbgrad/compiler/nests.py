@@ -25,6 +25,8 @@ _UNROLLED = 4
 _SHORT = 24
 #: Elements of a matrix that the second-level cache does not hold.
 _LONG = 1 << 17
+#: Points at which what a loop does may change; each costs another copy of its body.
+_ENDS = 3
 #: Elements of a block: of a long axis that goes to the inside; of a long sum.
 _LANES, _RUN = 64, 4096
 
@@ -246,7 +248,8 @@ def _insert(program: Program, body: list, s: Statement, axes: list[Axis], path: 
     """Put `s`, with these loops still to come, into `body` or into a loop there."""
     if axes:
         for item in reversed(body):
-            if isinstance(item, Loop) and item.axis is axes[0] and _shareable(program, item, s):
+            fits = isinstance(item, Loop) and item.axis is axes[0]
+            if fits and _shareable(program, item, s) and _ends([*item.statements(), s], item.axis) <= _ENDS:
                 _insert(program, item.body, s, axes[1:], [*path, item])
                 return
             if _needs(s, item):
@@ -257,6 +260,17 @@ def _insert(program: Program, body: list, s: Statement, axes: list[Axis], path: 
     else:
         body.append(s)
         program.paths[s] = path
+
+
+def _ends(statements: Iterable[Statement], axis: Axis) -> int:
+    """At how many points of an axis a guard of these statements becomes true or false."""
+    whole = axis.whole if isinstance(axis, Block) else axis
+    found: set[int] = set()
+    for s in statements:
+        for g in s.guards:
+            if s.axes[g.axis].root() is whole:
+                found |= {g.start, g.stop}
+    return len(found - {0, whole.extent})
 
 
 def _values(access: Access) -> Value:

@@ -12,6 +12,7 @@ from .. import dtypes, tape
 from ..codegen.graph import Graph, current
 from ..codegen.launch import Kind, kind_of
 from ..context import CPU0
+from ..errors import TraceError
 from ..functional.trees import flatten
 from ..kernels import random
 from ..kernels.shape import reshape
@@ -84,15 +85,39 @@ class Program:
         finally:
             current.graph, current.numbers = None, False
             state.recording = recording
+        self.updated = self._targets(graph, inside)
         self.captured = [x for x, _ in graph.captured]
         self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0
         self.computed = [isinstance(y, NDArray) for y in found]
         self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
         results = [y for y in found if isinstance(y, NDArray)]
+        self.count = len(results)
+        results += [new for _, new in graph.updates]
         self.results = [(y._shape, kind_of(y._kind.dtype, CPU0)) for y in results]
         arguments = [seen(x).value for x in [*inside, *(x for _, x in graph.captured)]]
         self.compiled = Compiled(jitted.name, graph, arguments, [seen(y) for y in results])
         self.call = self._caller()
+
+    def _targets(self, graph: Graph, inside: list[NDArray]) -> list:
+        """What every call writes: arrays from outside, or numbers of leaves."""
+        found: list = []
+        for target, _ in graph.updates:
+            k = next((k for k, x in zip(self.arrays, inside, strict=True) if x is target), None)
+            given = None if k is None else self.given[self.arrays.index(k)]
+            if target._kind.traced and given is not NDArray:
+                raise TraceError(
+                    f"{self.jitted.name}: an operator writes into an array (BatchNorm into its running statistics) "
+                    "that is neither an NDArray from outside nor an argument given as one; give an NDArray"
+                )
+            found.append(target if k is None else k)
+        return found
+
+    def _update(self, outs: Sequence, leaves: Sequence) -> None:
+        """Write what a call writes besides giving its results."""
+        for target, new in zip(self.updated, outs[self.count :], strict=True):
+            x = leaves[target] if isinstance(target, int) else target
+            np.copyto(x._buf, new)
+            x._cell[0] += 1
 
     def again(self, inside: Sequence[NDArray]) -> Any:
         """The function's result for these arrays."""
@@ -108,9 +133,9 @@ class Program:
     def __call__(self, leaves: list) -> Any:
         if state.recording:
             arrays = [x if isinstance(x := leaves[k], NDArray) else from_value(np.asarray(x)) for k in self.arrays]
-            arrays += [self._part() if x is random.PART else x for x in self.captured]
-            if any(x._node is not None for x in arrays):
-                return self._recorded(arrays)
+            if any(x._node is not None for x in (*arrays, *self.captured)):
+                arrays += [self._part() if x is random.PART else x for x in self.captured]
+                return self._recorded(arrays, leaves)
         return self.call(leaves)
 
     def _part(self) -> NDArray:
@@ -130,13 +155,16 @@ class Program:
             names[f"captured{k}"] = x
             loads.append("part()._buf" if x is random.PART else f"captured{k}._buf")
         gives = []
-        for k, (shape, kind) in enumerate(self.results):
+        for k, (shape, kind) in enumerate(self.results[: self.count]):
             names[f"shape{k}"], names[f"kind{k}"] = shape, kind
             gives.append(self._give(k, shape, kind))
         source = iter(gives)
         names |= {f"constant{k}": y for k, y in enumerate(self.constants)}
         leaves = [next(source) if computed else f"constant{k}" for k, computed in enumerate(self.computed)]
         code = _code(self.result, iter(leaves), names) or f"rebuild(iter(({''.join(f'{x}, ' for x in leaves)})))"
+        if self.updated:
+            names["update"] = self._update
+            code = f"update([{', '.join(f'out{k}' for k in range(len(self.results)))}], leaves) or {code}"
         return self.compiled.caller(loads, code, names)
 
     def _give(self, k: int, shape: tuple[int, ...], kind: Kind) -> str:
@@ -157,16 +185,19 @@ class Program:
         outs = "".join(f"out{k}, " for k in range(len(self.results)))
         return self.compiled.caller([f"leaves[{k}]" for k in range(count)], f"[{outs}]", {})
 
-    def _recorded(self, arrays: list[NDArray]) -> Any:
+    def _recorded(self, arrays: list[NDArray], leaves: list) -> Any:
+        written = [leaves[target] if isinstance(target, int) else target for target in self.updated]
+        arrays = [x.detach().copy() if any(x is w for w in written) else x for x in arrays]  # as they were
         bufs = self._raw([x._buf for x in arrays])
-        outs = [wrap(buf, shape, kind) for buf, (shape, kind) in zip(bufs, self.results, strict=True)]
+        outs = [wrap(buf, shape, kind) for buf, (shape, kind) in zip(bufs, self.results, strict=True)][: self.count]
+        self._update(bufs, leaves)
         parents = tuple(map(tape.parent, arrays))
         rule = _Rule(self, [(x._shape, x._kind) for x in arrays])
         saved = tape.save(arrays)
         if len(outs) == 1:
-            outs[0]._node = tape.node(rule, parents, saved, None, *self.results[0])
+            outs[0]._node = tape.node(rule, parents, saved, None, outs[0]._shape, outs[0]._kind)
         elif outs:
-            shapes, kinds = zip(*self.results, strict=True)
+            shapes, kinds = zip(*self.results[: self.count], strict=True)
             node = tape.node(rule, parents, saved, None, shapes, kinds)  # type: ignore[arg-type]
             for k, y in enumerate(outs):
                 if y._kind.dtype.is_float:
@@ -184,21 +215,24 @@ class Program:
             graph = current.graph
             assert graph is not None
             inside = [_variable(x) for x in given[:count]]
-            before = graph.captured
+            before, updates = graph.captured, len(graph.updates)
             graph.captured = [*before, *zip(self.captured, inside[len(self.arrays) :], strict=True)]
             floor = tape.next_seq()
             found: list = []
             recording, state.recording = state.recording, True
             try:
                 flatten(self.again(inside[: len(self.arrays)]), found)
+                state.recording = recording
+                heads = [y for y in found if isinstance(y, NDArray)]
+                seeds = [(y._node, g) for y, g in zip(heads, given[count:], strict=True) if y._node is not None]
+                targets = {x._node: 0 for x in inside if x._node is not None}
+                # What is checkpointed runs again here, on the same captured arrays.
+                cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
             finally:
                 state.recording = recording
+                del graph.updates[updates:]
                 own = {id(x) for x in inside}
                 graph.captured = [pair for pair in graph.captured if id(pair[1]) not in own]
-            heads = [y for y in found if isinstance(y, NDArray)]
-            seeds = [(y._node, g) for y, g in zip(heads, given[count:], strict=True) if y._node is not None]
-            targets = {x._node: 0 for x in inside if x._node is not None}
-            cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
             return [None if x._node is None else cotangents.get(x._node) for x in inside]
 
         pulled.__name__ = f"{self.jitted.name}_pullback"

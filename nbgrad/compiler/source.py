@@ -9,12 +9,12 @@ from typing import Any
 from ..codegen.graph import Value
 from ..codegen.loops import load, store
 from ..dtypes import DType
-from ..expr import Expr, const, literal, order, substitute, var
+from ..expr import Expr, const, free, literal, order, substitute, var
 from ..shapes import size
 from .helpers import HELPERS, product
 from .nests import Block, Loop, Program
 from .places import Place, Places, home, reduced
-from .statements import Access, Axis, Statement
+from .statements import Access, Axis, Guard, Statement
 
 __all__ = ["Source", "written"]
 
@@ -154,8 +154,8 @@ class _Writer:
                 name = self._accumulator(s, combo)
                 self.line(f"{name} = {self._first(s)}")
         known = dict(self.env)
-        for start, stop in self._segments(loop, inside):
-            self._turns(loop, start, stop)
+        for ranges in self._segments(loop, inside):
+            self._turns(loop, ranges)
             self.env = dict(known)
         for s in ending:
             self._finish_inner(s, s in starting)
@@ -167,53 +167,71 @@ class _Writer:
         gone = reduced(s, self.program)
         return next((loop for loop in self.program.paths[s] if loop.axis in gone), None)
 
-    def _segments(self, loop: Loop, inside: list[Statement]) -> list[tuple[int, int]]:
-        """Ranges of a loop in which every guard is either true or false."""
+    def _segments(self, loop: Loop, inside: list[Statement]) -> list[list[tuple[int, int]]]:
+        """Ranges of a loop in which every guard is either true or false; those where the same are true, together."""
         axis = loop.axis
         if isinstance(axis, Block):
             if not axis.inner:
-                return [(0, axis.extent)]
+                return [[(0, axis.extent)]]
             axis = axis.whole
+        guards = [g for s in inside for g in self._open_guards(s) if s.axes[g.axis].root() is axis]
         ends = {0, axis.extent}
-        for s in inside:
-            for g in s.guards:
-                if s.axes[g.axis].root() is axis:
-                    ends |= {min(max(e, 0), axis.extent) for e in (g.start, g.stop)}
-        points = sorted(ends)
-        return list(itertools.pairwise(points)) if len(points) > 1 else [(0, 0)]
+        for g in guards:
+            ends |= {min(max(e, 0), axis.extent) for e in (g.start, g.stop)}
+        alike: dict[tuple, list[tuple[int, int]]] = {}
+        for start, stop in itertools.pairwise(sorted(ends)):
+            alike.setdefault(tuple([g.start <= start < g.stop for g in guards]), []).append((start, stop))
+        return list(alike.values()) or [[(0, 0)]]
 
-    def _turns(self, loop: Loop, start: int, stop: int) -> None:
+    def _open_guards(self, s: Statement) -> list[Guard]:
+        """The guards that matter to a statement, what is known of others taken into account."""
+        if not s.guards:
+            return []
+        axes = [s.axes[g.axis].root() for g in s.guards]
+        known = {
+            var(f"g{k}"): const(int(self._inside(s, g, {}))) for k, g in enumerate(s.guards) if axes[k] in self.ranges
+        }
+        names = free(substitute(s.expr, known))
+        return [g for k, g in enumerate(s.guards) if f"g{k}" in names]
+
+    def _turns(self, loop: Loop, ranges: list[tuple[int, int]]) -> None:
         axis = loop.axis
         n = axis.number
+        start, stop = ranges[0]
+        depth = self.depth
         if isinstance(axis, Block) and not axis.inner:
             self.line(f"for o{n} in range(u({axis.extent})):")
             self.depth += 1
             self.line(f"b{n} = o{n} * u({axis.length})")
-            if axis.whole.extent % axis.length:
-                self.line(f"e{n} = min(b{n} + u({axis.length}), u({axis.whole.extent}))")
-            else:
-                self.line(f"e{n} = b{n} + u({axis.length})")
-        elif isinstance(axis, Block):
-            whole = axis.whole
-            low = f"b{n}" if start == 0 else f"max(b{n}, u({start}))"
-            high = f"e{n}" if stop == whole.extent else f"max({low}, min(e{n}, u({stop})))"
-            if start:
-                low = f"min(e{n}, {low})"
-            self.ranges[whole] = (start, stop)
-            self.line(f"for j{n} in range({high} - {low}):")
-            self.depth += 1
-            self.line(f"i{n} = {low} + j{n}")
+            end = f"b{n} + u({axis.length})"
+            self.line(f"e{n} = " + (f"min({end}, u({axis.whole.extent}))" if axis.whole.extent % axis.length else end))
         else:
-            self.ranges[axis] = (start, stop)
-            span = f"u({stop})" if start == 0 else f"u({start}), u({stop})"
-            self.line(f"for i{n} in range({span}):")
-            self.depth += 1
+            whole = axis.whole if isinstance(axis, Block) else axis
+            self.ranges[whole] = (start, stop)
+            low, high = f"u({start})", f"u({stop})"
+            if len(ranges) > 1:
+                self.line(f"for low, high in ({', '.join(f'(u({a}), u({b}))' for a, b in ranges)}):")
+                self.depth += 1
+                low, high = "low", "high"
+            if isinstance(axis, Block):
+                if len(ranges) == 1 and (start, stop) == (0, whole.extent):
+                    low, high = f"b{n}", f"e{n}"
+                else:
+                    self.line(f"low{n} = min(e{n}, max(b{n}, {low}))")
+                    self.line(f"high{n} = max(low{n}, min(e{n}, {high}))")
+                    low, high = f"low{n}", f"high{n}"
+                self.line(f"for j{n} in range({high} - {low}):")
+                self.depth += 1
+                self.line(f"i{n} = {low} + j{n}")
+            else:
+                self.line(f"for i{n} in range({high if low == 'u(0)' else f'{low}, {high}'}):")
+                self.depth += 1
         before = len(self.lines)
         for item in loop.body:
             self._item(item)
         if len(self.lines) == before:  # written-out axes of length 0
             self.line("pass")
-        self.depth -= 1
+        self.depth = depth
         self.ranges.pop(axis.whole if isinstance(axis, Block) else axis, None)
 
     # Reductions.
@@ -227,7 +245,7 @@ class _Writer:
         return f"{self._type(s)}({-(2**63) + 1 if s.how == 'max' else 2**63 - 1})"
 
     def _accumulator(self, s: Statement, combo) -> str:
-        return f"q{s.value.number}" + "".join(f"_{n}" for _, n in combo)
+        return f"r{s.value.number}" + "".join(f"_{n}" for _, n in combo)
 
     def _start(self, s: Statement) -> None:
         """Before the outermost loop of a reduction: its first value, wherever it is kept."""

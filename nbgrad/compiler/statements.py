@@ -22,6 +22,8 @@ __all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 
 #: What computing a value again may cost at most, in the units of :func:`_work`.
 _CHEAP = 12
+#: Ranges of axes that one statement may tell apart; each may double the code.
+_GUARDS = 4
 #: A matrix product with two lengths up to this is a loop like others; larger ones are for BLAS.
 _NARROW = 16
 
@@ -156,7 +158,7 @@ class _Builder:
                 continue
             begin, step = value.attrs
             found = _unembedded(regrouped, begin, step, value, guards)
-            if found is None:
+            if found is None or len({*found[1], *into.guards}) > _GUARDS:
                 self.full.add(value)
                 continue
             m, guards = found
@@ -167,7 +169,7 @@ class _Builder:
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
         loop = value.op in ("map", "reduce", "look", "constant", "product")
         same = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
-        again = not same and value.op == "map" and value not in self.outputs
+        again = not same and value.op == "map" and value.attrs[1] is value.dtype and value not in self.outputs
         if again and regrouped is not None and self._cheap(value):
             return self._again(into, value, regrouped, guards)
         if not same and value.op != "argument":
@@ -200,19 +202,26 @@ class _Builder:
             v = stack.pop()
             if v.op == "map" and v not in self.outputs:
                 cost += _work(v.attrs[0])
-            elif v.op not in ("argument", "constant", "look", "embed") and v not in self.full:
+            elif v.op == "look" and v not in self.full:  # of a value that must be computed again there, too: no
+                if not self._there(v.inputs[0].value):
+                    return False
+                continue
+            elif not self._there(v):
                 return False
             if cost > budget:
                 return False
-            if v.op in ("map", "look", "embed") and v not in self.full:
+            if v.op == "map" and v not in self.full:
                 stack += [x.value for x in v.inputs]
         return True
 
+    def _there(self, value: Value) -> bool:
+        """Whether the elements of a value need not be computed to be read."""
+        while value.op == "look" and value not in self.full:
+            value = value.inputs[0].value
+        return value.op in ("argument", "constant") or value in self.full
+
     def _again(self, into: Statement, value: Value, m: list, guards: tuple) -> Expr:
-        expr, compute = value.attrs
-        if compute is not value.dtype:  # a conversion needs a statement of its own
-            self.full.add(value)
-            return self._base(into, value, value.shape, m, m, guards)
+        expr, _ = value.attrs
         known = {
             var(f"x{k}"): self.read(into, x, _aligned(x.shape, value.shape, m)) for k, x in enumerate(value.inputs)
         }

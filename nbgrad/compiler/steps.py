@@ -17,7 +17,7 @@ from ..codegen.graph import LEAKED, Graph, Seen, Value, current
 from ..codegen.launch import kind_of
 from ..dtypes import DType
 from ..errors import TraceError
-from ..kernels.random import PART
+from ..kernels.random import PART, part
 from ..kernels.shape import reshape
 from ..ndarray import NDArray, from_value, wrap
 from ..shapes import Shape, size
@@ -35,6 +35,12 @@ Step = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
 def aval(x: NDArray) -> Aval:
     """Shape and dtype."""
     return x._shape, x._kind.dtype
+
+
+UPDATES = (
+    "an operator writes into an array (BatchNorm into its running statistics) in a compiled loop or branch, which "
+    "cannot do that; call it outside of it, or in predict mode"
+)
 
 
 class Traced:
@@ -55,19 +61,20 @@ class Traced:
     def __init__(self, function: Callable, avals: Sequence[Aval]) -> None:
         outer, recording = current.graph, state.recording
         assert outer is not None
-        self.graph = graph = Graph(outer.level + 1)
+        self.graph = graph = Graph(outer)
         current.graph, state.recording = graph, False
         try:
             inside = [traced(graph.argument(*a), *a) for a in avals]
             self.results: list[Seen] = [seen(y) for y in lifted(function(inside))]
+            parts = [x for outside, x in graph.captured if outside is PART]
+            others = [pair for pair in graph.captured if pair[0] is not PART]
+            self.arguments: list[Value] = [seen(x).value for x in [*inside, *parts, *(x for _, x in others)]]
         finally:
             current.graph, state.recording = outer, recording
-        parts = [x for outside, x in graph.captured if outside is PART]
+        if graph.updates:
+            raise TraceError(UPDATES)
         self.drawn = graph.drawn if parts else 0
-        others = [pair for pair in graph.captured if pair[0] is not PART]
         self.captured = [outside for outside, _ in others]
-        stand_ins = [*inside, *parts, *(x for _, x in others)]
-        self.arguments: list[Value] = [seen(x).value for x in stand_ins]
         _check([y.value for y in self.results], set(self.arguments))
 
     @property
@@ -180,9 +187,6 @@ def pulled(
 
 def parts_of(drawn: int, n: int) -> NDArray:
     """Per step, the part of the random stream that it draws."""
-    graph = current.graph
-    assert graph is not None
     starts = np.zeros((n, 2), np.int64)
-    starts[:, 1] = graph.drawn + drawn * np.arange(n)
-    graph.drawn += drawn * n
+    starts[:, 1] = part(drawn * n)._view()[1] + drawn * np.arange(n)
     return reshape(captured(PART), (1, 2)) + captured(from_value(starts))

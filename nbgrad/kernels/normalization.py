@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import tracing
 from ..cast import cast
 from ..codegen import threads
 from ..elementwise import Elementwise
@@ -217,6 +218,9 @@ def BatchNorm(
             raise ShapeError(f"BatchNorm: no elements to take the mean of in shape {data.shape}")
         y, mean, variance = _batch_norm(data, gamma, beta, axis=k, eps=eps)
         for moving, batch in () if state.recomputing else ((moving_mean, mean), (moving_var, variance)):
+            if tracing.current.graph is not None:
+                tracing.update(moving, moving.detach() * momentum + batch.detach() * (1 - momentum))
+                continue
             values = moving._view()
             values[...] = momentum * values + (1 - momentum) * batch._view()
             moving._cell[0] += 1

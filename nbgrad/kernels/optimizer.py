@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from .. import tracing
 from ..cast import cast
 from ..codegen import loops
 from ..codegen.launch import kind_of
@@ -69,6 +70,7 @@ def _update(
         return made.bind(*[dtype.storage] * (2 + len(states)), *[float] * len(params))
 
     def call(*args, out=None, **kwargs):
+        tracing.check_write(name)
         kwargs.pop("name", None)
         given = dict(zip((*arrays, *params), args))
         for key, value in kwargs.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..codegen.launch import kind_of
+from ..context import real
 from ..dtypes import int64
 from ..entry import as_array
 from ..errors import AttrError, RangeError, ShapeError
@@ -12,6 +13,7 @@ from ..ndarray import NDArray, from_value, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import composite
+from .host import arrayed, calculated
 from .indexing import integers
 
 __all__ = ["histogram", "index_array", "ravel_multi_index", "unravel_index"]
@@ -25,11 +27,6 @@ def _lengths(shape, op: str) -> tuple[int, ...]:
     if not lengths or any(n < 1 for n in lengths[1:]) or lengths[0] < -1:
         raise ShapeError(f"{op}: shape must be of positive lengths, the first maybe -1, got {lengths}")
     return lengths
-
-
-def _positions(values: np.ndarray, like: NDArray) -> NDArray:
-    """The numbers in the dtype that the positions were given in."""
-    return from_value(values, like=like._kind, dtype=like.dtype)
 
 
 def _strides(lengths: tuple[int, ...]) -> np.ndarray:
@@ -76,11 +73,15 @@ def ravel_multi_index(data, shape=None):
     index = integers(data, op)
     if index.ndim == 0 or len(index) != len(lengths):
         raise ShapeError(f"{op}: data must have a row for each axis of {lengths}, got shape {index.shape}")
+    return arrayed(calculated(_raveled, index, shape=index.shape[1:], lengths=lengths), data._kind.dtype, data)
+
+
+def _raveled(index: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
     for row, n in zip(index, lengths, strict=True):
         wrong = (row < 0) | (row >= n if n >= 0 else False)
         if wrong.any():
-            raise RangeError(f"{op}: index {row[wrong].flat[0]} is out of range for an axis of length {n}")
-    return _positions(np.tensordot(_strides(lengths), index, 1), data)
+            raise RangeError(f"ravel_multi_index: index {row[wrong].flat[0]} is out of range for an axis of length {n}")
+    return np.tensordot(_strides(lengths), index, 1)
 
 
 @composite(method=False, differentiable=False, samples=table(
@@ -115,14 +116,19 @@ def unravel_index(data, shape=None):
     """
     op = "unravel_index"
     data, lengths = as_array(data, op), _lengths(shape, op)
-    index, strides = integers(data, op), _strides(lengths)
+    shape = (len(lengths), *data.shape)
+    return arrayed(calculated(_unraveled, integers(data, op), shape=shape, lengths=lengths), data._kind.dtype, data)
+
+
+def _unraveled(index: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
+    strides = _strides(lengths)
     wrong = (index < 0) | (index >= lengths[0] * strides[0] if lengths[0] >= 0 else False)
     if wrong.any():
-        raise RangeError(f"{op}: {index[wrong].flat[0]} is out of range for shape {lengths}")
+        raise RangeError(f"unravel_index: {index[wrong].flat[0]} is out of range for shape {lengths}")
     steps = strides.reshape((-1,) + (1,) * index.ndim)
     found = index // steps
     found[1:] %= np.reshape(lengths[1:], (-1,) + (1,) * index.ndim)
-    return _positions(found, data)
+    return found
 
 
 @composite(method=False, differentiable=False, samples=table(
@@ -153,7 +159,7 @@ def index_array(data, axes=None):
     chosen = range(data.ndim) if axes is None else [resolve_axis(k, data.ndim, "index_array") for k in axes]
     every = np.indices(data.shape, dtype=np.int64)
     found = np.stack([every[k] for k in chosen], -1) if len(chosen) else np.zeros((*data.shape, 0), np.int64)
-    return wrap(found.reshape(-1), found.shape, kind_of(int64, data._kind.ctx))
+    return wrap(found.reshape(-1), found.shape, kind_of(int64, real(data._kind.ctx)))
 
 
 @composite(method=False, differentiable=False)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .. import tracing
+from ..codegen.graph import Graph
 from ..codegen.launch import kind_of
 from ..context import Context, real, usable
 from ..dtypes import DType, as_dtype, float32, int64
@@ -52,18 +53,19 @@ class _Stream:
     def take(self, blocks: int) -> tuple[int, int]:
         """Key and position of the next `blocks` blocks; while tracing, the position in :data:`PART`."""
         graph = tracing.current.graph
-        if _draws.again is None and graph is not None:
-            key, start = 0, graph.drawn
-            graph.drawn += blocks
-        elif _draws.again is None:
-            with self.lock:
-                key, start = self.key, self.offset
-                self.offset += blocks
-        else:
+        inside = _draws.graph is graph  # a scope around a trace has nothing to do with what is traced
+        if inside and _draws.again is not None:
             key, start, counted = next(_draws.again, (0, 0, None))
             if counted != blocks:
                 raise NBGradError(_OTHER_DRAWS)
-        if _draws.log is not None:
+        elif graph is not None:
+            key, start = 0, graph.drawn
+            graph.drawn += blocks
+        else:
+            with self.lock:
+                key, start = self.key, self.offset
+                self.offset += blocks
+        if inside and _draws.log is not None:
             _draws.log.append((key, start, blocks))
         return key, start
 
@@ -73,6 +75,7 @@ class _Draws(threading.local):
 
     log: list[tuple[int, int, int]] | None = None
     again: Iterator[tuple] | None = None
+    graph: Graph | None = None  # what was traced where the scope began
 
 
 _stream = _Stream()
@@ -82,13 +85,17 @@ _draws = _Draws()
 @contextlib.contextmanager
 def logged() -> Iterator[list]:
     """A scope that keeps, in the list it gives, which parts of the stream this thread draws."""
-    outer, _draws.log = _draws.log, []
-    log = _draws.log
+    outer, graph = _draws.log, _draws.graph
+    again, inside = _draws.again, tracing.current.graph
+    log: list = []
+    _draws.log, _draws.graph = log, inside
+    if inside is not graph:
+        _draws.again = None
     try:
         yield log
     finally:
-        _draws.log = outer
-        if outer is not None:
+        _draws.log, _draws.again, _draws.graph = outer, again, graph
+        if outer is not None and inside is graph:
             outer += log
 
 
@@ -98,13 +105,13 @@ def redrawn(log: Sequence[tuple]) -> Iterator[None]:
 
     The stream itself does not move. Another draw is an :class:`NBGradError`.
     """
-    before = _draws.log, _draws.again
+    before = _draws.log, _draws.again, _draws.graph
     again = iter(log)
-    _draws.log, _draws.again = None, again
+    _draws.log, _draws.again, _draws.graph = None, again, tracing.current.graph
     try:
         yield
     finally:
-        _draws.log, _draws.again = before
+        _draws.log, _draws.again, _draws.graph = before
     if next(again, None) is not None:
         raise NBGradError(_OTHER_DRAWS)
 

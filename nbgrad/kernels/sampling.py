@@ -284,16 +284,14 @@ def poisson(lam=1.0, shape=None, dtype=None, ctx: Context | None = None, out=Non
     return store_out(call.draw(_poisson, *call.values), out, "poisson")
 
 
-def _mixture(call: _Call, shape: NDArray, scale: NDArray, out) -> NDArray:
-    """Poisson with means that are gamma distributed; where `shape` is infinite, with mean `scale`."""
-    certain = equal(shape, np.inf)
-    means = draw(_gamma, call.shape, float64, call.ctx, where(certain, 1.0, shape), scale, call.count)
-
-    def spread(parameter: NDArray) -> NDArray:
-        return reshape(parameter, (*call.outer, *(1,) * len(call.block)))
-
-    means = where(spread(certain), spread(scale), means)
+def _mixture(call: _Call, means: NDArray, out) -> NDArray:
+    """Poisson numbers, one for each mean."""
     return store_out(draw(_poisson, call.shape, call.dtype, call.ctx, means, 1), out, call.op)
+
+
+def _means(call: _Call, shape: NDArray, scale: NDArray) -> NDArray:
+    """Gamma distributed, as float64."""
+    return draw(_gamma, call.shape, float64, call.ctx, shape, scale, call.count)
 
 
 def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:
@@ -320,7 +318,7 @@ def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = 
     call = _Call("negative_binomial", {"k": k, "p": p}, shape, dtype, ctx, out)
     call.demand(_is_negative_binomial, "k must be positive and finite, and p in (0, 1]")
     number, chance = call.values
-    return _mixture(call, number, (1 - chance) / chance, out)
+    return _mixture(call, _means(call, number, (1 - chance) / chance), out)
 
 
 def generalized_negative_binomial(
@@ -345,7 +343,10 @@ def generalized_negative_binomial(
     call.demand(_is_dispersed, "mu and alpha must be finite and not negative")
     mean, spread = call.values
     count = 1 / spread
-    return _mixture(call, count, where(equal(count, np.inf), mean, mean * spread), out)
+    certain = equal(count, np.inf)  # the mean itself is the mean then
+    means = _means(call, where(certain, 1.0, count), where(certain, mean, mean * spread))
+    certain, mean = (reshape(p, (*call.outer, *(1,) * len(call.block))) for p in (certain, mean))
+    return _mixture(call, where(certain, mean, means), out)
 
 
 def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, name=None):

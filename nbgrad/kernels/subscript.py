@@ -13,13 +13,14 @@ from ..cast import cast
 from ..codegen.memory import longer
 from ..cotangents import own
 from ..entry import IN_GRAPH, IN_PLACE
-from ..errors import DTypeError, NBGradError, RangeError, ShapeError
+from ..errors import DTypeError, NBGradError, RangeError, ShapeError, TraceError
 from ..ndarray import NDArray, alias
 from ..observe import observers
 from ..shapes import size
 from ..state import state
 from .broadcasting import broadcast_to
-from .indexing import flat_positions, integers, take_axis
+from .host import demand_shape
+from .indexing import flat_positions, in_range, integers, take_axis
 from .move import strides_of
 from .shape import block_slices, embed, reshape, slice_
 
@@ -79,6 +80,11 @@ def _normalise(key, ndim: int) -> list:
         elif isinstance(item, int | np.integer | np.bool_):
             out.append(int(item))
         elif isinstance(item, NDArray | np.ndarray | list | tuple | range):
+            if isinstance(item, NDArray) and tracing.current.graph is not None:
+                raise TraceError(
+                    "indexing: a traced function can index with one integer array, x[i], but not with arrays among "
+                    "several indices; use nd.take, nd.pick or nd.gather_nd"
+                )
             values = item._view() if isinstance(item, NDArray) else np.asarray(item)
             if isinstance(item, NDArray) and values.dtype.kind == "f":
                 values = integers(item, "indexing")  # MXNet's index arrays are float32
@@ -136,6 +142,10 @@ def getitem(self: NDArray, key) -> NDArray:
             if n
             else self
         )
+    if tracing.current.graph is not None and isinstance(key, NDArray) and self._shape:
+        if key._kind.dtype.name == "bool":
+            demand_shape("indexing", "the mask", key)
+        return take_axis(self, in_range(integers(key, "indexing"), self._shape[0], "raise", "indexing"), 0)
     items = _normalise(key, self.ndim)
     if any(isinstance(i, np.ndarray) for i in items):
         return _advanced(self, items)
@@ -260,6 +270,7 @@ def setitem(self: NDArray, key, value) -> None:
     ShapeError
         If the value does not broadcast to what the key selects.
     """
+    tracing.check_write("assignment")
     if _is_whole(key) and state.recording and isinstance(value, NDArray) and value._node is not None:
         if self._node is not None:
             raise NBGradError(IN_GRAPH)

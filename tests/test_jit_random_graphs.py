@@ -1,0 +1,175 @@
+"""Random programs, compiled: values and derivatives to the second order are the eager ones."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nbgrad as nb
+from nbgrad import nd
+
+SHAPES = [(2, 3), (3,), (4, 1, 3), (1,), (), (20, 18), (18, 3), (5, 4)]
+LARGEST = 800  # elements
+OUTSIDE = [nd.array(np.linspace(-0.9, 0.8, 3)), nd.array([[2, 0], [1, 1]], dtype="int64")]
+
+
+def axis_of(a, k):
+    return k % max(a.ndim, 1)
+
+
+def partner(a, pool, k):
+    """An array of the pool that broadcasts with `a`, the k-th of them."""
+
+    def fits(b):
+        try:
+            return np.prod(np.broadcast_shapes(a.shape, b.shape)) <= LARGEST
+        except ValueError:
+            return False
+
+    fitting = [b for b in pool if fits(b)]
+    return fitting[k % len(fitting)]
+
+
+def matrices(a, pool, k):
+    a = a.reshape((-1, a.shape[-1])) if a.ndim else a.reshape((1, 1))
+    fitting = [b for b in pool if b.ndim == 2 and b.shape[0] == a.shape[1] and a.shape[0] * b.shape[1] <= LARGEST]
+    b = fitting[k % len(fitting)] if fitting else a.T
+    return (a, b) if a.shape[0] * b.shape[1] <= LARGEST else (a.T, a)
+
+
+def product(a, pool, k, m):
+    left, right = matrices(a, pool, k)
+    return nd.dot(left, right) * (1 / left.shape[1])
+
+
+def chosen(a, b):
+    both = a + b
+    return nd.where(both > 0.1234, both * 0.5, b)
+
+
+def sliced(a, k, m):
+    n = a.shape[axis_of(a, k)] if a.ndim else 0
+    if not n:
+        return a * 1.0
+    begin = m % n
+    end = begin + 1 + (k + m) % (n - begin)
+    if m % 3 == 0:
+        return nd.slice_axis(a, axis=axis_of(a, k), begin=begin, end=end)
+    key = [slice(None)] * a.ndim
+    key[axis_of(a, k)] = slice(None, None, -1 - m % 2) if m % 3 == 1 else slice(begin, None, 1 + k % 2)
+    return a[tuple(key)]
+
+
+def padded(a, k, m):
+    wide = tuple(n + 1 + (k + i) % 2 for i, n in enumerate(a.shape))
+    begin = tuple(w - n for w, n in zip(wide, a.shape, strict=True))
+    return nd.slice_assign(nd.full(wide, 0.25, dtype="float64"), a, begin=begin, end=wide) if a.ndim else a + 1.0
+
+
+#: From an array, the pool, and two numbers: an array.
+STEPS = [
+    lambda a, pool, k, m: a + partner(a, pool, k),
+    lambda a, pool, k, m: a - 0.5 * partner(a, pool, k),
+    lambda a, pool, k, m: nd.sin(a) * partner(a, pool, k),
+    lambda a, pool, k, m: a / (2 + nd.cos(partner(a, pool, k))),
+    lambda a, pool, k, m: chosen(a, partner(a, pool, k)),
+    lambda a, pool, k, m: nd.tanh(a * a),
+    lambda a, pool, k, m: nd.exp(-nd.abs(a)),
+    lambda a, pool, k, m: (1.5 - a) ** (2 + k % 2) * 0.2,
+    lambda a, pool, k, m: nd.clip(a, -0.71, 0.83),
+    lambda a, pool, k, m: a.reshape((-1,)),
+    lambda a, pool, k, m: a.reshape((1, *a.shape[::-1])),
+    lambda a, pool, k, m: a.T,
+    lambda a, pool, k, m: nd.swapaxes(a, axis_of(a, k), axis_of(a, m)) if a.ndim > 1 else a * 1.1,
+    lambda a, pool, k, m: nd.expand_dims(a, axis=k % (a.ndim + 1)),
+    lambda a, pool, k, m: nd.sum(a, axis=axis_of(a, k), keepdims=bool(m % 2)) * 0.3 if a.ndim else a,
+    lambda a, pool, k, m: nd.mean(a),
+    lambda a, pool, k, m: nd.max(a + 0.01 * nd.sin(a), axis=axis_of(a, k), keepdims=bool(m % 2)) if a.ndim else a,
+    lambda a, pool, k, m: nd.norm(a + 1.0, axis=axis_of(a, k)) * 0.4 if a.ndim else a,
+    lambda a, pool, k, m: nd.softmax(a, axis=axis_of(a, k)) if a.ndim else a,
+    lambda a, pool, k, m: nd.log_softmax(a, axis=axis_of(a, k)) * 0.3 if a.ndim else a,
+    lambda a, pool, k, m: nd.cumsum(a, axis=axis_of(a, k)) * 0.2 if a.ndim else a,
+    lambda a, pool, k, m: sliced(a, k, m),
+    lambda a, pool, k, m: sliced(a, m, k),
+    lambda a, pool, k, m: a[k % a.shape[0]] if a.ndim else a,
+    lambda a, pool, k, m: padded(a, k, m),
+    lambda a, pool, k, m: nd.concat(a, nd.sin(a), dim=axis_of(a, k)) if a.ndim else a,
+    lambda a, pool, k, m: nd.stack(a, a * 0.5, axis=k % (a.ndim + 1)),
+    lambda a, pool, k, m: nd.flip(a, axis=axis_of(a, k)) if a.ndim else a,
+    lambda a, pool, k, m: nd.tile(a, (1 + k % 2, 1 + m % 2)),
+    lambda a, pool, k, m: nd.repeat(a, repeats=2, axis=axis_of(a, k)) if a.ndim else a,
+    lambda a, pool, k, m: nd.take(a, OUTSIDE[1], axis=axis_of(a, k), mode="clip") if a.ndim else a,
+    lambda a, pool, k, m: nd.take(a, nd.floor(nd.abs(a) * 2).reshape((-1,))[:4], axis=0, mode="wrap") if a.ndim else a,
+    lambda a, pool, k, m: nd.pick(a, nd.sum(a * 0, axis=-1) + k % 3, axis=-1) if a.ndim else a,
+    lambda a, pool, k, m: nd.sort(a, axis=axis_of(a, k)) if a.ndim else a,
+    lambda a, pool, k, m: a * nd.array(np.linspace(0.5, 1.0, a.shape[-1] if a.ndim else 1).reshape(-1)),
+    lambda a, pool, k, m: a * OUTSIDE[0] if a.ndim and a.shape[-1] == 3 else a * nd.sum(nd.tanh(OUTSIDE[0])),
+    lambda a, pool, k, m: a * nd.cast(nd.cast(a * 3, dtype="int32"), dtype="float64") * 0.2,
+    lambda a, pool, k, m: nd.stop_gradient(a) * nd.cos(a),
+    product,
+    product,
+]
+
+
+def program(steps, leaves):
+    """All arrays that a program computes."""
+    pool = list(leaves)
+    for kind, which, k, m in steps:
+        y = STEPS[kind](pool[-1 - which % len(pool)], pool, k, m)
+        if 0 < y.size <= LARGEST and y.ndim <= 4:
+            pool.append(y)
+    return pool
+
+
+def results(steps, leaves):
+    """Results of a program, the gradient of what they add up to, and that of the gradient's square."""
+
+    def heads(*xs):
+        pool = program(steps, xs)
+        return [pool[-1], pool[-1 - len(pool) // 3], pool[len(pool) // 2], pool[-1]]
+
+    def total(*xs):
+        return sum(nd.sum(nd.sin(h) * (0.5 + k)) for k, h in enumerate(heads(*xs)))
+
+    places = tuple(range(len(leaves)))
+    first = nb.grad(total, argnums=places)
+    second = nb.grad(lambda *xs: sum(nd.sum(g * g) for g in first(*xs)), argnums=places)
+    return [*heads(*leaves), *first(*leaves), *second(*leaves)]
+
+
+def check(steps):
+    rng = np.random.default_rng(0)
+    leaves = [nd.array(rng.uniform(-1, 1, shape)) for shape in SHAPES]
+    expected = results(steps, leaves)
+    found = nb.jit(lambda *xs: results(steps, xs))(*leaves)
+    for k, (x, y) in enumerate(zip(expected, found, strict=True)):
+        a, b = x.asnumpy(), y.asnumpy()
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-10 * max(np.abs(a).max(), 1e-3), err_msg=f"result {k}")
+
+
+numbers = st.integers(0, 11)
+programs = st.lists(st.tuples(st.integers(0, len(STEPS) - 1), numbers, numbers, numbers), min_size=1, max_size=14)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(programs)
+def test_compiled_is_eager(steps):
+    check(steps)
+
+
+@pytest.mark.parametrize("kind", range(0, len(STEPS), 8))
+def test_every_step_at_least_once(kind):
+    check([(k, k % 5, 1, 2) for k in range(kind, min(kind + 8, len(STEPS)))])
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(33, 6, 3, 5), (33, 2, 1, 3), (32, 8, 4, 6), (24, 9, 8, 11)],  # conversions that are cheap
+        [(7, 1, 6, 5), (9, 11, 0, 10), (15, 10, 7, 11), (24, 5, 1, 3), (10, 8, 0, 2), (29, 10, 2, 5), (24, 8, 10, 3),
+         (17, 0, 10, 2)],  # names of accumulators
+    ],
+)  # fmt: skip
+def test_programs_that_failed_once(steps):
+    check(steps)
