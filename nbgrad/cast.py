@@ -64,11 +64,10 @@ _CAST = Cast()
 
 def cast(x: NDArray, kind: Kind) -> NDArray:
     """`x` converted to `kind`, always a new array; recorded."""
-    if kind.traced is not x._kind.traced:
-        if kind.traced:
-            x = tracing.captured(x)
-        else:  # a traced array is on every device
-            kind = kind_of(kind.dtype, x._kind.ctx)
+    if kind.traced and x._kind.ctx != kind.ctx:
+        x = tracing.captured(x)
+    elif x._kind.traced and not kind.traced:  # a traced array is on every device
+        kind = kind_of(kind.dtype, x._kind.ctx)
     buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind.dtype, buf, kind.dtype)
     out = wrap(buf, x._shape, kind)

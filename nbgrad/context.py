@@ -107,14 +107,25 @@ class Context:
 
 CPU0 = Context("cpu", 0)
 
-#: Where the arrays of a traced function are: they have shapes and dtypes, and no numbers.
-TRACED = Context("cpu", 0)
-TRACED.device_type = "traced"
+
+def traced_at(level: int) -> Context:
+    """Where the arrays of a traced function are: they have shapes and dtypes, and no numbers.
+
+    `level` counts the traced functions around it: bodies of loops are traced inside of others.
+    """
+    found = Context("cpu", level)
+    found.device_type = "traced"
+    return found
+
+
+def is_traced(ctx: Context) -> bool:
+    """Whether the arrays there are those of a traced function."""
+    return ctx.device_type == "traced"
 
 
 def real(ctx: Context) -> Context:
     """Where new numbers that go with arrays of `ctx` are."""
-    return CPU0 if ctx == TRACED else ctx
+    return CPU0 if is_traced(ctx) else ctx
 
 
 def cpu(device_id: int = 0) -> Context:

@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from . import tracing
 from .checkpoint import checkpoint as checkpointed
+from .codegen.launch import Kind
+from .compiler.branches import branch
+from .compiler.loops import loop
 from .errors import AttrError, DTypeError, ShapeError
 from .functional import trees
 from .kernels.join import concat, pieces, stack, unstacked
-from .ndarray import NDArray, wrap
+from .kernels.shape import reshape
+from .ndarray import NDArray, from_value, wrap
 from .shapes import size
 from .state import state
 
@@ -76,7 +81,8 @@ def foreach(body: Callable, data, init_states, *, checkpoint: int | None = None)
 
     arrays = rows.flat(data)
     _row_count(arrays)
-    stacked, last = _scan(step, arrays, states.flat(init_states), every)
+    scan = _scan if tracing.current.graph is None else _traced_scan
+    stacked, last = scan(step, arrays, states.flat(init_states), every)
     return outputs.build(stacked), states.build(last)
 
 
@@ -138,11 +144,18 @@ def while_loop(
     def test(now: Arrays) -> bool:
         return _truth("while_loop: what cond returns", cond(*form.build(now)))
 
+    def more(now: Arrays) -> NDArray:
+        return _one("while_loop: what cond returns", cond(*form.build(now)))
+
     def step(before: Arrays) -> tuple[Arrays, Arrays]:
         given, after = _pair("while_loop: func", func(*form.build(before)), "new_loop_vars")
         return outputs.flat([] if given is None else given), form.flat(_listed(after))
 
-    stacked, last = _repeat(test, step, form.flat(variables), limit, every)
+    now = form.flat(variables)
+    if tracing.current.graph is None:
+        stacked, last = _repeat(test, step, now, limit, every)
+    else:
+        stacked, last = _traced_repeat(more, step, now, limit, every)
     final = form.build(last)
     return outputs.build(stacked), final[0] if single else final
 
@@ -175,6 +188,8 @@ def cond(pred, then_func: Callable, else_func: Callable) -> Any:
     42.0
     """
     _functions("cond", then_func=then_func, else_func=else_func)
+    if tracing.current.graph is not None and isinstance(pred, NDArray):
+        return _traced_cond(_one("cond: pred", pred), then_func, else_func)
     return then_func() if _truth("cond: pred", pred) else else_func()
 
 
@@ -202,6 +217,28 @@ def _scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tu
     return _joined(blocks), states
 
 
+def _traced_scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tuple[Arrays, Arrays]:
+    """The same as a loop of a compiled program.
+
+    Its derivative runs each step again, from the states before it: under a checkpoint, a step is a loop of its own.
+    """
+
+    def one(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
+        return step([x if x._shape else reshape(x, (1,)) for x in row], states)
+
+    n = data[0]._shape[0]
+    if every is None or every >= n:
+        return loop("foreach", one, states, data, n)
+    whole = n // every * every
+    blocks = [reshape(x[:whole], (n // every, every, *x._shape[1:])) for x in data]
+    outs, states = loop("foreach_blocks", lambda b, s: loop("foreach", one, s, b, every), states, blocks, n // every)
+    outs = [reshape(y, (whole, *y._shape[2:])) for y in outs]
+    if whole < n:
+        more, states = loop("foreach", one, states, [x[whole:] for x in data], n - whole)
+        outs = [concat(a, b, dim=0) for a, b in zip(outs, more, strict=True)]
+    return outs, states
+
+
 def _repeat(test: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple[Arrays, Arrays]:
     """``step(states)`` as long as ``test(states)``, `limit` times at most: outputs, zeros after them, and states."""
 
@@ -224,6 +261,38 @@ def _repeat(test: Callable, step: Callable, states: Arrays, limit: int, every: i
     if blocks and left:
         blocks.append([_zeros_like_rows(y, left) for y in blocks[0]])
     return _joined(blocks), states
+
+
+def _traced_repeat(more: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple:
+    """The same as a loop of a compiled program, which counts its steps when it runs."""
+
+    def one(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
+        return step(states)
+
+    if every is None or every >= limit:
+        return loop("while_loop", one, states, [], limit, more=more)
+
+    def block(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
+        return loop("while_loop", one, states, [], every, more=more)
+
+    count, rest = divmod(limit, every)
+    outs, states = loop("while_blocks", block, states, [], count, more=more)
+    outs = [reshape(y, (count * every, *y._shape[2:])) for y in outs]
+    if rest:
+        others, states = loop("while_loop", one, states, [], rest, more=more)
+        outs = [concat(a, b, dim=0) for a, b in zip(outs, others, strict=True)]
+    return outs, states
+
+
+def _traced_cond(pred: NDArray, then_func: Callable, else_func: Callable) -> Any:
+    """The same as a choice that a compiled program makes when it runs."""
+    text = (
+        "cond: result{path} is {now} from else_func and {before} from then_func; in a compiled function both must give "
+        "arrays of the same shape and dtype"
+    )
+    outputs = _Outputs("cond: result", text)
+    functions = (lambda: outputs.flat(then_func()), lambda: outputs.flat(else_func()))
+    return outputs.build(branch("cond", pred, functions))
 
 
 # Rows are taken from the memory of an array. If that is recorded, one operator takes them all: the gradient of every
@@ -274,10 +343,17 @@ class _Aval:
         return f"{self.kind.dtype} of shape {self.shape}"
 
 
+_CHANGED = (
+    "{what}{path} is {now} after a step and {before} before; it must keep shape and dtype: see where the step changes "
+    "them, or begin with others"
+)
+
+
 class _Form:
     """How a structure of arrays is built, and of what arrays; `what` it is in error messages."""
 
-    def __init__(self, tree: Any, what: str) -> None:
+    def __init__(self, tree: Any, what: str, text: str = _CHANGED) -> None:
+        self.text = text
         leaves: list = []
         trees.flatten(tree, leaves)
         for k, x in enumerate(leaves):
@@ -297,26 +373,31 @@ class _Form:
         for aval, x, path in trees.flatten_like(self.avals, tree, self.what):
             if not isinstance(x, NDArray):
                 raise DTypeError(_no_array(self.what + path, x))
-            if x._shape != aval.shape or x._kind is not aval.kind:
-                raise ShapeError(
-                    f"{self.what}{path} is {_Aval(x)} after a step and {aval} before; it must keep shape and dtype: "
-                    "see where the step changes them, or begin with others"
-                )
+            if tracing.current.graph is not None:
+                (x,) = tracing.lifted([x])
+            if x._shape != aval.shape or not _same(x._kind, aval.kind):
+                raise ShapeError(self.text.format(what=self.what, path=path, now=_Aval(x), before=aval))
             found.append(x)
         return found
+
+
+def _same(kind: Kind, other: Kind) -> bool:
+    """Whether these are one kind; but for where they are in a traced function, whose arrays are nowhere."""
+    return kind is other or (kind.traced and kind.dtype is other.dtype)
 
 
 class _Outputs:
     """The outputs of steps: the first decides on their form."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, text: str = _CHANGED) -> None:
         self.what = what
+        self.text = text
         self.form: _Form | None = None
 
     def flat(self, tree: Any) -> Arrays:
         tree = _with_lists(tree)
         if self.form is None:
-            self.form = _Form(tree, self.what)
+            self.form = _Form(tree, self.what, self.text)
         return self.form.flat(tree)
 
     def build(self, stacked: Arrays) -> Any:
@@ -374,12 +455,22 @@ def _iterations(given: Any) -> int:
 
 
 def _truth(what: str, value: Any) -> bool:
+    return bool(_single(what, value))
+
+
+def _one(what: str, value: Any) -> NDArray:
+    """The same as a traced array."""
+    value = _single(what, value)
+    return tracing.lifted([value if isinstance(value, NDArray) else from_value(np.asarray(value, np.float64))])[0]
+
+
+def _single(what: str, value: Any) -> Any:
     if not isinstance(value, NDArray | np.ndarray | np.generic | bool | int | float):
         raise DTypeError(f"{what} must be one number or bool, got {_said(value)}")
     shape = getattr(value, "shape", ())
     if size(shape) != 1:
         raise ShapeError(f"{what} must be one number or bool, got an array of shape {shape}; reduce it first")
-    return bool(value)
+    return value
 
 
 def _no_array(what: str, value: Any) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import dtypes, tracing
 from .codegen.launch import cast_into, kind_of
 from .codegen.memory import LARGE
-from .context import CPU0, TRACED
+from .context import CPU0, is_traced
 from .dtypes import DType, as_dtype
 from .errors import AttrError, ContextError
 from .ndarray import NDArray, wrap
@@ -96,7 +96,7 @@ class Plan:
             self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
         self.run = self._runner()
         self.pulls = None
-        if op.raw_binder is not None and ctx != TRACED:
+        if op.raw_binder is not None and not is_traced(ctx):
             self.pulls = op.raw_binder(self.avals, results_of(self), self.attrs)
         self._places: dict[tuple, list] = {}
         self._saves: dict[tuple, tuple] = {}
@@ -131,8 +131,13 @@ class Plan:
         spec.single = self.single
         return Plan(self.op, arrays, spec, self.given)
 
-    def concrete(self) -> Plan:
-        """The same call for arrays that have numbers."""
+    #: Results may not be left out, though nobody reads them.
+    partial = False
+    #: Generated code.
+    texts: Sequence[str] = ()
+
+    def concrete(self, read: Collection[int] = ()) -> Plan:
+        """The same call for arrays that have numbers. `read`: the results that somebody reads."""
         return self.on([wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals])
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:

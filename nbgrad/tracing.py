@@ -12,7 +12,6 @@ from typing import Any
 
 from .codegen.graph import IN_PLACE, LEAKED, Flat, Graph, Seen, current
 from .codegen.launch import kind_of
-from .context import TRACED
 from .dtypes import DType
 from .errors import TraceError
 from .expr import Expr, const, substitute, var
@@ -46,8 +45,9 @@ def update(array: NDArray, new: NDArray) -> None:
 
 def traced(value, shape, dtype: DType) -> NDArray:
     """The array of this shape that stands for a value."""
-    buffer: Any = Flat(_graph(), size(shape), dtype, value)
-    return wrap(buffer, shape, kind_of(dtype, TRACED))
+    graph = _graph()
+    buffer: Any = Flat(graph, size(shape), dtype, value)
+    return wrap(buffer, shape, kind_of(dtype, graph.ctx))
 
 
 def seen(x: NDArray) -> Seen:
@@ -62,27 +62,35 @@ def is_weak(x: NDArray) -> bool:
 
 
 def captured(x: NDArray) -> NDArray:
-    """The traced array that stands for one from outside."""
+    """The traced array that stands for one from outside: with numbers, or traced in a graph around this one."""
     graph = _graph()
+    buffer: Any = x._buf
+    if x._kind.traced and buffer.graph is graph:  # made here, like an array from outside
+        return wrap(buffer, x._shape, kind_of(x._kind.dtype, graph.ctx), x._node)
+    if x._kind.traced and x._kind.ctx.device_id >= graph.level:
+        raise TraceError(LEAKED)
     for outside, inside in graph.captured:
         if outside._buf is x._buf and outside._shape == x._shape and outside._kind is x._kind:
             return inside
     inside = traced(graph.argument(x._shape, x._kind.dtype), x._shape, x._kind.dtype)
+    if is_weak(x):
+        inside._label = WEAK
     graph.captured.append((x, inside))
     return inside
 
 
 def mixed(arrays: Sequence[NDArray]) -> bool:
-    """Whether there are traced arrays and others."""
-    if current.graph is None or not arrays:
+    """Whether there are traced arrays, and not all of them in this graph."""
+    graph = current.graph
+    if graph is None:
         return False
-    first = arrays[0]._kind.traced
-    return any(x._kind.traced is not first for x in arrays)
+    return any(x._kind.traced for x in arrays) and any(x._kind.ctx != graph.ctx for x in arrays)
 
 
 def lifted(arrays: Sequence[NDArray]) -> list[NDArray]:
     """The arrays, those from outside captured."""
-    return [x if x._kind.traced else captured(x) for x in arrays]
+    ctx = _graph().ctx
+    return [x if x._kind.ctx == ctx else captured(x) for x in arrays]
 
 
 def mapped(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape) -> Any:
@@ -141,7 +149,8 @@ class Again:
         return contextlib.nullcontext()
 
     def computed(self, name: str, operands: Sequence, results: Sequence[NDArray], again) -> None:
-        if again is None or current.graph is None or any(x._kind.traced for x in (*operands, *results)):
+        graph = current.graph
+        if again is None or graph is None or any(x._kind.ctx == graph.ctx for x in (*operands, *results)):
             return
         for x, y in zip(results, again(lifted(operands)), strict=True):
             x._buf, x._kind, x._cell, x._node = y._buf, y._kind, y._cell, y._node

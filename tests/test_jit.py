@@ -245,6 +245,11 @@ def test_what_is_computed_from_captured_arrays_alone_follows_them():
     close(*found)
 
 
+def test_derivative_of_a_compiled_function_compiled():
+    inner = nb.jit(lambda x: nd.sum(x**3))
+    close(nb.jit(nb.grad(inner))(X), 3 * X**2)
+
+
 @pytest.mark.parametrize("given", [False, True])
 def test_running_statistics_move_at_every_call(given):
     def network(x, gamma, mean, variance):
@@ -268,3 +273,18 @@ def test_running_statistics_move_at_every_call(given):
         found.append([v.asnumpy() for v in (y, gamma.grad, mean, variance)])
     for a, b in zip(*found):
         close(a, b, 1e-10)
+
+
+def test_what_a_program_shows():
+    f = nb.jit(nb.value_and_grad(energy))
+    with pytest.raises(nb.NBGradError, match="not called yet"):
+        f.source()
+    f(np.ones(5000))
+    assert f.source().startswith("def ")
+    told = f.report()
+    assert "40 kB of arguments" in told and "40 kB of results" in told and "temporaries 0 bytes" in told
+    assert "for 5000:" in told and "sum of" in told
+    assert f.graph().startswith("flowchart TD") and "tanh" in f.graph()
+    assert f.graph("dot").startswith("digraph {")
+    with pytest.raises(ValueError, match="'mermaid' or 'dot'"):
+        f.graph("png")

@@ -37,7 +37,18 @@ from .. import config
 from ..forks import free_in_child
 from . import cache
 
-__all__ = ["Kernel", "by_precision", "for_c", "generate", "inline", "intrinsic", "kernel", "nopython", "python"]
+__all__ = [
+    "Kernel",
+    "by_precision",
+    "for_c",
+    "generate",
+    "inline",
+    "intrinsic",
+    "kernel",
+    "nested",
+    "nopython",
+    "python",
+]
 
 _OPTIONS = {
     "nogil": True,  # other Python threads run while a kernel does
@@ -146,18 +157,29 @@ def generate(
     def fingerprint() -> str:
         return source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in sorted(helpers.items()))
 
-    def build():
-        unique = f"{name}_{hashlib.sha256(fingerprint().encode()).hexdigest()[:12]}"
-        text = source.replace(f"def {name}(", f"def {unique}(", 1)
-        filename = f"<nbgrad {unique}>"
-        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-        namespace = {**helpers, "__name__": __name__}
-        exec(compile(text, filename, "exec"), namespace)
-        return namespace[unique]
-
-    made = Kernel(name, build, fingerprint, reorder, runtime, apart)
+    made = Kernel(name, lambda: _built(name, source, helpers, fingerprint()), fingerprint, reorder, runtime, apart)
     made.source = source
     return made
+
+
+def nested(name: str, source: str, helpers: dict[str, object]):
+    """A function from generated source, as for :func:`generate` with `apart`, for calls inside of generated kernels."""
+    parts = sorted(helpers.items())
+    function = _built(name, source, helpers, source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in parts))
+    made = numba.njit(function, fastmath=_EXACT, pipeline_class=_Apart, **_WITHIN, **_OPTIONS)
+    made.__class__ = _Helper
+    return made
+
+
+def _built(name: str, source: str, helpers: dict[str, object], fingerprint: str) -> Callable:
+    """The Python function of generated source, under a name of its own."""
+    unique = f"{name}_{hashlib.sha256(fingerprint.encode()).hexdigest()[:12]}"
+    text = source.replace(f"def {name}(", f"def {unique}(", 1)
+    filename = f"<nbgrad {unique}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    namespace = {**helpers, "__name__": __name__}
+    exec(compile(text, filename, "exec"), namespace)
+    return namespace[unique]  # type: ignore[return-value]
 
 
 def python(name: str, source: str, names: dict[str, object]) -> Callable:

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..context import traced_at
 from ..dtypes import DType
 from ..errors import TraceError
 from ..expr import Expr, const, free, substitute, var
 from ..shapes import Shape, size
 
-__all__ = ["Flat", "Graph", "Seen", "Value", "allocator", "current"]
+__all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current"]
 
 
 class Value:
@@ -67,9 +68,12 @@ Index = tuple[int, int, int]
 
 
 class Graph:
-    """The steps traced so far. Equal steps are one."""
+    """The steps traced so far. Equal steps are one. `outer`: the graph of which this one is to be a step."""
 
-    def __init__(self) -> None:
+    def __init__(self, outer: Graph | None = None) -> None:
+        self.outer = outer
+        self.level: int = 0 if outer is None else outer.level + 1
+        self.ctx = traced_at(self.level)
         self.values: list[Value] = []
         self._known: dict[tuple, Value] = {}
         self.captured: list = []  # (array from outside, what stands for it)
@@ -165,7 +169,7 @@ class Graph:
         shape = x.shape[:axis] + (n,) + x.shape[axis + len(index.shape) :]
         return self.add("scatter", (x, index), axis, shape, x.value.dtype)
 
-    def opaque(self, run: Callable, inputs: Sequence[Seen], results: Sequence[tuple[Shape, DType]]) -> list[Value]:
+    def opaque(self, run: Any, inputs: Sequence[Seen], results: Sequence[tuple[Shape, DType]]) -> list[Value]:
         """A step that runs as it does outside; its results. `run` is equal for equal steps, or the step is another."""
         whole = self.add("opaque", inputs, (run, tuple(results)), (), results[0][1])
         return [self.add("part", (Seen(whole, ()),), k, shape, dtype) for k, (shape, dtype) in enumerate(results)]
@@ -197,7 +201,10 @@ class Flat:
 
     def seen(self, shape: Shape) -> Seen:
         """Its value in this shape."""
-        if current.graph is not None and current.graph is not self.graph:
+        graph = current.graph
+        while graph is not None and graph is not self.graph:
+            graph = graph.outer
+        if current.graph is not None and graph is None:
             raise TraceError(LEAKED)
         if self.value is None:
             raise TraceError("a traced function reads an array that was never written")

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from ..context import TRACED, Context
+from ..context import Context, is_traced
 from ..dtypes import DType
 from ..expr import var
 from . import loops, memory, threads
@@ -48,7 +48,7 @@ class Kind:
         self.dtype = dtype
         self.ctx = ctx
         self.storage = dtype.storage
-        self.traced = ctx == TRACED
+        self.traced = is_traced(ctx)
         self.empty = allocator(dtype) if self.traced else memory.empty
         self.small = self.empty if self.traced else np.empty
         self.one = 0x3C00 if dtype.name == "float16" else 1

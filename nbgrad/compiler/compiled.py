@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..codegen.compile import generate, python
+from ..codegen.compile import generate, nested, python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import Kind, kind_of
 from ..codegen.memory import LARGE
@@ -38,15 +38,30 @@ class Compiled:
         What is given with a call.
     results : list of Seen
         What comes out.
+    inside : bool
+        A kernel will call it, if it is a kernel and nothing else.
 
     Attributes
     ----------
     program : Program
+    pure : bool
+        It is one kernel.
     sources : list of Source
+    texts : list of str
+        All generated code, that of loops and branches included.
+    space : dict
+        Name of an array that is written -> code that allocates it.
+    steps : list of str
+        Code for the calls of kernels and of what is opaque.
+    globals : dict
+        What that code uses.
     """
 
-    def __init__(self, name: str, graph: Graph, arguments: Sequence[Value], results: Sequence[Seen]) -> None:
+    def __init__(
+        self, name: str, graph: Graph, arguments: Sequence[Value], results: Sequence[Seen], inside: bool = False
+    ) -> None:
         self.name = name
+        self.inside = inside
         self.arguments = list(arguments)
         self.outputs = _outputs(graph, results)
         made, full = statements(graph, self.outputs)
@@ -55,6 +70,7 @@ class Compiled:
         self.pieces = len(made) > _LONG
         self._entries: dict[tuple, str] = {}
         parts = _parts(self.program, self.pieces)
+        self.pure = len(parts) == 1 and isinstance(parts[0], list)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.temporaries: list[Value] = []
@@ -63,9 +79,11 @@ class Compiled:
                 self.names[value] = f"t{len(self.temporaries)}"
                 self.temporaries.append(value)
         self.sources: list[Source] = []
+        self.texts: list[str] = []
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
-        self._lines: list[str] = []
-        self._globals: dict = {"small": np.empty}
+        self.globals: dict = {"small": np.empty}
+        self.space: dict[str, str] = {}
+        self.steps: list[str] = []
         for value in [*self.outputs, *self.temporaries]:
             self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
         for part in parts:
@@ -76,13 +94,13 @@ class Compiled:
 
     def _allocate(self, name: str, kind: Kind, n: int) -> None:
         dtype = f"d_{kind.dtype.name}"
-        self._globals[dtype] = kind.storage
+        self.globals[dtype] = kind.storage
         if n < LARGE:
-            self._lines.append(f"{name} = small({n}, {dtype})")
+            self.space[name] = f"small({n}, {dtype})"
         else:
             empty = f"e_{kind.dtype.name}"
-            self._globals[empty] = kind.empty
-            self._lines.append(f"{name} = {empty}({n}, {dtype})")
+            self.globals[empty] = kind.empty
+            self.space[name] = f"{empty}({n}, {dtype})"
 
     def _kernel(self, part: list) -> None:
         source = written(self.name, part, self.program, self.names)
@@ -95,33 +113,40 @@ class Compiled:
         if entry is None:
             entry = self._entries[(source.text, *kinds)] = f"kernel{len(self.sources)}"
             self.sources.append(source)
-            kernel = generate(self.name, source.text, source.helpers, apart=True)
-            self._globals[entry] = kernel.bind(*kinds)
+            self.texts.append(source.text)
+            if self.inside and self.pure:
+                self.globals[entry] = nested(self.name, source.text, source.helpers)
+            else:
+                self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
         for name, dtype, n in scratch:
             self._allocate(name, _kind(dtype), n)
-        self._lines.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
+        self.steps.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
 
     def _opaque(self, s: Statement) -> None:
         """An operator's own kernels."""
         traced, results = s.value.attrs
-        plan = traced.concrete()
-        number = len(self._lines)
+        number = len(self.steps)
         parts = {v.attrs: v for v in self.names if v.op == "part" and v.inputs[0].value is s.value}
+        plan = traced.concrete(parts)
         given = []
         for k, (x, (shape, kind)) in enumerate(zip(s.value.inputs, plan.avals, strict=True)):
-            self._globals[f"i{number}_{k}"] = (shape, kind)
+            self.globals[f"i{number}_{k}"] = (shape, kind)
             given.append(f"wrap({self.names[x.value]}, *i{number}_{k})")
         made = []
         for k, (shape, dtype) in enumerate(results):
             kind = _kind(dtype)
             if k not in parts:  # nobody reads it
+                if plan.partial:
+                    made.append("None")
+                    continue
                 self._allocate(f"r{number}_{k}", kind, size(shape))
-            self._globals[f"o{number}_{k}"] = (shape, kind)
+            self.globals[f"o{number}_{k}"] = (shape, kind)
             made.append(f"wrap({self.names[parts[k]] if k in parts else f'r{number}_{k}'}, *o{number}_{k})")
-        self._globals[f"run{number}"] = plan.run
-        self._globals["wrap"] = wrap
+        self.globals[f"run{number}"] = plan.run
+        self.texts += plan.texts
+        self.globals["wrap"] = wrap
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
-        self._lines.append(f"run{number}({', '.join([*given, outs])})")
+        self.steps.append(f"run{number}({', '.join([*given, outs])})")
 
     def caller(self, loads: Sequence[str], gives: str, names: dict) -> Callable:
         """The Python function that does it all, written out, for the shortest way to the kernels.
@@ -135,9 +160,10 @@ class Compiled:
         names : dict
             What else the code uses.
         """
-        lines = [f"a{k} = {code}" for k, code in enumerate(loads)] + self._lines + [f"return {gives}"]
+        lines = [f"a{k} = {code}" for k, code in enumerate(loads)]
+        lines += [f"{name} = {code}" for name, code in self.space.items()] + [*self.steps, f"return {gives}"]
         text = "def call(leaves):\n" + "\n".join(f"    {line}" for line in lines)
-        return python(self.name, text, {**self._globals, **names})
+        return python(self.name, text, {**self.globals, **names})
 
 
 def _parts(program: Program, pieces: bool) -> list[list | Statement]:
@@ -194,7 +220,7 @@ def _outputs(graph: Graph, results: Sequence[Seen]) -> list[Value]:
     found: list[Value] = []
     for seen in results:
         value = seen.value
-        if value.op not in ("map", "reduce", "product") or value in found:
+        if value.op not in ("map", "reduce", "product", "part") or value in found:
             value = graph.add(
                 "map", (Seen(value, value.shape),), (var("x0"), value.dtype), value.shape, value.dtype, unique=True
             )

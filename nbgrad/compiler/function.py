@@ -12,11 +12,12 @@ import numpy as np
 
 from ..codegen.compile import for_c
 from ..codegen.graph import current
-from ..errors import DTypeError, TraceError
+from ..errors import AttrError, DTypeError, TraceError
 from ..functional.trees import flatten
 from ..ndarray import NDArray
 from ..state import state
 from .native import native
+from .report import drawing, report
 from .signature import Program, Static
 
 __all__ = ["Jitted", "jit"]
@@ -63,7 +64,7 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     >>> @nb.jit
     ... def energy(x):
     ...     return nb.nd.sum(nb.nd.sin(x) ** 2)
-    >>> bool(nb.jit(nb.grad(energy))(np.array([0.5]))[0] - np.sin(1.0) < 1e-15)
+    >>> bool(abs(nb.jit(nb.grad(energy))(np.array([0.5]))[0] - np.sin(1.0)) < 1e-15)
     True
     """
     if function is None:
@@ -71,7 +72,7 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     if not callable(function):
         raise DTypeError(f"jit: a function is needed, got {function!r}; write jit(f)(x), not jit(f(x))")
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return functools.update_wrapper(Jitted(function, names), function)
+    return functools.update_wrapper(Jitted(function, names), function, updated=())
 
 
 class Jitted:
@@ -215,7 +216,17 @@ class Jitted:
 
     def source(self) -> str:
         """The generated code of the program that ran last."""
-        return "\n\n".join(s.text for s in self._latest().compiled.sources)
+        return "\n\n".join(self._latest().compiled.texts)
+
+    def report(self) -> str:
+        """What the program that ran last does in which loop, what it reads, writes and keeps."""
+        return report(self._latest().compiled)
+
+    def graph(self, kind: str = "mermaid") -> str:
+        """Its steps as a graph: text for mermaid, or for Graphviz (``"dot"``)."""
+        if kind not in ("mermaid", "dot"):
+            raise AttrError(f"graph: kind must be 'mermaid' or 'dot', got {kind!r}")
+        return drawing(self._latest().compiled, kind)
 
 
 def _shape_of(tree) -> list:

@@ -48,7 +48,8 @@ def _lines(item: Loop | Statement, depth: int) -> Iterable[str]:
         if what is None:
             shown = pretty(item.expr)
             shown = shown if len(shown) < 60 else f"{shown[:57]}..."
-            yield f"{pad}{item.value!r}{list(item.value.shape)} = {'' if item.how == 'map' else item.how + ' of '}{shown}"
+            how = "" if item.how == "map" else f"{item.how} of "
+            yield f"{pad}{item.value!r}{list(item.value.shape)} = {how}{shown}"
         else:
             name = item.value.attrs[0].op.name if item.how == "opaque" else ""
             yield f"{pad}{item.value!r}: {what} {name or ' @ '.join(str(list(x.shape)) for x in item.value.inputs)}"
