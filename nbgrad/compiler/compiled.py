@@ -24,7 +24,7 @@ from .statements import Statement, statements
 __all__ = ["Compiled"]
 
 #: Statements of a program that is compiled in pieces.
-_LONG = 100
+_LONG = 50
 
 
 class Compiled:

@@ -23,6 +23,8 @@ __all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 
 #: What computing a value again may cost at most, in the units of :func:`_work`.
 _CHEAP = 12
+#: And for a value that is read by one step alone: it is computed there instead.
+_ONCE = 80
 #: By how many steps a value that is computed again may be read.
 _READERS = 3
 #: Ranges of axes that one statement may tell apart; each may double the code.
@@ -204,9 +206,10 @@ class _Builder:
             e = select(var(f"g{into.guards.index(guard)}"), e, const(0))
         return e
 
-    def _cheap(self, value: Value, budget: int = _CHEAP) -> bool:
-        """Whether computing an element of `value` again costs little, whatever it is computed from."""
+    def _cheap(self, value: Value) -> bool:
+        """Whether computing an element of `value` where it is read costs little, whatever it is computed from."""
         stack, cost = [value], 0
+        budget = _ONCE if self.readers[value] == 1 else _CHEAP
         while stack:
             v = stack.pop()
             if v.op == "map" and v not in self.outputs:
