@@ -15,13 +15,13 @@ from .codegen.launch import kind_of
 from .dtypes import DType
 from .errors import TraceError
 from .expr import Expr, const, substitute, var
-from .ndarray import NDArray, wrap
+from .ndarray import NDArray, alias, wrap
 from .observe import observers
 from .shapes import size
 from .state import state
 
 __all__ = ["Again", "captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen",
-           "traced", "update"]  # fmt: skip
+           "traced", "update", "weak"]  # fmt: skip
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
@@ -59,6 +59,13 @@ def seen(x: NDArray) -> Seen:
 def is_weak(x: NDArray) -> bool:
     """Whether `x` is a Python number's stand-in."""
     return x._kind.traced and getattr(x, "_label", None) == WEAK
+
+
+def weak(x: NDArray) -> NDArray:
+    """`x`, as the stand-in of a Python number: what is given for one is one."""
+    y = alias(x, x._buf, x._shape)
+    y._label = WEAK
+    return y
 
 
 def captured(x: NDArray) -> NDArray:

@@ -288,3 +288,14 @@ def test_what_a_program_shows():
     assert f.graph("dot").startswith("digraph {")
     with pytest.raises(ValueError, match="'mermaid' or 'dot'"):
         f.graph("png")
+
+
+def test_a_number_among_arrays_has_a_number_for_its_gradient():
+    def f(p, x):
+        return nd.sum(nd.exp(p["rate"] * x)) + p["start"] ** 2
+
+    given = {"rate": 0.5, "start": 2.0}
+    value, gradient = nb.jit(nb.value_and_grad(f))(given, X)
+    expected = nb.value_and_grad(f)(given, X)
+    assert [type(v) for v in gradient.values()] == [float, float]
+    assert gradient == pytest.approx(expected[1]) and value == pytest.approx(expected[0])

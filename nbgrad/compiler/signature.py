@@ -19,7 +19,7 @@ from ..kernels.shape import reshape
 from ..ndarray import NDArray, from_value, wrap
 from ..shapes import size
 from ..state import state
-from ..tracing import WEAK, Again, captured, seen, traced
+from ..tracing import WEAK, Again, captured, is_weak, seen, traced
 from .compiled import Compiled
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Program:
         self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
         results = [y for y in found if isinstance(y, NDArray)]
         self.count = len(results)
+        self.numbers = [is_weak(y) for y in results]
         results += [new for _, new in graph.updates]
         self.results = [(y._shape, kind_of(y._kind.dtype, CPU0)) for y in results]
         arguments = [seen(x).value for x in [*inside, *(x for _, x in graph.captured)]]
@@ -173,7 +174,7 @@ class Program:
             return f"wrap(out{k}, shape{k}, kind{k})"
         out = f"out{k}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else f"out{k}"
         if not shape:
-            return f"{out}.item()" if all(g is float for g in self.given) else f"{out}[0]"
+            return f"{out}.item()" if self.numbers[k] or all(g is float for g in self.given) else f"{out}[0]"
         return out if len(shape) == 1 else f"{out}.reshape(shape{k})"
 
     # On the tape.

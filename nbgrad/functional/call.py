@@ -185,7 +185,7 @@ class Call:
 
     def _variable(self, position: int, argument: Any, number: int, leaf: Any, keep: bool) -> NDArray:
         if isinstance(leaf, NDArray):
-            give: Callable = _same
+            give: Callable = tracing.weak if tracing.is_weak(leaf) else _same
             source = leaf if leaf._kind.dtype.is_float else None
         elif isinstance(leaf, np.ndarray):
             give = _numpy
@@ -274,7 +274,7 @@ class Call:
         """The arrays in a tree of results like the arguments: NDArrays if one was, else NumPy's, else numbers."""
         if self.open:
             return y
-        if _same in self._givers:
+        if _same in self._givers or tracing.weak in self._givers:
             return changed(y, self._detached)
         give = _number if all(g is _number for g in self._givers) else _scalar
         return changed(y, lambda x: give(from_value(x)) if isinstance(x, NDArray) else x)
