@@ -37,6 +37,14 @@ assert "newcomer" in again.debug_str()
 (evaluated,) = again.eval(**{again.list_arguments()[0]: a.detach()})
 assert (evaluated == y.detach()).asnumpy().all()
 
+# Fused: value and gradient of an expression with it are one loop.
+fused = nb.jit(nb.value_and_grad(lambda x: nd.sum(nd.newcomer(x) * x)))
+value, gradient = fused(values)
+tanh = np.tanh(values)
+np.testing.assert_allclose(value, (values**2 * tanh).sum(), rtol=1e-14, atol=1e-14)
+np.testing.assert_allclose(gradient, 2 * values * tanh + values**2 * (1 - tanh**2), rtol=1e-13)
+assert fused.source().count("for ") == 1 and "newcomer" not in fused.source()
+
 import test_operators as table
 from operator_page import page
 

@@ -135,7 +135,7 @@ def kernel(function=None, *, reorder: bool = False, runtime: bool = False):
 
 
 def generate(
-    name: str, source: str, helpers: dict[str, object], *, reorder: bool = False, runtime: bool = False, apart=False
+    name: str, source: str, helpers: dict[str, object], *, reorder: bool = False, apart: bool = False
 ) -> Kernel:
     """A :class:`Kernel` from generated source.
 
@@ -148,7 +148,7 @@ def generate(
         A ``def {name}(...)`` statement.
     helpers : dict
         The global names that `source` uses.
-    reorder, runtime : bool
+    reorder : bool
         As for :func:`kernel`.
     apart : bool
         No two array arguments share memory, if one of them is written: the compiler need not check.
@@ -157,7 +157,7 @@ def generate(
     def fingerprint() -> str:
         return source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in sorted(helpers.items()))
 
-    made = Kernel(name, lambda: _built(name, source, helpers, fingerprint()), fingerprint, reorder, runtime, apart)
+    made = Kernel(name, lambda: _built(name, source, helpers, fingerprint()), fingerprint, reorder, apart=apart)
     made.source = source
     return made
 

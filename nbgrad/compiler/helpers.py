@@ -32,13 +32,13 @@ def _add(typingctx, a, b):
 add: Any = intrinsic(_add)
 
 
-def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, transpose_b, keep):
-    # numba_xxgemm is what np.dot calls. Without np.dot around it, it takes parts of arrays, adds to what is there, and
-    # compiles in no time.
+def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, transpose_b):
+    # numba_xxgemm is what np.dot calls. Without np.dot around it, it takes parts of arrays, and compiles in
+    # no time.
     if not (isinstance(a, types.Array) and a == b == c and a.dtype in (types.float32, types.float64)):
         return None
-    flags = [x.literal_value for x in (transpose_a, transpose_b, keep) if isinstance(x, types.IntegerLiteral)]
-    if len(flags) < 3:
+    flags = [x.literal_value for x in (transpose_a, transpose_b) if isinstance(x, types.IntegerLiteral)]
+    if len(flags) < 2:
         return None
 
     def lower(context, builder, signature, args):
@@ -62,17 +62,17 @@ def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, t
 
         kind = ir.Constant(char, ord("d" if a.dtype == types.float64 else "s"))
         left, right, result = (data(x, start) for x, start in zip(args[:3], args[6:9], strict=True))
-        ta, tb, add_to = flags
+        ta, tb = flags
         # BLAS stores columns one after the other: it is given the transposed product.
         operands = [right, k if tb else n, left, m if ta else k]
         builder.call(
             function,
-            [kind, letter(tb), letter(ta), n, m, k, number(1.0), *operands, number(float(add_to)), result, n],
+            [kind, letter(tb), letter(ta), n, m, k, number(1.0), *operands, number(0.0), result, n],
         )
         return context.get_dummy_value()
 
     words = [types.int64] * 6
-    return types.void(a, b, c, *words, transpose_a, transpose_b, keep), lower
+    return types.void(a, b, c, *words, transpose_a, transpose_b), lower
 
 
 gemm: Any = intrinsic(prefer_literal=True)(_gemm)

@@ -35,8 +35,6 @@ class Source:
         Names of its arguments, in order.
     scratch : dict
         Name of a scratch argument -> (dtype, number of elements).
-    runtime : bool
-        It needs Numba's runtime.
     """
 
     def __init__(self) -> None:
@@ -44,7 +42,6 @@ class Source:
         self.helpers: dict[str, Any] = {}
         self.arrays: list[str] = []
         self.scratch: dict[str, tuple[DType, int]] = {}
-        self.runtime = False
 
 
 def written(name: str, items: Sequence[Loop | Statement], program: Program, names: dict[Value, str]) -> Source:
@@ -114,7 +111,7 @@ class _Writer:
         sizes = [str(m), str(k), str(n)]
         starts = ["0", "0", "0"]
         path = self.program.paths[s]
-        blocked = -1
+        adds = False  # to what the turns before made
         if stack and size(stack) != 1:
             self.line(f"for b in range({size(stack)}):")
             self.depth += 1
@@ -123,19 +120,15 @@ class _Writer:
             axis = path[-1].axis
             assert isinstance(axis, Block)
             number = axis.number
-            blocked = 2 if axis.whole in self._whole_axes(s.reduced, s) else 0
-            sizes[1 if blocked else 0] = f"np.int64(e{number} - b{number})"
+            adds = any(s.axes[j].root() is axis.whole for j in s.reduced)
+            sizes[1 if adds else 0] = f"np.int64(e{number} - b{number})"
             first = f"np.int64(b{number})"
-            starts = [f"{first} * {m}", f"{first} * {n}", "0"] if blocked else [f"{first} * {k}", "0", f"{first} * {n}"]
-        if call == "narrow_transposed" and blocked != 2:
+            starts = [f"{first} * {m}", f"{first} * {n}", "0"] if adds else [f"{first} * {k}", "0", f"{first} * {n}"]
+        if call == "narrow_transposed" and not adds:
             self.line(f"{arrays[2]}[:] = 0" if not stack else f"{arrays[2]}[{starts[2]} : {starts[2]} + {m * n}] = 0")
-        flags = [str(int(transpose_a)), str(int(transpose_b)), str(int(blocked == 2))] if call == "gemm" else []
+        flags = [str(int(transpose_a)), str(int(transpose_b))] if call == "gemm" else []
         self.line(f"{call}({', '.join([*arrays, *sizes, *starts, *flags])})")
         self.depth -= bool(stack and size(stack) != 1)
-
-    @staticmethod
-    def _whole_axes(places: Iterable[int], s: Statement) -> list[Axis]:
-        return [s.axes[k].root() for k in places]
 
     def _loop(self, loop: Loop) -> None:
         every = list(loop.statements())
