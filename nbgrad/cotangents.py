@@ -18,8 +18,8 @@ __all__ = ["add_raw", "add_uniform", "dense", "hand_on", "own", "repeated", "uni
 
 
 def uniform(g) -> bool:
-    """Whether this raw cotangent is one number for all elements."""
-    return g.strides == (0,)
+    """Whether this raw cotangent is one number for all elements. Empty buffers may have no strides, and no number."""
+    return g.strides == (0,) and g.size > 0
 
 
 def repeated(number, n: int):

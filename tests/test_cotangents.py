@@ -172,3 +172,9 @@ def test_a_uniform_buffer_is_one_number():
     assert not uniform(whole)
     assert not uniform(x._buf)
     np.testing.assert_array_equal(whole, np.full(N, 3, np.float32))
+
+
+def test_an_empty_cotangent_is_no_number():
+    empty = np.ndarray((0,), np.float64, np.empty(1), strides=(0,))
+    assert not uniform(empty)
+    assert uniform(repeated(np.ones(1), 3))
