@@ -125,6 +125,10 @@ class Plan:
 
         return run
 
+    @property
+    def name(self) -> str:
+        return self.op.name
+
     def on(self, arrays: Sequence[NDArray]) -> Plan:
         """The same call for arrays of the same shapes and dtypes elsewhere."""
         spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)

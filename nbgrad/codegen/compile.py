@@ -207,9 +207,11 @@ def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) ->
     return numba.njit(signature, nogil=True, error_model="numpy")(namespace[name])
 
 
-def for_c(function: Callable):
-    """What :func:`nopython` made of a function from float to float, as ``double f(double)`` for C."""
-    return numba.cfunc("float64(float64)")(lambda x: function(x))
+def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
+    """A function for C code from generated source; `signature` as Numba writes it: ``"float64(float64)"``."""
+    namespace = {**helpers, "__name__": __name__}
+    exec(compile(source, f"<nbgrad {name}>", "exec"), namespace)
+    return numba.cfunc(signature)(namespace[name])
 
 
 class Kernel:

@@ -63,6 +63,7 @@ class _Runner:
     single = False
 
     def __init__(self, whole: _Branch) -> None:
+        self.name = whole.name
         self.texts: list[str] = []
         calls = []
         arguments: list[Value] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,8 +52,12 @@ class Compiled:
         All generated code, that of loops and branches included.
     space : dict
         Name of an array that is written -> code that allocates it.
+    sizes : dict
+        The same name -> its dtype and number of elements.
     steps : list of str
         Code for the calls of kernels and of what is opaque.
+    opaque : dict
+        Number of a step that is opaque -> what runs it, the names of its operands, and those of its results.
     globals : dict
         What that code uses.
     """
@@ -83,7 +88,9 @@ class Compiled:
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
         self.space: dict[str, str] = {}
+        self.sizes: dict[str, tuple[DType, int]] = {}
         self.steps: list[str] = []
+        self.opaque: dict[int, tuple[Any, list[str], list[str]]] = {}
         for value in [*self.outputs, *self.temporaries]:
             self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
         for part in parts:
@@ -93,6 +100,7 @@ class Compiled:
                 self._kernel(part)
 
     def _allocate(self, name: str, kind: Kind, n: int) -> None:
+        self.sizes[name] = (kind.dtype, n)
         dtype = f"d_{kind.dtype.name}"
         self.globals[dtype] = kind.storage
         if n < LARGE:
@@ -145,6 +153,8 @@ class Compiled:
         self.globals[f"run{number}"] = plan.run
         self.texts += plan.texts
         self.globals["wrap"] = wrap
+        results = [self.names[parts[k]] if k in parts else f"r{number}_{k}" for k in range(len(results))]
+        self.opaque[number] = plan, [self.names[x.value] for x in s.value.inputs], results
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
         self.steps.append(f"run{number}({', '.join([*given, outs])})")
 

@@ -80,6 +80,7 @@ class Runner:
         rows, states, outputs = whole.counts
         inside = whole.traced
         self.whole = whole
+        self.name = whole.name
         self.given = [states + k for k in range(outputs) if states + k in read]
         self.history = {k for k in range(states) if states + outputs + k in read}
         self.lengths = [size(v.shape) for v in inside.arguments]

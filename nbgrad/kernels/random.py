@@ -116,6 +116,19 @@ def redrawn(log: Sequence[tuple]) -> Iterator[None]:
         raise NBGradError(_OTHER_DRAWS)
 
 
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """A scope after which the stream goes on as if this thread had drawn nothing in it."""
+    before = _draws.log, _draws.again, _draws.graph
+    _draws.log, _draws.again, _draws.graph = None, None, tracing.current.graph
+    position = _stream.key, _stream.offset
+    try:
+        yield
+    finally:
+        _stream.key, _stream.offset = position
+        _draws.log, _draws.again, _draws.graph = before
+
+
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
     """Start the stream of random numbers anew.
 
