@@ -228,10 +228,10 @@ class Call(tape.Rule):
         function, avals = node.attrs
         function._node = node
         try:
-            found = gradients(self.name, function.backward(*gs), avals)
+            given = gradients(self.name, function.backward(*gs), avals)
         finally:
             function._node = None
-        found = [h if tape.wanted(p, useful) else None for h, p in zip(found, node.parents, strict=True)]
+        found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
         return opaque.ended(self.name, found, node, gs) if gs[0]._kind.traced and self.max_order == 1 else found
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):

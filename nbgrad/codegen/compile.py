@@ -44,10 +44,12 @@ __all__ = [
     "generate",
     "inline",
     "intrinsic",
+    "is_nopython",
     "kernel",
     "nested",
     "nopython",
     "python",
+    "returned",
 ]
 
 _OPTIONS = {
@@ -212,6 +214,25 @@ def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
     namespace = {**helpers, "__name__": __name__}
     exec(compile(source, f"<nbgrad {name}>", "exec"), namespace)
     return numba.cfunc(signature)(namespace[name])
+
+
+def is_nopython(function: object) -> bool:
+    """Whether it is a function that Numba compiles."""
+    return isinstance(function, Dispatcher)
+
+
+def returned(function, args: tuple) -> object:
+    """What such a function gives for arguments like these: "array", "number", None, tuples of these, or a type."""
+    signature = tuple([numba.typeof(x) for x in args])
+    function.compile(signature)
+    return _form(function.overloads[signature].signature.return_type)
+
+
+def _form(kind: types.Type) -> object:
+    if isinstance(kind, types.BaseTuple):
+        return tuple([_form(part) for part in kind.types])
+    known = {types.Array: "array", types.Number: "number", types.Boolean: "number", types.NoneType: None}
+    return next((form for parent, form in known.items() if isinstance(kind, parent)), kind)
 
 
 class Kernel:

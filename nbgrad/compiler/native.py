@@ -68,7 +68,7 @@ class _Native:
 
     def _outs(self) -> list[str]:
         """Parameters for the results that have axes; their memory must be nobody else's."""
-        found = []
+        found: list[str] = []
         for k, (shape, kind) in enumerate(self.program.results):
             if shape:
                 self._parameter(f"q{k}", f"out{k}", f"the array for result {len(found)}", shape, kind)

@@ -26,7 +26,7 @@ from ..state import state
 from ..tracing import seen, traced
 from .steps import Arrays, Aval
 
-__all__ = ["described", "ended", "lasting", "sample", "step", "store", "tried"]
+__all__ = ["Aval", "described", "ended", "lasting", "plainly", "sample", "step", "store", "tried"]
 
 
 class Opaque:
@@ -72,7 +72,9 @@ def step(
     return [traced(value, *aval) for value, aval in zip(values, results, strict=True)]
 
 
-def lasting(name: str, call: Callable, operands: Arrays, results: Sequence[Aval]) -> Arrays:
+def lasting(
+    name: str, call: Callable, operands: Arrays, results: Sequence[Aval], native: Callable | None = None
+) -> Arrays:
     """The same for what may give something else when it runs again: it does not, for derivatives.
 
     In loops, branches and checkpoints it does.
@@ -80,10 +82,10 @@ def lasting(name: str, call: Callable, operands: Arrays, results: Sequence[Aval]
     graph = current.graph
     assert graph is not None
     if graph.outer is not None or state.recomputing:
-        return step(name, call, operands, results)
+        return step(name, call, operands, results, native)
     if graph.given is not None:
         return next(graph.given)
-    found = step(name, call, operands, results)
+    found = step(name, call, operands, results, native)
     graph.kept.append(found)
     return found
 
