@@ -38,10 +38,10 @@ class Function:
     If it does not, say so with the class attribute ``max_order = 1``: what NumPy computed is a constant to the tape,
     and ``create_graph=True`` is then an error instead of a second derivative of zero.
 
-    In a function that ``nbgrad.jit`` compiles, `forward` and `backward` become part of the loops if nd operators are all
-    they use. If not, they run at every call of the program, on a copy of the instance, and can be differentiated
-    once. What comes out must be known beforehand: `forward` runs on sample numbers when the function is traced, unless
-    :meth:`infer` says it.
+    In a function that ``nbgrad.jit`` compiles, `forward` and `backward` become part of the loops if they use nd
+    operators alone. If not, they run at every call of the program, each on a copy of the instance, and the gradient
+    cannot be differentiated. What comes out must be known beforehand: `forward` is tried on sample numbers when the
+    function is traced, unless :meth:`infer` says it.
 
     Examples
     --------
@@ -126,8 +126,8 @@ class Function:
         arrays, outputs = [x for x in inputs if isinstance(x, NDArray)], self._results(given)
         if recording and any(x._node is not None for x in arrays):
             self._record(arrays, outputs)
-            if outputs and outputs[0]._kind.traced:
-                self._try_backward(outputs)
+        if outputs and outputs[0]._kind.traced:
+            self._try_backward(outputs)
         if observers:
             observed(type(self).__name__, arrays, outputs)
         return given
@@ -140,13 +140,17 @@ class Function:
         return outputs
 
     def _try_backward(self, outputs: list[NDArray]) -> None:
-        """A TraceError if backward asks for numbers."""
+        """A TraceError if backward asks for numbers; whatever else is wrong with it is for those who need it."""
         graph = tracing.current.graph
         assert graph is not None
         recording, state.recording = state.recording, False
         try:
             with graph.attempt(keep=False):
                 copy.copy(self).backward(*[_zeros(y._shape, y._kind) for y in outputs])
+        except TraceError:
+            raise
+        except Exception:
+            pass
         finally:
             state.recording = recording
 

@@ -409,10 +409,11 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
     """Cotangents of the targets as arrays that are themselves recorded. Arguments and errors as `sweep_raw`."""
     plan = _Plan([h for h, _ in heads], targets, floor)
     useful = plan.useful
-    more = 1 if heads and heads[0][1]._kind.traced else 2  # what is traced is recorded, differentiated again or not
     for item in plan.nodes:
         if item.op.max_order is not None and (useful is None or item in useful):
-            check_order(item, more)
+            # While tracing, every sweep is recorded, and what ends a gradient says so itself.
+            kind = item.kind[0] if isinstance(item.kind, tuple) else item.kind
+            check_order(item, 1 if kind.traced else 2)
     observer = state.observer if observers else None
     cotangents: dict = {}
     found: dict = {}

@@ -248,7 +248,6 @@ class Program:
         pulled.__name__ = f"{self.jitted.name}_pullback"
         return self.jitted.__class__(pulled)
 
-
     def _groups(self, arrays: Sequence[NDArray]) -> Iterator[list[NDArray]]:
         """What is kept, step by step."""
         source = iter(lifted(arrays))
