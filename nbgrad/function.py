@@ -236,7 +236,7 @@ class Call(tape.Rule):
         finally:
             function._node = None
         found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
-        return opaque.ended(self.name, found, node, gs) if gs[0]._kind.traced and self.max_order == 1 else found
+        return opaque.ended(self.name, found, node, gs) if self.max_order == 1 and avals[0][1].traced else found
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         g = tape.wrap_cotangent(node, g)

@@ -313,7 +313,7 @@ class _Rule(tape.Rule):
         wanted = [tape.wanted(p, useful) for p in node.parents]
         if isinstance(function, Primitive):
             return _cotangents(name, function(*call.args(call.arrays)), args, arrays, wanted)
-        if not gs[0]._kind.traced:
+        if not any(x._kind.traced for x in call.arrays):
             return _cotangents(name, call.run(call.arrays), args, arrays, wanted)
         chosen = [k for k, want in enumerate(wanted) if want]
         avals = [(arrays[k]._shape, arrays[k]._kind.dtype) for k in chosen]
