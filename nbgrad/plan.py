@@ -139,6 +139,9 @@ class Plan:
     partial = False
     #: Generated code.
     texts: Sequence[str] = ()
+    #: It runs from Python, and is nobody else's code.
+    native = None
+    foreign = False
 
     def concrete(self, read: Collection[int] = ()) -> Plan:
         """The same call for arrays that have numbers. `read`: the results that somebody reads."""

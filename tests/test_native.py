@@ -157,3 +157,68 @@ def test_low_level_of_several_numbers():
     assert found == pytest.approx(4.5)
     with_parameter = scipy.LowLevelCallable(area.low_level(1.0, 1.0).ctypes)
     assert scipy.integrate.quad(with_parameter, 0, 1, args=(3.0,))[0] == pytest.approx(4.5)
+
+
+@nb.primitive
+@numba.njit
+def sine(x):
+    return np.sin(x)
+
+
+@sine.defvjp
+@numba.njit
+def sine_vjp(g, y, x):
+    return g * np.cos(x)
+
+
+def scanned(sin):
+    def f(x):
+        def step(row, s):
+            return sin(row) * s, s + sin(sin(row))
+
+        return nd.sum(nd.contrib.foreach(step, nd.reshape(x, (-1, 1)), nd.ones(1, dtype="float64"))[0])
+
+    return f
+
+
+def repeated(sin):
+    def f(x):
+        def func(i, y):
+            return y * y, [i + 1, sin(y) * 2]
+
+        outputs, (_, y) = nd.contrib.while_loop(lambda i, y: nd.sum(y) > 1, func, [nd.zeros(1), x], 7)
+        return nd.sum(outputs * outputs) + nd.sum(y)
+
+    return f
+
+
+def chosen(sin):
+    return lambda x: nd.contrib.cond(nd.sum(x) > 1, lambda: nd.sum(sin(x) * x), lambda: nd.sum(x))
+
+
+def nested(sin):
+    """A loop in a loop, whose body is in pieces."""
+
+    def f(x):
+        def step(row, s):
+            _, inner = nd.contrib.foreach(lambda r, t: (r, sin(r * t) + t), nd.reshape(x, (-1, 1)), s)
+            return sin(row) * inner, s + inner
+
+        return nd.sum(nd.contrib.foreach(step, nd.reshape(x, (-1, 1)), nd.ones(1, dtype="float64"))[0])
+
+    return f
+
+
+@pytest.mark.parametrize("sin", [nd.sin, sine], ids=["operators", "primitive"])
+@pytest.mark.parametrize("made", [scanned, repeated, chosen, nested])
+def test_loops_and_branches(made, sin):
+    f = nb.jit(nb.value_and_grad(made(sin)))
+    native = f.njit(X)
+    for x in (X, np.abs(X), np.full(12, 0.09)):
+        expected = nb.value_and_grad(made(nd.sin))(x)
+        for found in (f(x), native(x)):
+            np.testing.assert_allclose(found[0], expected[0], rtol=1e-11, atol=1e-13)
+            np.testing.assert_allclose(found[1], expected[1], rtol=1e-11, atol=1e-13)
+    with pytest.raises(nb.base.TraceError, match=r"the operator (foreach|while_loop|cond).* runs from Python"):
+        plain = nb.primitive(np.sin, lambda g, y, x: g * np.cos(x))
+        nb.jit(made(plain)).njit(X)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numba import carray
 
-from ..codegen.compile import for_c, generate, nopython
+from ..codegen.compile import for_c, nopython
 from ..errors import DTypeError, TraceError
 from ..kernels import random
 from ..ndarray import NDArray
 from ..shapes import size
+from .compiled import allocated, numpy_name
 from .helpers import memory
 from .signature import Program
 
@@ -51,7 +52,7 @@ class _Native:
         self.parameters.append(name)
         self.kinds.append((None if number else len(shape), kind.dtype.np))
         if number:
-            self.lines += [f"{flat} = np.empty(1, {_numpy(kind.dtype)})", f"{flat}[0] = {name}"]
+            self.lines += [allocated(flat, kind.dtype, 1), f"{flat}[0] = {name}"]
             return
         if shape:
             message = f"{self.name}: {what} must have shape {shape}, for which this function was made"
@@ -63,7 +64,7 @@ class _Native:
         """Arrays from outside: where they are is a constant, and what is there is read at every call."""
         for k, x in enumerate(self.program.captured):
             self.names[f"kept{k}"] = x._buf  # lives as long as the function
-            place = f"memory({x._buf.ctypes.data}, {x._buf.size}, {_numpy(x._kind.dtype)})"
+            place = f"memory({x._buf.ctypes.data}, {x._buf.size}, {numpy_name(x._kind.dtype)})"
             self.lines.append(f"a{len(self.program.avals) + k} = {place}")
 
     def _outs(self) -> list[str]:
@@ -86,19 +87,12 @@ class _Native:
 
     def _steps(self, given: list[str]) -> None:
         compiled = self.program.compiled
-        for name, (dtype, n) in compiled.sizes.items():
-            if name not in given:
-                self.lines.append(f"{name} = np.empty({n}, {_numpy(dtype)})")
-        for k, source in enumerate(compiled.sources):
-            self.names[f"kernel{k}"] = generate(self.name, source.text, source.helpers, apart=True).within()
-        for number, step in enumerate(compiled.steps):
-            if number in compiled.opaque:
-                runner, operands, results = compiled.opaque[number]
-                lines, names = runner.native(operands, results, f"s{number}")
-                self.lines += lines
-                self.names |= names
-            else:
-                self.lines.append(step)
+        sizes = compiled.sizes.items()
+        self.lines += [allocated(name, dtype, n) for name, (dtype, n) in sizes if name not in given]
+        steps = compiled.native()
+        assert steps is not None
+        self.lines += steps[0]
+        self.names |= steps[1]
 
     def _code(self, tree: Any, outs: Iterator[int], given: list[str]) -> str:
         """Code for the results: lists become tuples, arrays without axes numbers."""
@@ -133,7 +127,7 @@ def _check(program: Program) -> None:
             "compiled code cannot do; call it in predict mode"
         )
     for runner, _, _ in compiled.opaque.values():
-        if getattr(runner, "native", None) is None:
+        if runner.native is None:
             raise TraceError(
                 f"{compiled.name}.njit: the operator {runner.name} runs from Python and cannot be part of a nopython "
                 "function; call the jitted function itself, or write this step with other operators"
@@ -142,10 +136,6 @@ def _check(program: Program) -> None:
     for dtype in [*inside, *(k.dtype for _, k in program.results)]:
         if dtype.name == "float16":
             raise DTypeError(f"{compiled.name}.njit: Numba has no arrays of float16; use float32 or float64")
-
-
-def _numpy(dtype) -> str:
-    return "np.bool_" if dtype.name == "bool" else f"np.{dtype.storage.name}"
 
 
 def low_level(program: Program, vector: bool) -> Any:

@@ -46,6 +46,7 @@ class Opaque:
     partial = False
     single = False
     texts: Sequence[str] = ()
+    foreign = True
 
     def __init__(self, name: str, call: Callable, operands: Arrays, native: Callable | None = None) -> None:
         self.name = name
