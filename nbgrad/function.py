@@ -39,9 +39,10 @@ class Function:
     and ``create_graph=True`` is then an error instead of a second derivative of zero.
 
     In a function that ``nbgrad.jit`` compiles, `forward` and `backward` become part of the loops if they use nd
-    operators alone. If not, they run at every call of the program, each on a copy of the instance, and the gradient
-    cannot be differentiated. What comes out must be known beforehand: `forward` is tried on sample numbers when the
-    function is traced, unless :meth:`infer` says it.
+    operators alone. If not, they run at every call of the program, each time on a copy of the instance; then the
+    gradient can be differentiated only if `backward` uses nd operators and `forward` leaves arrays alone for it.
+    What comes out must be known beforehand: `forward` is tried on sample numbers when the function is traced, unless
+    :meth:`infer` says it.
 
     Examples
     --------
@@ -276,7 +277,8 @@ def _zeros(shape, kind) -> NDArray:
 class Opaque(tape.Rule):
     """A call that is made each time a program runs, and the tape's rule for it.
 
-    The instance that ran forward is found again by the buffer of one more result of that step, its *token*.
+    The instance that ran forward is found again by the buffer of one more result of that step, its *token*. If all that
+    forward leaves on the instance is arrays, they are results of the step as well, and backward is traced if it can be.
     """
 
     def __init__(self, function: Function, inputs: tuple) -> None:
@@ -287,16 +289,27 @@ class Opaque(tape.Rule):
         self.arrays = [inputs[k] for k in self.places]
         fields = vars(function).items()
         self.fields = {name: x for name, x in fields if isinstance(x, NDArray) and x._kind.traced}
+        #: What forward leaves on the instance: its key there, and which operand, result or further result it is.
+        self.left: list[tuple[tuple, int]] | None = None
         self.token: NDArray
+        self.memory: list[tuple] = []
 
     def called(self):
         """The results, in the program that is traced and on the tape."""
         operands = [*self.arrays, *tracing.lifted(list(self.fields.values()))]
         found = self.function.infer(*self.inputs)
+        more: list[opaque.Aval] = []
         if found is None:
-            found = opaque.tried(self.name, lambda: self._made([opaque.sample(x) for x in operands])[1])
+            samples = [opaque.sample(x) for x in operands]
+            made, found = opaque.tried(self.name, lambda: self._made(samples))
+            self.left, more = self._left(made, [*samples, *made._results(found)])
         several, avals = opaque.described(self.name, found)
-        *results, self.token = opaque.lasting(f"{self.name}", self._forward, operands, [*avals, ((), dtypes.int64)])
+        if self.left is not None and not self._traceable(operands, [*avals, *more], len(avals)):
+            self.left, more = None, []
+        specs = [*avals, *more, ((), dtypes.int64)]
+        *results, self.token = opaque.lasting(self.name, self._forward, operands, specs)
+        self.memory = [(x._buf, x._shape, x._kind) for x in (*operands, *results)]
+        del results[len(avals) :]
         if state.recording and any(x._node is not None for x in self.arrays):
             parents = tuple(map(tape.parent, self.arrays))
             if several is None:
@@ -311,7 +324,7 @@ class Opaque(tape.Rule):
 
     def _made(self, operands: Sequence[NDArray]) -> tuple:
         """An instance that ran forward on these arrays, and what that gave."""
-        made = copy.copy(self.function)
+        made = self._fresh()
         inputs = list(self.inputs)
         for k, x in zip(self.places, operands):
             inputs[k] = x
@@ -321,17 +334,82 @@ class Opaque(tape.Rule):
             raise TraceError(f"{self.name}.forward writes into its input, which a traced function cannot do; copy it")
         return made, given
 
+    def _fresh(self) -> Function:
+        made = copy.copy(self.function)
+        vars(made).update({k: copy.copy(v) for k, v in vars(made).items() if type(v) in (list, dict, set)})
+        return made
+
+    def _left(self, made: Function, known: Sequence[NDArray]) -> tuple[list | None, list]:
+        """See `left`; and shapes and dtypes of what is neither operand nor result. None if not all are arrays."""
+        places = {id(x): k for k, x in enumerate(known)}
+        found: list[tuple[tuple, int]] = []
+        extra: list[opaque.Aval] = []
+        before = vars(self.function)
+        for name, value in vars(made).items():
+            if name in before and (before[name] is value or (name in self.fields and id(value) in places)):
+                continue
+            for key, x in _arrays_of(name, value):
+                if not isinstance(x, NDArray):
+                    return None, []
+                if id(x) not in places:
+                    places[id(x)] = len(places)
+                    extra.append((x._shape, x._kind.dtype))
+                found.append((key, places[id(x)]))
+        return found, extra
+
+    def _restored(self, arrays: Sequence[NDArray]) -> Function:
+        """An instance on which these arrays are what forward left."""
+        made = self._fresh()
+        saved = []
+        for key, k in self.left or ():
+            if len(key) > 1:
+                saved.append(arrays[k])
+            else:
+                setattr(made, key[0], arrays[k])
+        made._saved = tuple(saved)
+        return made
+
+    def _traceable(self, operands: list[NDArray], avals: list[opaque.Aval], count: int) -> bool:
+        """Whether backward can be traced, if forward gives such arrays, of which the first so many are its results."""
+        graph = tracing.current.graph
+        assert graph is not None
+        recording, state.recording = state.recording, False
+        try:
+            with graph.attempt(keep=False):
+                zeros = [_zeros(shape, kind_of(dtype, graph.ctx)) for shape, dtype in avals]
+                self._restored([*operands, *zeros]).backward(*zeros[:count])
+        except Exception:
+            return False
+        finally:
+            state.recording = recording
+        return True
+
     def _forward(self, operands: list[NDArray], results: list[NDArray]) -> None:
         made, given = self._made(operands)
         *outs, token = results
-        opaque.store(f"{self.name}.forward", made._results(given), outs)
+        found = made._results(given)
+        if self.left is not None:
+            arrays = [*operands, *found]
+            places = {k: x for (key, k) in self.left for x in [_at(made, key)] if k >= len(arrays)}
+            found += [places[k] for k in sorted(places)]
+        opaque.store(f"{self.name}.forward", found, outs)
         key = id(token._buf)
         _made[key] = made, weakref.ref(token._buf, lambda _: _made.pop(key, None))
 
     def grads(self, node, g, useful):
         gs = g if isinstance(g, list) else [g]
-        shapes, kinds = (node.shape, node.kind) if isinstance(node.kind, tuple) else ([node.shape], [node.kind])
+        several = isinstance(node.kind, tuple)
+        shapes, kinds = (node.shape, node.kind) if several else ([node.shape], [node.kind])
         gs = [_zeros(*aval) if h is None else h for h, *aval in zip(gs, shapes, kinds, strict=True)]
+        if self.left is not None:
+            places = [None if type(p) is list else p for p in node.parents] + [None] * len(self.fields)
+            places += [tape.select(node, k) for k in range(len(kinds))] if several else [node]
+            places += [None] * (len(self.memory) - len(places))
+            memory = zip(self.memory, places, strict=True)
+            made = self._restored([wrap(buf, shape, kind, place) for (buf, shape, kind), place in memory])
+            given = gradients(self.name, made.backward(*gs), [(x._shape, x._kind) for x in self.arrays])
+            found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
+            return opaque.ended(self.name, found, node, gs) if self.function.max_order == 1 else found
         wanted = [k for k, p in enumerate(node.parents) if tape.wanted(p, useful)]
         avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in self.arrays]
 
@@ -345,6 +423,17 @@ class Opaque(tape.Rule):
         computed = iter(opaque.step(f"{self.name}_backward", backward, [self.token, *tracing.lifted(gs)], specs))
         found = [next(computed) if k in wanted else None for k in range(len(node.parents))]
         return opaque.ended(self.name, found, node, gs)
+
+
+def _arrays_of(name: str, value) -> list[tuple[tuple, object]]:
+    """Keys and values of what was saved, or of another attribute; what says nothing about numbers is left out."""
+    if name == "_saved":
+        return [((name, k), x) for k, x in enumerate(value)]
+    return [] if name == "_used" else [((name,), value)]
+
+
+def _at(made: Function, key: tuple) -> NDArray:
+    return made._saved[key[1]] if len(key) > 1 else getattr(made, key[0])
 
 
 #: The instances that ran forward in programs, by the ids of their tokens' buffers, as long as these live.

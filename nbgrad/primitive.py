@@ -42,7 +42,7 @@ def primitive(
     vjp : callable, optional
         ``vjp(g, result, x, y, ...)``, where `g` is like the result, gives the cotangents of the arguments: the
         products of `g` with their Jacobians, each like its argument. One per argument (a single one need not be in a
-        tuple), None for zero; for what is no array of floats anything will do, and at the end nothing.
+        tuple), None for zero; for what is neither an array nor a float anything will do, and at the end nothing.
         Without one, differentiating is an error; ``defvjp`` gives it later.
     infer : callable, optional
         ``infer(x, y, ...)`` says what comes out of `forward` where only shapes and dtypes are known, in functions that
@@ -134,8 +134,7 @@ class Primitive:
             call = _Call(self.forward, self.name, call.args(tracing.lifted(call.arrays)))
             several, results = self._traced(call)
         else:
-            with opaque.plainly(state.training):
-                given = call.run(call.arrays)
+            given = call.run(call.arrays)
             results = _results(self.name, given, call.arrays[0]._kind.ctx)
             several = type(given) if isinstance(given, tuple | list) else None
         if state.recording and any(x._node is not None for x in call.arrays):
@@ -209,14 +208,15 @@ class _Call:
 
     def run(self, arrays: Sequence[NDArray]) -> Any:
         """What the function gives for these arrays."""
-        return self.function(*self.args([_value(x) for x in arrays]))
+        with opaque.plainly(state.training):
+            return self.function(*self.args([_value(x) for x in arrays]))
 
     def native(self, results: Sequence[opaque.Aval], paths: Sequence[tuple[int, ...]]) -> Callable | None:
         """What makes the call part of a nopython function, if it can be; see :class:`.opaque.Opaque`.
 
         `paths`: where in what the function gives each result is.
         """
-        if not is_nopython(self.function):
+        if not is_nopython(self.function) or len(self.paths()) < len(self.leaves):
             return None
 
         def native(operands: list[str], names: list[str], prefix: str) -> tuple[list[str], dict[str, Any]]:
@@ -254,7 +254,13 @@ class _Call:
 
 def _code(tree: Any) -> str:
     """Code for a tuple of code."""
-    return tree if isinstance(tree, str) else f"({''.join(_code(part) + ', ' for part in tree)})"
+    return (
+        tree
+        if isinstance(tree, str)
+        else "None"
+        if tree is None
+        else f"({''.join(_code(part) + ', ' for part in tree)})"
+    )
 
 
 def _paths(tree: Any, path: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -281,7 +287,10 @@ def _results(name: str, given: Any, ctx: Context) -> list[NDArray]:
         values = np.asarray(y) if isinstance(y, np.ndarray | np.generic | float | int) else None
         if values is None or values.dtype.kind not in "fiub":
             raise DTypeError(f"{name}: result {k} must be an array of real numbers or a number, got {_said(y)}")
-        found.append(from_value(values, ctx=ctx))
+        try:
+            found.append(from_value(values, ctx=ctx))
+        except DTypeError as err:
+            raise DTypeError(f"{name}: result {k}: {err}") from None
     return found
 
 

@@ -245,6 +245,63 @@ def test_second_derivatives_are_an_error():
     np.testing.assert_allclose(nb.jit(nb.grad(outer))(X), 2 * np.sin(X))
 
 
+class Kept(autograd.Function):
+    """NumPy in forward; an operand, a result and another array are left, under both names; backward is traced."""
+
+    def __init__(self, scale):
+        self.scale = scale
+
+    def forward(self, x):
+        y = nd.array(np.exp(x.asnumpy()) * self.scale)
+        self.double = nd.array(2 * x.asnumpy())
+        self.x = x
+        self.save_for_backward(y, self.double)
+        return y, nd.array(np.sin(x.asnumpy()))
+
+    def backward(self, g, h):
+        y, double = self.saved_tensors
+        return g * y + h * nd.cos(self.x) + 0 * (double - self.double)
+
+
+def kept(x):
+    y, z = Kept(1.5)(x * x)
+    return nd.sum(y * z)
+
+
+@pytest.mark.parametrize("f", [kept, pair])
+def test_second_derivatives_where_backward_can_be_traced(f):
+    second = lambda f: nb.grad(lambda x: nd.sum(nb.grad(f)(x) ** 2))  # noqa: E731
+    compiled = nb.jit(second(f))
+    np.testing.assert_allclose(compiled(X), second(f)(X), rtol=1e-12)
+    np.testing.assert_allclose(compiled(0.5 * X), second(f)(0.5 * X), rtol=1e-12)
+    assert "backward" not in compiled.report()
+    np.testing.assert_allclose(nb.jit(nb.hessian(f))(X), nb.hessian(f)(X), rtol=1e-12)
+    x = marked(X)
+    with autograd.record():
+        y = nb.jit(f)(x)
+        g = autograd.grad(y, x, create_graph=True)
+        z = nd.sum(g * g)
+    z.backward()
+    np.testing.assert_allclose(x.grad.asnumpy(), second(f)(X), rtol=1e-12)
+
+
+def test_lists_on_the_instance_are_those_of_one_call():
+    class Listed(autograd.Function):
+        def __init__(self):
+            self.kept = []
+
+        def forward(self, x):
+            self.kept.append(x.asnumpy())
+            return nd.array(np.sin(self.kept[0]))
+
+        def backward(self, g):
+            return g.asnumpy() * np.cos(self.kept[0])
+
+    f = nb.jit(nb.grad(lambda x: nd.sum(Listed()(x))))
+    for x in (X, 2 * X):
+        np.testing.assert_allclose(f(x), np.cos(x), rtol=1e-12)
+
+
 def test_what_comes_out_may_be_said():
     class Solve(autograd.Function):
         def forward(self, x):

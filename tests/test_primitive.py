@@ -96,6 +96,10 @@ def test_compiled_and_out_of_python():
         expected = everything(f, x, a)
         np.testing.assert_allclose(everything(compiled, x, a), expected, rtol=1e-12)
         np.testing.assert_allclose(everything(native, x, a), expected, rtol=1e-12)
+    gx = np.empty(5)
+    value, (given, ga) = compiled.njit(X, 0.5, out=True)(X, 0.5, gx)
+    np.testing.assert_allclose([value, *gx, ga], everything(f, X, 0.5), rtol=1e-12)
+    assert given is gx
     x, a = X, 0.5
     for _ in range(3):
         _, (gx, ga) = f(x, a)
@@ -242,6 +246,29 @@ def test_wrong_results(result):
     for f in (nb.primitive(forward), nb.jit(nb.primitive(forward, infer=lambda x: x))):
         with pytest.raises(DTypeError, match="forward: result 0 must be an array of real numbers or a number"):
             f(nd.array(X))
+
+
+def test_results_of_dtypes_that_arrays_do_not_have():
+    with pytest.raises(DTypeError, match=r"result 0: dtype .*int16.* is not supported"):
+        nb.primitive(lambda x: x.astype("int16"))(nd.array(X))
+
+
+def test_arguments_that_are_no_arrays():
+    def chosen(x, how, factors, nothing):
+        assert nothing is None
+        return x * factors["a"] if how == "times" else x
+
+    made = nb.primitive(chosen, lambda g, y, x, how, factors, nothing: (g * factors["a"], "any"))
+    for f in (made, nb.jit(made)):
+        gradient = nb.grad(lambda x: nd.sum(f(x, "times", {"a": 3}, None)))  # noqa: B023
+        assert gradient(X).tolist() == [3] * 5
+
+    @nb.primitive
+    @numba.njit
+    def some(xs, n, nothing):
+        return xs[0] * n if nothing is None else xs[1]
+
+    assert nb.jit(lambda x: some((x, x), 2, None)).njit(X)(X).tolist() == (2 * X).tolist()
 
 
 def test_what_is_no_function():

@@ -70,7 +70,7 @@ class _Native:
     def _outs(self) -> list[str]:
         """Parameters for the results that have axes; their memory must be nobody else's."""
         found: list[str] = []
-        for k, (shape, kind) in enumerate(self.program.results):
+        for k, (shape, kind) in enumerate(self.program.results[: self.program.count]):
             if shape:
                 self._parameter(f"q{k}", f"out{k}", f"the array for result {len(found)}", shape, kind)
                 found.append(f"out{k}")
@@ -143,7 +143,7 @@ def low_level(program: Program, vector: bool) -> Any:
     name = program.compiled.name
     if any(kind.dtype.name != "float64" for _, kind in program.avals):
         raise DTypeError(f"{name}.low_level: the arguments must be floats and arrays of float64, which C code gives")
-    if program.results[0][0] or len(program.results) != 1 or not isinstance(program.result, NDArray):
+    if not isinstance(program.result, NDArray) or program.results[0][0]:
         raise DTypeError(f"{name}.low_level: the function must give one number")
     names = {"function": native(program), "carray": carray, "nan": np.nan}
     if not vector:
