@@ -136,7 +136,7 @@ class Primitive:
         else:
             given = call.run(call.arrays)
             results = _results(self.name, given, call.arrays[0]._kind.ctx)
-            several = type(given) if isinstance(given, tuple | list) else None
+            several = opaque.form(given)
         if state.recording and any(x._node is not None for x in call.arrays):
             self._record(call, several, results)
         if observers:
@@ -147,7 +147,7 @@ class Primitive:
         """The results as a step of the program that is traced; and tuple or list, if they come in one."""
         if self.infer is None:
             found = opaque.tried(self.name, lambda: call.run([opaque.sample(x) for x in call.arrays]))
-            several = type(found) if isinstance(found, tuple | list) else None
+            several = opaque.form(found)
             avals = [(y._shape, y._kind.dtype) for y in _results(self.name, found, CPU0)]
         else:
             several, avals = opaque.described(self.name, self.infer(*call.args(call.arrays)))

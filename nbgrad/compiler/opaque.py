@@ -26,7 +26,7 @@ from ..state import state
 from ..tracing import seen, traced
 from .steps import Arrays, Aval, aval
 
-__all__ = ["Aval", "described", "ended", "lasting", "plainly", "sample", "step", "store", "tried"]
+__all__ = ["Aval", "described", "ended", "form", "lasting", "plainly", "sample", "step", "store", "tried"]
 
 
 class Opaque:
@@ -151,9 +151,9 @@ def tried(name: str, call: Callable[[], Any]) -> Any:
 
 def described(name: str, found: Any) -> tuple[type | None, list[Aval]]:
     """What an `infer` says: shapes and dtypes of results, and tuple or list if they come in one."""
-    several = type(found) in (tuple, list) and not _is_pair(found)
+    several = None if _is_pair(found) else form(found)
     results: list[tuple[Shape, DType]] = []
-    for given in found if several else [found]:
+    for given in found if several is not None else [found]:
         if isinstance(given, NDArray | np.ndarray | np.generic):
             results.append((given.shape, as_dtype(given.dtype)))
         elif isinstance(given, float):
@@ -164,7 +164,12 @@ def described(name: str, found: Any) -> tuple[type | None, list[Aval]]:
             raise DTypeError(
                 f"{name}: infer must say, for each result, which argument it is like, or (shape, dtype); got {given!r}"
             )
-    return (type(found) if several else None), results
+    return several, results
+
+
+def form(found: Any) -> type | None:
+    """Tuple or list, if results come in one."""
+    return list if isinstance(found, list) else tuple if isinstance(found, tuple) else None
 
 
 def _is_pair(given: Any) -> bool:
