@@ -1,6 +1,7 @@
 """autograd.Function in compiled functions: traced if it can be, else a step that runs as it does outside."""
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -199,6 +200,25 @@ def test_a_call_on_the_tape_runs_forward_once_and_reads_the_flags():
             assert set(np.round(mask, 12)) <= {0, 2 if training else 1}
     value, gradient = nb.jit(nb.value_and_grad(lambda x: nd.sum(Mask()(x) * x)))(X)
     np.testing.assert_allclose(value, np.sum(gradient * X) / 2, rtol=1e-12)
+
+
+def test_scopes_around_a_call_are_seen_inside():
+    def f(x):
+        with autograd.train_mode():
+            y = Mask()(x)
+        with autograd.predict_mode():
+            return nd.stack(y, Mask()(x))
+
+    found = nb.jit(f)(nd.ones(200, dtype="float64")).asnumpy()
+    assert set(found[0]) == {0, 2} and set(found[1]) == {0, 1}
+
+
+def test_threads_have_calls_of_their_own():
+    f = nb.jit(nb.grad(lambda x: nd.sum(Sine()(x) * Sine(2.0)(x))))
+    f(X)
+    with ThreadPoolExecutor(4) as pool:
+        for k, found in enumerate(pool.map(lambda k: f(k * X), range(100))):
+            np.testing.assert_allclose(found, 2 * np.sin(2 * k * X), rtol=1e-9, atol=1e-12)
 
 
 def test_random_numbers_are_those_of_the_function():

@@ -133,6 +133,18 @@ def test_arrays_from_outside_are_read_where_they_are():
     assert len(fresh) == 20
 
 
+def test_a_gradient_from_outside_keeps_its_memory():
+    w = nd.array(X)
+    w.attach_grad()
+    native = nb.jit(lambda x: x + w.grad).njit(X)
+    for k in (3, 5):
+        w[:] = k
+        with autograd.record():
+            y = nd.sum(w * w)
+        y.backward()
+        np.testing.assert_array_equal(native(X), X + 2 * k)
+
+
 def test_low_level():
     f = nb.jit(lambda x: nd.exp(-x * x))
     found, _ = scipy.integrate.quad(scipy.LowLevelCallable(f.low_level().ctypes), 0, 1)

@@ -63,7 +63,8 @@ class _Native:
     def _captured(self) -> None:
         """Arrays from outside: where they are is a constant, and what is there is read at every call."""
         for k, x in enumerate(self.program.captured):
-            self.names[f"kept{k}"] = x._buf  # lives as long as the function
+            # They live as long as the function; and who has the cell keeps a gradient from getting other memory.
+            self.names[f"kept{k}"] = x._buf, x._cell
             place = f"memory({x._buf.ctypes.data}, {x._buf.size}, {numpy_name(x._kind.dtype)})"
             self.lines.append(f"a{len(self.program.avals) + k} = {place}")
 
