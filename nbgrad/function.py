@@ -289,10 +289,11 @@ class Opaque(tape.Rule):
         self.arrays = [inputs[k] for k in self.places]
         fields = vars(function).items()
         self.fields = {name: x for name, x in fields if isinstance(x, NDArray) and x._kind.traced}
-        #: What forward leaves on the instance: its key there, and which operand, result or further result it is.
+        #: What forward leaves on the instance: its key there, and its number in `memory`.
         self.left: list[tuple[tuple, int]] | None = None
-        self.token: NDArray
+        #: The step's operands and results: buffers, shapes and kinds.
         self.memory: list[tuple] = []
+        self.token: NDArray
 
     def called(self):
         """The results, in the program that is traced and on the tape."""
@@ -389,12 +390,11 @@ class Opaque(tape.Rule):
         *outs, token = results
         found = made._results(given)
         if self.left is not None:
-            arrays = [*operands, *found]
-            places = {k: x for (key, k) in self.left for x in [_at(made, key)] if k >= len(arrays)}
-            found += [places[k] for k in sorted(places)]
+            more = {k: _at(made, key) for key, k in self.left if k >= len(operands) + len(found)}
+            found += [more[k] for k in sorted(more)]
         opaque.store(f"{self.name}.forward", found, outs)
         key = id(token._buf)
-        _made[key] = made, weakref.ref(token._buf, lambda _: _made.pop(key, None))
+        _instances[key] = made, weakref.ref(token._buf, lambda _: _instances.pop(key, None))
 
     def grads(self, node, g, useful):
         gs = g if isinstance(g, list) else [g]
@@ -415,12 +415,12 @@ class Opaque(tape.Rule):
 
         def backward(operands: list[NDArray], results: list[NDArray]) -> None:
             token, *given = operands
-            made, _ = _made[id(token._buf)]
+            made, _ = _instances[id(token._buf)]
             found = gradients(self.name, made.backward(*[cast(h, h._kind) for h in given]), avals)
             opaque.store(f"{self.name}.backward", [found[k] for k in wanted], results)
 
         specs = [(avals[k][0], avals[k][1].dtype) for k in wanted]
-        computed = iter(opaque.step(f"{self.name}_backward", backward, [self.token, *tracing.lifted(gs)], specs))
+        computed = iter(opaque.step(f"{self.name}_backward", backward, tracing.lifted([self.token, *gs]), specs))
         found = [next(computed) if k in wanted else None for k in range(len(node.parents))]
         return opaque.ended(self.name, found, node, gs)
 
@@ -437,4 +437,4 @@ def _at(made: Function, key: tuple) -> NDArray:
 
 
 #: The instances that ran forward in programs, by the ids of their tokens' buffers, as long as these live.
-_made: dict[int, tuple] = {}
+_instances: dict[int, tuple] = {}

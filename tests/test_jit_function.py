@@ -10,7 +10,7 @@ from recording import marked, values
 import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.errors import DTypeError, ShapeError, TraceError
-from nbgrad.function import _made
+from nbgrad.function import _instances
 
 X = np.linspace(0.2, 1.0, 5)
 RNG = np.random.default_rng(1)
@@ -184,7 +184,7 @@ def test_calls_keep_apart_what_their_functions_keep():
             np.testing.assert_allclose(x.grad.asnumpy(), np.cos(x.asnumpy()), rtol=1e-12)
     del y, ya, yb
     gc.collect()
-    assert not _made
+    assert not _instances
 
 
 def test_a_call_on_the_tape_runs_forward_once_and_reads_the_flags():
