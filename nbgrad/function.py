@@ -258,7 +258,7 @@ def gradients(name: str, found, avals: Sequence) -> list[NDArray]:
     for k, (h, (shape, kind)) in enumerate(zip(found, avals, strict=True)):
         if h is None:
             h = _zeros(shape, kind)
-        elif isinstance(h, np.ndarray):
+        elif isinstance(h, np.ndarray | np.generic):  # of arrays without axes NumPy makes numbers
             h = from_value(h, like=kind, dtype=kind.dtype)
         if not isinstance(h, NDArray):
             raise DTypeError(f"{name}.backward: gradient {k} must be an NDArray or None, got {h!r}")

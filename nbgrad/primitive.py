@@ -61,7 +61,8 @@ def primitive(
     Raises
     ------
     DTypeError
-        If `forward` is no function, or gives something else than arrays and numbers.
+        If `forward` is no function, or gives something else than arrays and numbers; for arrays of float16, if Numba
+        compiled it.
     NBGradError, ShapeError
         In a sweep back, if `vjp` gives too many or too few cotangents, or one of another shape than its argument.
 
@@ -130,6 +131,8 @@ class Primitive:
         call = _Call(self.forward, self.name, args)
         if not call.arrays:
             return self.forward(*args)
+        if is_nopython(self.forward) and any(x._kind.dtype.name == "float16" for x in call.arrays):
+            raise DTypeError(f"{self.name}: Numba has no arrays of float16; give it astype('float32')")
         if tracing.current.graph is not None:
             call = _Call(self.forward, self.name, call.args(tracing.lifted(call.arrays)))
             several, results = self._traced(call)

@@ -136,6 +136,12 @@ def test_jacobians(name):
     np.testing.assert_allclose(nb.jit(nb.jacobian(f))(X), nb.jacobian(f)(X), rtol=1e-12)
 
 
+def test_arrays_without_axes():
+    f = nb.grad(lambda x: Sine(2.0)(x) * x)
+    expected = 2 * np.cos(0.5) * 0.5 + 2 * np.sin(0.5)
+    assert f(0.5) == pytest.approx(expected) and nb.jit(f)(0.5) == pytest.approx(expected)
+
+
 def test_arrays_from_outside_are_read_at_every_call_and_get_gradients():
     w = marked(X)
     f = nb.jit(lambda x: nd.sum(Sine()(w) * x))

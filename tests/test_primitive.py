@@ -253,6 +253,12 @@ def test_results_of_dtypes_that_arrays_do_not_have():
         nb.primitive(lambda x: x.astype("int16"))(nd.array(X))
 
 
+def test_numba_has_no_float16():
+    for f in (filtered, nb.jit(filtered)):
+        with pytest.raises(DTypeError, match="filtered: Numba has no arrays of float16"):
+            f(nd.array(X, dtype="float16"), 0.5, 1)
+
+
 def test_arguments_that_are_no_arrays():
     def chosen(x, how, factors, nothing):
         assert nothing is None
