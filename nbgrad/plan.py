@@ -136,6 +136,10 @@ class Plan:
     #: Generated code.
     texts: Sequence[str] = ()
 
+    @property
+    def name(self) -> str:
+        return self.op.name
+
     def concrete(self, read: Collection[int] = ()) -> Plan:
         """The same call for arrays that have numbers. `read`: the results that somebody reads."""
         return self.on([wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals])

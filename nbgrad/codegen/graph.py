@@ -22,7 +22,10 @@ from ..errors import TraceError
 from ..expr import Expr, const, free, substitute, var
 from ..shapes import Shape, size
 
-__all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current"]
+__all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current", "large"]
+
+#: A matrix product with two lengths up to this is a loop like others; larger ones are for BLAS.
+_NARROW = 16
 
 
 class Value:
@@ -173,6 +176,11 @@ class Graph:
         """A step that runs as it does outside; its results. `run` is equal for equal steps, or the step is another."""
         whole = self.add("opaque", inputs, (run, tuple(results)), (), results[0][1])
         return [self.add("part", (Seen(whole, ()),), k, shape, dtype) for k, (shape, dtype) in enumerate(results)]
+
+
+def large(m: int, k: int, n: int) -> bool:
+    """Whether a product of matrices (m, k) and (k, n) is large in more than one direction: for BLAS."""
+    return sorted((m, k, n))[1] > _NARROW and min(m, n) > 1
 
 
 def _as(number, dtype: DType):

@@ -60,7 +60,7 @@ def _check(program: Program) -> None:
         )
     for s in _opaque(compiled):
         raise TraceError(
-            f"{compiled.name}.njit: the operator {s.value.attrs[0].op.name} runs from Python and cannot be part of a "
+            f"{compiled.name}.njit: the operator {s.value.attrs[0].name} runs from Python and cannot be part of a "
             "nopython function; call the jitted function itself, or write this step with other operators"
         )
     for dtype in [*(k.dtype for _, k in program.avals), *(k.dtype for _, k in program.results)]:

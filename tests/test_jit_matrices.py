@@ -1,0 +1,98 @@
+"""Jacobians and Hessians in compiled functions: the rows are one sweep, of any function, to any order."""
+
+import numpy as np
+import pytest
+
+import nbgrad as nb
+from nbgrad import nd
+from nbgrad.functional import matrices
+
+RNG = np.random.default_rng(5)
+X = RNG.uniform(0.2, 1.2, 6)
+FIXED = {
+    "square": nd.array(RNG.standard_normal((6, 6))),
+    "tall": nd.array(RNG.standard_normal((30, 6))),
+    "wide": nd.array(RNG.standard_normal((6, 40))),
+    "stack": nd.array(RNG.standard_normal((4, 3, 2))),
+    "positive": nd.array(np.eye(3) * 4 + 1),
+    "kernel": nd.array(RNG.standard_normal((2, 1, 2))),
+    "index": nd.array([3, 0, 3, 5], dtype="int64"),
+}
+
+
+def mlp(x):
+    h = nd.tanh(nd.dot(FIXED["tall"], x.reshape((6, 1))) + 0.1)
+    return nd.dot(nd.sin(h).T, nd.dot(FIXED["tall"], FIXED["wide"]))
+
+
+def cell(row, h):
+    h = nd.tanh(nd.dot(FIXED["square"], h) + row)
+    return nd.sum(h * h), h
+
+
+def scanned(x):
+    return nd.contrib.foreach(cell, nd.stack(x, x * x, nd.sin(x), axis=0), x)[0]
+
+
+def chosen(x):
+    return nd.contrib.cond(nd.sum(x) > 0, lambda: nd.sin(x) * x[:1], lambda: x)
+
+
+FUNCTIONS = {
+    "elementwise": lambda x: nd.sin(x) * x,
+    "itself": lambda x: x,
+    "constant": lambda x: nd.sum(x) * 0 + FIXED["square"],
+    "broadcast": lambda x: x.reshape((2, 3, 1)) * nd.exp(x.reshape((1, 3, 2))),
+    "reductions": lambda x: nd.sum(x.reshape((2, 3)) ** 3, axis=0) * nd.max(x) + nd.norm(x),
+    "looks": lambda x: nd.concat(x[::-1] * x, x.reshape((2, 3)).T.reshape(-1)[1:4], dim=0),
+    "padding": lambda x: nd.concat(x[1:] * x[:-1], x[:2] ** 2, dim=0)[::2] * x[:4],
+    "indexed": lambda x: nd.take(nd.sin(x), FIXED["index"]) * x[:4],
+    "softmax": lambda x: nd.softmax(x.reshape((2, 3)) ** 2, axis=0),
+    "running": lambda x: nd.cumsum(x * x) * nd.cumsum(x),
+    "sorted": lambda x: nd.sort(nd.sin(7 * x)) ** 2,
+    "mlp": mlp,
+    "narrow": lambda x: nd.dot(nd.sin(x).reshape((3, 2)), nd.exp(x).reshape((2, 3))),
+    "left": lambda x: nd.dot(nd.tile(x, (20, 1)), FIXED["wide"]) ** 2 / 10,
+    "right": lambda x: nd.dot(FIXED["tall"], nd.tile(nd.sin(x).reshape((6, 1)), (1, 3))) ** 2 / 10,
+    "left_turned": lambda x: nd.dot(nd.tile(x.reshape((6, 1)), (1, 20)), FIXED["wide"], transpose_a=True),
+    "right_turned": lambda x: nd.dot(FIXED["wide"].T, nd.tile(x, (3, 1)) ** 2, transpose_b=True),
+    "stacked": lambda x: nd.batch_dot(FIXED["stack"], nd.tile(x.reshape((1, 2, 3)) ** 2, (4, 1, 1))),
+    "solved": lambda x: nd.linalg.potrf(FIXED["positive"] + nd.dot(x.reshape((3, 2)), x.reshape((2, 3)))),
+    "convolved": lambda x: nd.Convolution(
+        (x * x).reshape((1, 1, 6)), FIXED["kernel"], kernel=(2,), num_filter=2, no_bias=True
+    ),
+    "scanned": scanned,
+    "chosen": chosen,
+}  # fmt: skip
+
+
+def same(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * max(1, np.abs(expected).max()))
+
+
+@pytest.fixture(autouse=True, params=[1, 100], ids=["rows", "unrolled"])
+def many(request, monkeypatch):
+    """Rows in one sweep, and in a sweep each: both are right."""
+    if request.param == 100:
+        if "orders" in request.node.name or "elementwise" not in request.node.name:
+            pytest.skip("one function is enough")
+    monkeypatch.setattr(matrices, "_MANY", request.param)
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_jacobian(name, mode):
+    transform = nb.jacobian(FUNCTIONS[name], mode=mode)
+    same(nb.jit(transform)(X), transform(X))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_of_jacobians(name):
+    def hessian(x):
+        return nb.hessian(lambda x: nd.sum(nd.sin(FUNCTIONS[name](x))))(x)
+
+    def third(x):
+        return nb.grad(lambda x: nd.sum(nd.cos(hessian(x))))(x)
+
+    for transform in (hessian, third):
+        same(nb.jit(transform)(X), transform(X))
