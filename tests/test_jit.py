@@ -299,3 +299,25 @@ def test_a_number_among_arrays_has_a_number_for_its_gradient():
     expected = nb.value_and_grad(f)(given, X)
     assert [type(v) for v in gradient.values()] == [float, float]
     assert gradient == pytest.approx(expected[1]) and value == pytest.approx(expected[0])
+
+
+@pytest.mark.parametrize("outside", [nd.array(X), X, 0.7], ids=["NDArray", "NumPy", "number"])
+def test_derivatives_by_what_comes_from_outside(outside):
+    def f(y):
+        slope = nb.grad(lambda w: nd.sum(nd.sin(w) * y))
+        return slope(outside), nb.jvp(slope, (outside,), (outside,)), nb.hessian(lambda w: nd.sum(w**3 * y))(outside)
+
+    (a, (b, c), d), (i, (j, k), m) = nb.jit(f)(nd.array(X + 2)), f(nd.array(X + 2))
+    for found, expected in zip((a, b, c, d), (i, j, k, m), strict=True):
+        close(found.asnumpy(), expected)
+
+
+def test_derivatives_in_a_loop_by_what_comes_from_outside():
+    def f(x):
+        def body(row, total):
+            inner = nb.grad(lambda x: nd.sum(nd.sin(x) * row))
+            return [], total + nd.sum(nb.grad(lambda x: nd.sum(inner(x) ** 2))(x))
+
+        return nd.contrib.foreach(body, nd.stack(x, x * x, axis=0), nd.sum(x) * 0)[1]
+
+    close(nb.jit(nb.grad(f))(X), nb.grad(f)(X))

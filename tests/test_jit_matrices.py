@@ -5,7 +5,6 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.functional import matrices
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(0.2, 1.2, 6)
@@ -70,15 +69,6 @@ def same(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * max(1, np.abs(expected).max()))
 
 
-@pytest.fixture(autouse=True, params=[1, 100], ids=["rows", "unrolled"])
-def many(request, monkeypatch):
-    """Rows in one sweep, and in a sweep each: both are right."""
-    if request.param == 100:
-        if "orders" in request.node.name or "elementwise" not in request.node.name:
-            pytest.skip("one function is enough")
-    monkeypatch.setattr(matrices, "_MANY", request.param)
-
-
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_jacobian(name, mode):
@@ -96,3 +86,91 @@ def test_derivatives_of_jacobians(name):
 
     for transform in (hessian, third):
         same(nb.jit(transform)(X), transform(X))
+
+
+def test_trees_and_few_rows():
+    def f(p):
+        return {"a": p["w"] * nd.sum(p["b"]), "b": p["b"] ** 2, "c": nd.sum(p["w"]) * p["b"][:0]}
+
+    p = {"w": X, "b": X[:1], "none": X[:0]}
+    for transform in (nb.jacobian(f), nb.jacobian(f, mode="forward"), nb.hessian(lambda p: nd.sum(f(p)["a"] ** 2))):
+        expected, found = transform(p), nb.jit(transform)(p)
+        for one, other in expected.items():
+            for two, block in other.items():
+                assert found[one][two].shape == block.shape
+                same(found[one][two], block) if block.size else None
+
+
+def test_other_dtypes():
+    transform = nb.hessian(lambda x: nd.sum(nd.tanh(x) ** 3))
+    for dtype, tolerance in (("float32", 1e-5), ("float16", 1e-2)):
+        found = nb.jit(transform)(X.astype(dtype))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.astype("float64"), transform(X), atol=10 * tolerance)
+
+
+def test_a_jacobian_of_jacobians():
+    def f(x):
+        return nd.sin(x[:3]) * x[3:]
+
+    transform = nb.jacobian(nb.jacobian(nb.jacobian(f), mode="forward"))
+    same(nb.jit(transform)(X), transform(X))
+
+
+def test_recorded_outside():
+    """On the tape, and inside loops of a compiled function."""
+    hessian = nb.hessian(lambda x: nd.sum(nd.exp(x) * x[::-1]))
+
+    def used(x):
+        def body(row, h):
+            h = nd.dot(hessian(row), h) * 0.1
+            return nd.sum(h), h
+
+        out, h = nd.contrib.foreach(body, nd.stack(x, x * x, axis=0), x)
+        return nd.sum(nd.sin(out)) + nd.sum(h)
+
+    for transform in (nb.value_and_grad(used), nb.value_and_grad(nb.jit(used))):
+        value, gradient = nb.value_and_grad(used)(X)
+        for f in (transform, nb.jit(transform)):
+            found, slope = f(X)
+            same(found, value)
+            same(slope, gradient)
+
+
+def test_pulled_in_a_loop():
+    """Of what is on the tape of a compiled function, a loop's body reads numbers alone."""
+    slope = nb.jacobian(lambda x: nd.sin(x) * x[::-1])
+
+    def used(x, inside):
+        rows = nd.stack(*[nd.dot(x.reshape((6, 1)), x.reshape((1, 6))) * k for k in (1, 2)], axis=0)
+        made = nb.vjp(slope, x)
+
+        def body(row, total):
+            _, pull = nb.vjp(slope, x) if inside else made
+            return [], total + nd.sum(pull(row)[0] ** 2)
+
+        return nd.contrib.foreach(body, rows, nd.sum(x) * 0)[1]
+
+    def right(x):
+        return used(x, True)
+
+    x = nd.array(X)
+    same(nb.jit(right)(x).asnumpy(), used(x, False).asnumpy())
+    same(nb.jit(nb.grad(right))(X), nb.grad(right)(X))
+    with pytest.raises(nb.errors.TraceError, match="call vjp inside the body"):
+        nb.jit(lambda x: used(x, False))(X)
+
+
+def test_the_program_does_not_grow():
+    def statements(n):
+        f = nb.jit(nb.hessian(lambda x: nd.sum((x[1:] - x[:-1] ** 2) ** 2)))
+        f(np.linspace(0, 1, n))
+        return f.source().count("\n")
+
+    assert statements(40) == statements(80) < 100
+
+
+def test_reports_name_what_is_opaque():
+    f = nb.jit(nb.jacobian(scanned))
+    f(X)
+    assert "foreach" in f.report() and "foreach" in f.graph()

@@ -180,7 +180,7 @@ class Graph:
 
 def large(m: int, k: int, n: int) -> bool:
     """Whether a product of matrices (m, k) and (k, n) is large in more than one direction: for BLAS."""
-    return sorted((m, k, n))[1] > _NARROW and min(m, n) > 1
+    return sorted((m, k, n))[1] > _NARROW and min(m, k, n) > 1
 
 
 def _as(number, dtype: DType):

@@ -33,7 +33,7 @@ def every_row(graph: Graph, values: Sequence[Value], known: dict[Value, Value], 
     for value in _below(values, known):
         if any(x.value in known for x in value.inputs):
             known[value] = rows.of(value)
-    return [known[v] if v in known else graph.spread(Seen(v, v.shape), (n, *v.shape)) for v in values]
+    return [known.get(v) or graph.spread(Seen(v, v.shape), (n, *v.shape)) for v in values]
 
 
 def _below(values: Sequence[Value], known: Collection[Value]) -> list[Value]:
@@ -87,8 +87,7 @@ class _Rows:
             how, axes = attrs
             attrs = (how, tuple([k + 1 for k in axes]))
         elif value.op in ("take", "scatter"):
-            x, index = value.inputs
-            assert index.value not in self.known, "an index depends on a cotangent"
+            assert value.inputs[1].value not in self.known, "an index depends on a cotangent"
             attrs += 1
         return self.graph.add(value.op, inputs, attrs, (self.n, *value.shape), value.dtype)
 
@@ -125,11 +124,12 @@ class _Rows:
 
     def _stacked(self, a: Seen, b: Seen, value: Value) -> Value:
         """A product for each row, the same operand for all of them if need be."""
-        operands = []
-        for x in (a, b):
-            shape = (self.n, *x.shape)
-            operands.append(self.seen(x) if x.value in self.known else Seen(self.graph.spread(x, shape), shape))
-        return self.graph.product(*operands, *value.attrs, (self.n, *value.shape), value.dtype)
+        left, right = [Seen(self.known.get(x.value) or self._spread(x), (self.n, *x.shape)) for x in (a, b)]
+        transpose_a, transpose_b = value.attrs
+        return self.graph.product(left, right, transpose_a, transpose_b, (self.n, *value.shape), value.dtype)
+
+    def _spread(self, x: Seen) -> Value:
+        return self.graph.spread(x, (self.n, *x.shape))
 
 
 @dataclass(frozen=True)

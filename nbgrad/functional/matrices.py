@@ -141,10 +141,6 @@ def _jacobian(name: str, function: Callable, argnums: Argnums, mode: str | None,
     return matrix
 
 
-#: So many rows of a traced Jacobian are one sweep of rows; fewer, a sweep each.
-_MANY = 3
-
-
 def _unit(shape: tuple[int, ...], kind: Kind, k: int) -> NDArray:
     kind = kind_of(kind.dtype, real(kind.ctx))
     x = zeros(shape, kind)
@@ -158,7 +154,7 @@ def _every(linear: Callable, shape: tuple[int, ...], kind: Kind, others: list, r
     `others`: shapes and kinds of what it gives.
     """
     n = size(shape)
-    if kind.traced and n >= _MANY:
+    if kind.traced and n > 1:
         places = captured(from_value(np.arange(float(n))))
         units = cast(one_hot(places, n, 1.0, 0.0, float64), kind_of(kind.dtype, places._kind.ctx))
         rows = over_rows(lambda row: linear(row[0]), [reshape(units, (n, *shape))], recorded)

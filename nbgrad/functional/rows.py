@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from .. import tape
 from ..checkpoint import ends_of
 from ..codegen.graph import current
 from ..codegen.rows import every_row
+from ..errors import TraceError
 from ..kernels.shape import reshape
 from ..ndarray import NDArray
 from ..registry import operators
@@ -19,6 +21,11 @@ Arrays = list[NDArray]
 Function = Callable[[Arrays], Sequence[NDArray | None]]
 #: The number of an array whose rows are given; or a place on the tape, the same for all rows, and which result of it.
 _End = int | tuple[tape.Node | tape.Leaf, int | None]
+
+OUTSIDE = (
+    "the pullback of a function with a Jacobian or Hessian in it is called inside the body of a compiled loop or "
+    "branch, and was made outside of it; call vjp inside the body, too"
+)
 
 
 def over_rows(function: Function, given: Sequence[NDArray], recorded: bool) -> list[NDArray | None]:
@@ -51,12 +58,10 @@ def over_rows(function: Function, given: Sequence[NDArray], recorded: bool) -> l
         inside.append(tape.constant(row, ()) if recorded and outside._node is not None else row)
     floor = tape.next_seq()
     results = function(inside)
-    present = [k for k, y in enumerate(results) if y is not None]
-    rows = lifted([results[k] for k in present])  # type: ignore[misc]
-    found: list[NDArray | None] = [None] * len(results)
-    for k, y, value in zip(present, rows, every_row(graph, [seen(y).value for y in rows], known, n), strict=True):
-        found[k] = traced(value, (n, *y._shape), y._kind.dtype)
-    nodes = {k: y._node for k in present if (y := results[k])._node is not None} if recorded else {}
+    present = {k: y for k, y in enumerate(results) if y is not None}
+    values = every_row(graph, [seen(y).value for y in lifted(list(present.values()))], known, n)
+    found = {k: traced(v, (n, *y._shape), y._kind.dtype) for (k, y), v in zip(present.items(), values, strict=True)}
+    nodes = {k: y._node for k, y in present.items() if y._node is not None} if recorded else {}
     if nodes:
         own = {row._node: k for k, row in enumerate(inside)}
         ends: list[_End] = []
@@ -68,12 +73,12 @@ def over_rows(function: Function, given: Sequence[NDArray], recorded: bool) -> l
             else:
                 ends.append(own.get(e, (e, None)))
                 parents.append(given[own[e]]._node if e in own else e)
-        shapes, kinds = zip(*[(found[k]._shape, found[k]._kind) for k in nodes])
-        rule = _Rule(function, given, list(nodes), ends)
-        whole = tape.node(rule, tuple(parents), (), None, shapes, kinds)
+        shapes: Any = tuple([found[k]._shape for k in nodes])
+        kinds: Any = tuple([found[k]._kind for k in nodes])
+        whole = tape.node(_Rule(function, given, list(nodes), ends), tuple(parents), (), None, shapes, kinds)
         for number, k in enumerate(nodes):
             found[k]._node = tape.select(whole, number)
-    return found
+    return [found.get(k) for k in range(len(results))]
 
 
 class _Rule(tape.Rule):
@@ -96,8 +101,11 @@ class _Rule(tape.Rule):
         self.given = given
         self.numbers = numbers
         self.ends = ends
+        self.graph = current.graph
 
     def grads(self, node, g, useful):
+        if current.graph is not self.graph:  # what the function reads of that graph is on no tape in this one
+            raise TraceError(OUTSIDE)
         wanted = [k for k, p in enumerate(node.parents) if tape.wanted(p, useful)]
         present = [(number, h) for number, h in zip(self.numbers, g, strict=True) if h is not None]
         count = len(self.given)
@@ -105,7 +113,7 @@ class _Rule(tape.Rule):
         def pulled(row: Arrays) -> list[NDArray | None]:
             inside = [x if x._node is None else reshape(x, x._shape) for x in row[:count]]
             floor = tape.next_seq()
-            results = self.function(inside)
+            results: Any = self.function(inside)
             heads = [(results[number]._node, h) for (number, _), h in zip(present, row[count:], strict=True)]
             targets = [(inside[e]._node, None) if isinstance(e, int) else e for e in map(self.ends.__getitem__, wanted)]
             found = tape.sweep_recorded(heads, True, {place: 0 for place, _ in targets}, floor)
