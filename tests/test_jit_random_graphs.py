@@ -101,8 +101,8 @@ def looped(a, pool, k, m):
 
 
 def branched(a, k, m):
-    total = nd.sum(a)
-    return nd.contrib.cond(total > 0.01 * k, lambda: nd.sin(a) * total, lambda: a[..., ::-1] * 0.5 if a.ndim else a)
+    total = nd.sum(a).reshape(())
+    return nd.contrib.cond(total > 0.01 * k, lambda: nd.sin(a) * total, lambda: a[..., ::-1] * 0.5 if a.ndim else -a)
 
 
 def stacked_product(a, pool, k, m):
