@@ -254,7 +254,10 @@ def check(steps):
     rng = np.random.default_rng(0)
     leaves = [nd.array(rng.uniform(-1, 1, shape)) for shape in SHAPES]
     expected = results(steps, leaves)
-    found = nb.jit(lambda *xs: results(steps, xs))(*leaves)
+    compiled = nb.jit(lambda *xs: results(steps, xs))
+    found = compiled(*leaves)
+    program = compiled.latest.compiled
+    assert all(program.scratch[name][1] >= n for s in program.sources for name, (_, n) in s.scratch.items())
     for k, (x, y) in enumerate(zip(expected, found, strict=True)):
         a, b = x.asnumpy(), y.asnumpy()
         assert a.shape == b.shape and a.dtype == b.dtype
@@ -282,6 +285,7 @@ def test_every_step_at_least_once(kind):
         [(33, 6, 3, 5), (33, 2, 1, 3), (32, 8, 4, 6), (24, 9, 8, 11)],  # conversions that are cheap
         [(7, 1, 6, 5), (9, 11, 0, 10), (15, 10, 7, 11), (24, 5, 1, 3), (10, 8, 0, 2), (29, 10, 2, 5), (24, 8, 10, 3),
          (17, 0, 10, 2)],  # names of accumulators
+        [(42, 2, 6, 11), (57, 7, 0, 11), (33, 4, 1, 4), (51, 5, 1, 4), (2, 6, 0, 11)],  # scratch of several kernels
     ],
 )  # fmt: skip
 def test_programs_that_failed_once(steps):

@@ -49,6 +49,8 @@ class Compiled:
     sources : list of Source
     texts : list of str
         All generated code, that of loops and branches included.
+    scratch : dict
+        Name of an array that kernels use for themselves -> dtype, number of elements.
     space : dict
         Name of an array that is written -> code that allocates it.
     steps : list of str
@@ -83,6 +85,7 @@ class Compiled:
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
         self.space: dict[str, str] = {}
+        self.scratch: dict[str, tuple[DType, int]] = {}
         self.steps: list[str] = []
         for value in [*self.outputs, *self.temporaries]:
             self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
@@ -91,6 +94,8 @@ class Compiled:
                 self._opaque(part)
             else:
                 self._kernel(part)
+        for name, (dtype, n) in self.scratch.items():
+            self._allocate(name, _kind(dtype), n)
 
     def _allocate(self, name: str, kind: Kind, n: int) -> None:
         dtype = f"d_{kind.dtype.name}"
@@ -118,8 +123,9 @@ class Compiled:
                 self.globals[entry] = nested(self.name, source.text, source.helpers)
             else:
                 self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
-        for name, dtype, n in scratch:
-            self._allocate(name, _kind(dtype), n)
+        for name, dtype, n in scratch:  # kernels in turn use the same
+            _, most = self.scratch.get(name, (dtype, 0))
+            self.scratch[name] = dtype, max(n, most)
         self.steps.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
 
     def _opaque(self, s: Statement) -> None:

@@ -41,9 +41,8 @@ def native(program: Program) -> Callable:
         lines.append(_empty(compiled.names[value], value.dtype, size(value.shape)))
     for k, source in enumerate(compiled.sources):
         names[f"kernel{k}"] = generate(name, source.text, source.helpers, apart=True).within()
-        scratch = sorted(source.scratch)
-        lines += [_empty(s, *source.scratch[s]) for s in scratch]
-        lines.append(f"kernel{k}({', '.join([*source.arrays, *scratch])})")
+    lines += [_empty(s, *scratch) for s, scratch in compiled.scratch.items()]
+    lines += compiled.steps
     outs = iter(range(len(program.results)))
     lines.append(f"return {_code(program, program.result, outs, names)}")
     head = f"def {name}({', '.join(f'p{k}' for k in range(len(kinds)))}):"

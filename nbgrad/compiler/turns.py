@@ -124,7 +124,7 @@ class Runner:
         if self.whole.stops is not None:
             found |= {"go": inside.results[self.whole.stops].value.dtype, "done": int64}
         temporary = {name: v.dtype for v, name in self.compiled.names.items()}
-        temporary |= {name: dtype for s in self.compiled.sources for name, (dtype, _) in s.scratch.items()}
+        temporary |= {name: dtype for name, (dtype, _) in self.compiled.scratch.items()}
         # What else there is belongs to opaque steps: then nobody asks for dtypes.
         return found | {name: temporary.get(name, int64) for name in space}
 
