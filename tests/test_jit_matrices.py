@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nbgrad as nb
-from nbgrad import nd
+from nbgrad import autograd, nd
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(0.2, 1.2, 6)
@@ -177,3 +177,15 @@ def test_reports_name_what_is_opaque():
     f = nb.jit(nb.jacobian(scanned))
     f(X)
     assert "foreach" in f.report() and "foreach" in f.graph()
+
+
+def test_a_cotangent_as_an_index():
+    class Largest(autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, g):
+            return nd.take(FIXED["square"][0], nd.argsort(g, dtype="int64")) * g
+
+    with pytest.raises(nb.errors.TraceError, match="uses its cotangent as an index"):
+        nb.jit(nb.jacobian(lambda x: Largest()(x)))(X)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import TraceError
 from ..ndarray import NDArray, wrap
 from ..shapes import size
 from .graph import Graph, Seen, Value, large
@@ -47,6 +48,12 @@ def _below(values: Sequence[Value], known: Collection[Value]) -> list[Value]:
             found.add(value)
             stack += [x.value for x in value.inputs]
     return sorted(found, key=lambda v: v.number)
+
+
+INDEX = (
+    "a compiled Jacobian or Hessian goes through a gradient that uses its cotangent as an index, which differs from "
+    "row to row; call it outside of jit"
+)
 
 
 class _Rows:
@@ -87,7 +94,8 @@ class _Rows:
             how, axes = attrs
             attrs = (how, tuple([k + 1 for k in axes]))
         elif value.op in ("take", "scatter"):
-            assert value.inputs[1].value not in self.known, "an index depends on a cotangent"
+            if value.inputs[1].value in self.known:
+                raise TraceError(INDEX)
             attrs += 1
         return self.graph.add(value.op, inputs, attrs, (self.n, *value.shape), value.dtype)
 
