@@ -39,8 +39,14 @@ def check_write(what: str) -> None:
 
 
 def update(array: NDArray, new: NDArray) -> None:
-    """Have every call of the compiled function write `new`, a traced array, into `array`, when all else is done."""
-    _graph().updates.append((array, new))
+    """Have every call of the compiled function write `new`, a traced array, into `array`, when all else is done.
+
+    What reads `array` from now on, while tracing, reads `new`.
+    """
+    graph = _graph()
+    graph.updates.append((array, new))
+    if array._kind.ctx == graph.ctx:
+        array._buf = new._buf
 
 
 def traced(value, shape, dtype: DType) -> NDArray:
@@ -76,7 +82,7 @@ def captured(x: NDArray) -> NDArray:
         return wrap(buffer, x._shape, kind_of(x._kind.dtype, graph.ctx), x._node)
     if x._kind.traced and x._kind.ctx.device_id >= graph.level:
         raise TraceError(LEAKED)
-    for outside, inside in graph.captured:
+    for outside, inside in (*reversed(graph.updates), *graph.captured):
         if outside._buf is x._buf and outside._shape == x._shape and outside._kind is x._kind:
             return inside
     inside = traced(graph.argument(x._shape, x._kind.dtype), x._shape, x._kind.dtype)

@@ -299,3 +299,85 @@ def test_a_number_among_arrays_has_a_number_for_its_gradient():
     expected = nb.value_and_grad(f)(given, X)
     assert [type(v) for v in gradient.values()] == [float, float]
     assert gradient == pytest.approx(expected[1]) and value == pytest.approx(expected[0])
+
+
+@pytest.mark.parametrize("outside", [nd.array(X), X, 0.7], ids=["NDArray", "NumPy", "number"])
+def test_derivatives_by_what_comes_from_outside(outside):
+    def f(y):
+        slope = nb.grad(lambda w: nd.sum(nd.sin(w) * y))
+        return slope(outside), nb.jvp(slope, (outside,), (outside,)), nb.hessian(lambda w: nd.sum(w**3 * y))(outside)
+
+    (a, (b, c), d), (i, (j, k), m) = nb.jit(f)(nd.array(X + 2)), f(nd.array(X + 2))
+    for found, expected in zip((a, b, c, d), (i, j, k, m), strict=True):
+        close(found.asnumpy(), expected)
+
+
+def test_derivatives_in_a_loop_by_what_comes_from_outside():
+    def f(x):
+        def body(row, total):
+            inner = nb.grad(lambda x: nd.sum(nd.sin(x) * row))
+            return [], total + nd.sum(nb.grad(lambda x: nd.sum(inner(x) ** 2))(x))
+
+        return nd.contrib.foreach(body, nd.stack(x, x * x, axis=0), nd.sum(x) * 0)[1]
+
+    close(nb.jit(nb.grad(f))(X), nb.grad(f)(X))
+
+
+INDICES = {
+    "i, j": lambda x, i, j: x[i, j],
+    ":, i, j": lambda x, i, j: x[:, i, j],
+    "i, :, j": lambda x, i, j: x[i, :, j],
+    "i, 1:3, j": lambda x, i, j: x[i, 1:3, j],
+    "..., i, j": lambda x, i, j: x[..., i, j],
+    "i, ..., j": lambda x, i, j: x[0][i, ..., j],
+    "None, i, 1": lambda x, i, j: x[None, i, 1],
+    "0, None, j": lambda x, i, j: x[0, None, j],
+    "i, None, j": lambda x, i, j: x[i, None, j],
+    "-1, j": lambda x, i, j: x[:, -1, j],
+    "all": lambda x, i, j: x[i, j, 2],
+    "table": lambda x, i, j: x[i.reshape((3, 1)), :, j.reshape((1, 3))],
+    "lists": lambda x, i, j: x[[1, 2, 0], ::2, j],
+    "mask": lambda x, i, j: x[np.array([True, False, True, True]), j],
+    "wide mask": lambda x, i, j: x[np.arange(20).reshape(4, 5) % 7 == 0, j],
+    "floats": lambda x, i, j: x[:, nd.cast(i, dtype="float32"), j],
+    "one": lambda x, i, j: x[i[0], j[1], i[2]],
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_several_index_arrays(name):
+    f = INDICES[name]
+    given = [nd.array(np.random.default_rng(3).standard_normal((4, 5, 6)))]
+    given += [nd.array(v, dtype="int64") for v in ([0, 2, 1], [1, -1, 3])]
+    if name == "table":
+        assert f(*given).shape == (3, 3, 5)
+    slope = nb.grad(lambda *xs: nd.sum(nd.sin(f(*xs))))
+    for g in (f, slope):
+        found, expected = nb.jit(g)(*given), g(*given)
+        assert found.shape == expected.shape
+        close(found.asnumpy(), expected.asnumpy())
+
+
+def test_index_arrays_that_do_not_fit():
+    x, i, j = nd.zeros((3, 4)), nd.array([0, 1], dtype="int64"), nd.array([0, 1, 4], dtype="int64")
+    with pytest.raises(IndexError, match="do not broadcast together"):
+        nb.jit(lambda x, i, j: x[i, j])(x, i, j)
+    with pytest.raises(IndexError, match="index 4 is out of range"):
+        nb.jit(lambda x, j: x[:, j])(x, j)
+    with pytest.raises(nb.errors.TraceError, match="the shape of the result depends on the numbers in the mask"):
+        nb.jit(lambda x, m: x[0, m])(x, nd.array([1, 0, 1, 0], dtype="bool"))
+
+
+def test_histogram():
+    x = nd.array(X)
+    for options in ({}, {"bins": 4, "range": (0, 1)}, {"bins": [-1.0, 0.0, 2.0]}, {"bins": nd.array([-1.0, 0.5])}):
+        counted = functools.partial(nd.histogram, **options)
+        for given in (x, nd.cast(x * 3, dtype="int32")):
+            for a, b in zip(nb.jit(counted)(given), counted(given), strict=True):
+                assert a.dtype == b.dtype
+                close(a.asnumpy(), b.asnumpy())
+    with pytest.raises(nb.errors.TraceError, match="histogram: the shape"):
+        nb.jit(lambda a: nd.histogram(a, bins="auto"))(x)
+    with pytest.raises(ValueError, match="histogram: "):
+        nb.jit(lambda a: nd.histogram(a, bins=3, range=(2, 1)))(x)
+    assert len(nd.histogram(x, bins="auto")[0]) > 1

@@ -125,10 +125,6 @@ def test_shapes_that_depend_on_numbers(function):
     rejected(function, r"the shape of the result depends on the numbers in .*nd\.where")
 
 
-def test_arrays_among_several_indices():
-    rejected(lambda x: nd.reshape(x, (1, 3))[:, nd.array([0, 1])], r"one integer array, x\[i\].*nd\.gather_nd")
-
-
 def test_other_exceptions_pass_and_leave_nothing_behind():
     def fails(x):
         with autograd.record(), autograd.train_mode():

@@ -341,11 +341,48 @@ def test_copies_of_what_is_outside_and_checkpoints():
     check(f, ROWS, STATE, orders=1)
 
 
-def test_running_statistics_in_a_loop():
-    mean, variance = nd.zeros(2), nd.ones(2)
+NORMALIZED = {
+    "foreach": lambda norm, x: nd.contrib.foreach(
+        lambda row, s: (norm(row), s + nd.sum(norm(row * row))), x, nd.zeros(1)
+    ),
+    "checkpoint": lambda norm, x: nd.contrib.foreach(lambda row, s: (norm(row), s), x, x[0], checkpoint=2),
+    "nested": lambda norm, x: nd.contrib.foreach(
+        lambda row, s: (nd.contrib.foreach(lambda r, t: (norm(r * x[0]), t), x, s)[0], norm(s)), x, x[1]
+    ),
+    "while_loop": lambda norm, x: nd.contrib.while_loop(
+        lambda s: nd.sum(s) < 30, lambda s: (norm(s), s + nd.abs(x[0])), nd.abs(x[0]), max_iterations=4
+    ),
+    "cond": lambda norm, x: nd.contrib.cond(nd.sum(x) > 0, lambda: norm(x[0]), lambda: x[1]),
+    "not taken": lambda norm, x: nd.contrib.cond(nd.sum(x) < -99, lambda: norm(x[0]), lambda: norm(norm(x[1]))),
+    "twice": lambda norm, x: norm(norm(x[0]) * x[1]),
+}  # fmt: skip
 
-    def body(x, s):
-        return nd.BatchNorm(x, nd.ones(2), nd.zeros(2), mean, variance), s
 
-    with autograd.train_mode(), pytest.raises(nb.NBGradError, match="running statistics"):
-        nb.jit(lambda x: nd.contrib.foreach(body, x, [])[0])(nd.ones((3, 4, 2)))
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("name", NORMALIZED)
+def test_running_statistics(name, given):
+    """They move as often as eagerly, in loops and branches, forward alone."""
+    x = nd.array(np.random.default_rng(1).standard_normal((3, 4, 2)) + 0.3, dtype="float32")
+
+    def results(x, mean, variance):
+        def norm(x):
+            return nd.BatchNorm(x, nd.ones(2), nd.zeros(2), mean, variance, momentum=0.8)
+
+        def loss(x):
+            found = NORMALIZED[name](norm, x)
+            y = found[0] if isinstance(found, tuple) else found
+            return nd.sum(nd.sin(y) * nd.cos(y * y)), mean * 1
+
+        return nb.value_and_grad(loss, has_aux=True)(x)
+
+    found = []
+    for compiled in (False, True):
+        mean, variance = nd.zeros(2), nd.ones(2)
+        f = results if given else lambda x, m=mean, v=variance: results(x, m, v)
+        f = nb.jit(f) if compiled else f
+        with autograd.train_mode():
+            for _ in range(2):
+                (value, seen), slope = f(x, mean, variance) if given else f(x)
+        found.append([value, seen, slope, mean, variance])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(np.asarray(b), np.asarray(a), rtol=2e-4, atol=2e-5)

@@ -66,6 +66,81 @@ def padded(a, k, m):
     return nd.slice_assign(nd.full(wide, 0.25, dtype="float64"), a, begin=begin, end=wide) if a.ndim else a + 1.0
 
 
+def axes_of(a, k):
+    """The axes that the bits of `k` choose."""
+    return tuple(i for i in range(a.ndim) if k >> i & 1)
+
+
+def reduced(reduce, a, k, m):
+    axes = axes_of(a, k)
+    return reduce(a, axis=axes, keepdims=bool(m % 2)) if axes else a * 0.9
+
+
+def indexed(a, k, m):
+    """Elements at traced places along two axes, next to each other or not."""
+    if a.ndim < 2:
+        return a * 0.8
+    i = nd.argsort(nd.sum(a, axis=tuple(range(1, a.ndim))), dtype="int64")
+    j = nd.cast(nd.floor(nd.abs(nd.sin(nd.cast(i, dtype="float64")))), dtype="int64")
+    keys = [(i, j), (slice(None), i % a.shape[1], j), (i, slice(None), j), (i, 0), (..., j, 0), (i[0], j)][k % 6]
+    return a[keys] if len([x for x in keys if x is not ...]) <= a.ndim else a[i, j]
+
+
+def looped(a, pool, k, m):
+    """A recurrence along the first axis."""
+    if a.ndim < 2 or not a.shape[0]:
+        return a * 1.2
+    scale = nd.sum(nd.tanh(partner(a, pool, k)))
+
+    def body(row, state):
+        state = nd.tanh(row + 0.3 * state) * nd.cos(scale)
+        return (row * state, state[..., ::-1])[m % 2], state
+
+    out, last = nd.contrib.foreach(body, a, a[0] * 0.1)
+    return (out, last, out * last)[k % 3]
+
+
+def branched(a, k, m):
+    total = nd.sum(a).reshape(())
+    return nd.contrib.cond(total > 0.01 * k, lambda: nd.sin(a) * total, lambda: a[..., ::-1] * 0.5 if a.ndim else -a)
+
+
+def stacked_product(a, pool, k, m):
+    if a.ndim < 2 or not a.size:
+        return a * 0.7
+    a = a.reshape((-1, *a.shape[-2:]))
+    b = nd.sin(a)
+    flags = bool(k % 2), bool(k % 2)
+    if not a.shape[0] * a.shape[1 + flags[0]] * a.shape[1] <= LARGEST:
+        return a * 0.6
+    return nd.batch_dot(a, b, transpose_a=k % 2 == 1, transpose_b=k % 2 == 0) / max(a.shape[1:])
+
+
+def sensitivity(a, pool, k, m):
+    """A Jacobian of something small, as an intermediate."""
+    v = a.reshape((-1,))[:4]
+    w = nd.mean(partner(a, pool, k))
+    f = [lambda v: nd.sin(v) * nd.sum(v) * w, lambda v: nd.cumsum(v * v)[:2] + w * v[:1], lambda v: nd.softmax(v * w)]
+    return nb.jacobian(f[k % 3], mode=("reverse", "forward")[m % 2])(v)
+
+
+def selected(a, b):
+    return nd.where(nd.logical_and(a > 0.1, b < 0.7), a, b * 0.4)
+
+
+def joined(a, b, m):
+    b = b + a * 0
+    return nd.concat(a, b, dim=axis_of(a, m)) if a.ndim and a.shape == b.shape else nd.relu(b)
+
+
+def halves(a, k, m):
+    axis = axis_of(a, k)
+    if not a.ndim or a.shape[axis] % 2:
+        return a * 1.05
+    left, right = nd.split(a, num_outputs=2, axis=axis)
+    return (left * nd.sin(right), right - left * 0.5, nd.concat(right, left, dim=axis))[m % 3]
+
+
 #: From an array, the pool, and two numbers: an array.
 STEPS = [
     lambda a, pool, k, m: a + partner(a, pool, k),
@@ -108,6 +183,44 @@ STEPS = [
     lambda a, pool, k, m: nd.stop_gradient(a) * nd.cos(a),
     product,
     product,
+    lambda a, pool, k, m: halves(a, k, m),
+    lambda a, pool, k, m: reduced(nd.sum, a, k, m) * 0.3,
+    lambda a, pool, k, m: reduced(nd.mean, a, k, m),
+    lambda a, pool, k, m: reduced(nd.min, a + 0.01 * nd.cos(3 * a), k, m),
+    lambda a, pool, k, m: reduced(nd.prod, nd.cos(a), k, m),
+    lambda a, pool, k, m: nd.logsumexp(a, axis=axes_of(a, k) or None, keepdims=bool(m % 2)) * 0.3,
+    lambda a, pool, k, m: indexed(a, k, m),
+    lambda a, pool, k, m: looped(a, pool, k, m),
+    lambda a, pool, k, m: branched(a, k, m),
+    lambda a, pool, k, m: stacked_product(a, pool, k, m),
+    lambda a, pool, k, m: sensitivity(a, pool, k, m),
+    lambda a, pool, k, m: selected(a, partner(a, pool, k)),
+    lambda a, pool, k, m: nd.topk(a, k=1, axis=axis_of(a, k), ret_typ="value") if a.ndim else a,
+    lambda a, pool, k, m: (
+        a * nd.cast(nd.argmax(a, axis=axis_of(a, k), keepdims=True), dtype="float64") if a.ndim else a
+    ),
+    lambda a, pool, k, m: nd.one_hot(nd.floor(nd.abs(a.reshape((-1,))[:5]) * 3), 4) * nd.sum(a, keepdims=True),
+    lambda a, pool, k, m: joined(a, partner(a, pool, k), m),
+    lambda a, pool, k, m: nd.broadcast_to(nd.expand_dims(a, axis=0), shape=(2 + k % 2, *a.shape)) * 0.9,
+    lambda a, pool, k, m: (
+        nd.LayerNorm(
+            a,
+            nd.ones(a.shape[-1], dtype="float64"),
+            OUTSIDE[0] if a.shape[-1] == 3 else a.reshape((-1,))[: a.shape[-1]],
+            eps=0.1,
+        )
+        if a.ndim
+        else a
+    ),
+    lambda a, pool, k, m: (
+        nd.take_along_axis(a, nd.argsort(a, axis=axis_of(a, k), dtype="int64"), axis=axis_of(a, k))
+        if a.ndim
+        else a * 1.01
+    ),
+    lambda a, pool, k, m: (
+        nd.cumsum(a) if k % 2 else nd.flip(nd.cumsum(nd.flip(a.reshape((-1,)), axis=0), axis=0), axis=0) * 0.1
+    ),
+    lambda a, pool, k, m: a.astype("float32").astype("float64") * 0.5,
 ]
 
 
@@ -141,7 +254,10 @@ def check(steps):
     rng = np.random.default_rng(0)
     leaves = [nd.array(rng.uniform(-1, 1, shape)) for shape in SHAPES]
     expected = results(steps, leaves)
-    found = nb.jit(lambda *xs: results(steps, xs))(*leaves)
+    compiled = nb.jit(lambda *xs: results(steps, xs))
+    found = compiled(*leaves)
+    program = compiled.latest.compiled
+    assert all(program.scratch[name][1] >= n for s in program.sources for name, (_, n) in s.scratch.items())
     for k, (x, y) in enumerate(zip(expected, found, strict=True)):
         a, b = x.asnumpy(), y.asnumpy()
         assert a.shape == b.shape and a.dtype == b.dtype
@@ -169,6 +285,7 @@ def test_every_step_at_least_once(kind):
         [(33, 6, 3, 5), (33, 2, 1, 3), (32, 8, 4, 6), (24, 9, 8, 11)],  # conversions that are cheap
         [(7, 1, 6, 5), (9, 11, 0, 10), (15, 10, 7, 11), (24, 5, 1, 3), (10, 8, 0, 2), (29, 10, 2, 5), (24, 8, 10, 3),
          (17, 0, 10, 2)],  # names of accumulators
+        [(42, 2, 6, 11), (57, 7, 0, 11), (33, 4, 1, 4), (51, 5, 1, 4), (2, 6, 0, 11)],  # scratch of several kernels
     ],
 )  # fmt: skip
 def test_programs_that_failed_once(steps):

@@ -60,6 +60,18 @@ def test_numbers():
     assert abs(root(1.0) - np.sqrt(2)) < 1e-15
 
 
+def test_a_long_program_whose_kernels_repeat():
+    def unrolled(x):
+        for _ in range(60):
+            x = nd.tanh(nd.sum(nd.sin(x) * x) + x[::-1])
+        return x
+
+    f = nb.jit(unrolled)
+    expected = f(X)
+    assert len(f.latest.compiled.sources) < len(f.latest.compiled.steps)
+    np.testing.assert_array_equal(f.njit(X)(X), expected)
+
+
 def test_errors():
     native = nb.jit(energy).njit(X)
     with pytest.raises(ValueError, match="argument 0 must have shape"):

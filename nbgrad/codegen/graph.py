@@ -23,7 +23,10 @@ from ..errors import TraceError
 from ..expr import Expr, const, free, substitute, var
 from ..shapes import Shape, size
 
-__all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current"]
+__all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current", "large"]
+
+#: A matrix product with two lengths up to this is a loop like others; larger ones are for BLAS.
+_NARROW = 16
 
 
 class Value:
@@ -82,6 +85,7 @@ class Graph:
         self.updates: list = []  # (array that every call writes, what it writes)
         self.kept: list[list] = []  # per step that is not to run again for derivatives: its results
         self.given: Iterator[list] | None = None  # what such steps gave before
+        self.per_row = 0  # how many sweeps over rows, one in the other, are traced: what they make is a row's
 
     def add(self, op: str, inputs: Sequence[Seen], attrs: Any, shape: Shape, dtype: DType, unique=False) -> Value:
         """A step, or the equal one that is there."""
@@ -193,6 +197,11 @@ class Graph:
         """A step that runs as it does outside; its results. `run` is equal for equal steps, or the step is another."""
         whole = self.add("opaque", inputs, (run, tuple(results)), (), results[0][1])
         return [self.add("part", (Seen(whole, ()),), k, shape, dtype) for k, (shape, dtype) in enumerate(results)]
+
+
+def large(m: int, k: int, n: int) -> bool:
+    """Whether a product of matrices (m, k) and (k, n) is large in more than one direction: for BLAS."""
+    return sorted((m, k, n))[1] > _NARROW and min(m, k, n) > 1
 
 
 def _as(number, dtype: DType):

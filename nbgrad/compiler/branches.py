@@ -15,9 +15,9 @@ from ..codegen.launch import kind_of
 from ..context import CPU0
 from ..kernels.random import PART
 from ..ndarray import NDArray
-from ..tracing import captured, lifted
+from ..tracing import captured, lifted, update
 from .compiled import Compiled, allocated
-from .steps import Arrays, Traced, added, aval, parts_of, pulled, settled, variable, zeros
+from .steps import Arrays, Traced, added, aval, carried, parts_of, pulled, settled, variable, zeros
 
 __all__ = ["branch"]
 
@@ -31,11 +31,26 @@ def branch(name: str, condition: NDArray, functions: tuple[Function, Function]) 
     """
     again = settled(functions[0]), settled(functions[1])
     sides = [Traced(lambda _, function=f: function(), []) for f in functions]
+    written = list({id(x): x for side in sides for x in side.updated}.values())
+    if written:
+        outs = branch(name, condition, (_carrying(functions[0], written), _carrying(functions[1], written)))
+        for array, new in zip(written, outs[-len(written) :], strict=True):
+            update(array, new)
+        return outs[: -len(written)]
     operands = lifted([condition])
     for side in sides:
         operands += [*([parts_of(side.drawn, 1)[0]] if side.drawn else []), *lifted(side.captured)]
     whole = _Branch(name, again, sides)
     return added(whole, operands, lambda _: _Rule(whole, operands))
+
+
+def _carrying(function: Function, written: Arrays) -> Function:
+    """The same, and what is then in the arrays that one of the functions writes into."""
+
+    def carrying() -> Arrays:
+        return carried(function, written, lifted(written))
+
+    return carrying
 
 
 class _Branch:

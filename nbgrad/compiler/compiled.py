@@ -50,6 +50,8 @@ class Compiled:
     sources : list of Source
     texts : list of str
         All generated code, that of loops and branches included.
+    scratch : dict
+        Name of an array that kernels use for themselves -> dtype, number of elements.
     space : dict
         Name of an array that is written -> code that allocates it.
     sizes : dict
@@ -90,6 +92,7 @@ class Compiled:
         self.globals: dict = {"small": np.empty}
         self.space: dict[str, str] = {}
         self.sizes: dict[str, tuple[DType, int]] = {}
+        self.scratch: dict[str, tuple[DType, int]] = {}
         self.steps: list[str] = []
         self.opaque: dict[int, tuple[Any, list[str], list[str | None]]] = {}
         for value in [*self.outputs, *self.temporaries]:
@@ -99,6 +102,8 @@ class Compiled:
                 self._opaque(part)
             else:
                 self._kernel(part)
+        for name, (dtype, n) in self.scratch.items():
+            self._allocate(name, _kind(dtype), n)
 
     def _allocate(self, name: str, kind: Kind, n: int) -> None:
         self.sizes[name] = (kind.dtype, n)
@@ -127,8 +132,9 @@ class Compiled:
                 self.globals[entry] = nested(self.name, source.text, source.helpers)
             else:
                 self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
-        for name, dtype, n in scratch:
-            self._allocate(name, _kind(dtype), n)
+        for name, dtype, n in scratch:  # kernels in turn use the same
+            _, most = self.scratch.get(name, (dtype, 0))
+            self.scratch[name] = dtype, max(n, most)
         self.steps.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
 
     def _opaque(self, s: Statement) -> None:

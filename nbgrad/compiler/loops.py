@@ -21,8 +21,8 @@ from ..kernels.binary import not_equal
 from ..kernels.random import PART
 from ..kernels.shape import reshape
 from ..ndarray import NDArray, wrap
-from ..tracing import captured, lifted
-from .steps import Arrays, Step, Traced, added, aval, parts_of, pulled, settled, variable, zeros
+from ..tracing import captured, lifted, update
+from .steps import Arrays, Step, Traced, added, aval, carried, parts_of, pulled, settled, variable, zeros
 from .turns import Loop
 
 __all__ = ["loop"]
@@ -67,6 +67,8 @@ def loop(
         return [*after, *given] if more is None else [*after, *given, more(after)]
 
     traced_step = Traced(flat, [*((x._shape[1:], x._kind.dtype) for x in rows), *map(aval, states)])
+    if traced_step.updated:
+        return _carrying(name, step, states, rows, n, backward, count, more, traced_step.updated)
     if traced_step.drawn:
         rows = [*rows, parts_of(traced_step.drawn, n)]
         traced_step.arguments.insert(taken, traced_step.arguments.pop(taken + len(states)))
@@ -78,6 +80,30 @@ def loop(
     operands = [*rows, *states, *lifted(traced_step.captured), *([] if count is None else lifted([count]))]
     results = added(whole, operands, lambda results: _Rule(whole, operands, results))
     return results[len(states) : len(states) + outputs], results[: len(states)]
+
+
+def _carrying(name, step, states, rows, n, backward, count, more, written):
+    """The same for a step that writes into arrays from outside: what is in them is a state, too."""
+    taken = len(states)
+
+    def carrying(row: Arrays, before: Arrays) -> tuple[Arrays, Arrays]:
+        given: Arrays = []
+
+        def function() -> Arrays:
+            nonlocal given
+            given, after = step(row, before[:taken])
+            return after
+
+        after = carried(function, written, before[taken:])
+        return given, after
+
+    def still(now: Arrays) -> NDArray:
+        return more(now[:taken])
+
+    outs, last = loop(name, carrying, [*states, *written], rows, n, backward, count, more and still)
+    for array, new in zip(written, last[taken:], strict=True):
+        update(array, new)
+    return outs, last[:taken]
 
 
 class _Rule(tape.Rule):

@@ -78,11 +78,11 @@ def lasting(
 ) -> Arrays:
     """The same for what may give something else when it runs again: it does not, for derivatives.
 
-    In loops, branches and checkpoints it does.
+    In loops, branches, checkpoints and rows of Jacobians it does.
     """
     graph = current.graph
     assert graph is not None
-    if graph.outer is not None or state.recomputing:
+    if graph.outer is not None or graph.per_row or state.recomputing:
         return step(name, call, operands, results, native)
     if graph.given is not None:
         kept = next(graph.given, [])

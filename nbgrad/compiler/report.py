@@ -73,7 +73,7 @@ def report(compiled: Compiled) -> str:
     def total(values: Iterable[Value]) -> int:
         return sum(size(v.shape) * v.dtype.storage.itemsize for v in values)
 
-    scratch = sum(dtype.storage.itemsize * n for source in compiled.sources for dtype, n in source.scratch.values())
+    scratch = sum(dtype.storage.itemsize * n for dtype, n in compiled.scratch.values())
     lines = [
         f"{compiled.name}: {len(statements)} statements in {len(items)} loops and calls, "
         f"{len(compiled.sources)} kernel(s)",

@@ -79,6 +79,7 @@ class Program:
             for x, kind in zip(inside, self.given, strict=True):
                 if kind is float:
                     x._label = WEAK
+            given = [seen(x).value for x in inside]
             with Again():
                 self.result = self.again(inside)
             found: list = []
@@ -99,7 +100,7 @@ class Program:
         self.kept = [len(group) for group in graph.kept]
         results += [x for group in graph.kept for x in group]
         self.results = [(y._shape, kind_of(y._kind.dtype, CPU0)) for y in results]
-        arguments = [seen(x).value for x in [*inside, *(x for _, x in graph.captured)]]
+        arguments = [*given, *(seen(x).value for _, x in graph.captured)]
         self.compiled = Compiled(jitted.name, graph, arguments, [seen(y) for y in results])
         self.call = self._caller()
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..codegen.graph import Graph, Seen, Value
+from ..codegen.graph import Graph, Seen, Value, large
 from ..expr import Expr, const, order, select, substitute, var
 from ..shapes import Shape
 
@@ -29,8 +29,6 @@ _ONCE = 80
 _READERS = 3
 #: Ranges of axes that one statement may tell apart; each may double the code.
 _GUARDS = 4
-#: A matrix product with two lengths up to this is a loop like others; larger ones are for BLAS.
-_NARROW = 16
 
 
 class Axis:
@@ -348,7 +346,7 @@ def _product(builder: _Builder, value: Value) -> Statement:
     transpose_a, transpose_b = value.attrs
     *stack, m, n = value.shape
     k = a.shape[-2] if transpose_a else a.shape[-1]
-    if _for_blas(value):
+    if large(m, k, n):
         builder.full.add(value)
         if stack:
             made = Statement(value, "product", (), ())
@@ -368,14 +366,6 @@ def _product(builder: _Builder, value: Value) -> Statement:
     right = builder.read(made, b, own + ([column, inner] if transpose_b else [inner, column]))
     made.expr = left * right
     return made
-
-
-def _for_blas(value: Value) -> bool:
-    """Whether a product is large in more than one direction."""
-    m, n = value.shape[-2:]
-    a, _ = value.inputs
-    k = a.shape[-2] if value.attrs[0] else a.shape[-1]
-    return sorted((m, k, n))[1] > _NARROW and min(m, n) > 1
 
 
 # Indices.

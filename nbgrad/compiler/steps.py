@@ -24,7 +24,20 @@ from ..shapes import Shape, size
 from ..state import state
 from ..tracing import captured, lifted, seen, traced
 
-__all__ = ["Arrays", "Aval", "Step", "Traced", "added", "aval", "parts_of", "pulled", "settled", "variable", "zeros"]
+__all__ = [
+    "Arrays",
+    "Aval",
+    "Step",
+    "Traced",
+    "added",
+    "aval",
+    "carried",
+    "parts_of",
+    "pulled",
+    "settled",
+    "variable",
+    "zeros",
+]
 
 Aval = tuple[Shape, DType]
 Arrays = list[NDArray]
@@ -35,12 +48,6 @@ Step = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
 def aval(x: NDArray) -> Aval:
     """Shape and dtype."""
     return x._shape, x._kind.dtype
-
-
-UPDATES = (
-    "an operator writes into an array (BatchNorm into its running statistics) in a compiled loop or branch, which "
-    "cannot do that; call it outside of it, or in predict mode"
-)
 
 
 class Traced:
@@ -56,6 +63,8 @@ class Traced:
         From outside.
     drawn : int
         Blocks of random numbers; 0 if there are none.
+    updated : list of NDArray
+        From outside, what it writes into.
     """
 
     def __init__(self, function: Callable, avals: Sequence[Aval]) -> None:
@@ -71,8 +80,7 @@ class Traced:
             self.arguments: list[Value] = [seen(x).value for x in [*inside, *parts, *(x for _, x in others)]]
         finally:
             current.graph, state.recording = outer, recording
-        if graph.updates:
-            raise TraceError(UPDATES)
+        self.updated = list({id(x): x for x, _ in graph.updates}.values())
         self.drawn = graph.drawn if parts else 0
         self.captured = [outside for outside, _ in others]
         _check([y.value for y in self.results], set(self.arguments))
@@ -139,6 +147,28 @@ def zeros(shape: Shape, dtype: DType) -> NDArray:
     assert current.graph is not None
     kind = kind_of(dtype, current.graph.ctx)
     return wrap(kind.zeros(size(shape)), shape, kind)
+
+
+def carried(function: Callable[[], Arrays], written: Arrays, before: Arrays) -> Arrays:
+    """The results of a function that writes into arrays from outside, and after them what is in those then.
+
+    Parameters
+    ----------
+    function : callable
+    written : list of NDArray
+    before : list of NDArray
+        What is in them before.
+    """
+    graph = current.graph
+    assert graph is not None
+    own = list(zip(written, before, strict=True))
+    count = len(graph.updates)
+    graph.captured = [*own, *graph.captured]
+    results = function()
+    after = lifted(written)
+    graph.captured = graph.captured[len(own) :]
+    del graph.updates[count:]
+    return [*results, *after]
 
 
 def variable(x: NDArray) -> NDArray:

@@ -204,6 +204,9 @@ class Call:
                 f"{type(leaf).__name__} {kind}; convert it to floating point (float16, float32 or float64), or leave "
                 "it out of argnums"
             )
+        if tracing.current.graph is not None:  # what is computed from an array of elsewhere would not be on its tape
+            (source,) = tracing.lifted([source])
+            give = tracing.weak if give in (tracing.weak, _number) else _same
         self._givers.append(give)
         if state.recording and source._node is not None:
             variable = reshape(source, source._shape)

@@ -10,17 +10,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import numpy as np
+
 from .. import tape
+from ..cast import cast
 from ..codegen.launch import Kind, kind_of
 from ..context import real
+from ..dtypes import float64
 from ..errors import AttrError, RangeError
 from ..kernels.shape import reshape
-from ..ndarray import NDArray
+from ..kernels.traced_index import one_hot
+from ..ndarray import NDArray, from_value
 from ..registry import operators
 from ..shapes import size
 from ..state import state
+from ..tracing import captured
 from .call import Argnums, Call, checked, sweep, zeros
 from .derivatives import Linear, gradient_of, recorded_any
+from .rows import over_rows
 
 __all__ = ["hessian", "hvp", "jacobian"]
 
@@ -141,16 +148,35 @@ def _unit(shape: tuple[int, ...], kind: Kind, k: int) -> NDArray:
     return x
 
 
+def _every(linear: Callable, shape: tuple[int, ...], kind: Kind, others: list, recorded: bool) -> list[NDArray]:
+    """What a linear function of an array (a list of arrays, or None for zeros) gives for every unit array, stacked.
+
+    `others`: shapes and kinds of what it gives.
+    """
+    n = size(shape)
+    if kind.traced and n > 1:
+        places = captured(from_value(np.arange(float(n))))
+        units = cast(one_hot(places, n, 1.0, 0.0, float64), kind_of(kind.dtype, places._kind.ctx))
+        rows = over_rows(lambda row: linear(row[0]), [reshape(units, (n, *shape))], recorded)
+        return [zeros((n, *s), kind) if x is None else x for x, (s, kind) in zip(rows, others, strict=True)]
+    found: list[list] = [[] for _ in others]
+    for k in range(n):
+        for row, x in zip(found, linear(_unit(shape, kind, k)), strict=True):
+            row.append(x)
+    return [_stacked(row, (n, *s), kind) for row, (s, kind) in zip(found, others, strict=True)]
+
+
 def _rows(call: Call, results: list[NDArray]) -> list[list[NDArray]]:
     """The Jacobian's blocks, a list per result with one per variable, from a sweep per element of the results."""
+    variables = [(p.shape, p.kind) for p in call.variables]
     blocks = []
     for y in results:
-        rows: list[list] = [[] for _ in call.variables]
-        for k in range(y._buf.size):
-            found = sweep([(y, _unit(y._shape, y._kind, k))], call.variables, call.floor, call.open, True)
-            for row, g in zip(rows, found, strict=True):
-                row.append(g)
-        blocks.append([_stacked(row, y._shape + p.shape, p.kind) for row, p in zip(rows, call.variables, strict=True)])
+
+        def pull(u: NDArray, y: NDArray = y) -> list[NDArray | None]:
+            return sweep([(y, u)], call.variables, call.floor, call.open, True)
+
+        rows = _every(pull, y._shape, y._kind, variables, call.open)
+        blocks.append([reshape(x, y._shape + p.shape) for x, p in zip(rows, call.variables, strict=True)])
     return blocks
 
 
@@ -159,14 +185,15 @@ def _columns(call: Call) -> list[list[NDArray]]:
     linear = Linear(call)
     blocks: list[list[NDArray]] = [[] for _ in linear.results]
     none = [None] * len(call.variables)
+    results = [(y._shape, y._kind) for y in linear.results]
     for number, p in enumerate(call.variables):
-        columns: list[list] = [[] for _ in linear.results]
-        for k in range(size(p.shape)):
-            pushed, _ = linear([*none[:number], _unit(p.shape, p.kind, k), *none[number + 1 :]])
-            for column, t in zip(columns, pushed, strict=True):
-                column.append(t)
-        for block, column, y in zip(blocks, columns, linear.results, strict=True):
-            flat = _stacked(column, (size(p.shape), y._buf.size), y._kind)
+
+        def push(t: NDArray, number: int = number) -> list[NDArray]:
+            return linear([*none[:number], t, *none[number + 1 :]])[0]
+
+        columns = _every(push, p.shape, p.kind, results, call.open)
+        for block, x, y in zip(blocks, columns, linear.results, strict=True):
+            flat = reshape(x, (size(p.shape), y._buf.size))
             block.append(reshape(operators["transpose"].call(flat), y._shape + p.shape))
     return blocks
 

@@ -18,6 +18,7 @@ import numpy as np
 from .. import tracing
 from ..cast import cast
 from ..codegen import threads
+from ..codegen.launch import kind_of
 from ..elementwise import Elementwise
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
@@ -219,7 +220,8 @@ def BatchNorm(
         y, mean, variance = _batch_norm(data, gamma, beta, axis=k, eps=eps)
         for moving, batch in () if state.recomputing else ((moving_mean, mean), (moving_var, variance)):
             if tracing.current.graph is not None:
-                tracing.update(moving, moving.detach() * momentum + batch.detach() * (1 - momentum))
+                new = moving.detach() * momentum + batch.detach() * (1 - momentum)
+                tracing.update(moving, cast(new, kind_of(moving._kind.dtype, new._kind.ctx)))
                 continue
             values = moving._view()
             values[...] = momentum * values + (1 - momentum) * batch._view()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..codegen.launch import kind_of
 from ..context import real
-from ..dtypes import int64
+from ..dtypes import default_dtype, float64, int64
 from ..entry import as_array
 from ..errors import AttrError, RangeError, ShapeError
-from ..ndarray import NDArray, from_value, wrap
+from ..ndarray import NDArray, wrap
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
+from ..shapes import size
 from ..structured import composite
-from .host import arrayed, calculated
+from .host import arrayed, calculated, demand_shape
 from .indexing import integers
 
 __all__ = ["histogram", "index_array", "ravel_multi_index", "unravel_index"]
@@ -162,6 +165,21 @@ def index_array(data, axes=None):
     return wrap(found.reshape(-1), found.shape, kind_of(int64, real(data._kind.ctx)))
 
 
+def _counts(values: np.ndarray, *edges: np.ndarray, bins, span) -> np.ndarray:
+    return _histogram(np.histogram, values, edges, bins, span)[0].astype(np.int64)
+
+
+def _edges(values: np.ndarray, *edges: np.ndarray, bins, span) -> np.ndarray:
+    return _histogram(np.histogram_bin_edges, values, edges, bins, span)
+
+
+def _histogram(function, values: np.ndarray, edges: Sequence[np.ndarray], bins, span):
+    try:
+        return function(values, edges[0] if edges else bins, span)
+    except (TypeError, ValueError) as err:
+        raise AttrError(f"histogram: {err}") from None
+
+
 @composite(method=False, differentiable=False)
 def histogram(a, bins=10, range=None):
     """How many elements lie in each of a row of bins.
@@ -191,11 +209,17 @@ def histogram(a, bins=10, range=None):
     [[1, 2, 3], [0.0, 2.0, 4.0, 6.0]]
     """
     a = as_array(a, "histogram", "a")
-    edges = bins._view() if isinstance(bins, NDArray) else bins
-    try:
-        counts, edges = np.histogram(a._view(), edges, range)
-    except (TypeError, ValueError) as err:
-        raise AttrError(f"histogram: {err}") from None
-    kind = kind_of(int64, a._kind.ctx)
-    dtype = a.dtype if a._kind.dtype.is_float else None
-    return [wrap(counts.astype(np.int64), counts.shape, kind), from_value(edges, like=a._kind, dtype=dtype)]
+    edges: list = []
+    if isinstance(bins, str):  # a rule that makes them of the numbers
+        demand_shape("histogram", "a", a)
+        n = 0
+    elif isinstance(bins, int | np.integer):
+        n = int(bins)
+    else:
+        edges, bins = [bins if isinstance(bins, NDArray) else np.asarray(bins)], None
+        n = size(edges[0].shape) - 1
+    how = {"bins": bins, "span": None if range is None else tuple(range)}
+    counts = calculated(_counts, a, *edges, shape=(n,), **how)
+    found = calculated(_edges, a, *edges, shape=(n + 1,), dtype=float64, **how)
+    dtype = a._kind.dtype if a._kind.dtype.is_float else default_dtype()
+    return [arrayed(counts, int64, a), arrayed(found, dtype, a)]

@@ -12,9 +12,10 @@ from .. import tape, tracing
 from ..cast import cast
 from ..codegen.memory import longer
 from ..cotangents import own
+from ..dtypes import int64
 from ..entry import IN_GRAPH, IN_PLACE
-from ..errors import DTypeError, NBGradError, RangeError, ShapeError, TraceError
-from ..ndarray import NDArray, alias
+from ..errors import DTypeError, NBGradError, RangeError, ShapeError
+from ..ndarray import NDArray, alias, from_value
 from ..observe import observers
 from ..shapes import size
 from ..state import state
@@ -22,7 +23,7 @@ from .broadcasting import broadcast_to
 from .host import demand_shape
 from .indexing import flat_positions, in_range, integers, take_axis
 from .move import strides_of
-from .shape import block_slices, embed, reshape, slice_
+from .shape import block_slices, embed, reshape, slice_, transpose
 
 __all__ = ["check_write", "getitem", "setitem", "slice_assign", "slice_assign_scalar"]
 
@@ -64,6 +65,9 @@ class _View(tape.Rule):
 _VIEW = _View()
 
 
+_ARRAYS = np.ndarray | NDArray
+
+
 def _axes_used(item) -> int:
     if item is None or item is Ellipsis:
         return 0
@@ -81,10 +85,10 @@ def _normalise(key, ndim: int) -> list:
             out.append(int(item))
         elif isinstance(item, NDArray | np.ndarray | list | tuple | range):
             if isinstance(item, NDArray) and tracing.current.graph is not None:
-                raise TraceError(
-                    "indexing: a traced function can index with one integer array, x[i], but not with arrays among "
-                    "several indices; use nd.take, nd.pick or nd.gather_nd"
-                )
+                if item._kind.dtype.name == "bool":
+                    demand_shape("indexing", "the mask", item)
+                out.append(integers(item, "indexing"))
+                continue
             values = item._view() if isinstance(item, NDArray) else np.asarray(item)
             if isinstance(item, NDArray) and values.dtype.kind == "f":
                 values = integers(item, "indexing")  # MXNet's index arrays are float32
@@ -112,8 +116,8 @@ def _normalise(key, ndim: int) -> list:
 def _separates(items: list, at: int) -> bool:
     """Whether the Ellipsis at `at`, even of no axes, stands between arrays or ints, so that their axes come first."""
     sides = items[:at], items[at + 1 :]
-    indices = all(any(isinstance(i, np.ndarray | int) for i in side) for side in sides)
-    return indices and any(isinstance(i, np.ndarray) for i in items)
+    indices = all(any(isinstance(i, _ARRAYS | int) for i in side) for side in sides)
+    return indices and any(isinstance(i, _ARRAYS) for i in items)
 
 
 def _position(i: int, n: int, axis: int) -> int:
@@ -142,11 +146,9 @@ def getitem(self: NDArray, key) -> NDArray:
             if n
             else self
         )
-    if tracing.current.graph is not None and isinstance(key, NDArray) and self._shape:
-        if key._kind.dtype.name == "bool":
-            demand_shape("indexing", "the mask", key)
-        return take_axis(self, in_range(integers(key, "indexing"), self._shape[0], "raise", "indexing"), 0)
     items = _normalise(key, self.ndim)
+    if any(isinstance(i, NDArray) for i in items):
+        return _traced(self, items)
     if any(isinstance(i, np.ndarray) for i in items):
         return _advanced(self, items)
     return _basic(self, items)
@@ -203,6 +205,37 @@ def _advanced(x: NDArray, items: list) -> NDArray:
     # Slices between arrays: let NumPy say where the elements are.
     positions = np.arange(x.size).reshape(x._shape)[tuple(items)]
     return reshape(take_axis(reshape(x, (x.size,)), positions, 0), positions.shape or (1,))
+
+
+def _traced(x: NDArray, items: list) -> NDArray:
+    """The same for arrays without numbers: the axes they index are brought together and read as one."""
+    parts: list = []
+    for item in items:
+        masked = isinstance(item, np.ndarray) and item.dtype.kind == "b"
+        parts += np.nonzero(item) if masked else [item]
+    places = [k for k, item in enumerate(parts) if isinstance(item, _ARRAYS | int)]
+    together = places[-1] - places[0] == len(places) - 1
+    parts = [item for item in parts if item is not Ellipsis]
+    places = [k for k, item in enumerate(parts) if isinstance(item, _ARRAYS | int)]
+    block = _basic(x, [slice(None) if isinstance(item, _ARRAYS | int) else item for item in parts])
+    indices = [parts[k] for k in places]
+    try:
+        np.broadcast_shapes(*[np.shape(i) for i in indices])
+    except ValueError:
+        shapes = [np.shape(i) for i in indices]
+        raise RangeError(f"index arrays of shapes {shapes} do not broadcast together") from None
+    positions: NDArray | None = None
+    for item, k in zip(indices, places, strict=True):
+        row = in_range(item if isinstance(item, NDArray) else np.asarray(item), block._shape[k], "raise", "indexing")
+        row = row if isinstance(row, NDArray) else from_value(row, dtype=int64)
+        positions = row if positions is None else positions * block._shape[k] + row
+    assert positions is not None
+    if not together:  # the axes that they index come first
+        block = transpose(block, axes=(*places, *[k for k in range(block.ndim) if k not in places]))
+        places = list(range(len(places)))
+    first, last, shape = places[0], places[-1] + 1, block._shape
+    found = take_axis(reshape(block, (*shape[:first], size(shape[first:last]), *shape[last:])), positions, first)
+    return found if found._shape else reshape(found, (1,))
 
 
 def _leads(items: list) -> bool:
