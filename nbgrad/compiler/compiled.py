@@ -69,6 +69,7 @@ class Compiled:
         #: A long program is many kernels, of which those of equal steps (of a loop that was written out) are one.
         self.pieces = len(made) > _LONG
         self._entries: dict[tuple, str] = {}
+        self._scratch: dict[str, int] = {}  # elements, of the kernel that needs most
         parts = _parts(self.program, self.pieces)
         self.pure = len(parts) == 1 and isinstance(parts[0], list)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
@@ -119,7 +120,8 @@ class Compiled:
             else:
                 self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
         for name, dtype, n in scratch:
-            self._allocate(name, _kind(dtype), n)
+            self._scratch[name] = max(n, self._scratch.get(name, 0))
+            self._allocate(name, _kind(dtype), self._scratch[name])
         self.steps.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
 
     def _opaque(self, s: Statement) -> None:
