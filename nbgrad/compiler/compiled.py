@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from ..expr import var
 from ..ndarray import wrap
 from ..shapes import size
 from .nests import Loop, Program, arranged
+from .places import WHOLE
+from .slots import Slots
 from .source import Source, written
 from .statements import Statement, statements
 
@@ -49,8 +52,8 @@ class Compiled:
     sources : list of Source
     texts : list of str
         All generated code, that of loops and branches included.
-    space : dict
-        Name of an array that is written -> code that allocates it.
+    buffers : dict
+        Name of an array that is allocated at each call -> (dtype, number of elements).
     steps : list of str
         Code for the calls of kernels and of what is opaque.
     globals : dict
@@ -69,45 +72,46 @@ class Compiled:
         #: A long program is many kernels, of which those of equal steps (of a loop that was written out) are one.
         self.pieces = len(made) > _LONG
         self._entries: dict[tuple, str] = {}
-        self._scratch: dict[str, int] = {}  # elements, of the kernel that needs most
-        parts = _parts(self.program, self.pieces)
-        self.pure = len(parts) == 1 and isinstance(parts[0], list)
+        self.parts = _parts(self.program, self.pieces)
+        self.pure = len(self.parts) == 1 and isinstance(self.parts[0], list)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
-        self.temporaries: list[Value] = []
-        for value in sorted(full, key=lambda v: v.number):
-            if value not in self.names:
-                self.names[value] = f"t{len(self.temporaries)}"
-                self.temporaries.append(value)
         self.sources: list[Source] = []
         self.texts: list[str] = []
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
-        self.space: dict[str, str] = {}
+        self.buffers = {self.names[v]: (v.dtype, size(v.shape)) for v in self.outputs}
         self.steps: list[str] = []
-        for value in [*self.outputs, *self.temporaries]:
-            self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
-        for part in parts:
+        self._slots = Slots("t")
+        crossing = _crossing(self.program, self.parts, self.names)
+        for k, part in enumerate(self.parts):
+            for value, last, exact in crossing.get(k, []):
+                self.names[value] = self._slots.take(value.dtype, size(value.shape), k, last, exact)
             if isinstance(part, Statement):
                 self._opaque(part)
             else:
-                self._kernel(part)
+                self._kernel(part, k)
+        self.buffers |= self._slots.arrays
 
-    def _allocate(self, name: str, kind: Kind, n: int) -> None:
+    @cached_property
+    def space(self) -> dict[str, str]:
+        """Name of an array that is written -> code that allocates it."""
+        return {name: self._empty(_kind(dtype), n) for name, (dtype, n) in self.buffers.items()}
+
+    def _empty(self, kind: Kind, n: int) -> str:
         dtype = f"d_{kind.dtype.name}"
         self.globals[dtype] = kind.storage
         if n < LARGE:
-            self.space[name] = f"small({n}, {dtype})"
-        else:
-            empty = f"e_{kind.dtype.name}"
-            self.globals[empty] = kind.empty
-            self.space[name] = f"{empty}({n}, {dtype})"
+            return f"small({n}, {dtype})"
+        empty = f"e_{kind.dtype.name}"
+        self.globals[empty] = kind.empty
+        return f"{empty}({n}, {dtype})"
 
-    def _kernel(self, part: list) -> None:
+    def _kernel(self, part: list, number: int) -> None:
         source = written(self.name, part, self.program, self.names)
         dtypes = {name: v.dtype for v, name in self.names.items()}
-        scratch = [(name, *source.scratch[name]) for name in sorted(source.scratch)]
-        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for _, dtype, _ in scratch]
+        scratch = list(source.scratch.values())
+        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for dtype, _ in scratch]
         if self.pieces:
             source.text = _renamed(source.text)
         entry = self._entries.get((source.text, *kinds))
@@ -119,10 +123,8 @@ class Compiled:
                 self.globals[entry] = nested(self.name, source.text, source.helpers)
             else:
                 self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
-        for name, dtype, n in scratch:
-            self._scratch[name] = max(n, self._scratch.get(name, 0))
-            self._allocate(name, _kind(dtype), self._scratch[name])
-        self.steps.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
+        names = [self._slots.take(dtype, n, number, number) for dtype, n in scratch]
+        self.steps.append(f"{entry}({', '.join([*source.arrays, *names])})")
 
     def _opaque(self, s: Statement) -> None:
         """An operator's own kernels."""
@@ -141,7 +143,7 @@ class Compiled:
                 if plan.partial:
                     made.append("None")
                     continue
-                self._allocate(f"r{number}_{k}", kind, size(shape))
+                self.buffers[f"r{number}_{k}"] = (dtype, size(shape))
             self.globals[f"o{number}_{k}"] = (shape, kind)
             made.append(f"wrap({self.names[parts[k]] if k in parts else f'r{number}_{k}'}, *o{number}_{k})")
         self.globals[f"run{number}"] = plan.run
@@ -191,6 +193,31 @@ def _parts(program: Program, pieces: bool) -> list[list | Statement]:
     return parts
 
 
+def _crossing(program: Program, parts: list[list | Statement], named: Collection[Value]) -> dict[int, list]:
+    """Of each part, what it makes for others to read: the value, its last reader, and whether its length counts."""
+    home: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    whole: set[Value] = set()
+    for k, part in enumerate(parts):
+        for s in _statements(part):
+            home[s.value] = k
+            for access in s.reads:
+                last[access.value] = k
+                if s.how == "opaque":
+                    whole.add(access.value)
+    found: dict[int, list] = {}
+    for value in sorted(program.full, key=lambda v: v.number):
+        maker = value.inputs[0].value if value.op == "part" else value
+        if maker not in home or value in named:
+            continue
+        k = home[maker]
+        if maker is value and last.get(value, k) == k:
+            continue
+        exact = maker is not value or value in whole or program.makers[value].how in WHOLE
+        found.setdefault(k, []).append((value, last.get(value, k), exact))
+    return found
+
+
 def _renamed(text: str) -> str:
     """Source with the numbers in its names counted from 0, so that equal steps have equal sources."""
     known: dict[str, str] = {}
@@ -204,7 +231,7 @@ def _renamed(text: str) -> str:
             counts[kind] += 1
         return known[whole]
 
-    return re.sub(r"\b(a|out|t|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
+    return re.sub(r"\b(a|out|t|s|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
 
 
 def _statements(part) -> list[Statement]:

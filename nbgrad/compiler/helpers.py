@@ -8,6 +8,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.np.arrayobj import populate_array
 
 from ..codegen import convert
 from ..codegen.compile import intrinsic
@@ -78,6 +79,30 @@ def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, t
 gemm: Any = intrinsic(prefer_literal=True)(_gemm)
 
 
+def _local(typingctx, dtype, n):
+    # Memory of the stack is known to be apart from everything else, and nobody has to allocate it.
+    if not (isinstance(dtype, types.NumberClass) and isinstance(n, types.IntegerLiteral)):
+        return None
+    made = types.Array(dtype.dtype, 1, "C")
+    length = n.literal_value
+
+    def lower(context, builder, signature, args):
+        kind = context.get_data_type(made.dtype)
+        with builder.goto_entry_block():
+            data = builder.alloca(kind, size=ir.Constant(ir.IntType(64), max(length, 1)))
+        data.align = 64
+        array = context.make_array(made)(context, builder)
+        word = context.get_constant(types.intp, length)
+        step = context.get_constant(types.intp, context.get_abi_sizeof(kind))
+        populate_array(array, data, [word], [step], step, None)
+        return array._getvalue()
+
+    return made(dtype, n), lower
+
+
+local: Any = intrinsic(prefer_literal=True)(_local)
+
+
 def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str:
     """The name of the best routine for c (m, n) = a (m, k) b (k, n)."""
     if not transpose_a and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
@@ -93,6 +118,7 @@ HELPERS: dict[str, Any] = {
     "greater": greater,
     "smaller": smaller,
     "gemm": gemm,
+    "local": local,
     "narrow": narrow,
     "narrow_transposed": narrow_transposed,
     "u": np.uint64,

@@ -37,13 +37,10 @@ def native(program: Program) -> Callable:
             wrong = " or ".join(f"p{k}.shape[{d}] != {n}" for d, n in enumerate(shape))
             lines += [f"if {wrong}:", f"    raise ValueError({message!r})"]
         lines.append(f"a{k} = p{k}.reshape({size(shape)})")
-    for value in [*compiled.outputs, *compiled.temporaries]:
-        lines.append(_empty(compiled.names[value], value.dtype, size(value.shape)))
+    lines += [_empty(buffer, dtype, n) for buffer, (dtype, n) in compiled.buffers.items()]
     for k, source in enumerate(compiled.sources):
         names[f"kernel{k}"] = generate(name, source.text, source.helpers, apart=True).within()
-        scratch = sorted(source.scratch)
-        lines += [_empty(s, *source.scratch[s]) for s in scratch]
-        lines.append(f"kernel{k}({', '.join([*source.arrays, *scratch])})")
+    lines += compiled.steps
     outs = iter(range(len(program.results)))
     lines.append(f"return {_code(program, program.result, outs, names)}")
     head = f"def {name}({', '.join(f'p{k}' for k in range(len(kinds)))}):"

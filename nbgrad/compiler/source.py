@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from .places import Place, Places, home, reduced
 from .statements import Access, Axis, Guard, Statement
 
 __all__ = ["Source", "written"]
+
+#: Bytes of the stack that a kernel may take: they cost a call nothing. Where the stack grows page by page, none.
+_STACK = 0 if os.name == "nt" else 1 << 16
 
 _COMBINE = {"sum": "add({0}, {1})", "max": "greater({0}, {1})", "min": "smaller({0}, {1})"}
 _START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
@@ -34,7 +38,9 @@ class Source:
     arrays : list of str
         Names of its arguments, in order.
     scratch : dict
-        Name of a scratch argument -> (dtype, number of elements).
+        Name of an argument that is memory to work in -> (dtype, number of elements). It comes after the others.
+    stack : int
+        Bytes of such memory on the stack, where each call has its own.
     """
 
     def __init__(self) -> None:
@@ -42,6 +48,7 @@ class Source:
         self.helpers: dict[str, Any] = {}
         self.arrays: list[str] = []
         self.scratch: dict[str, tuple[DType, int]] = {}
+        self.stack = 0
 
 
 def written(name: str, items: Sequence[Loop | Statement], program: Program, names: dict[Value, str]) -> Source:
@@ -59,7 +66,7 @@ class _Writer:
         self.lines: list[str] = []
         self.depth = 1
         self.counter = itertools.count()
-        self.env: dict[Any, str] = {}  # (value, places of written-out axes) -> local variable; code -> local variable
+        self.env: dict[Any, str] = {}  # (value, places of written-out axes), (value, where), code -> local variable
         self.ranges: dict[Axis, tuple[int, int]] = {}
         self.places = Places(items, program, names)
         self.used: set[str] = set(self.places.arrays)
@@ -73,16 +80,23 @@ class _Writer:
                     self.line(f"{self._array(s.value)}[:] = {self._zero(s.value.dtype)}")
             self._item(item)
         source = self.source
-        arrays = sorted(self.used, key=_natural)
-        source.scratch = self.places.scratch
-        scratch = sorted(source.scratch)
-        source.arrays = arrays
-        head = f"def {self.name}({', '.join([*arrays, *scratch])}):"
-        source.text = "\n".join([head, *(self.lines or ["    pass"])]) + "\n"
+        source.arrays = sorted(self.used, key=_natural)
+        own = []
+        for name, (dtype, n) in sorted(self.places.slots.arrays.items(), key=lambda item: item[1][1]):
+            size = n * dtype.storage.itemsize
+            if source.stack + size <= _STACK:
+                source.stack += size
+                own.append(f"    {name} = local(np.{dtype.storage.name}, {n})")
+            else:
+                source.scratch[name] = (dtype, n)
+        head = f"def {self.name}({', '.join([*source.arrays, *source.scratch])}):"
+        source.text = "\n".join([head, *own, *(self.lines or ["    pass"])]) + "\n"
         source.helpers |= {k: v for k, v in HELPERS.items() if f"{k}(" in source.text or f"{k}." in source.text}
         return source
 
     def _array(self, value: Value) -> str:
+        if value not in self.names:
+            return self.places.kept[value].array
         name = self.names[value]
         self.used.add(name)
         return name
@@ -389,7 +403,7 @@ class _Writer:
                 code[node] = self._named(f"{compute}:{text}", text, "x")
         return code[expr]
 
-    def _named(self, key: str, text: str, letter: str) -> str:
+    def _named(self, key: Any, text: str, letter: str) -> str:
         """The local variable that has the value of `text`."""
         found = self.env.get(key)
         if found is None:
@@ -407,9 +421,9 @@ class _Writer:
                 return found
             if value in self.places.kept:
                 at = self._at(self.places.kept[value], place)
-                return self._named(at, load(value.dtype, at), "x")
+                return self._named((value, at), load(value.dtype, at), "x")
         at = f"{self._array(value)}[{self._index_of(s, access, combo)}]"
-        return self._named(at, load(value.dtype, at), "x")
+        return self._named((value, at), load(value.dtype, at), "x")
 
     def _combo_of(self, maker: Statement, combo: dict[Axis, int]) -> tuple:
         axes = [maker.axes[k].root() for k in maker.kept]
@@ -426,7 +440,7 @@ class _Writer:
         return code
 
     def _at(self, place: Place, combo: tuple) -> str:
-        return f"{place.array}[{self._position(place.coefficients, place.offset, dict(combo))}]"
+        return f"{place.array}[{self._position(place.coefficients, 0, dict(combo))}]"
 
     def _position(self, terms: Sequence[tuple[Axis, int]], offset: int, combo: dict[Axis, int]) -> str:
         code = ""

@@ -123,10 +123,7 @@ class Runner:
         found |= {f"y{k}": inside.results[number].value.dtype for k, number in enumerate(self.given)}
         if self.whole.stops is not None:
             found |= {"go": inside.results[self.whole.stops].value.dtype, "done": int64}
-        temporary = {name: v.dtype for v, name in self.compiled.names.items()}
-        temporary |= {name: dtype for s in self.compiled.sources for name, (dtype, _) in s.scratch.items()}
-        # What else there is belongs to opaque steps: then nobody asks for dtypes.
-        return found | {name: temporary.get(name, int64) for name in space}
+        return found | {name: self.compiled.buffers[name][0] for name in space}
 
     def _lines(self) -> list[str]:
         """The code of one turn."""
