@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,21 +14,35 @@ from ..codegen.compile import generate, nested, python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import Kind, kind_of
 from ..codegen.memory import LARGE
+from ..codegen.threads import each
 from ..context import CPU0
 from ..dtypes import DType
 from ..expr import var
 from ..ndarray import wrap
 from ..shapes import size
+from .chunks import chunked, together
+from .helpers import needed
 from .nests import Loop, Program, arranged
 from .places import WHOLE
 from .slots import Slots
 from .source import Source, written
 from .statements import Statement, statements
 
-__all__ = ["Compiled"]
+__all__ = ["Call", "Compiled"]
 
 #: Statements of a program that is compiled in pieces.
 _LONG = 50
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a kernel. If there is a `count`, of ranges of so many chunks, each of which needs `scratch`."""
+
+    entry: str
+    arguments: list[str]
+    scratch: list[tuple[DType, int]] = field(default_factory=list)
+    count: int = 0
+    weight: int = 0
 
 
 class Compiled:
@@ -54,8 +69,8 @@ class Compiled:
         All generated code, that of loops and branches included.
     buffers : dict
         Name of an array that is allocated at each call -> (dtype, number of elements).
-    steps : list of str
-        Code for the calls of kernels and of what is opaque.
+    calls : list of Call or str
+        Of kernels; code for what is opaque.
     globals : dict
         What that code uses.
     """
@@ -72,7 +87,9 @@ class Compiled:
         #: A long program is many kernels, of which those of equal steps (of a loop that was written out) are one.
         self.pieces = len(made) > _LONG
         self._entries: dict[tuple, str] = {}
-        self.parts = _parts(self.program, self.pieces)
+        #: Loops that threads share. A kernel that others call is for one.
+        self.chunks = {} if inside else {item: c for item in self.program.body if (c := chunked(item, self.program))}
+        self.parts = _parts(self.program, self.pieces, self.chunks)
         self.pure = len(self.parts) == 1 and isinstance(self.parts[0], list)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
@@ -81,9 +98,9 @@ class Compiled:
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
         self.buffers = {self.names[v]: (v.dtype, size(v.shape)) for v in self.outputs}
-        self.steps: list[str] = []
+        self.calls: list[Call | str] = []
         self._slots = Slots("t")
-        crossing = _crossing(self.program, self.parts, self.names)
+        crossing = _crossing(self.program, self.parts, self.names, self.chunks)
         for k, part in enumerate(self.parts):
             for value, last, exact in crossing.get(k, []):
                 self.names[value] = self._slots.take(value.dtype, size(value.shape), k, last, exact)
@@ -108,10 +125,29 @@ class Compiled:
         return f"{empty}({n}, {dtype})"
 
     def _kernel(self, part: list, number: int) -> None:
-        source = written(self.name, part, self.program, self.names)
+        chunks = self.chunks.get(part[0])
+        source = written(self.name, part, self.program, self.names, chunks)
         dtypes = {name: v.dtype for v, name in self.names.items()}
+        partial = [] if chunks is None else chunks.partial
+        sums = [(s.value.dtype, size(s.value.shape) * chunks.count) for s in partial] if chunks else []
         scratch = list(source.scratch.values())
-        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for dtype, _ in scratch]
+        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for dtype, _ in [*sums, *scratch]]
+        entry = self._entry(source, [*kinds, *([] if chunks is None else [int, int])])
+        names = [self._slots.take(dtype, n, number, number) for dtype, n in sums]
+        if chunks is None:
+            names += [self._slots.take(dtype, n, number, number) for dtype, n in scratch]
+            self.calls.append(Call(entry, [*source.arrays, *names]))
+            return
+        self.calls.append(Call(entry, [*source.arrays, *names], scratch, chunks.count, chunks.weight))
+        if partial:
+            last = Source()
+            last.text, outs = together(self.name, chunks, self.names)
+            last.helpers = needed(last.text)
+            kinds = [s.value.dtype.storage for s in partial]
+            self.calls.append(Call(self._entry(last, [*kinds, *kinds]), [*outs, *names]))
+
+    def _entry(self, source: Source, kinds: list) -> str:
+        """The name of the kernel; equal ones are one."""
         if self.pieces:
             source.text = _renamed(source.text)
         entry = self._entries.get((source.text, *kinds))
@@ -123,13 +159,25 @@ class Compiled:
                 self.globals[entry] = nested(self.name, source.text, source.helpers)
             else:
                 self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
-        names = [self._slots.take(dtype, n, number, number) for dtype, n in scratch]
-        self.steps.append(f"{entry}({', '.join([*source.arrays, *names])})")
+        return entry
+
+    @cached_property
+    def steps(self) -> list[str]:
+        """Code for the calls of kernels and of what is opaque."""
+        return [call if isinstance(call, str) else self._step(call) for call in self.calls]
+
+    def _step(self, call: Call) -> str:
+        if not call.count:
+            return f"{call.entry}({', '.join(call.arguments)})"
+        self.globals["each"] = each
+        own = [self._empty(_kind(dtype), n) for dtype, n in call.scratch]
+        inside = ", ".join([*call.arguments, *own, "start", "stop"])
+        return f"each(lambda start, stop: {call.entry}({inside}), {call.count}, {call.weight})"
 
     def _opaque(self, s: Statement) -> None:
         """An operator's own kernels."""
         traced, results = s.value.attrs
-        number = len(self.steps)
+        number = len(self.calls)
         parts = {v.attrs: v for v in self.names if v.op == "part" and v.inputs[0].value is s.value}
         plan = traced.concrete(parts)
         given = []
@@ -150,7 +198,7 @@ class Compiled:
         self.texts += plan.texts
         self.globals["wrap"] = wrap
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
-        self.steps.append(f"run{number}({', '.join([*given, outs])})")
+        self.calls.append(f"run{number}({', '.join([*given, outs])})")
 
     def caller(self, loads: Sequence[str], gives: str, names: dict) -> Callable:
         """The Python function that does it all, written out, for the shortest way to the kernels.
@@ -170,8 +218,8 @@ class Compiled:
         return python(self.name, text, {**self.globals, **names})
 
 
-def _parts(program: Program, pieces: bool) -> list[list | Statement]:
-    """The program, cut where something opaque runs, or between all loops at the top.
+def _parts(program: Program, pieces: bool, alone: Container) -> list[list | Statement]:
+    """The program, cut where something opaque runs, or between all loops at the top; at loops that are to be `alone`.
 
     What is read in another part becomes an array of its own.
     """
@@ -179,7 +227,7 @@ def _parts(program: Program, pieces: bool) -> list[list | Statement]:
     for item in program.body:
         if isinstance(item, Statement) and item.how == "opaque":
             parts.append(item)
-        elif parts and isinstance(parts[-1], list) and not pieces:
+        elif parts and isinstance(parts[-1], list) and not (pieces or item in alone or parts[-1][0] in alone):
             parts[-1].append(item)
         else:
             parts.append([item])
@@ -193,8 +241,13 @@ def _parts(program: Program, pieces: bool) -> list[list | Statement]:
     return parts
 
 
-def _crossing(program: Program, parts: list[list | Statement], named: Collection[Value]) -> dict[int, list]:
-    """Of each part, what it makes for others to read: the value, its last reader, and whether its length counts."""
+def _crossing(
+    program: Program, parts: list[list | Statement], named: Container[Value], shared: Container
+) -> dict[int, list]:
+    """Of each part, what it makes for others to read: the value, its last reader, and whether its length counts.
+
+    Of a loop that threads share, every array: they have it together.
+    """
     home: dict[Value, int] = {}
     last: dict[Value, int] = {}
     whole: set[Value] = set()
@@ -211,9 +264,10 @@ def _crossing(program: Program, parts: list[list | Statement], named: Collection
         if maker not in home or value in named:
             continue
         k = home[maker]
-        if maker is value and last.get(value, k) == k:
+        part = parts[k]
+        if isinstance(part, list) and last.get(value, k) == k and part[0] not in shared:
             continue
-        exact = maker is not value or value in whole or program.makers[value].how in WHOLE
+        exact = value.op == "part" or value in whole or program.makers[value].how in WHOLE
         found.setdefault(k, []).append((value, last.get(value, k), exact))
     return found
 
@@ -231,7 +285,7 @@ def _renamed(text: str) -> str:
             counts[kind] += 1
         return known[whole]
 
-    return re.sub(r"\b(a|out|t|s|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
+    return re.sub(r"\b(a|out|t|s|q|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
 
 
 def _statements(part) -> list[Statement]:

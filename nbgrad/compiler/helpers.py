@@ -16,7 +16,7 @@ from ..codegen.convert import __all__ as _conversions
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["HELPERS", "product"]
+__all__ = ["needed", "product"]
 
 
 def _add(typingctx, a, b):
@@ -113,7 +113,7 @@ def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str
 
 
 #: Name in the source -> what it is.
-HELPERS: dict[str, Any] = {
+_HELPERS: dict[str, Any] = {
     "add": add,
     "greater": greater,
     "smaller": smaller,
@@ -125,3 +125,8 @@ HELPERS: dict[str, Any] = {
     "np": np,
     **{name: getattr(convert, name) for name in _conversions},
 }
+
+
+def needed(text: str) -> dict[str, Any]:
+    """Those that a source uses."""
+    return {k: v for k, v in _HELPERS.items() if f"{k}(" in text or f"{k}." in text}

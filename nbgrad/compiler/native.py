@@ -11,7 +11,7 @@ from ..codegen.compile import generate, nopython
 from ..errors import DTypeError, TraceError
 from ..ndarray import NDArray
 from ..shapes import size
-from .compiled import Compiled
+from .compiled import Call, Compiled
 from .nests import Loop
 from .signature import Program
 
@@ -40,7 +40,11 @@ def native(program: Program) -> Callable:
     lines += [_empty(buffer, dtype, n) for buffer, (dtype, n) in compiled.buffers.items()]
     for k, source in enumerate(compiled.sources):
         names[f"kernel{k}"] = generate(name, source.text, source.helpers, apart=True).within()
-    lines += compiled.steps
+    for call in compiled.calls:
+        assert isinstance(call, Call)  # _check lets no other pass
+        lines += [_empty(f"s{k}", dtype, n) for k, (dtype, n) in enumerate(call.scratch)]
+        own = [f"s{k}" for k in range(len(call.scratch))] + ["0", str(call.count)] * bool(call.count)
+        lines.append(f"{call.entry}({', '.join([*call.arguments, *own])})")
     outs = iter(range(len(program.results)))
     lines.append(f"return {_code(program, program.result, outs, names)}")
     head = f"def {name}({', '.join(f'p{k}' for k in range(len(kinds)))}):"

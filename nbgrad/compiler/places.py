@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from ..codegen.graph import Value
 from ..dtypes import DType
 from ..shapes import size
-from .nests import Loop, Program
+from .chunks import Chunks
+from .nests import Block, Loop, Program, reduced
 from .slots import Slots
 from .statements import Axis, Statement
 
-__all__ = ["WHOLE", "Place", "Places", "home", "reduced"]
+__all__ = ["WHOLE", "Place", "Places", "home", "position"]
 
 #: Statements whose value has the axes of their loops, in the order of an array.
 _REGULAR = ("map", "sum", "max", "min", "product")
@@ -51,8 +52,15 @@ class Places:
         The kernel's own arrays.
     """
 
-    def __init__(self, items: Sequence[Loop | Statement], program: Program, names: dict[Value, str]) -> None:
+    def __init__(
+        self,
+        items: Sequence[Loop | Statement],
+        program: Program,
+        names: dict[Value, str],
+        chunks: Chunks | None,
+    ) -> None:
         self.program = program
+        self.chunks = chunks
         self.names = names
         self.kept: dict[Value, Place] = {}
         self.arrays: list[str] = []
@@ -85,11 +93,14 @@ class Places:
                 if n != 1:
                     coefficients.append((s.axes[k].root(), stride))
                 stride *= n
-        name = self.names.get(s.value)
-        if name is None:
-            name = self._own(s, size(s.value.shape), item, exact=s.how in WHOLE)
-        else:
+        if self.chunks is not None and s in self.chunks.partial:
+            name = f"q{self.chunks.partial.index(s)}"
+            return Place(name, s.value.dtype, [(self.chunks.axis, size(s.value.shape)), *coefficients[::-1]])
+        if s.value in self.names:
+            name = self.names[s.value]
             self.arrays.append(name)
+        else:
+            name = self._own(s, size(s.value.shape), item, exact=s.how in WHOLE)
         return Place(name, s.value.dtype, coefficients[::-1])
 
     def _keep(self, s: Statement, item: int, readers: list[Statement]) -> None:
@@ -133,6 +144,22 @@ def home(s: Statement, program: Program) -> tuple[list[Loop], list[Axis]]:
     return path, []
 
 
-def reduced(s: Statement, program: Program) -> list[Axis]:
-    """The axes that a statement sums over, cut ones as their parts."""
-    return [part for k in s.reduced for part in program.parts(s.axes[k].root())]
+def position(terms: Sequence[tuple[Axis, int]], offset: int, combo: dict[Axis, int]) -> str:
+    """Code for a position: the sum of `offset` and of axes by coefficients; `combo`: places on written-out axes."""
+    code = ""
+    for axis, c in terms:
+        if axis in combo:
+            offset += c * combo[axis]
+            continue
+        n = axis.number
+        i = f"j{n}" if isinstance(axis, Block) and axis.inner else f"o{n}" if isinstance(axis, Block) else f"i{n}"
+        part = i if abs(c) == 1 else f"{i} * u({abs(c)})"
+        code = f"{code} {'-' if c < 0 else '+'} {part}" if code or c < 0 else part
+    if code.startswith(" - "):
+        code = f"u({offset}){code}" if offset > 0 else f"u(0){code}"
+        offset = 0 if offset > 0 else offset
+    if not code:
+        return f"u({offset})"
+    if offset:
+        code += f" + u({offset})" if offset > 0 else f" - u({-offset})"
+    return code
