@@ -33,7 +33,7 @@ def _elements(x, w):
 
 
 def _products(x, w):
-    return nd.sum(nd.tanh(nd.dot(x, nd.transpose(w[:10]))) ** 2)
+    return nd.sum(nd.log_softmax(nd.dot(x, w, transpose_b=True), axis=1) ** 2)
 
 
 def _opaque(x, w):
@@ -55,7 +55,7 @@ PROGRAMS = {
     "rows": nb.value_and_grad(_softmax_rows, argnums=(0, 1)),
     "columns": _largest,
     "elements": _elements,
-    "products": nb.value_and_grad(_products, argnums=(0, 1)),
+    "products": nb.value_and_grad(_products, argnums=1),
     "opaque": nb.value_and_grad(_opaque, argnums=(0, 1)),
     "neighbours": nb.value_and_grad(_neighbours, argnums=(0, 1)),
     "looked up": nb.value_and_grad(_looked_up, argnums=(0, 1)),
@@ -69,7 +69,7 @@ def _leaves(tree):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_same_for_any_number_of_threads(name, dtype):
-    x, w = X.astype(dtype), W.astype(dtype)
+    x, w = X.astype(dtype), (W[:10] if name == "products" else W).astype(dtype)
     call = nb.jit(PROGRAMS[name])
     nb.set_num_threads(1)
     expected = _leaves(call(x, w))
@@ -80,7 +80,8 @@ def test_the_same_for_any_number_of_threads(name, dtype):
             np.testing.assert_array_equal(a, b)
     eager = PROGRAMS[name](nd.array(x, dtype=dtype), nd.array(w, dtype=dtype))
     for a, b in zip(expected, _leaves(eager), strict=True):
-        np.testing.assert_allclose(a, b.asnumpy(), 1e-9 if dtype == "float64" else 2e-4, 1e-4 if dtype != "float64" else 1e-9)
+        tolerance = 1e-10 if dtype == "float64" else 1e-4
+        np.testing.assert_allclose(a, b.asnumpy(), tolerance, tolerance * np.abs(a).max())
 
 
 def test_long_vectors_are_cut_too():
@@ -145,6 +146,3 @@ def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
     nb.set_num_threads(2)
     with pytest.raises(ValueError, match="range from"):
         call(X, W)
-    monkeypatch.undo()
-    nb.set_num_threads(2)
-    call(X, W)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from ..codegen.graph import Value
 from ..codegen.loops import load, store
 from ..codegen.threads import GRAIN
+from ..expr import order
 from ..shapes import size
 from .nests import Loop, Program, reduced
-from .statements import Axis, Statement, work
+from .statements import Axis, Statement
 
-__all__ = ["COMBINE", "Chunks", "chunked", "together"]
+__all__ = ["COMBINE", "Chunks", "chunked", "layout", "together"]
 
 COMBINE = {"sum": "add({0}, {1})", "max": "greater({0}, {1})", "min": "smaller({0}, {1})"}
 #: Chunks of a loop at most.
@@ -77,27 +78,52 @@ def chunked(item: Loop | Statement, program: Program) -> Chunks | None:
 
 
 def _cost(s: Statement) -> int:
+    """The work that a statement is, as threads count it: an operation in a vector register is a sixteenth."""
     points = size([axis.extent for axis in s.axes])
     if s.how == "product":
         return points // 8
-    return points * (1 + work(s.expr)) // 4
+    operations = sum(32 if node.fn.helpers else 1 for node in order([s.expr]) if node.fn is not None)
+    return points * (1 + operations) // 16
 
 
-def together(name: str, chunks: Chunks, names: dict[Value, str]) -> tuple[str, list[str]]:
+def layout(s: Statement, program: Program) -> list[tuple[Axis, int, int]]:
+    """The axes of a result, innermost first, with the steps along them in a chunk's result and in the whole one.
+
+    In a chunk's, those that are written out are outermost: so the elements that are added to in a loop are neighbours.
+    """
+    found, stride = [], 1
+    for k in reversed(s.kept):
+        axis = s.axes[k].root()
+        if axis.extent != 1:
+            found.append((axis, stride))
+        stride *= axis.extent
+    result, n = [], 1
+    for axis, step in sorted(found, key=lambda pair: pair[0] in program.unrolled[s]):
+        result.append((axis, n, step))
+        n *= axis.extent
+    return result
+
+
+def together(name: str, chunks: Chunks, program: Program, names: dict[Value, str]) -> tuple[str, list[str]]:
     """The function that combines what was added up, and the results' names, its first arguments."""
-    lines = []
+    lines: list[str] = []
     for k, s in enumerate(chunks.partial):
         dtype, n = s.value.dtype, size(s.value.shape)
         how = s.how if s.how in COMBINE else "sum"
         compute = "int64" if not dtype.is_float else "float64" if how == "sum" else dtype.compute
-        both = "x + y" if how == "sum" else COMBINE[how].format("x", "y")
+        axes = [(axis.extent, a, b) for axis, a, b in layout(s, program)] if s.how in COMBINE else [(n, 1, 1)]
+        pad = "    "
+        for d, (extent, _, _) in enumerate(reversed(axes)):
+            lines.append(f"{pad}for i{len(axes) - 1 - d} in range(u({extent})):")
+            pad += "    "
+        own = " + ".join([f"i{d} * u({a})" for d, (_, a, _) in enumerate(axes)]) or "u(0)"
+        at = " + ".join([f"i{d} * u({b})" for d, (_, _, b) in enumerate(axes)]) or "u(0)"
         lines += [
-            f"    for k in range(u({n})):",
-            f"        x = np.{compute}({load(dtype, f'q{k}[k]')})",
-            f"        for c in range(u(1), u({chunks.count})):",
-            f"            y = np.{compute}({load(dtype, f'q{k}[c * u({n}) + k]')})",
-            f"            x = {both}",
-            f"        {names[s.value]}[k] = {store(dtype, 'x', compute)}",
+            f"{pad}x = np.{compute}({load(dtype, f'q{k}[{own}]')})",
+            f"{pad}for c in range(u(1), u({chunks.count})):",
+            f"{pad}    y = np.{compute}({load(dtype, f'q{k}[c * u({n}) + {own}]')})",
+            f"{pad}    x = {'x + y' if how == 'sum' else COMBINE[how].format('x', 'y')}",
+            f"{pad}{names[s.value]}[{at}] = {store(dtype, 'x', compute)}",
         ]
     outs = [names[s.value] for s in chunks.partial]
     arguments = ", ".join([*outs, *(f"q{k}" for k in range(len(outs)))])

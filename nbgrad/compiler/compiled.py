@@ -141,7 +141,7 @@ class Compiled:
         self.calls.append(Call(entry, [*source.arrays, *names], scratch, chunks.count, chunks.weight))
         if partial:
             last = Source()
-            last.text, outs = together(self.name, chunks, self.names)
+            last.text, outs = together(self.name, chunks, self.program, self.names)
             last.helpers = needed(last.text)
             kinds = [s.value.dtype.storage for s in partial]
             self.calls.append(Call(self._entry(last, [*kinds, *kinds]), [*outs, *names]))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ..codegen.graph import Value
 from ..dtypes import DType
 from ..shapes import size
-from .chunks import Chunks
+from .chunks import Chunks, layout
 from .nests import Block, Loop, Program, reduced
 from .slots import Slots
 from .statements import Axis, Statement
@@ -95,7 +95,8 @@ class Places:
                 stride *= n
         if self.chunks is not None and s in self.chunks.partial:
             name = f"q{self.chunks.partial.index(s)}"
-            return Place(name, s.value.dtype, [(self.chunks.axis, size(s.value.shape)), *coefficients[::-1]])
+            own = [(axis, n) for axis, n, _ in layout(s, self.program)]
+            return Place(name, s.value.dtype, [(self.chunks.axis, size(s.value.shape)), *own[::-1]])
         if s.value in self.names:
             name = self.names[s.value]
             self.arrays.append(name)

@@ -151,11 +151,11 @@ class Program:
     def _caller(self) -> Callable:
         names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._part, "rebuild": self.rebuild}
         loads = []
-        for k, kind, plain in zip(self.arrays, self.given, self.plain, strict=True):
+        for k, kind, plain, (shape, _) in zip(self.arrays, self.given, self.plain, self.avals, strict=True):
             x = f"leaves[{k}]"
             loads.append(f"{x}._buf" if kind is NDArray else f"flat({x})")
             if plain:  # a tenth of the time
-                loads[-1] = f"{x}.ravel() if {x}.flags.carray else flat({x})"
+                loads[-1] = f"{x}{'' if len(shape) == 1 else '.ravel()'} if {x}.flags.carray else flat({x})"
         for k, x in enumerate(self.captured):
             names[f"captured{k}"] = x
             loads.append("part()._buf" if x is random.PART else f"captured{k}._buf")

@@ -19,9 +19,9 @@ from ..codegen.graph import Graph, Seen, Value
 from ..expr import Expr, const, order, select, substitute, var
 from ..shapes import Shape
 
-__all__ = ["Access", "Axis", "Guard", "Statement", "statements", "work"]
+__all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 
-#: What computing a value again may cost at most, in the units of :func:`work`.
+#: What computing a value again may cost at most, in the units of :func:`_work`.
 _CHEAP = 12
 #: And for a value that is read by one step alone: it is computed there instead.
 _ONCE = 80
@@ -213,7 +213,7 @@ class _Builder:
         while stack:
             v = stack.pop()
             if v.op == "map" and v not in self.outputs:
-                cost += work(v.attrs[0])
+                cost += _work(v.attrs[0])
             elif v.op == "look" and v not in self.full:  # of a value that must be computed again there, too: no
                 if not self._there(v.inputs[0].value):
                     return False
@@ -241,8 +241,7 @@ class _Builder:
         return self._guarded(into, substitute(expr, known), guards)
 
 
-def work(e: Expr) -> int:
-    """About how many operations an element is."""
+def _work(e: Expr) -> int:
     return sum((5 if node.fn.helpers else 1) for node in order([e]) if node.fn is not None)
 
 
