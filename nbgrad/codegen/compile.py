@@ -28,9 +28,12 @@ from numba import types
 from numba.core import serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
+from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 from .. import config
@@ -235,8 +238,7 @@ class Kernel:
         self._build = build
         self._fingerprint = fingerprint
         self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
-        if apart:
-            self._options["pipeline_class"] = _Apart
+        self._options["pipeline_class"] = _Apart if apart else _Kernels
         self._entries: dict[tuple, Callable] = {}
 
     def __repr__(self) -> str:
@@ -306,8 +308,38 @@ class Kernel:
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
 
 
-class _Apart(Compiler):
-    """Numba's compiler, told that arguments do not share memory; its decorators have no option for that."""
+class _Lower(Lower):
+    """Numba's translation to LLVM's language, of functions that leave their stack where it is.
+
+    Where a function moves its stack to a multiple of 32 or 64 bytes, for registers that it puts there, it needs one to
+    find the way back. Functions of vectors do not keep that one (:mod:`..vmath.rare`), and what LLVM does then is wrong
+    if it puts a result on the stack right after such a call.
+    """
+
+    def setup_function(self, fndesc):
+        super().setup_function(fndesc)
+        set.add(self.function.attributes, '"no-realign-stack"')  # llvmlite does not know this one
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):
+    _name = "nbgrad_lowering"
+    lowering_class = _Lower
+
+
+class _Kernels(Compiler):
+    """Numba's compiler for kernels."""
+
+    def define_pipelines(self):
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [(_Lowering if p is NativeLowering else p, why) for p, why in pipeline.passes]
+            pipeline.finalize()
+        return pipelines
+
+
+class _Apart(_Kernels):
+    """The same, told that arguments do not share memory; Numba's decorators have no option for that."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         flags.noalias = True

@@ -79,6 +79,10 @@ def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, t
 gemm: Any = intrinsic(prefer_literal=True)(_gemm)
 
 
+#: Bytes of a cache line.
+_LINE = 64
+
+
 def _local(typingctx, dtype, n):
     # Memory of the stack is known to be apart from everything else, and nobody has to allocate it.
     if not (isinstance(dtype, types.NumberClass) and isinstance(n, types.IntegerLiteral)):
@@ -87,14 +91,17 @@ def _local(typingctx, dtype, n):
     length = n.literal_value
 
     def lower(context, builder, signature, args):
-        kind = context.get_data_type(made.dtype)
-        with builder.goto_entry_block():
-            data = builder.alloca(kind, size=ir.Constant(ir.IntType(64), max(length, 1)))
-        data.align = 64
-        array = context.make_array(made)(context, builder)
-        word = context.get_constant(types.intp, length)
+        kind, byte, word = context.get_data_type(made.dtype), ir.IntType(8), ir.IntType(64)
         step = context.get_constant(types.intp, context.get_abi_sizeof(kind))
-        populate_array(array, data, [word], [step], step, None)
+        room = ir.Constant(word, length * step.constant + _LINE)
+        with builder.goto_entry_block():
+            space = builder.alloca(byte, size=room)
+        # At the first cache line in it. Asking for that would realign the stack, and registers be lost to it.
+        address = builder.ptrtoint(space, word)
+        begin = builder.and_(builder.neg(address), ir.Constant(word, _LINE - 1))
+        data = builder.bitcast(builder.gep(space, [begin]), kind.as_pointer())
+        array = context.make_array(made)(context, builder)
+        populate_array(array, data, [context.get_constant(types.intp, length)], [step], step, None)
         return array._getvalue()
 
     return made(dtype, n), lower
