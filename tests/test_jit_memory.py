@@ -6,6 +6,7 @@ import numpy as np
 
 import nbgrad as nb
 from nbgrad import nd
+from nbgrad.codegen.compile import STILL, generate
 from nbgrad.compiler.slots import Slots
 from nbgrad.dtypes import float32, float64
 
@@ -107,3 +108,17 @@ def test_arrays_of_another_byte_order_are_converted():
         np.testing.assert_array_equal(double(x.astype(">f8")), 2 * x)
         np.testing.assert_array_equal(double(x), 2 * x)
         np.testing.assert_array_equal(double(np.asfortranarray(x)), 2 * x)
+
+
+def test_kernels_that_call_functions_of_vectors_leave_their_stack_where_it_is():
+    kind = np.dtype("float64")
+    for function, moved in ((nd.tanh, 1), (nd.sin, 0)):
+        call = nb.jit(lambda x, function=function: nd.softmax(function(x), axis=1))
+        x = np.random.default_rng(0).standard_normal((20, 30))
+        e = np.exp(np.tanh(x) if moved else np.sin(x))
+        np.testing.assert_allclose(call(x), e / e.sum(1, keepdims=True), 1e-13)
+        (source,) = call.latest.compiled.sources
+        assert f"s0 = local(np.float64, 30, {moved})" in source.text
+        kernel = generate("_lambda_", source.text, source.helpers, apart=True)
+        assert (STILL not in kernel.llvm(kind, kind)) == bool(moved)
+    assert STILL in generate("f", "def f(x):\n    x[0] = 1\n", {}).llvm(kind)

@@ -41,6 +41,7 @@ from ..forks import free_in_child
 from . import cache
 
 __all__ = [
+    "STILL",
     "Kernel",
     "by_precision",
     "for_c",
@@ -65,6 +66,9 @@ _WITHIN = {"no_cpython_wrapper": True, "_nrt": False}
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
 _REORDER = {"contract", "reassoc", "nsz"}
+
+#: LLVM's word for a function that does not move its stack, which llvmlite does not know.
+STILL = '"no-realign-stack"'
 
 #: The kernels this process has, by key in the cache: "loaded" or "compiled".
 history: dict[str, str] = {}
@@ -169,7 +173,7 @@ def nested(name: str, source: str, helpers: dict[str, object]):
     """A function from generated source, as for :func:`generate` with `apart`, for calls inside of generated kernels."""
     parts = sorted(helpers.items())
     function = _built(name, source, helpers, source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in parts))
-    made = numba.njit(function, fastmath=_EXACT, pipeline_class=_Apart, **_WITHIN, **_OPTIONS)
+    made = numba.njit(function, fastmath=_EXACT, pipeline_class=_KernelsApart, **_WITHIN, **_OPTIONS)
     made.__class__ = _Helper
     return made
 
@@ -238,7 +242,7 @@ class Kernel:
         self._build = build
         self._fingerprint = fingerprint
         self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
-        self._options["pipeline_class"] = _Apart if apart else _Kernels
+        self._options["pipeline_class"] = _KernelsApart if apart else _Kernels
         self._entries: dict[tuple, Callable] = {}
 
     def __repr__(self) -> str:
@@ -318,7 +322,7 @@ class _Lower(Lower):
 
     def setup_function(self, fndesc):
         super().setup_function(fndesc)
-        set.add(self.function.attributes, '"no-realign-stack"')  # llvmlite does not know this one
+        set.add(self.function.attributes, STILL)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -338,7 +342,7 @@ class _Kernels(Compiler):
         return pipelines
 
 
-class _Apart(_Kernels):
+class _KernelsApart(_Kernels):
     """The same, told that arguments do not share memory; Numba's decorators have no option for that."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):

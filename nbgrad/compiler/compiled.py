@@ -126,7 +126,7 @@ class Compiled:
 
     def _kernel(self, part: list, number: int) -> None:
         chunks = self.chunks.get(part[0])
-        source = written(self.name, part, self.program, self.names, chunks)
+        source = written(self.name, part, self.program, self.names, chunks, self.inside)
         dtypes = {name: v.dtype for v, name in self.names.items()}
         partial = [] if chunks is None else chunks.partial
         sums = [(s.value.dtype, size(s.value.shape) * chunks.count) for s in partial] if chunks else []

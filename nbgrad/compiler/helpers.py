@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.np.arrayobj import populate_array
 
 from ..codegen import convert
-from ..codegen.compile import intrinsic
+from ..codegen.compile import STILL, intrinsic
 from ..codegen.convert import __all__ as _conversions
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
@@ -83,9 +83,9 @@ gemm: Any = intrinsic(prefer_literal=True)(_gemm)
 _LINE = 64
 
 
-def _local(typingctx, dtype, n):
+def _local(typingctx, dtype, n, moved):
     # Memory of the stack is known to be apart from everything else, and nobody has to allocate it.
-    if not (isinstance(dtype, types.NumberClass) and isinstance(n, types.IntegerLiteral)):
+    if not (isinstance(dtype, types.NumberClass) and all(isinstance(x, types.IntegerLiteral) for x in (n, moved))):
         return None
     made = types.Array(dtype.dtype, 1, "C")
     length = n.literal_value
@@ -93,18 +93,21 @@ def _local(typingctx, dtype, n):
     def lower(context, builder, signature, args):
         kind, byte, word = context.get_data_type(made.dtype), ir.IntType(8), ir.IntType(64)
         step = context.get_constant(types.intp, context.get_abi_sizeof(kind))
-        room = ir.Constant(word, length * step.constant + _LINE)
+        size = length * step.constant
         with builder.goto_entry_block():
-            space = builder.alloca(byte, size=room)
-        # At the first cache line in it. Asking for that would realign the stack, and registers be lost to it.
-        address = builder.ptrtoint(space, word)
-        begin = builder.and_(builder.neg(address), ir.Constant(word, _LINE - 1))
-        data = builder.bitcast(builder.gep(space, [begin]), kind.as_pointer())
+            space = builder.alloca(byte, size=ir.Constant(word, size + _LINE * (not moved.literal_value)))
+        if moved.literal_value:
+            builder.function.attributes.discard(STILL)
+            space.align = _LINE
+        else:  # the first cache line in it: one more register is needed to find it
+            begin = builder.and_(builder.neg(builder.ptrtoint(space, word)), ir.Constant(word, _LINE - 1))
+            space = builder.gep(space, [begin])
+        data = builder.bitcast(space, kind.as_pointer())
         array = context.make_array(made)(context, builder)
         populate_array(array, data, [context.get_constant(types.intp, length)], [step], step, None)
         return array._getvalue()
 
-    return made(dtype, n), lower
+    return made(dtype, n, moved), lower
 
 
 local: Any = intrinsic(prefer_literal=True)(_local)

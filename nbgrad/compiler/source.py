@@ -21,6 +21,8 @@ from .statements import Access, Axis, Guard, Statement
 
 __all__ = ["Source", "written"]
 
+#: Functions that call none of vectors: a kernel with no others may move its stack to a cache line, see ``STILL``.
+_PLAIN = {"exp", "expm1", "log", "log1p", "np", "math", "sigmoid", "sqrt", "tanh"}
 #: Bytes of the stack that a kernel may take: they cost a call nothing. Where the stack grows page by page, none.
 _STACK = 0 if os.name == "nt" else 1 << 16
 
@@ -61,9 +63,13 @@ def written(
     program: Program,
     names: dict[Value, str],
     chunks: Chunks | None = None,
+    inside: bool = False,
 ) -> Source:
-    """The function that runs `items` (a part of the top of the program); `names` are those of the arrays."""
-    return _Writer(name, items, program, names, chunks).write()
+    """The function that runs `items` (a part of the top of the program); `names` are those of the arrays.
+
+    `inside`: it becomes a part of another function.
+    """
+    return _Writer(name, items, program, names, chunks).write(inside)
 
 
 class _Writer:
@@ -84,7 +90,7 @@ class _Writer:
 
     # Writing.
 
-    def write(self) -> Source:
+    def write(self, inside: bool) -> Source:
         source, chunks = self.source, self.chunks
         tail: list[str] = []
         if chunks is not None:
@@ -102,11 +108,12 @@ class _Writer:
             self._item(item)
         source.arrays = sorted(self.used, key=_natural)
         own = []
+        moved = int(not inside and source.helpers.keys() <= _PLAIN)
         for name, (dtype, n) in sorted(self.places.slots.arrays.items(), key=lambda item: item[1][1]):
             size = n * dtype.storage.itemsize
             if source.stack + size <= _STACK:
                 source.stack += size
-                own.append(f"    {name} = local(np.{dtype.storage.name}, {n})")
+                own.append(f"    {name} = local(np.{dtype.storage.name}, {n}, {moved})")
             else:
                 source.scratch[name] = (dtype, n)
         sums = [] if chunks is None else [f"q{k}" for k in range(len(chunks.partial))]
