@@ -290,3 +290,7 @@ def test_every_step_at_least_once(kind):
 )  # fmt: skip
 def test_programs_that_failed_once(steps):
     check(steps)
+
+
+def test_what_goes_to_the_stack_after_a_call_of_a_function_of_vectors():
+    check([(32, 3, 1, 7), (24, 6, 8, 8), (23, 1, 10, 6), (37, 11, 3, 9), (7, 9, 1, 2), (25, 5, 8, 0), (39, 8, 9, 10)])

@@ -9,16 +9,13 @@ to compile and never to call.
 
 from __future__ import annotations
 
-import dis
 import hashlib
 import linecache
 import pickle
 import sys
 import threading
 import time
-import types as pytypes
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
 
 import llvmlite
 import numba
@@ -28,16 +25,21 @@ from numba import types
 from numba.core import serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
+from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 from .. import config
 from ..forks import free_in_child
 from . import cache
+from .fingerprint import of_function, of_options, of_value
 
 __all__ = [
+    "STILL",
     "Kernel",
     "by_precision",
     "for_c",
@@ -64,6 +66,9 @@ _WITHIN = {"no_cpython_wrapper": True, "_nrt": False}
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
 _REORDER = {"contract", "reassoc", "nsz"}
+
+#: LLVM's word for a function that does not move its stack, which llvmlite does not know.
+STILL = '"no-realign-stack"'
 
 #: The kernels this process has, by key in the cache: "loaded" or "compiled".
 history: dict[str, str] = {}
@@ -133,7 +138,7 @@ def kernel(function=None, *, reorder: bool = False, runtime: bool = False):
     """
     if function is None:
         return lambda f: kernel(f, reorder=reorder, runtime=runtime)
-    return Kernel(function.__name__, lambda: function, lambda: _fingerprint(function), reorder, runtime)
+    return Kernel(function.__name__, lambda: function, lambda: of_function(function), reorder, runtime)
 
 
 def generate(
@@ -157,7 +162,7 @@ def generate(
     """
 
     def fingerprint() -> str:
-        return source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in sorted(helpers.items()))
+        return source + "".join(f"{k}={of_value(v)};" for k, v in sorted(helpers.items()))
 
     made = Kernel(name, lambda: _built(name, source, helpers, fingerprint()), fingerprint, reorder, apart=apart)
     made.source = source
@@ -167,8 +172,8 @@ def generate(
 def nested(name: str, source: str, helpers: dict[str, object]):
     """A function from generated source, as for :func:`generate` with `apart`, for calls inside of generated kernels."""
     parts = sorted(helpers.items())
-    function = _built(name, source, helpers, source + "".join(f"{k}={_value_fingerprint(v)};" for k, v in parts))
-    made = numba.njit(function, fastmath=_EXACT, pipeline_class=_Apart, **_WITHIN, **_OPTIONS)
+    function = _built(name, source, helpers, source + "".join(f"{k}={of_value(v)};" for k, v in parts))
+    made = numba.njit(function, fastmath=_EXACT, pipeline_class=_KernelsApart, **_WITHIN, **_OPTIONS)
     made.__class__ = _Helper
     return made
 
@@ -258,8 +263,7 @@ class Kernel:
         self._build = build
         self._fingerprint = fingerprint
         self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
-        if apart:
-            self._options["pipeline_class"] = _Apart
+        self._options["pipeline_class"] = _KernelsApart if apart else _Kernels
         self._entries: dict[tuple, Callable] = {}
 
     def __repr__(self) -> str:
@@ -287,7 +291,7 @@ class Kernel:
         return entry
 
     def _compile(self, signature: tuple) -> Callable:
-        parts = (_environment_fingerprint(), self._fingerprint(), _shown(self._options), str(signature))
+        parts = (_environment_fingerprint(), self._fingerprint(), of_options(self._options), str(signature))
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         start = time.perf_counter()
         entry, how = _load(key), "loaded"
@@ -329,8 +333,38 @@ class Kernel:
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
 
 
-class _Apart(Compiler):
-    """Numba's compiler, told that arguments do not share memory; its decorators have no option for that."""
+class _Lower(Lower):
+    """Numba's translation to LLVM's language, of functions that leave their stack where it is.
+
+    Where a function moves its stack to a multiple of 32 or 64 bytes, for registers that it puts there, it needs one to
+    find the way back. Functions of vectors do not keep that one (:mod:`..vmath.rare`), and what LLVM does then is wrong
+    if it puts a result on the stack right after such a call.
+    """
+
+    def setup_function(self, fndesc):
+        super().setup_function(fndesc)
+        set.add(self.function.attributes, STILL)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):
+    _name = "nbgrad_lowering"
+    lowering_class = _Lower
+
+
+class _Kernels(Compiler):
+    """Numba's compiler for kernels."""
+
+    def define_pipelines(self):
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [(_Lowering if p is NativeLowering else p, why) for p, why in pipeline.passes]
+            pipeline.finalize()
+        return pipelines
+
+
+class _KernelsApart(_Kernels):
+    """The same, told that arguments do not share memory; Numba's decorators have no option for that."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         flags.noalias = True
@@ -405,63 +439,3 @@ def _environment_fingerprint() -> str:
              str(numba.config.CPU_FEATURES), repr(_OPTIONS), *settings]
         )  # fmt: skip
     return _environment
-
-
-#: Of functions looked at before: every kernel uses some of the same helpers.
-_known: WeakKeyDictionary[Callable, str] = WeakKeyDictionary()
-
-
-def _fingerprint(function, within: tuple = ()) -> str:
-    """A text that changes when the function, or anything it uses, changes. `within`: the functions that use it."""
-    if function in within:
-        return function.__name__
-    found = _known.get(function)
-    if found is None:
-        text = _function_text(function, (*within, function))
-        found = _known[function] = hashlib.sha256(text.encode()).hexdigest()
-    return found
-
-
-def _function_text(function, within: tuple) -> str:
-    if function.__closure__:
-        raise TypeError(f"{function.__name__}: a kernel must not be a closure; generate source instead")
-    parts = [function.__name__, repr(function.__defaults__)]
-    codes = [function.__code__]
-    names: list[str] = []
-    while codes:
-        code = codes.pop()
-        parts += [code.co_code.hex(), repr(code.co_varnames)]
-        parts.append(repr(code.co_names))
-        names += [i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"]
-        for const in code.co_consts:
-            if isinstance(const, pytypes.CodeType):
-                codes.append(const)
-            else:
-                parts.append(_value_fingerprint(const, within))
-    for name in dict.fromkeys(names):
-        value = function.__globals__.get(name)
-        parts.append(f"{name}={_value_fingerprint(value, within)}")
-    return ";".join(parts)
-
-
-def _shown(options: dict) -> str:
-    """The options as a text that is the same in every process."""
-    return str(sorted((k, str(sorted(v) if isinstance(v, set) else v)) for k, v in options.items()))
-
-
-def _value_fingerprint(value, within: tuple = ()) -> str:
-    if isinstance(value, Dispatcher):
-        return _shown(value.targetoptions) + _fingerprint(value.py_func, within)
-    if hasattr(value, "bodies"):
-        return "|".join(_fingerprint(body, within) for body in value.bodies)
-    if isinstance(value, pytypes.FunctionType):
-        return _fingerprint(value, within)
-    if hasattr(value, "_defn"):  # an intrinsic
-        return _fingerprint(value._defn, within)
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype}{value.shape}{value.tobytes().hex()}"
-    if isinstance(value, set | frozenset):
-        return repr(sorted(value, key=repr))
-    if isinstance(value, pytypes.ModuleType):
-        return value.__name__
-    return repr(value)

@@ -152,12 +152,18 @@ class _EveryRow:
     def name(self) -> str:
         return self.whole.name
 
+    @property
+    def foreign(self) -> bool:
+        return self.whole.foreign
+
     def concrete(self, read: Collection[int]) -> _Runner:
         return _Runner(self.whole.concrete(read), self.every, self.n)
 
 
 class _Runner:
     """The same to run; `inner` does one row."""
+
+    native = None
 
     def __init__(self, inner: Any, every: Sequence[bool], n: int) -> None:
         self.inner = inner
@@ -166,6 +172,7 @@ class _Runner:
         self.partial = inner.partial
         self.single = inner.single
         self.texts = inner.texts
+        self.name, self.foreign = inner.name, inner.foreign
         self.avals = [((n, *shape) if rows else shape, kind) for rows, (shape, kind) in zip(every, inner.avals)]
 
     def run(self, *arrays) -> None:

@@ -62,6 +62,11 @@ class _Branch:
         self.sides = sides
         self.results = sides[0].avals
 
+    @property
+    def foreign(self) -> bool:
+        """Whether users' code runs in it."""
+        return any(side.foreign for side in self.sides)
+
     def concrete(self, read: Collection[int]) -> _Runner:
         return _Runner(self)
 
@@ -115,7 +120,7 @@ class _Runner:
             for side, (inside, used), head in zip(self.sides, steps, (f"if {condition}[0]:", "else:"), strict=True):
                 arguments = {f"a{k}": v.dtype for k, v in enumerate(side.arguments)}
                 arguments |= {f"out{k}": v.dtype for k, v in enumerate(side.outputs)}
-                made = [allocated(k, *v) for k, v in side.sizes.items() if k not in arguments]
+                made = [allocated(k, *v) for k, v in side.buffers.items() if k not in arguments]
                 text = "\n    ".join([f"def {side.name}({', '.join(arguments)}):", *made, *inside, "return"])
                 kinds: list = [(1, dtype.storage) for dtype in arguments.values()]
                 call = f"{prefix}_{side.name}"

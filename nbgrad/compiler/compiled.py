@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,19 +15,35 @@ from ..codegen.compile import generate, nested, python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import Kind, kind_of
 from ..codegen.memory import LARGE
+from ..codegen.threads import each
 from ..context import CPU0
 from ..dtypes import DType
 from ..expr import var
 from ..ndarray import wrap
 from ..shapes import size
+from .chunks import chunked, together
+from .helpers import needed
 from .nests import Loop, Program, arranged
+from .places import WHOLE
+from .slots import Slots
 from .source import Source, written
 from .statements import Statement, statements
 
-__all__ = ["Compiled", "allocated", "numpy_name"]
+__all__ = ["Call", "Compiled", "allocated", "numpy_name"]
 
 #: Statements of a program that is compiled in pieces.
 _LONG = 50
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a kernel. If there is a `count`, of ranges of so many chunks, each of which needs `scratch`."""
+
+    entry: str
+    arguments: list[str]
+    scratch: list[tuple[DType, int]] = field(default_factory=list)
+    count: int = 0
+    weight: int = 0
 
 
 class Compiled:
@@ -50,16 +68,12 @@ class Compiled:
     sources : list of Source
     texts : list of str
         All generated code, that of loops and branches included.
-    scratch : dict
-        Name of an array that kernels use for themselves -> dtype, number of elements.
-    space : dict
-        Name of an array that is written -> code that allocates it.
-    sizes : dict
-        The same name -> its dtype and number of elements.
-    steps : list of str
-        Code for the calls of kernels and of what is opaque.
+    buffers : dict
+        Name of an array that is allocated at each call -> (dtype, number of elements).
+    calls : list of Call or str
+        Of kernels; code for what is opaque.
     opaque : dict
-        Number of a step that is opaque -> what runs it, the names of its operands, and those of its results (None if
+        Number of a call that is opaque -> what runs it, the names of its operands, and those of its results (None if
         nobody reads them).
     globals : dict
         What that code uses.
@@ -77,50 +91,68 @@ class Compiled:
         #: A long program is many kernels, of which those of equal steps (of a loop that was written out) are one.
         self.pieces = len(made) > _LONG
         self._entries: dict[tuple, str] = {}
-        parts = _parts(self.program, self.pieces)
-        self.pure = len(parts) == 1 and isinstance(parts[0], list)
+        #: Loops that threads share. A kernel that others call is for one.
+        self.chunks = {} if inside else {item: c for item in self.program.body if (c := chunked(item, self.program))}
+        self.parts = _parts(self.program, self.pieces, self.chunks)
+        self.pure = len(self.parts) == 1 and isinstance(self.parts[0], list)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
-        self.temporaries: list[Value] = []
-        for value in sorted(full, key=lambda v: v.number):
-            if value not in self.names:
-                self.names[value] = f"t{len(self.temporaries)}"
-                self.temporaries.append(value)
         self.sources: list[Source] = []
         self.texts: list[str] = []
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
-        self.space: dict[str, str] = {}
-        self.sizes: dict[str, tuple[DType, int]] = {}
-        self.scratch: dict[str, tuple[DType, int]] = {}
-        self.steps: list[str] = []
+        self.buffers = {self.names[v]: (v.dtype, size(v.shape)) for v in self.outputs}
+        self.calls: list[Call | str] = []
         self.opaque: dict[int, tuple[Any, list[str], list[str | None]]] = {}
-        for value in [*self.outputs, *self.temporaries]:
-            self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
-        for part in parts:
+        self._slots = Slots("t")
+        crossing = _crossing(self.program, self.parts, self.names, self.chunks)
+        for k, part in enumerate(self.parts):
+            for value, last, exact in crossing.get(k, []):
+                self.names[value] = self._slots.take(value.dtype, size(value.shape), k, last, exact)
             if isinstance(part, Statement):
                 self._opaque(part)
             else:
-                self._kernel(part)
-        for name, (dtype, n) in self.scratch.items():
-            self._allocate(name, _kind(dtype), n)
+                self._kernel(part, k)
+        self.buffers |= self._slots.arrays
 
-    def _allocate(self, name: str, kind: Kind, n: int) -> None:
-        self.sizes[name] = (kind.dtype, n)
+    @cached_property
+    def space(self) -> dict[str, str]:
+        """Name of an array that is written -> code that allocates it."""
+        return {name: self._empty(_kind(dtype), n) for name, (dtype, n) in self.buffers.items()}
+
+    def _empty(self, kind: Kind, n: int) -> str:
         dtype = f"d_{kind.dtype.name}"
         self.globals[dtype] = kind.storage
         if n < LARGE:
-            self.space[name] = f"small({n}, {dtype})"
-        else:
-            empty = f"e_{kind.dtype.name}"
-            self.globals[empty] = kind.empty
-            self.space[name] = f"{empty}({n}, {dtype})"
+            return f"small({n}, {dtype})"
+        empty = f"e_{kind.dtype.name}"
+        self.globals[empty] = kind.empty
+        return f"{empty}({n}, {dtype})"
 
-    def _kernel(self, part: list) -> None:
-        source = written(self.name, part, self.program, self.names)
+    def _kernel(self, part: list, number: int) -> None:
+        chunks = self.chunks.get(part[0])
+        source = written(self.name, part, self.program, self.names, chunks, self.inside)
         dtypes = {name: v.dtype for v, name in self.names.items()}
-        scratch = [(name, *source.scratch[name]) for name in sorted(source.scratch)]
-        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for _, dtype, _ in scratch]
+        partial = [] if chunks is None else chunks.partial
+        sums = [(s.value.dtype, size(s.value.shape) * chunks.count) for s in partial] if chunks else []
+        scratch = list(source.scratch.values())
+        kinds = [dtypes[name].storage for name in source.arrays] + [dtype.storage for dtype, _ in [*sums, *scratch]]
+        entry = self._entry(source, [*kinds, *([] if chunks is None else [int, int])])
+        names = [self._slots.take(dtype, n, number, number) for dtype, n in sums]
+        if chunks is None:
+            names += [self._slots.take(dtype, n, number, number) for dtype, n in scratch]
+            self.calls.append(Call(entry, [*source.arrays, *names]))
+            return
+        self.calls.append(Call(entry, [*source.arrays, *names], scratch, chunks.count, chunks.weight))
+        if partial:
+            last = Source()
+            last.text, outs = together(self.name, chunks, self.program, self.names)
+            last.helpers = needed(last.text)
+            kinds = [s.value.dtype.storage for s in partial]
+            self.calls.append(Call(self._entry(last, [*kinds, *kinds]), [*outs, *names]))
+
+    def _entry(self, source: Source, kinds: list) -> str:
+        """The name of the kernel; equal ones are one."""
         if self.pieces:
             source.text = _renamed(source.text)
         entry = self._entries.get((source.text, *kinds))
@@ -132,15 +164,25 @@ class Compiled:
                 self.globals[entry] = nested(self.name, source.text, source.helpers)
             else:
                 self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
-        for name, dtype, n in scratch:  # kernels in turn use the same
-            _, most = self.scratch.get(name, (dtype, 0))
-            self.scratch[name] = dtype, max(n, most)
-        self.steps.append(f"{entry}({', '.join([*source.arrays, *(name for name, _, _ in scratch)])})")
+        return entry
+
+    @cached_property
+    def steps(self) -> list[str]:
+        """Code for the calls of kernels and of what is opaque."""
+        return [call if isinstance(call, str) else self._step(call) for call in self.calls]
+
+    def _step(self, call: Call) -> str:
+        if not call.count:
+            return f"{call.entry}({', '.join(call.arguments)})"
+        self.globals["each"] = each
+        own = [self._empty(_kind(dtype), n) for dtype, n in call.scratch]
+        inside = ", ".join([*call.arguments, *own, "start", "stop"])
+        return f"each(lambda start, stop: {call.entry}({inside}), {call.count}, {call.weight})"
 
     def _opaque(self, s: Statement) -> None:
         """An operator's own kernels."""
         traced, results = s.value.attrs
-        number = len(self.steps)
+        number = len(self.calls)
         parts = {v.attrs: v for v in self.names if v.op == "part" and v.inputs[0].value is s.value}
         plan = traced.concrete(parts)
         given = []
@@ -154,7 +196,7 @@ class Compiled:
                 if plan.partial:
                     made.append("None")
                     continue
-                self._allocate(f"r{number}_{k}", kind, size(shape))
+                self.buffers[f"r{number}_{k}"] = (dtype, size(shape))
             self.globals[f"o{number}_{k}"] = (shape, kind)
             made.append(f"wrap({self.names[parts[k]] if k in parts else f'r{number}_{k}'}, *o{number}_{k})")
         self.globals[f"run{number}"] = plan.run
@@ -164,7 +206,7 @@ class Compiled:
         results = [self.names[parts[k]] if k in parts else spare[k] for k in range(len(results))]
         self.opaque[number] = plan, [self.names[x.value] for x in s.value.inputs], results
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
-        self.steps.append(f"run{number}({', '.join([*given, outs])})")
+        self.calls.append(f"run{number}({', '.join([*given, outs])})")
 
     def native(self) -> tuple[list[str], dict[str, Any]] | None:
         """The steps as lines of a nopython function, and what else these use; None if one runs from Python."""
@@ -172,9 +214,12 @@ class Compiled:
         for k, source in enumerate(self.sources):
             names[f"kernel{k}"] = generate(self.name, source.text, source.helpers, apart=True).within()
         lines: list[str] = []
-        for number, step in enumerate(self.steps):
-            if number not in self.opaque:
-                lines.append(step)
+        for number, call in enumerate(self.calls):
+            if isinstance(call, Call):
+                own = [f"s{number}_{k}" for k in range(len(call.scratch))]
+                lines += [allocated(name, *given) for name, given in zip(own, call.scratch, strict=True)]
+                own += ["0", str(call.count)] * bool(call.count)
+                lines.append(f"{call.entry}({', '.join([*call.arguments, *own])})")
                 continue
             runner, operands, results = self.opaque[number]
             if runner.native is None:
@@ -212,8 +257,8 @@ def numpy_name(dtype: DType) -> str:
     return "np.bool_" if dtype.name == "bool" else f"np.{dtype.storage.name}"
 
 
-def _parts(program: Program, pieces: bool) -> list[list | Statement]:
-    """The program, cut where something opaque runs, or between all loops at the top.
+def _parts(program: Program, pieces: bool, alone: Container) -> list[list | Statement]:
+    """The program, cut where something opaque runs, or between all loops at the top; at loops that are to be `alone`.
 
     What is read in another part becomes an array of its own.
     """
@@ -221,7 +266,7 @@ def _parts(program: Program, pieces: bool) -> list[list | Statement]:
     for item in program.body:
         if isinstance(item, Statement) and item.how == "opaque":
             parts.append(item)
-        elif parts and isinstance(parts[-1], list) and not pieces:
+        elif parts and isinstance(parts[-1], list) and not (pieces or item in alone or parts[-1][0] in alone):
             parts[-1].append(item)
         else:
             parts.append([item])
@@ -233,6 +278,46 @@ def _parts(program: Program, pieces: bool) -> list[list | Statement]:
                 if home.get(access.value, k) != k:
                     program.full.add(access.value)
     return parts
+
+
+def _crossing(
+    program: Program, parts: list[list | Statement], named: Container[Value], shared: Container
+) -> dict[int, list]:
+    """Of each part, what it makes for others to read: the value, its last reader, and whether its length counts.
+
+    Of a loop that threads share, every array: they have it together.
+    """
+    home: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    whole: set[Value] = set()
+    kept: set[Value] = set()
+    for k, part in enumerate(parts):
+        for s in _statements(part):
+            home[s.value] = k
+            for access in s.reads:
+                last[access.value] = k
+                if s.how == "opaque":
+                    whole.add(access.value)
+                    if s.value.attrs[0].foreign:  # users' code may keep what it gets
+                        kept.add(access.value)
+    found: dict[int, list] = {}
+    for value in sorted(program.full, key=lambda v: v.number):
+        maker = value.inputs[0].value if value.op == "part" else value
+        if maker not in home or value in named:
+            continue
+        k = home[maker]
+        part = parts[k]
+        if isinstance(part, list) and last.get(value, k) == k and part[0] not in shared:
+            continue
+        exact = value.op == "part" or value in whole or program.makers[value].how in WHOLE
+        end = len(parts) if value in kept or _foreign(value) else last.get(value, k)
+        found.setdefault(k, []).append((value, end, exact))
+    return found
+
+
+def _foreign(value: Value) -> bool:
+    """Whether users' code made it."""
+    return value.op == "part" and value.inputs[0].value.attrs[0].foreign
 
 
 def _renamed(text: str) -> str:
@@ -248,7 +333,7 @@ def _renamed(text: str) -> str:
             counts[kind] += 1
         return known[whole]
 
-    return re.sub(r"\b(a|out|t|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
+    return re.sub(r"\b(a|out|t|s|q|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
 
 
 def _statements(part) -> list[Statement]:

@@ -8,15 +8,15 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.np import arrayobj
+from numba.np.arrayobj import populate_array
 
 from ..codegen import convert
-from ..codegen.compile import intrinsic
+from ..codegen.compile import STILL, intrinsic
 from ..codegen.convert import __all__ as _conversions
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["HELPERS", "memory", "product"]
+__all__ = ["memory", "needed", "product"]
 
 
 def _add(typingctx, a, b):
@@ -88,7 +88,7 @@ def _memory(typingctx, address, n, element):
         word = context.get_value_type(types.intp)
         item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(element.dtype)))
         data = builder.inttoptr(args[0], made.data.type)
-        arrayobj.populate_array(made, data, [args[1]], [item], item, meminfo=ir.Constant(word, 0).inttoptr(_POINTER))
+        populate_array(made, data, [args[1]], [item], item, meminfo=ir.Constant(word, 0).inttoptr(_POINTER))
         return made._getvalue()
 
     return found(types.intp, types.intp, element), lower
@@ -96,6 +96,38 @@ def _memory(typingctx, address, n, element):
 
 _POINTER = ir.IntType(8).as_pointer()
 memory: Any = intrinsic(_memory)
+#: Bytes of a cache line.
+_LINE = 64
+
+
+def _local(typingctx, dtype, n, moved):
+    # Memory of the stack is known to be apart from everything else, and nobody has to allocate it.
+    if not (isinstance(dtype, types.NumberClass) and all(isinstance(x, types.IntegerLiteral) for x in (n, moved))):
+        return None
+    made = types.Array(dtype.dtype, 1, "C")
+    length = n.literal_value
+
+    def lower(context, builder, signature, args):
+        kind, byte, word = context.get_data_type(made.dtype), ir.IntType(8), ir.IntType(64)
+        step = context.get_constant(types.intp, context.get_abi_sizeof(kind))
+        size = length * step.constant
+        with builder.goto_entry_block():
+            space = builder.alloca(byte, size=ir.Constant(word, size + _LINE * (not moved.literal_value)))
+        if moved.literal_value:
+            builder.function.attributes.discard(STILL)
+            space.align = _LINE
+        else:  # the first cache line in it: one more register is needed to find it
+            begin = builder.and_(builder.neg(builder.ptrtoint(space, word)), ir.Constant(word, _LINE - 1))
+            space = builder.gep(space, [begin])
+        data = builder.bitcast(space, kind.as_pointer())
+        array = context.make_array(made)(context, builder)
+        populate_array(array, data, [context.get_constant(types.intp, length)], [step], step, None)
+        return array._getvalue()
+
+    return made(dtype, n, moved), lower
+
+
+local: Any = intrinsic(prefer_literal=True)(_local)
 
 
 def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str:
@@ -108,14 +140,20 @@ def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str
 
 
 #: Name in the source -> what it is.
-HELPERS: dict[str, Any] = {
+_HELPERS: dict[str, Any] = {
     "add": add,
     "greater": greater,
     "smaller": smaller,
     "gemm": gemm,
+    "local": local,
     "narrow": narrow,
     "narrow_transposed": narrow_transposed,
     "u": np.uint64,
     "np": np,
     **{name: getattr(convert, name) for name in _conversions},
 }
+
+
+def needed(text: str) -> dict[str, Any]:
+    """Those that a source uses."""
+    return {k: v for k, v in _HELPERS.items() if f"{k}(" in text or f"{k}." in text}

@@ -88,7 +88,7 @@ class _Native:
 
     def _steps(self, given: list[str]) -> None:
         compiled = self.program.compiled
-        sizes = compiled.sizes.items()
+        sizes = compiled.buffers.items()
         self.lines += [allocated(name, dtype, n) for name, (dtype, n) in sizes if name not in given]
         steps = compiled.native()
         assert steps is not None

@@ -17,7 +17,7 @@ from ..codegen.graph import Value
 from .helpers import product
 from .statements import Access, Axis, Statement
 
-__all__ = ["Block", "Loop", "Program", "arranged"]
+__all__ = ["Block", "Loop", "Program", "arranged", "reduced"]
 
 #: Axes up to this length are written out.
 _UNROLLED = 4
@@ -292,6 +292,11 @@ def _shareable(program: Program, loop: Loop, s: Statement) -> bool:
         if access.pointwise is None or loop.axis not in _kept(program, maker):
             return False
     return True
+
+
+def reduced(s: Statement, program: Program) -> list[Axis]:
+    """The axes that a statement sums over, cut ones as their parts."""
+    return [part for k in s.reduced for part in program.parts(s.axes[k].root())]
 
 
 def _kept(program: Program, s: Statement) -> list[Axis]:

@@ -2,7 +2,10 @@
 
 That follows from where they are used. What is used in the turn of the loop that computes it is a local variable; what
 is used in another loop of the same turn of an outer one is kept in the scratch memory, with just the axes that the
-shared loops do not have; what is given back, or read in some other way than point by point, is an array of its own.
+shared loops do not have; what is given back, or read in some other way than point by point, is an array.
+
+What no other kernel reads has memory for as long as the kernel's loops at the top need it. Each such array is apart
+from all others, for the compiler to see: so it can reorder what it does with them.
 """
 
 from __future__ import annotations
@@ -11,24 +14,28 @@ from collections.abc import Sequence
 
 from ..codegen.graph import Value
 from ..dtypes import DType
-from .nests import Loop, Program
+from ..shapes import size
+from .chunks import Chunks, layout
+from .nests import Block, Loop, Program, reduced
+from .slots import Slots
 from .statements import Axis, Statement
 
-__all__ = ["Place", "Places", "home", "reduced"]
+__all__ = ["WHOLE", "Place", "Places", "home", "position"]
 
 #: Statements whose value has the axes of their loops, in the order of an array.
 _REGULAR = ("map", "sum", "max", "min", "product")
+#: Statements that write into an array of zeros, or are given arrays as they are: these have no element too many.
+WHOLE = ("embed", "scatter", "product", "opaque")
 
 
 class Place:
     """Where the elements of a value are: in which array, and at which position for which indices."""
 
-    __slots__ = ("array", "coefficients", "dtype", "offset")
+    __slots__ = ("array", "coefficients", "dtype")
 
-    def __init__(self, array: str, dtype: DType, offset: int, coefficients: Sequence[tuple[Axis, int]]) -> None:
+    def __init__(self, array: str, dtype: DType, coefficients: Sequence[tuple[Axis, int]]) -> None:
         self.array = array
         self.dtype = dtype
-        self.offset = offset
         self.coefficients = list(coefficients)
 
 
@@ -40,30 +47,45 @@ class Places:
     kept : dict
         Value -> its place, if it has one in memory.
     arrays : list of str
-        Names of the arrays among them.
-    scratch : dict
-        Name of a scratch array -> (dtype, number of elements).
+        Names of the arrays among them that the kernel is given.
+    slots : Slots
+        The kernel's own arrays.
     """
 
-    def __init__(self, items: Sequence[Loop | Statement], program: Program, names: dict[Value, str]) -> None:
+    def __init__(
+        self,
+        items: Sequence[Loop | Statement],
+        program: Program,
+        names: dict[Value, str],
+        chunks: Chunks | None,
+    ) -> None:
         self.program = program
+        self.chunks = chunks
         self.names = names
         self.kept: dict[Value, Place] = {}
         self.arrays: list[str] = []
-        self.scratch: dict[str, tuple[DType, int]] = {}
-        inside = [s for item in items for s in (item.statements() if isinstance(item, Loop) else [item])]
+        self.slots = Slots("s")
+        inside = [
+            (k, s) for k, item in enumerate(items) for s in (item.statements() if isinstance(item, Loop) else [item])
+        ]
         readers: dict[Value, list[Statement]] = {}
-        for s in inside:
+        self._last: dict[Value, int] = {}
+        for k, s in inside:
             for access in s.reads:
+                self._last[access.value] = k
                 if access.pointwise is not None:
                     readers.setdefault(access.value, []).append(s)
-        for s in inside:
+        for k, s in inside:
             if s.value in program.full or s.how not in _REGULAR:
-                self.kept[s.value] = self._array(s)
+                self.kept[s.value] = self._array(s, k)
             else:
-                self._keep(s, readers.get(s.value, []))
+                self._keep(s, k, readers.get(s.value, []))
 
-    def _array(self, s: Statement) -> Place:
+    def _own(self, s: Statement, n: int, item: int, exact: bool) -> str:
+        """An array for `n` elements of what `s` computes, in the loop of this number at the top."""
+        return self.slots.take(s.value.dtype, n, item, self._last.get(s.value, item), exact)
+
+    def _array(self, s: Statement, item: int) -> Place:
         coefficients = []
         stride = 1
         if s.how in _REGULAR and s.axes:
@@ -71,11 +93,18 @@ class Places:
                 if n != 1:
                     coefficients.append((s.axes[k].root(), stride))
                 stride *= n
-        name = self.names[s.value]
-        self.arrays.append(name)
-        return Place(name, s.value.dtype, 0, coefficients[::-1])
+        if self.chunks is not None and s in self.chunks.partial:
+            name = f"q{self.chunks.partial.index(s)}"
+            own = [(axis, n) for axis, n, _ in layout(s, self.program)]
+            return Place(name, s.value.dtype, [(self.chunks.axis, size(s.value.shape)), *own[::-1]])
+        if s.value in self.names:
+            name = self.names[s.value]
+            self.arrays.append(name)
+        else:
+            name = self._own(s, size(s.value.shape), item, exact=s.how in WHOLE)
+        return Place(name, s.value.dtype, coefficients[::-1])
 
-    def _keep(self, s: Statement, readers: list[Statement]) -> None:
+    def _keep(self, s: Statement, item: int, readers: list[Statement]) -> None:
         """Scratch memory for a value, if some reader is not where it is a local variable."""
         complete, spread = home(s, self.program)
         others = [r for r in readers if spread or not _begins(self.program.paths[r], complete)]
@@ -99,11 +128,7 @@ class Places:
         for a in reversed(axes):
             coefficients.append((a, n))
             n *= a.extent
-        dtype = s.value.dtype
-        name = f"s_{dtype.name}"
-        _, used = self.scratch.get(name, (dtype, 0))
-        self.scratch[name] = (dtype, used + -(-n // 8) * 8)
-        self.kept[s.value] = Place(name, dtype, used, coefficients[::-1])
+        self.kept[s.value] = Place(self._own(s, n, item, exact=False), s.value.dtype, coefficients[::-1])
 
 
 def _begins(path: list[Loop], start: list[Loop]) -> bool:
@@ -120,6 +145,22 @@ def home(s: Statement, program: Program) -> tuple[list[Loop], list[Axis]]:
     return path, []
 
 
-def reduced(s: Statement, program: Program) -> list[Axis]:
-    """The axes that a statement sums over, cut ones as their parts."""
-    return [part for k in s.reduced for part in program.parts(s.axes[k].root())]
+def position(terms: Sequence[tuple[Axis, int]], offset: int, combo: dict[Axis, int]) -> str:
+    """Code for a position: the sum of `offset` and of axes by coefficients; `combo`: places on written-out axes."""
+    code = ""
+    for axis, c in terms:
+        if axis in combo:
+            offset += c * combo[axis]
+            continue
+        n = axis.number
+        i = f"j{n}" if isinstance(axis, Block) and axis.inner else f"o{n}" if isinstance(axis, Block) else f"i{n}"
+        part = i if abs(c) == 1 else f"{i} * u({abs(c)})"
+        code = f"{code} {'-' if c < 0 else '+'} {part}" if code or c < 0 else part
+    if code.startswith(" - "):
+        code = f"u({offset}){code}" if offset > 0 else f"u(0){code}"
+        offset = 0 if offset > 0 else offset
+    if not code:
+        return f"u({offset})"
+    if offset:
+        code += f" + u({offset})" if offset > 0 else f" - u({-offset})"
+    return code

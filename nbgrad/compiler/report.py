@@ -73,12 +73,16 @@ def report(compiled: Compiled) -> str:
     def total(values: Iterable[Value]) -> int:
         return sum(size(v.shape) * v.dtype.storage.itemsize for v in values)
 
-    scratch = sum(dtype.storage.itemsize * n for dtype, n in compiled.scratch.values())
+    temporaries = sum(
+        dtype.storage.itemsize * n for name, (dtype, n) in compiled.buffers.items() if not name.startswith("out")
+    )
+    stack = max((source.stack for source in compiled.sources), default=0)
     lines = [
         f"{compiled.name}: {len(statements)} statements in {len(items)} loops and calls, "
-        f"{len(compiled.sources)} kernel(s)",
+        f"{len(compiled.sources)} kernel(s)"
+        + (f"; threads share {len(compiled.chunks)} of the loops" if compiled.chunks else ""),
         f"reads {_bytes(total(compiled.arguments))} of arguments, writes {_bytes(total(compiled.outputs))} of results; "
-        f"temporaries {_bytes(total(compiled.temporaries))}, scratch {_bytes(scratch)}",
+        f"temporaries {_bytes(temporaries)}, on the stack {_bytes(stack)}",
         f"about {sum(map(_operations, statements)):.3g} operations",
         "",
     ]

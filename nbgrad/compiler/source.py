@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,14 +12,20 @@ from ..codegen.loops import load, store
 from ..dtypes import DType
 from ..expr import Expr, const, free, literal, order, substitute, var
 from ..shapes import size
-from .helpers import HELPERS, product
-from .nests import Block, Loop, Program
-from .places import Place, Places, home, reduced
+from .chunks import COMBINE, Chunks
+from .elements import calculated_in, rounded
+from .helpers import needed, product
+from .nests import Block, Loop, Program, reduced
+from .places import Place, Places, home, position
 from .statements import Access, Axis, Guard, Statement
 
 __all__ = ["Source", "written"]
 
-_COMBINE = {"sum": "add({0}, {1})", "max": "greater({0}, {1})", "min": "smaller({0}, {1})"}
+#: Functions that call none of vectors: a kernel with no others may move its stack to a cache line, see ``STILL``.
+_PLAIN = {"exp", "expm1", "log", "log1p", "np", "math", "sigmoid", "sqrt", "tanh"}
+#: Bytes of the stack that a kernel may take: they cost a call nothing. Where the stack grows page by page, none.
+_STACK = 0 if os.name == "nt" else 1 << 16
+
 _START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
 
 
@@ -33,24 +40,40 @@ class Source:
         Global names it uses.
     arrays : list of str
         Names of its arguments, in order.
+    chunks : Chunks or None
+        How its one loop is cut: further arguments are an array per partial sum and, last of all, ``start, stop``.
     scratch : dict
-        Name of a scratch argument -> (dtype, number of elements).
+        Name of an argument that is memory to work in -> (dtype, number of elements). It comes after the others.
+    stack : int
+        Bytes of such memory on the stack, where each call has its own.
     """
 
     def __init__(self) -> None:
         self.text = ""
         self.helpers: dict[str, Any] = {}
         self.arrays: list[str] = []
+        self.chunks: Chunks | None = None
         self.scratch: dict[str, tuple[DType, int]] = {}
+        self.stack = 0
 
 
-def written(name: str, items: Sequence[Loop | Statement], program: Program, names: dict[Value, str]) -> Source:
-    """The function that runs `items` (a part of the top of the program); `names` are those of the arrays."""
-    return _Writer(name, items, program, names).write()
+def written(
+    name: str,
+    items: Sequence[Loop | Statement],
+    program: Program,
+    names: dict[Value, str],
+    chunks: Chunks | None = None,
+    inside: bool = False,
+) -> Source:
+    """The function that runs `items` (a part of the top of the program); `names` are those of the arrays.
+
+    `inside`: it becomes a part of another function.
+    """
+    return _Writer(name, items, program, names, chunks).write(inside)
 
 
 class _Writer:
-    def __init__(self, name: str, items, program: Program, names: dict[Value, str]) -> None:
+    def __init__(self, name: str, items, program: Program, names: dict[Value, str], chunks: Chunks | None) -> None:
         self.name = name
         self.items = items
         self.program = program
@@ -59,30 +82,62 @@ class _Writer:
         self.lines: list[str] = []
         self.depth = 1
         self.counter = itertools.count()
-        self.env: dict[Any, str] = {}  # (value, places of written-out axes) -> local variable; code -> local variable
+        self.env: dict[Any, str] = {}  # (value, places of written-out axes), (value, where), code -> local variable
         self.ranges: dict[Axis, tuple[int, int]] = {}
-        self.places = Places(items, program, names)
+        self.chunks = chunks
+        self.places = Places(items, program, names, chunks)
         self.used: set[str] = set(self.places.arrays)
 
     # Writing.
 
-    def write(self) -> Source:
+    def write(self, inside: bool) -> Source:
+        source, chunks = self.source, self.chunks
+        tail: list[str] = []
+        if chunks is not None:
+            source.chunks = chunks
+            tail = ["start", "stop"]
+            number = chunks.axis.number
+            self.line(f"for i{number} in range(u(start), u(stop)):")
+            self.depth += 1
+            self.line(f"first = i{number} * u({chunks.length})")
+            self.line(f"last = min(first + u({chunks.length}), u({chunks.loop.axis.extent}))")
         for item in self.items:
             for s in item.statements() if isinstance(item, Loop) else [item]:
                 if s.how in ("embed", "scatter"):
-                    self.line(f"{self._array(s.value)}[:] = {self._zero(s.value.dtype)}")
+                    self._clear(s, self._zero(s.value.dtype))
             self._item(item)
-        source = self.source
-        arrays = sorted(self.used, key=_natural)
-        source.scratch = self.places.scratch
-        scratch = sorted(source.scratch)
-        source.arrays = arrays
-        head = f"def {self.name}({', '.join([*arrays, *scratch])}):"
-        source.text = "\n".join([head, *(self.lines or ["    pass"])]) + "\n"
-        source.helpers |= {k: v for k, v in HELPERS.items() if f"{k}(" in source.text or f"{k}." in source.text}
+        source.arrays = sorted(self.used, key=_natural)
+        own = []
+        moved = int(not inside and source.helpers.keys() <= _PLAIN)
+        for name, (dtype, n) in sorted(self.places.slots.arrays.items(), key=lambda item: item[1][1]):
+            size = n * dtype.storage.itemsize
+            if source.stack + size <= _STACK:
+                source.stack += size
+                own.append(f"    {name} = local(np.{dtype.storage.name}, {n}, {moved})")
+            else:
+                source.scratch[name] = (dtype, n)
+        sums = [] if chunks is None else [f"q{k}" for k in range(len(chunks.partial))]
+        head = f"def {self.name}({', '.join([*source.arrays, *sums, *source.scratch, *tail])}):"
+        source.text = "\n".join([head, *own, *(self.lines or ["    pass"])]) + "\n"
+        source.helpers |= needed(source.text)
         return source
 
+    def _clear(self, s: Statement, zero: str) -> None:
+        """Zeros, to be written into or added to."""
+        part = ""
+        if self._partial(s):
+            assert self.chunks is not None
+            begin = self.chunks.begin(s)
+            part = f"{begin} : {begin} + {size(s.value.shape)}"
+        self.line(f"{self._array(s.value)}[{part or ':'}] = {zero}")
+
+    def _partial(self, s: Statement) -> bool:
+        """Whether there is a result for each chunk."""
+        return self.chunks is not None and s in self.chunks.partial
+
     def _array(self, value: Value) -> str:
+        if value in self.places.kept:
+            return self.places.kept[value].array
         name = self.names[value]
         self.used.add(name)
         return name
@@ -124,6 +179,8 @@ class _Writer:
             sizes[1 if adds else 0] = f"np.int64(e{number} - b{number})"
             first = f"np.int64(b{number})"
             starts = [f"{first} * {m}", f"{first} * {n}", "0"] if adds else [f"{first} * {k}", "0", f"{first} * {n}"]
+            if self.chunks is not None and self._partial(s):
+                starts[2] = self.chunks.begin(s)
         if call == "narrow_transposed" and not adds:
             self.line(f"{arrays[2]}[:] = 0" if not stack else f"{arrays[2]}[{starts[2]} : {starts[2]} + {m * n}] = 0")
         flags = [str(int(transpose_a)), str(int(transpose_b))] if call == "gemm" else []
@@ -135,7 +192,7 @@ class _Writer:
         inside = [s for s in every if s.how != "product"]
         for s in every:
             if s.how == "product" and self._outermost(s) is loop:
-                self.line(f"{self._array(s.value)}[:] = 0")
+                self._clear(s, "0")
         starting = [s for s in inside if self._outermost(s) is loop]
         ending = [s for s in inside if self.program.paths[s][-1] is loop and loop.axis in reduced(s, self.program)]
         for s in starting:
@@ -192,8 +249,9 @@ class _Writer:
         n = axis.number
         start, stop = ranges[0]
         depth = self.depth
+        shared = self.chunks is not None and loop is self.chunks.loop
         if isinstance(axis, Block) and not axis.inner:
-            self.line(f"for o{n} in range(u({axis.extent})):")
+            self.line(f"for o{n} in range(first, last):" if shared else f"for o{n} in range(u({axis.extent})):")
             self.depth += 1
             self.line(f"b{n} = o{n} * u({axis.length})")
             end = f"b{n} + u({axis.length})"
@@ -217,6 +275,12 @@ class _Writer:
                 self.depth += 1
                 self.line(f"i{n} = {low} + j{n}")
             else:
+                if shared:
+                    low, high = (
+                        ("first", "last")
+                        if (start, stop) == (0, whole.extent)
+                        else (f"max(first, {low})", f"min(last, {high})")
+                    )
                 self.line(f"for i{n} in range({high if low == 'u(0)' else f'{low}, {high}'}):")
                 self.depth += 1
         before = len(self.lines)
@@ -287,7 +351,7 @@ class _Writer:
                     self.line(f"{total} += np.float64({name})")
                 else:
                     self.line(
-                        f"{total} = {_COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}"
+                        f"{total} = {COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}"
                     )
             else:
                 self._add_to_place(s, combo, name)
@@ -296,7 +360,7 @@ class _Writer:
         place = self.places.kept[s.value]
         at = self._at(place, combo)
         old = load(s.value.dtype, at)
-        both = f"{old} + {code}" if s.how == "sum" else _COMBINE[s.how].format(old, code)
+        both = f"{old} + {code}" if s.how == "sum" else COMBINE[s.how].format(old, code)
         self.line(f"{at} = {store(s.value.dtype, both, self._compute(s))}")
 
     def _finish_outer(self, s: Statement) -> None:
@@ -334,9 +398,10 @@ class _Writer:
             found = [self._element(s, dict([*combo, *rest])) for rest in self._combos(s.reduced, s)]
             code = found[0] if found else self._first(s)
             for more in found[1:]:
-                code = f"({code} + {more})" if s.how == "sum" else _COMBINE[s.how].format(code, more)
+                code = f"({code} + {more})" if s.how == "sum" else COMBINE[s.how].format(code, more)
             if s.target is not None:
-                at = f"{self._array(s.value)}[{self._index_of(s, s.target, dict(combo))}]"
+                begin = f"u({self.chunks.begin(s)}) + " if self.chunks is not None and self._partial(s) else ""
+                at = f"{self._array(s.value)}[{begin}{self._index_of(s, s.target, dict(combo))}]"
                 if s.how == "scatter":
                     code = f"{load(s.value.dtype, at)} + {code}"
                 self.line(f"{at} = {store(s.value.dtype, code, self._compute(s))}")
@@ -344,7 +409,7 @@ class _Writer:
                 self._result(s, combo, code)
             elif loops[-1] in gone:
                 name = self._accumulator(s, combo)
-                combine = _COMBINE[s.how] if s.value.dtype.is_float or s.how != "sum" else "{0} + {1}"
+                combine = COMBINE[s.how] if s.value.dtype.is_float or s.how != "sum" else "{0} + {1}"
                 self.line(f"{name} = {combine.format(name, code)}")
             else:
                 self._add_to_place(s, combo, code)
@@ -360,9 +425,9 @@ class _Writer:
             if node.name is not None:
                 access = s.reads[int(node.name[1:])]
                 code = self._read(s, access, combo)
-                same = _calculated_in(access.value.dtype) == compute
+                same = calculated_in(access.value.dtype) == compute
                 names[node.name] = code if same else f"np.{compute}({code})"
-        return _rounded(s.value.dtype, self._expression(expr, names, compute), compute)
+        return rounded(s.value.dtype, self._expression(expr, names, compute), compute)
 
     def _inside(self, s: Statement, guard, combo: dict[Axis, int]) -> bool:
         axis = s.axes[guard.axis].root()
@@ -389,7 +454,7 @@ class _Writer:
                 code[node] = self._named(f"{compute}:{text}", text, "x")
         return code[expr]
 
-    def _named(self, key: str, text: str, letter: str) -> str:
+    def _named(self, key: Any, text: str, letter: str) -> str:
         """The local variable that has the value of `text`."""
         found = self.env.get(key)
         if found is None:
@@ -407,9 +472,9 @@ class _Writer:
                 return found
             if value in self.places.kept:
                 at = self._at(self.places.kept[value], place)
-                return self._named(at, load(value.dtype, at), "x")
+                return self._named((value, at), load(value.dtype, at), "x")
         at = f"{self._array(value)}[{self._index_of(s, access, combo)}]"
-        return self._named(at, load(value.dtype, at), "x")
+        return self._named((value, at), load(value.dtype, at), "x")
 
     def _combo_of(self, maker: Statement, combo: dict[Axis, int]) -> tuple:
         axes = [maker.axes[k].root() for k in maker.kept]
@@ -419,52 +484,14 @@ class _Writer:
 
     def _index_of(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
         terms = [(s.axes[k].root(), c) for k, c in access.coefficients if s.axes[k].extent != 1]
-        code = self._position(terms, access.offset, combo)
+        code = position(terms, access.offset, combo)
         for k, c in access.through:
             place = f"u({self._read(s, s.reads[k], combo)})"
             code += f" + {place}" if c == 1 else f" + {place} * u({c})"
         return code
 
     def _at(self, place: Place, combo: tuple) -> str:
-        return f"{place.array}[{self._position(place.coefficients, place.offset, dict(combo))}]"
-
-    def _position(self, terms: Sequence[tuple[Axis, int]], offset: int, combo: dict[Axis, int]) -> str:
-        code = ""
-        for axis, c in terms:
-            if axis in combo:
-                offset += c * combo[axis]
-                continue
-            n = axis.number
-            i = f"j{n}" if isinstance(axis, Block) and axis.inner else f"o{n}" if isinstance(axis, Block) else f"i{n}"
-            part = i if abs(c) == 1 else f"{i} * u({abs(c)})"
-            code = f"{code} {'-' if c < 0 else '+'} {part}" if code or c < 0 else part
-        if code.startswith(" - "):
-            code = f"u({offset}){code}" if offset > 0 else f"u(0){code}"
-            offset = 0 if offset > 0 else offset
-        if not code:
-            return f"u({offset})"
-        if offset:
-            code += f" + u({offset})" if offset > 0 else f" - u({-offset})"
-        return code
-
-
-def _calculated_in(dtype: DType) -> str:
-    """What elements of `dtype` are, once they are read."""
-    return dtype.compute if dtype.is_float else "int64"
-
-
-def _rounded(dtype: DType, code: str, compute: str) -> str:
-    """A result calculated in `compute`, as it would be read from an array of `dtype`."""
-    if _calculated_in(dtype) == compute and dtype.name in ("float32", "float64", "int64"):
-        return code
-    stored = store(dtype, code, compute)
-    if dtype.is_float:
-        return load(dtype, stored) if dtype.name == "float16" else f"np.{dtype.name}({code})"
-    return (
-        f"np.int64({stored})"
-        if dtype.name in ("bool", "int64") or compute != "int64"
-        else f"np.int64(np.{dtype.name}({code}))"
-    )
+        return f"{place.array}[{position(place.coefficients, 0, dict(combo))}]"
 
 
 def _natural(name: str) -> tuple[str, int]:

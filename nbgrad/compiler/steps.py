@@ -89,6 +89,11 @@ class Traced:
     def avals(self) -> list[Aval]:
         return [(y.shape, y.value.dtype) for y in self.results]
 
+    @property
+    def foreign(self) -> bool:
+        """Whether users' code runs in it."""
+        return any(v.op == "opaque" and v.attrs[0].foreign for v in self.graph.values)
+
 
 def _check(values: list[Value], known: set[Value]) -> None:
     """That everything is computed from these arguments, and not from those of another step."""

@@ -62,6 +62,11 @@ class Loop:
         if stops is not None:
             self.results.append(((), int64))
 
+    @property
+    def foreign(self) -> bool:
+        """Whether users' code runs in it."""
+        return self.traced.foreign
+
     def concrete(self, read: Collection[int]) -> Runner:
         return Runner(self, read)
 
@@ -139,7 +144,7 @@ class Runner:
         found |= {f"y{k}": inside.results[number].value.dtype for k, number in enumerate(self.given)}
         if self.whole.stops is not None:
             found |= {"go": inside.results[self.whole.stops].value.dtype, "done": int64}
-        return found | {name: self.compiled.sizes[name][0] for name in space}
+        return found | {name: self.compiled.buffers[name][0] for name in space}
 
     def _lines(self, steps: list[str]) -> list[str]:
         """The code of one turn, which does these steps."""
@@ -247,7 +252,7 @@ class Runner:
             places += [f"{prefix}_go", f"{prefix}_done"]
             lines.append(allocated(f"{prefix}_go", self.whole.traced.results[self.whole.stops].value.dtype, 1))
             lines += [allocated(f"{prefix}_done", int64, 1), f"{prefix}_done[0] = {m}"]
-        for name, (dtype, n) in self.compiled.sizes.items():
+        for name, (dtype, n) in self.compiled.buffers.items():
             if not name.startswith("out"):
                 places.append(f"{prefix}_{name}")
                 lines.append(allocated(places[-1], dtype, n))
