@@ -53,6 +53,7 @@ class Structured(tape.Rule):
         self.raw_binder: Callable | None = None
         self.lowering: Callable | None = None
         self.expansion: Callable | None = None
+        self.device_launcher: Callable | None = None
         self.reads: dict[str, tuple[str, ...]] = {}
         self._plans: dict[tuple, Plan] = {}
 
@@ -141,6 +142,11 @@ class Structured(tape.Rule):
         """Decorator: the operator written with other operators, for the same purpose."""
         self.expansion = rule
         return rule
+
+    def device(self, binder: Callable) -> Callable:
+        """Decorator: what :meth:`bind`'s function is, for arrays on a GPU."""
+        self.device_launcher = lambda operands, results, attrs: binder(operands, results, **attrs)
+        return binder
 
     def operand(self, k: int) -> str:
         """The name of operand number `k`."""

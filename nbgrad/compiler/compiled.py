@@ -21,7 +21,7 @@ from .nests import Loop, Program, arranged
 from .source import Source, written
 from .statements import Statement, statements
 
-__all__ = ["Compiled"]
+__all__ = ["Compiled", "outputs"]
 
 #: Statements of a program that is compiled in pieces.
 _LONG = 50
@@ -63,7 +63,7 @@ class Compiled:
         self.name = name
         self.inside = inside
         self.arguments = list(arguments)
-        self.outputs = _outputs(graph, results)
+        self.outputs = outputs(graph, results)
         made, full = statements(graph, self.outputs)
         self.program: Program = arranged(made, full)
         #: A long program is many kernels, of which those of equal steps (of a loop that was written out) are one.
@@ -215,7 +215,7 @@ def _kind(dtype: DType) -> Kind:
     return kind_of(dtype, CPU0)
 
 
-def _outputs(graph: Graph, results: Sequence[Seen]) -> list[Value]:
+def outputs(graph: Graph, results: Sequence[Seen]) -> list[Value]:
     """A value of its own for each result."""
     found: list[Value] = []
     for seen in results:

@@ -45,7 +45,7 @@ def _straight(name: str, forward, what: str, reference):
 
     @op.run
     def _(data, out):
-        cast_into(forward(data.detach())._buf, data._kind.dtype, out._buf, out._kind.dtype)
+        cast_into(forward(data.detach())._buf, data._kind, out._buf, out._kind)
 
     op.vjp(data=lambda g: identity(g))
     return op

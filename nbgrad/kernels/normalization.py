@@ -87,7 +87,7 @@ def _(data, gamma, beta, *, axis, eps):
 @_batch_norm.pullback
 def _(g, data, gamma, y1, y2, axis, eps, wanted):
     outer, channels, inner = split(data._shape, axis)
-    if not state.recording and not _uses_statistics(g):
+    if not (state.recording or data._kind.gpu or _uses_statistics(g)):
 
         def launch(*buffers_and_flag):
             *buffers, flag = buffers_and_flag
@@ -221,8 +221,8 @@ def BatchNorm(
             if tracing.current.graph is not None:
                 tracing.update(moving, moving.detach() * momentum + batch.detach() * (1 - momentum))
                 continue
-            values = moving._view()
-            values[...] = momentum * values + (1 - momentum) * batch._view()
+            with moving._written() as values:
+                values[...] = momentum * values + (1 - momentum) * batch._view()
             moving._cell[0] += 1
         return [y, mean, rsqrt(variance + eps)] if output_mean_var else y
     mean, rstd = cast(moving_mean.detach(), kind), rsqrt(cast(moving_var.detach(), kind) + eps)
@@ -263,7 +263,7 @@ def _(data, gamma, beta, *, eps):
 @_layer_norm_op.pullback
 def _(g, data, gamma, y1, y2, eps, wanted):
     rows, n, _ = split(data._shape, data.ndim - 1)
-    if not state.recording and not _uses_statistics(g):
+    if not (state.recording or data._kind.gpu or _uses_statistics(g)):
 
         def launch(*buffers_and_flag):
             *buffers, flag = buffers_and_flag

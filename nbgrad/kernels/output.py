@@ -52,7 +52,7 @@ def _float(data, op: str) -> NDArray:
 
 
 def _store(value: NDArray, out: NDArray) -> None:
-    cast_into(value._buf, value._kind.dtype, out._buf, out._kind.dtype)
+    cast_into(value._buf, value._kind, out._buf, out._kind)
 
 
 # Regression.

@@ -118,7 +118,7 @@ def _(data, weight, first, out, *, relu):
 @_vanilla.pullback
 def _(g, data_shape, weight, first, y, relu):
     steps, n, m = data_shape
-    if not flags.recording:
+    if not (flags.recording or weight._kind.gpu):  # there, operators are what runs
         g, weight, first, y = _wide(g, weight, first, y)
         p, carry = _zeros(y, data_shape), _zeros(y, (n, m))
         if y.size:
@@ -168,7 +168,7 @@ def _(data, weight, first, cell, outs):
 @_lstm.pullback
 def _(g, data, weight, first, cell, y0, y1):
     steps, n, m = y0.shape
-    if not flags.recording:
+    if not (flags.recording or weight._kind.gpu):  # there, operators are what runs
         gh, gc, data, weight, first, cell, y0, y1 = _wide(*g, data, weight, first, cell, y0, y1)
         before = _before(first, y0)
         s = _product(before, weight, True)
@@ -224,7 +224,7 @@ def _(data, weight, bias, first, out):
 @_gru.pullback
 def _(g, data, weight, bias, first, y):
     steps, n, m = y.shape
-    if not flags.recording:
+    if not (flags.recording or weight._kind.gpu):  # there, operators are what runs
         g, data, weight, bias, first, y = _wide(g, data, weight, bias, first, y)
         before = _before(first, y)
         s = _product(before, weight, True)

@@ -19,7 +19,7 @@ from ..context import real
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, wrap
+from ..ndarray import NDArray, placed
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
@@ -106,8 +106,7 @@ def _at(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray:
     """``numpy.take_along_axis`` for indices that are known to be in range."""
     if isinstance(index, NDArray):
         return _along(data, index, axis=axis)
-    kind = kind_of(int64, real(data._kind.ctx))
-    return _along(data, wrap(np.ascontiguousarray(index, np.int64).reshape(-1), index.shape, kind), axis=axis)
+    return _along(data, placed(index, kind_of(int64, real(data._kind.ctx))), axis=axis)
 
 
 def _ordered(values: np.ndarray, axis: int, ascending: bool, count: int) -> np.ndarray:
