@@ -26,9 +26,9 @@ class _Required:
         return "required"
 
 
-#: What makes the launcher of a plan on a device of this type, instead of the operator's own for the CPU; who knows such
-#: devices puts it here.
-runners: dict[str, Callable[[Plan], Callable]] = {}
+#: What makes an operator's launcher on a device of this type, from (operator, operands, results, attributes) as
+#: :meth:`.Structured.bind` takes them; who knows such devices puts it here.
+runners: dict[str, Callable[[Structured, tuple, tuple, dict], Callable]] = {}
 
 
 #: Default of an attribute that the caller has to give.
@@ -112,13 +112,12 @@ class Plan:
         results = results_of(self)
         if self.kinds[0].traced:
             return functools.partial(tracing.ran, self)
-        if self.kinds[0].gpu:
-            return runners["gpu"](self)
+        bound = functools.partial(runners["gpu"], op) if self.kinds[0].gpu else op.bound
         narrow = not op.moves_only and any(kind.dtype.name == "float16" for _, kind in (*self.avals, *results))
         if not narrow:
-            return op.bound(self.avals, results, self.attrs)
+            return bound(self.avals, results, self.attrs)
         # float16 is calculated in float32.
-        inner = op.bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
+        inner = bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
 
         def run(*arguments):
             *arrays, given = arguments

@@ -18,8 +18,9 @@ from ..cuda.buffers import DeviceBuffer
 from ..cuda.kernels import device_kernel
 from ..dtypes import DType, as_dtype
 from ..ndarray import NDArray, wrap
-from ..plan import Plan, runners
+from ..plan import runners
 from ..shapes import size
+from ..structured import Structured
 from . import device_source
 from .compiled import outputs
 from .device_source import Kernel
@@ -28,84 +29,81 @@ from .statements import Statement, statements
 __all__ = ["DeviceProgram", "how", "runner"]
 
 
-def how(plan: Plan) -> str:
-    """How a plan for arrays on a GPU is run: ``"device"``, ``"lower"``, ``"expand"`` or ``"host"``."""
-    op = plan.op
-    if op.device_launcher is not None:
+def how(op: Structured, operands: tuple, results: tuple, attrs: dict) -> str:
+    """How an operator is run on a GPU: ``"device"``, ``"lower"``, ``"expand"`` or ``"host"``."""
+    if op.device_launcher is not None or op.anywhere:
         return "device"
-    if _lowered(plan) is not None:
+    if _lowered(op, operands, results, attrs) is not None:
         return "lower"
     return "host" if op.expansion is None else "expand"
 
 
-def runner(plan: Plan) -> Callable:
-    """The launcher of a structured operator for arrays on a GPU: ``run(*operands, result)``, or with a list of results."""
-    op = plan.op
-    results = tuple(zip(plan.shapes, plan.kinds, strict=True))
+def runner(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Callable:
+    """The launcher of an operator for arrays on a GPU: ``run(*operands, result)``, or with a list of results.
+
+    Parameters
+    ----------
+    op : Structured
+    operands, results : tuple of (shape, kind)
+    attrs : dict
+    """
     if op.device_launcher is not None:
-        return op.device_launcher(plan.avals, results, plan.attrs)
-    program = _lowered(plan)
+        return op.device_launcher(operands, results, attrs)
+    if op.anywhere:
+        return op.bound(operands, results, attrs)
+    program = _lowered(op, operands, results, attrs)
     if program is not None:
 
         def run(*arguments):
             *arrays, given = arguments
-            outs = [given] if plan.single else given
-            program([x._buf for x in arrays], [y._buf for y in outs])
+            program([x._buf for x in arrays], [y._buf for y in _listed(given)])
 
         return run
-    return _on_host(plan) if op.expansion is None else _expanded(plan)
+    if op.expansion is not None:
+
+        def expand(*arguments):
+            *arrays, given = arguments
+            found = op.expansion(*[wrap(x._buf, x._shape, x._kind) for x in arrays], **attrs)
+            for out, y in zip(_listed(given), _listed(found), strict=True):
+                out._buf[:] = y._buf
+
+        return expand
+    return _on_host(op, operands, results, attrs)
 
 
 runners["gpu"] = runner
 
 
-def _lowered(plan: Plan) -> DeviceProgram | None:
-    op = plan.op
+def _listed(found) -> list[NDArray]:
+    return found if isinstance(found, list) else [found]
+
+
+def _lowered(op: Structured, operands: tuple, results: tuple, attrs: dict) -> DeviceProgram | None:
     if op.lowering is None:
         return None
     graph = Graph()
-    given = [graph.argument(shape, kind.dtype) for shape, kind in plan.avals]
-    found = op.lowering(graph, *[Seen(v, v.shape) for v in given], **plan.attrs)
+    given = [graph.argument(shape, kind.dtype) for shape, kind in operands]
+    found = op.lowering(graph, *[Seen(v, v.shape) for v in given], **attrs)
     if found is None:
         return None
     values = found if isinstance(found, list) else [found]
-    results = [Seen(v, shape) for v, shape in zip(values, plan.shapes, strict=True)]
-    return DeviceProgram(graph, given, results, plan.kinds[0].ctx)
+    seen = [Seen(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
+    return DeviceProgram(graph, given, seen, results[0][1].ctx)
 
 
-def _expanded(plan: Plan) -> Callable:
-    op = plan.op
-
-    def run(*arguments):
-        *arrays, given = arguments
-        outs = [given] if plan.single else given
-        found = op.expansion(*[_plain(x) for x in arrays], **plan.attrs)
-        found = found if isinstance(found, list | tuple) else [found]
-        for out, y in zip(outs, found, strict=True):
-            out._buf[:] = y._buf
-
-    return run
-
-
-def _plain(x: NDArray) -> NDArray:
-    """The same memory, not on the tape."""
-    return wrap(x._buf, x._shape, x._kind)
-
-
-def _on_host(plan: Plan) -> Callable:
+def _on_host(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Callable:
     """The CPU's kernel, between copies."""
-    concrete = plan.concrete()
+
+    def here(avals):
+        return tuple([(shape, kind_of(kind.dtype, CPU0)) for shape, kind in avals])
+
+    launch = op.bound(here(operands), here(results), attrs)
 
     def run(*arguments):
         *arrays, given = arguments
-        outs = [given] if plan.single else given
-        here = [_fetched(x) for x in arrays]
-        made = []
-        for y in outs:
-            kind = kind_of(y._kind.dtype, CPU0)
-            made.append(wrap(kind.empty(y._buf.size, kind.storage), y._shape, kind))
-        concrete.run(*here, made[0] if plan.single else made)
-        for out, y in zip(outs, made, strict=True):
+        made = [wrap(kind.empty(size(shape), kind.storage), shape, kind) for shape, kind in here(results)]
+        launch(*[_fetched(x) for x in arrays], made if isinstance(given, list) else made[0])
+        for out, y in zip(_listed(given), made, strict=True):
             out._buf[:] = y._buf
 
     return run

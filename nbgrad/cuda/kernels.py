@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..codegen.compile import built, generate
 from . import driver
 from .buffers import DeviceBuffer, OnDevice
 
-__all__ = ["DeviceKernel", "device_kernel"]
+__all__ = ["DeviceKernel", "cuda", "device", "device_kernel", "elementwise_entry"]
 
 #: Names of scalar functions that mean libdevice's on CUDA.
 LIBDEVICE = {
@@ -34,21 +35,23 @@ LIBDEVICE = {
 
 
 class DeviceKernel:
-    """A kernel from generated source, compiled per combination of argument kinds.
+    """A kernel for devices, compiled per combination of argument kinds.
+
+    Call it with how many threads have something to do, buffers, and numbers.
 
     Parameters
     ----------
     name : str
-    source : str
-        ``def {name}(...)``; ``cuda`` is Numba's.
+    build : callable
+        Makes the Python function, given its global names as they are on the device.
     helpers : dict
-        The other global names that it uses.
+        The global names that it uses, besides ``cuda``, which is Numba's.
     """
 
-    def __init__(self, name: str, source: str, helpers: dict[str, object]) -> None:
+    def __init__(self, name: str, build: Callable[[dict[str, Any]], Callable], helpers: dict[str, Any]) -> None:
         self.name = name
-        self.source = source
         self.helpers = helpers
+        self._build = build
         self._launches: dict[tuple, driver.Launch] = {}
 
     def __repr__(self) -> str:
@@ -58,7 +61,31 @@ class DeviceKernel:
         """The Python function."""
         translate = _simulated if driver.simulated() else _translated
         helpers = {name: translate(name, value) for name, value in self.helpers.items()}
-        return built(self.name, self.source, {**helpers, **driver.names()}, self.source)
+        return self._build({**helpers, **driver.names()})
+
+    def __call__(self, points: int, buffers: Sequence[DeviceBuffer], *numbers, rows: int = 0) -> None:
+        """Launch it.
+
+        Parameters
+        ----------
+        points, rows
+            As :class:`.driver.Launch` takes them.
+        buffers : sequence of DeviceBuffer
+        *numbers
+            The arguments after those: ints and floats.
+        """
+        if points or rows:
+            launch = self.launch(*[b.dtype for b in buffers], *[type(n) for n in numbers])
+            launch(buffers[0].number, points, [*[b.array for b in buffers], *numbers], rows)
+
+    def run(self, points: int, *numbers, rows: int = 0) -> Callable:
+        """What calls it for arrays, as :meth:`.Structured.device` wants it: a function of operands and result(s)."""
+
+        def run(*arrays) -> None:
+            every = [x for a in arrays for x in (a if a.__class__ is list else (a,))]
+            self(points, [x._buf for x in every], *numbers, rows=rows)
+
+        return run
 
     def launch(self, *kinds) -> driver.Launch:
         """The compiled kernel for arguments of these kinds: dtypes (of flat arrays), ``int``, ``float``."""
@@ -75,10 +102,36 @@ class DeviceKernel:
 _kernels: dict[tuple[str, str], DeviceKernel] = {}
 
 
-def device_kernel(name: str, source: str, helpers: dict[str, object]) -> DeviceKernel:
+def device_kernel(name: str, source: str, helpers: dict[str, Any]) -> DeviceKernel:
     """The kernel of this source, one for all who ask for it."""
     key = (name, source)
-    return _kernels.get(key) or _kernels.setdefault(key, DeviceKernel(name, source, helpers))
+    found = _kernels.get(key)
+    if found is None:
+        made = DeviceKernel(name, lambda names: built(name, source, names, source), helpers)
+        found = _kernels.setdefault(key, made)
+    return found
+
+
+class _Cuda:
+    """Stands for Numba's module in kernels; replaced when one is compiled."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"cuda.{name} is for kernels on devices")
+
+
+cuda: Any = _Cuda()
+
+
+def device(function: Callable) -> DeviceKernel:
+    """Decorator: a kernel for devices. Its global names are scalar functions, numbers and ``cuda`` of this module."""
+    code = function.__code__
+    used = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
+    helpers = {name: value for name, value in used.items() if value is not cuda}
+
+    def build(names: dict[str, Any]) -> Callable:
+        return FunctionType(code, {**names, "__name__": __name__}, function.__name__)
+
+    return DeviceKernel(function.__name__, build, helpers)
 
 
 def elementwise_entry(kernel: DeviceKernel, out: int) -> Callable:

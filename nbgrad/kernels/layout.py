@@ -123,6 +123,7 @@ def repeat(data, repeats, axis=None):
 
 @structured(
     "_pad_constant",
+    anywhere=True,
     moves_only=True,
     method=False,
     samples=table(
@@ -355,7 +356,7 @@ def _triangle(name: str, side: str, diagonals):
 
     infer.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
     samples = table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)])
-    op = structured(name, moves_only=True, samples=samples, gradient="g with the same zeros")(infer)
+    op = structured(name, anywhere=True, moves_only=True, samples=samples, gradient="g with the same zeros")(infer)
 
     @op.run
     def _(data, out, *, k):
@@ -372,6 +373,7 @@ triu = _triangle("triu", "above", lambda k: (k, _FAR))
 
 @structured(
     "_roll",
+    anywhere=True,
     moves_only=True,
     method=False,
     samples=table(np.roll, [(2, 3), {"shift": 2, "axis": 1}], [(4,), {"shift": 0, "axis": 0}]),

@@ -109,7 +109,7 @@ def _uses_statistics(g: list) -> bool:
     return any(h._buf.any() for h in g[1:])
 
 
-@structured("_ones_for", method=False, differentiable=False)
+@structured("_ones_for", method=False, differentiable=False, anywhere=True)
 def _ones_for(data):
     """Ones in data's shape, whose gradient with respect to `data` is zero: gamma, where it is fixed."""
     return Spec(data._shape, data._kind.dtype)

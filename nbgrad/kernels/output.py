@@ -302,7 +302,7 @@ def SoftmaxOutput(
     return reshape(y, shape)
 
 
-@structured("_svm_output", method=False)
+@structured("_svm_output", method=False, anywhere=True)
 def _svm_output(data, target, margin=1.0, factor=1.0, linear=False):
     """The data; backwards the gradient of the hinge loss for `target`, 1 for the class and -1 for others."""
     return Spec(data._shape, data._kind.dtype, margin=margin, factor=factor, linear=linear)
@@ -395,7 +395,7 @@ def _sides(label: np.ndarray, k: int) -> np.ndarray:
 # Any loss.
 
 
-@structured("_make_loss", method=False)
+@structured("_make_loss", method=False, anywhere=True)
 def _make_loss(data, factor):
     """The data; backwards `factor`, whatever the cotangent."""
     return Spec(data._shape, data._kind.dtype)

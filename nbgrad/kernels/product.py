@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..codegen.compile import kernel
+from ..cuda.kernels import cuda, device
 from ..elementwise import derived
 from ..entry import as_array
 from ..expr import const, isnan, select, var
@@ -108,6 +109,26 @@ def _prod_others_last(data):
 @_prod_others_last.run
 def _(data, out):
     _prod_others(data._buf, out._buf, *split(data._shape, data.ndim - 1))
+
+
+@device
+def _device_prod_others(x, out, outer, n):
+    for o in range(cuda.grid(1), outer, cuda.gridsize(1)):
+        running = x[o * n]
+        out[o * n] = 1
+        for k in range(o * n + 1, o * n + n):
+            out[k] = running
+            running *= x[k]
+        running = x[o * n + n - 1]
+        for k in range(o * n + n - 2, o * n - 1, -1):
+            out[k] *= running
+            running *= x[k]
+
+
+@_prod_others_last.device
+def _(operands, results):
+    *outer, n = operands[0][0]
+    return _device_prod_others.run(size(outer) if n else 0, size(outer), n)
 
 
 def _prod_others_vjp(g, data):
