@@ -13,9 +13,9 @@ import numpy as np
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import kind_of
 from ..context import CPU0, Context
-from ..cuda import driver
 from ..cuda.buffers import DeviceBuffer
 from ..cuda.kernels import device_kernel
+from ..cuda.product import product
 from ..dtypes import DType, as_dtype
 from ..ndarray import NDArray, wrap
 from ..plan import runners
@@ -192,11 +192,5 @@ class DeviceProgram:
         transpose_a, transpose_b = s.value.attrs
         *stack, m, n = s.value.shape
         k = a.shape[-2] if transpose_a else a.shape[-1]
-        tile = driver.tile()
-        tiles = -(-m // tile), -(-n // tile)
-        rows = size(stack) * tiles[0] * tiles[1]
-        source = device_source.product(s.value.dtype, tile)
-        integers = [rows, m, k, n, int(transpose_a), int(transpose_b), *tiles]
-        kernel = Kernel(source, {}, [a.value, b.value], integers, 0, rows)
-        run = self._launcher("product", kernel, s.value.dtype)
-        return lambda out, where: run(out, [where[a.value].array, where[b.value].array])
+        stacks, sizes, transposed = size(stack), (m, k, n), (transpose_a, transpose_b)
+        return lambda out, where: product(where[a.value], where[b.value], out, stacks, sizes, transposed)

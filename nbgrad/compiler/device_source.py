@@ -22,7 +22,7 @@ from ..expr import Expr, literal, order
 from ..shapes import size
 from .statements import Access, Statement
 
-__all__ = ["Kernel", "combining", "product", "written"]
+__all__ = ["Kernel", "combining", "written"]
 
 _HELPERS = {name: getattr(convert, name) for name in convert.__all__}
 _FIRST = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
@@ -360,37 +360,3 @@ def combining(how: str, dtype: DType, outs: int, splits: int) -> Kernel:
         f"        out[i] = {_stored(dtype, 'total')}",
     ]
     return Kernel("\n".join(lines) + "\n", dict(_HELPERS), [], [splits], outs)
-
-
-def product(dtype: DType, tile: int) -> str:
-    """Source of stacks of matrix products: tiles of both operands in shared memory, a thread per element."""
-    return f"""\
-def product(out, a, b, rows, m, k, n, transpose_a, transpose_b, tiles_m, tiles_n):
-    left = cuda.shared.array({tile * tile}, np.{dtype.compute})
-    right = cuda.shared.array({tile * tile}, np.{dtype.compute})
-    y = cuda.threadIdx.x // {tile}
-    x = cuda.threadIdx.x - y * {tile}
-    for q in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
-        stack = q // (tiles_m * tiles_n)
-        tile = q - stack * tiles_m * tiles_n
-        row = (tile // tiles_n) * {tile} + y
-        column = (tile % tiles_n) * {tile} + x
-        a_at = stack * m * k
-        b_at = stack * k * n
-        total = np.{dtype.compute}(0)
-        for start in range(0, k, {tile}):
-            left[y * {tile} + x] = np.{dtype.compute}(0)
-            right[y * {tile} + x] = np.{dtype.compute}(0)
-            if row < m and start + x < k:
-                at = (start + x) * m + row if transpose_a else row * k + start + x
-                left[y * {tile} + x] = {load(dtype, "a[a_at + at]")}
-            if column < n and start + y < k:
-                at = column * k + start + y if transpose_b else (start + y) * n + column
-                right[y * {tile} + x] = {load(dtype, "b[b_at + at]")}
-            cuda.syncthreads()
-            for z in range({tile}):
-                total += left[y * {tile} + z] * right[z * {tile} + x]
-            cuda.syncthreads()
-        if row < m and column < n:
-            out[(stack * m + row) * n + column] = {store(dtype, "total", dtype.compute)}
-"""

@@ -63,7 +63,7 @@ def _regression(name: str, predict, slope, loss: str, reference, ulp: float, los
         return Spec(data._shape, data._kind.dtype, grad_scale=grad_scale)
 
     infer.__doc__ = f"``{name}`` of data and label of one shape and dtype."
-    op = structured(f"_{name}", method=False)(infer)
+    op = structured(f"_{name}", method=False, anywhere=True)(infer)
 
     @op.run
     def _(data, label, out, *, grad_scale):
@@ -154,7 +154,7 @@ MAERegressionOutput = _regression(
 # Classification.
 
 
-@structured("_softmax_output", method=False)
+@structured("_softmax_output", method=False, anywhere=True)
 def _softmax_output(data, target, factor, out_grad=False):
     """Softmax along axis 1 of (n, k, m); backwards (softmax - target)*factor, times the cotangent if `out_grad`."""
     return Spec(data._shape, data._kind.dtype, out_grad=out_grad)

@@ -87,6 +87,25 @@ def _(operands, results, *, axes, keepdims):
     return by_groups(operands, results, axes, _prod_step)
 
 
+@device
+def _device_prod(x, out, outer, n):
+    for o in range(cuda.grid(1), outer, cuda.gridsize(1)):
+        running = out[o]
+        running = x[o * n] if n else running - running + 1
+        for k in range(o * n + 1, o * n + n):
+            running *= x[k]
+        out[o] = running
+
+
+@prod.device
+def _(operands, results, *, axes, keepdims):
+    ((shape, _),) = operands
+    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    outer, n = size([shape[k] for k in kept]), size([shape[k] for k in axes])
+    launch = _device_prod.run(outer, outer, n)
+    return lambda data, out: launch(transpose(data.detach(), axes=kept + axes), out)
+
+
 def _prod_vjp(g, data, axes):
     # Products of the others, not y/x: right where elements are 0. The reduced axes are brought to the end.
     return expand(g, data.shape, axes) * prod_others(data, axis=axes)

@@ -16,6 +16,7 @@ returned; where nothing records, one kernel gives all p.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -30,6 +31,7 @@ from ..samples import Input, table
 from ..shapes import Shape, size
 from ..state import state as flags
 from ..structured import Spec, composite, structured
+from . import recurrent_device as on_device
 from . import recurrent_kernels as raw
 from .creation import zeros_like
 from .dropout import Dropout
@@ -115,6 +117,11 @@ def _(data, weight, first, out, *, relu):
         raw.vanilla(*_buffers(data, weight, first, out), _scratch(data, n * m), steps, n, m, int(relu))
 
 
+@_vanilla.device
+def _(operands, results, **attrs):
+    return functools.partial(on_device.vanilla, **attrs)
+
+
 @_vanilla.pullback
 def _(g, data_shape, weight, first, y, relu):
     steps, n, m = data_shape
@@ -163,6 +170,11 @@ def _(data, weight, first, cell, outs):
     (steps, n, wide), m = data._shape, cell._shape[1]
     if data.size:
         raw.lstm(*_buffers(data, weight, first, cell, *outs), _scratch(data, n * wide), steps, n, m)
+
+
+@_lstm.device
+def _(operands, results):
+    return on_device.lstm
 
 
 @_lstm.pullback
@@ -219,6 +231,11 @@ def _(data, weight, bias, first, out):
     steps, n, m = out._shape
     if data.size:
         raw.gru(*_buffers(data, weight, bias, first, out), _scratch(data, n * 3 * m), steps, n, m)
+
+
+@_gru.device
+def _(operands, results):
+    return on_device.gru
 
 
 @_gru.pullback
