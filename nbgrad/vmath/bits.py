@@ -25,6 +25,7 @@ __all__ = [
     "fma",
     "from_bits",
     "horner",
+    "libdevice",
     "pair_product",
     "pair_quotient",
     "pair_sum",
@@ -50,15 +51,19 @@ def fma(typing, a, b, c):
     return a(a, a, a), build
 
 
-def _rounded(name: str, builder, args):
-    """LLVM's function of this name; for CUDA, whose compiler knows it not, libdevice's."""
+def libdevice(builder, name: str, args):
+    """A call of the function that CUDA's library of scalar functions has under this name."""
     number = args[0].type
+    symbol = f"__nv_{name}{'f' if isinstance(number, ir.FloatType) else ''}"
+    kind = ir.FunctionType(number, [number] * len(args))
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
+
+
+def _rounded(name: str, builder, args):
+    """LLVM's function of this name, which CUDA's compiler does not know."""
     if "nvptx" in builder.module.triple:
-        symbol = f"__nv_{name}{'f' if isinstance(number, ir.FloatType) else ''}"
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number]), symbol)
-    else:
-        function = builder.module.declare_intrinsic(f"llvm.{name}", [number])
-    return builder.call(function, args)
+        return libdevice(builder, name, args)
+    return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [args[0].type]), args)
 
 
 @intrinsic

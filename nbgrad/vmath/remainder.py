@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..codegen.compile import inline
 from .bits import copy_sign, fma, trunc
 from .rare import remainder_beyond
