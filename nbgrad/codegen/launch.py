@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Kind:
     def __init__(self, dtype: DType, ctx: Context) -> None:
         self.dtype = dtype
         self.ctx = ctx
-        self.storage = dtype.storage
+        self.storage: Any = dtype.storage
         self.traced = is_traced(ctx)
         self.gpu = ctx.device_type == "gpu"
         self.empty = self.small = allocator(dtype)

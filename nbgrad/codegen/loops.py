@@ -102,8 +102,8 @@ def elementwise(
     Returns
     -------
     Kernel
-        For the CPU, and for GPUs. Arguments: input arrays (less those in place), output arrays, parameters; for ``rank > 1`` the
-        collapsed shape, then for each input array its strides along all axes but the last.
+        For the CPU, and for GPUs. Arguments: input arrays (less those in place), output arrays, parameters; for
+        ``rank > 1`` the collapsed shape, then for each input array its strides along all axes but the last.
     """
     loop = _Loop(name, inputs, params, outputs, rank)
     kernel = generate(name, loop.host(), {**_HELPERS, **loop.helpers})

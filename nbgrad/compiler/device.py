@@ -1,19 +1,20 @@
 """Structured operators on GPUs.
 
 In this order: kernels of the operator's own (``op.device``), the kernels of what it is in a graph (``op.lower``), the
-operators that it can be written with (``op.expand``), or, for what has none of these, the CPU's kernel between two copies.
+operators that it can be written with (``op.expand``), or, for what has none of these, the CPU's kernel between two
+copies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import kind_of
 from ..context import CPU0, Context
-from ..cuda.buffers import DeviceBuffer
 from ..cuda.kernels import device_kernel
 from ..cuda.product import product
 from ..dtypes import DType, as_dtype
@@ -59,11 +60,12 @@ def runner(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Call
             program([x._buf for x in arrays], [y._buf for y in _listed(given)])
 
         return run
-    if op.expansion is not None:
+    rewritten = op.expansion
+    if rewritten is not None:
 
         def expand(*arguments):
             *arrays, given = arguments
-            found = op.expansion(*[wrap(x._buf, x._shape, x._kind) for x in arrays], **attrs)
+            found = rewritten(*[wrap(x._buf, x._shape, x._kind) for x in arrays], **attrs)
             for out, y in zip(_listed(given), _listed(found), strict=True):
                 out._buf[:] = y._buf
 
@@ -137,7 +139,7 @@ class DeviceProgram:
         for s in made:
             self._steps.append((s, self._step(s)))
 
-    def __call__(self, given: Sequence[DeviceBuffer], made: Sequence[DeviceBuffer]) -> None:
+    def __call__(self, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Run it on the buffers of the arguments, into those of the results."""
         where = dict(zip(self.arguments, given, strict=True)) | dict(zip(self.outputs, made, strict=True))
         for s, step in self._steps:

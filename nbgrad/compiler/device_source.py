@@ -3,10 +3,10 @@
 So the source depends on the form of a statement alone (ranks after neighbouring axes were joined, dtypes, the
 expression), and operators called with ever new shapes do not compile ever new kernels.
 
-A *map* has a thread per element. A *reduction* has a thread per result where results are many, else a block of threads,
-or several, each with a part of the elements: which elements a thread adds up, and in which order partial sums are
-combined, follows from the sizes, so the result is the same in every run. Additions at places that are read from an array
-are made in the order of the array, by the one thread that has all elements that can meet.
+A *map* has a thread per element. A *reduction* has a thread per result where results are many, else a block of
+threads, or several, each with a part of the elements: which elements a thread adds up, and in which order partial sums
+are combined, follows from the sizes, so the result is the same in every run. Additions at places that are read from an
+array are made in the order of the array, by the one thread that has all elements that can meet.
 """
 
 from __future__ import annotations

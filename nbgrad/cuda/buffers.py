@@ -1,7 +1,7 @@
 """Raw buffers in device memory, lent from a pool so that the driver is not asked in steady state.
 
-A :class:`DeviceBuffer` stands where a flat NumPy array is for arrays on the CPU. Everything on one device happens on one
-stream, in order: memory that nobody refers to any more can be lent again at once, whatever is still running.
+A :class:`DeviceBuffer` stands where a flat NumPy array is for arrays on the CPU. Everything on one device happens on
+one stream, in order: memory that nobody refers to any more can be lent again at once, whatever is still running.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ emptying["gpu"] = lambda number: pools(number).clear()
 class DeviceBuffer:
     """A flat run of elements in device memory.
 
-    Has what the rest of the library uses of flat NumPy arrays: ``size``, ``dtype``, contiguous slices that share memory,
-    ``fill``, ``copy``, assignment from buffers and host arrays. What needs the numbers (``reshape``, an index,
+    Has what the rest of the library uses of flat NumPy arrays: ``size``, ``dtype``, contiguous slices that share
+    memory, ``fill``, ``copy``, assignment from buffers and host arrays. What needs the numbers (``reshape``, an index,
     ``np.asarray``) gets them in a read-only host copy.
     """
 

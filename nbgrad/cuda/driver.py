@@ -1,7 +1,8 @@
 """The one module that imports CUDA: devices, memory, launches. Another binding would be swapped in here.
 
-Numba's CUDA target is imported when a GPU is first asked for, never by ``import nbgrad``. With ``NUMBA_ENABLE_CUDASIM=1``
-it is Numba's simulator, which runs kernels as Python threads: slow, and good enough to test every kernel with.
+Numba's CUDA target is imported when a GPU is first asked for, never by ``import nbgrad``. With
+``NUMBA_ENABLE_CUDASIM=1`` it is Numba's simulator, which runs kernels as Python threads: slow, and good enough to test
+every kernel with.
 """
 
 from __future__ import annotations
@@ -56,7 +57,11 @@ def tile() -> int:
 
 @cache
 def _cuda() -> Any:
-    return importlib.import_module("numba.cuda")
+    cuda = importlib.import_module("numba.cuda")
+    if not simulated() and "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS" not in os.environ:
+        # Small arrays are nothing to warn of.
+        importlib.import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+    return cuda
 
 
 @cache
@@ -199,7 +204,7 @@ def fill(number: int, target: Any, size: int, value) -> None:
 
 
 def _fill(out, n, value):
-    for i in range(cuda.grid(1), n, cuda.gridsize(1)):  # noqa: F821  # type: ignore[name-defined]
+    for i in range(cuda.grid(1), n, cuda.gridsize(1)):  # type: ignore[name-defined] # noqa: F821
         out[i] = value
 
 
@@ -227,6 +232,7 @@ class Launch:
 
     def __init__(self, function: Any) -> None:
         self._function = function
+        self._configured: dict[tuple, Any] = {}
 
     def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0) -> None:
         """Start it on a device.
@@ -243,12 +249,15 @@ class Launch:
         """
         with _on(number) as device:
             blocks = min(rows or -(-points // device.block), device.blocks * (4 if rows else 1))
+            start = self._configured.get((number, blocks))
+            if start is None:
+                start = self._configured[number, blocks] = self._function[blocks, device.block, device.stream]
             if simulated():
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
-                    self._function[blocks, device.block, device.stream](*arguments)
+                    start(*arguments)
             else:
-                self._function[blocks, device.block, device.stream](*arguments)
+                start(*arguments)
 
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:
@@ -258,7 +267,7 @@ def compiled(function: Callable, kinds: Sequence) -> Launch:
 
 def ptx(function: Callable, kinds: Sequence, capability: tuple[int, int]) -> str:
     """The kernel's PTX for a compute capability. Needs numba-cuda with the toolkit's compiler, and no device."""
-    dispatcher = importlib.import_module("numba.cuda.dispatcher")
+    dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
     before = dispatcher.get_current_device  # device functions ask the current device what to compile for
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
     try:

@@ -1,4 +1,4 @@
-"""Matrix products on devices: tiles of both operands go through shared memory, a thread has an element of the result."""
+"""Matrix products on devices: tiles of both operands go through shared memory, a thread has an element each."""
 
 from __future__ import annotations
 

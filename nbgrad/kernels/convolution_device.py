@@ -1,9 +1,9 @@
 """Convolution and pooling on devices.
 
-A convolution is a matrix product: the cells under each window, by tap, are brought into a matrix of *columns*, for as many
-samples at once as some memory holds. Its adjoints are the other two products. Adding columns back to the cells they came
-from, and averaging backwards, a thread has a cell and looks for all windows it is under, so that no two threads write one
-element and results are the same in every run.
+A convolution is a matrix product: the cells under each window, by tap, are brought into a matrix of *columns*, for as
+many samples at once as some memory holds. Its adjoints are the other two products. Adding columns back to the cells
+they came from, and averaging backwards, a thread has a cell and looks for all windows it is under, so that no two
+threads write one element and results are the same in every run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cuda.buffers import DeviceBuffer
+from ..codegen.launch import Kind
 from ..cuda.kernels import cuda, device
 from ..cuda.product import product
 
@@ -68,10 +68,8 @@ def _cells(g, out, K, C, D, H, W, KD, KH, KW, OD, OH, OW, sd, sh, sw, dd, dh, dw
         out[i] = total
 
 
-def convolve(
-    name: str, first: DeviceBuffer, second: DeviceBuffer, out: DeviceBuffer, kind: Any, samples: int, sizes: tuple
-) -> None:
-    """One of the three: ``"conv_forward"``, ``"conv_data_grad"``, ``"conv_weight_grad"``; arguments as the CPU's have."""
+def convolve(name: str, first: Any, second: Any, out: Any, kind: Kind, samples: int, sizes: tuple[int, ...]) -> None:
+    """``"conv_forward"``, ``"conv_data_grad"`` or ``"conv_weight_grad"``, with the arguments of the CPU's kernels."""
     C, D, H, W, F, KD, KH, KW, OD, OH, OW, *steps, groups = sizes
     K, P, S = C * KD * KH * KW, OD * OH * OW, C * D * H * W
     per_group = K // groups

@@ -121,17 +121,11 @@ def repeat(data, repeats, axis=None):
     return reshape(broadcast_to(expand_dims(data, axis=k + 1), shape=wide), shape)
 
 
-@structured(
-    "_pad_constant",
-    anywhere=True,
-    moves_only=True,
-    method=False,
-    samples=table(
-        lambda a, before, after, value: np.pad(a, tuple(zip(before, after, strict=True)), constant_values=value),
-        [(2, 3), {"before": (1, 0), "after": (0, 2), "value": 3.0}],
-        [(0,), {"before": (1,), "after": (1,), "value": 1.0}],
-    ),
-)
+@structured("_pad_constant", anywhere=True, moves_only=True, method=False, samples=table(
+    lambda a, before, after, value: np.pad(a, tuple(zip(before, after, strict=True)), constant_values=value),
+    [(2, 3), {"before": (1, 0), "after": (0, 2), "value": 3.0}],
+    [(0,), {"before": (1,), "after": (1,), "value": 1.0}],
+))  # fmt: skip
 def _pad_constant(data, before=REQUIRED, after=REQUIRED, value=0.0):
     """The array with `value` around it."""
     shape = tuple(b + n + a for b, n, a in zip(before, data._shape, after, strict=True))

@@ -11,6 +11,7 @@ from sampled import ROWS, outcome
 import nbgrad as nb
 from nbgrad import context
 from nbgrad.cuda import driver
+from nbgrad.errors import NBGradError
 
 CAPABILITY = tuple(map(int, os.environ.get("NBGRAD_CAPABILITY", "9.0").split(".")))
 
@@ -60,7 +61,10 @@ def test_kernels_of(entry, dtype, compiled):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         for sample in entry.samples if dtype == "float64" else entry.samples[:1]:
-            outcome(entry, sample, sample.draw(dtype), nb.gpu(0), 1)
+            try:
+                outcome(entry, sample, sample.draw(dtype), nb.gpu(0), 1)
+            except NBGradError as err:  # what was not computed is zero
+                assert "has a zero on its diagonal" in str(err)
     for name, texts in compiled.items():
         for text in texts:
             assert ".entry" in text and f".target sm_{CAPABILITY[0]}{CAPABILITY[1]}" in text, name
