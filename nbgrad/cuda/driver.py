@@ -8,6 +8,7 @@ every kernel with.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import os
 import threading
@@ -219,6 +220,34 @@ def synchronize(number: int) -> None:
     """Wait until all that was begun on the device is done."""
     with _on(number) as device:
         device.stream.synchronize()
+
+
+def settle(number: int) -> None:
+    """Wait until the device has nothing to do, whoever asked for it."""
+    with _on(number):
+        _cuda().synchronize()
+
+
+def address(array: Any) -> int:
+    """Where a device array begins."""
+    if simulated():
+        return array._ary.ctypes.data
+    return array.__cuda_array_interface__["data"][0]
+
+
+def external(number: int, where: int, size: int) -> Any:
+    """`size` bytes of device memory at an address, which somebody else owns, as a device array."""
+    with _on(number):
+        if simulated():
+            memory = (ctypes.c_uint8 * size).from_address(where)
+            return _cuda().simulator.cudadrv.devicearray.FakeCUDAArray(np.frombuffer(memory, np.uint8))
+        given = {"shape": (size,), "typestr": "|u1", "data": (where, False), "strides": None, "version": 3}
+        return _cuda().as_cuda_array(SimpleNamespace(__cuda_array_interface__=given))
+
+
+def current() -> int:
+    """The number of the device that this thread uses for what does not say where it is."""
+    return 0 if simulated() else int(_cuda().get_current_device().id)
 
 
 # Kernels.

@@ -116,7 +116,7 @@ class _Cuda:
     """Stands for Numba's module in kernels; replaced when one is compiled."""
 
     def __getattr__(self, name: str) -> Any:
-        raise RuntimeError(f"cuda.{name} is for kernels on devices")
+        raise AttributeError(f"cuda.{name} is for kernels on devices")
 
 
 cuda: Any = _Cuda()

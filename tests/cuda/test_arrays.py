@@ -191,6 +191,41 @@ def test_files_and_pickles(gpu, x, tmp_path):
     np.testing.assert_array_equal(z.asnumpy(), x.asnumpy())
 
 
+def test_memory_is_shared_with_other_libraries(gpu, x):
+    """DLPack capsules, and ``__cuda_array_interface__``, both ways."""
+
+    class Other:
+        """An array of another library."""
+
+        def __init__(self, interface, owner):
+            self.__cuda_array_interface__ = interface
+            self.owner = owner
+
+    assert x.__dlpack_device__() == (2, 0)
+    for given in (nd.to_dlpack_for_read(x), Other(x.__cuda_array_interface__, x)):
+        y = nd.from_dlpack(given)
+        assert y.context == gpu and y.shape == (3, 4) and y.dtype == np.float64
+        y[0, 0] = 42
+        assert x[0, 0].item() == 42
+        x[0, 0] = 0
+        z = nd.from_dlpack(Other(x.__cuda_array_interface__, x), copy=True)
+        z[:] = 1
+        assert x[0, 0].item() == 0
+    capsule = nd.to_dlpack_for_read(x)
+    nd.from_dlpack(capsule)
+    with pytest.raises(nb.NBGradError, match="consumed before"):
+        nd.from_dlpack(capsule)
+    lent = pools(0).lent
+    for _ in range(3):
+        nd.to_dlpack_for_read(nd.exp(x))  # nobody consumes it
+        nd.from_dlpack(nd.to_dlpack_for_read(nd.exp(x)))
+    assert pools(0).lent == lent
+    turned = x.__cuda_array_interface__ | {"strides": (8, 24), "shape": (3, 4)}
+    with pytest.raises(nb.NBGradError, match="not C-contiguous"):
+        nd.from_dlpack(Other(turned, x))
+    assert not hasattr(nd.ones(2), "__cuda_array_interface__")
+
+
 def test_empty_and_without_axes(gpu):
     empty = nd.zeros((0, 3), ctx=gpu)
     assert nd.exp(empty).shape == (0, 3) and nd.sum(empty).item() == 0 and nd.sum(empty, axis=0).tolist() == [0, 0, 0]
