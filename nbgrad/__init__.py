@@ -39,6 +39,7 @@ from .functional import (
 )
 from .nd import random
 from .ndarray import NDArray
+from .primitive import primitive
 
 __all__ = [
     "Context",
@@ -68,6 +69,7 @@ __all__ = [
     "jvp",
     "nd",
     "num_gpus",
+    "primitive",
     "random",
     "set_default_dtype",
     "set_num_threads",

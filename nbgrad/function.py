@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import weakref
+from collections.abc import Sequence
+
 import numpy as np
 
-from . import tape
+from . import dtypes, tape, tracing
 from .cast import cast
+from .codegen.launch import kind_of
+from .compiler import opaque
+from .context import CPU0
 from .cotangents import add_raw
-from .errors import DTypeError, NBGradError, ShapeError
+from .errors import DTypeError, NBGradError, ShapeError, TraceError
 from .ndarray import NDArray, from_value, wrap
 from .observe import observed, observers
 from .orders import end_at
@@ -30,6 +37,12 @@ class Function:
     :meth:`save_for_backward`); another array computed inside `forward` counts as a constant.
     If it does not, say so with the class attribute ``max_order = 1``: what NumPy computed is a constant to the tape,
     and ``create_graph=True`` is then an error instead of a second derivative of zero.
+
+    In a function that ``nbgrad.jit`` compiles, `forward` and `backward` become part of the loops if they use nd
+    operators alone. If not, they run at every call of the program, each time on a copy of the instance; then the
+    gradient can be differentiated only if `backward` uses nd operators and `forward` leaves arrays alone for it.
+    What comes out must be known beforehand: `forward` is tried on sample numbers when the function is traced, unless
+    :meth:`infer` says it.
 
     Examples
     --------
@@ -75,6 +88,13 @@ class Function:
         """Compute the gradients of the inputs from those of the results."""
         raise NotImplementedError(f"{type(self).__name__} must define backward(self, *output_grads)")
 
+    def infer(self, *inputs):
+        """Say what `forward` gives for such inputs, of which only shapes and dtypes are known.
+
+        Per result, an input that it is like, or ``(shape, dtype)``; a tuple or list of these if `forward` gives one.
+        None, what this method returns if it is not overridden: `forward` is tried on sample numbers.
+        """
+
     def __call__(self, *inputs):
         """Run `forward` and record the call.
 
@@ -85,21 +105,55 @@ class Function:
         """
         assert not self._used, "Each Function instance can only be called once. Please create another instance."
         self._used = True
+        graph = tracing.current.graph
+        if graph is None or not any(isinstance(x, NDArray) for x in inputs):
+            return self._called(inputs)
+        inputs = tuple([tracing.lifted([x])[0] if isinstance(x, NDArray) else x for x in inputs])
+        before = dict(vars(self))
+        try:
+            with graph.attempt():
+                return self._called(inputs)
+        except TraceError:  # it asks for numbers
+            vars(self).clear()
+            vars(self).update(before)
+        return Opaque(self, inputs).called()
+
+    def _called(self, inputs: tuple):
         recording, state.recording = state.recording, False
         try:
             given = self.forward(*inputs)
         finally:
             state.recording = recording
+        arrays, outputs = [x for x in inputs if isinstance(x, NDArray)], self._results(given)
+        if recording and any(x._node is not None for x in arrays):
+            self._record(arrays, outputs)
+        if outputs and outputs[0]._kind.traced:
+            self._try_backward(outputs)
+        if observers:
+            observed(type(self).__name__, arrays, outputs)
+        return given
+
+    def _results(self, given) -> list[NDArray]:
         outputs = list(given) if isinstance(given, tuple | list) else [given]
         for k, out in enumerate(outputs):
             if not isinstance(out, NDArray):
                 raise DTypeError(f"{type(self).__name__}.forward: result {k} must be an NDArray, got {out!r}")
-        arrays = [x for x in inputs if isinstance(x, NDArray)]
-        if recording and any(x._node is not None for x in arrays):
-            self._record(arrays, outputs)
-        if observers:
-            observed(type(self).__name__, arrays, outputs)
-        return given
+        return outputs
+
+    def _try_backward(self, outputs: list[NDArray]) -> None:
+        """A TraceError if backward asks for numbers; whatever else is wrong with it is for those who need it."""
+        graph = tracing.current.graph
+        assert graph is not None
+        recording, state.recording = state.recording, False
+        try:
+            with graph.attempt(keep=False):
+                copy.copy(self).backward(*[_zeros(y._shape, y._kind) for y in outputs])
+        except TraceError:
+            raise
+        except Exception:
+            pass
+        finally:
+            state.recording = recording
 
     def _record(self, arrays: list[NDArray], outputs: list[NDArray]) -> None:
         for k, out in enumerate(outputs):
@@ -176,13 +230,14 @@ class Call(tape.Rule):
                 strict=True,
             )
         ]
-        function, _ = node.attrs
+        function, avals = node.attrs
         function._node = node
         try:
-            found = function.backward(*gs)
+            given = gradients(self.name, function.backward(*gs), avals)
         finally:
             function._node = None
-        return self._checked(node, found, useful)
+        found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
+        return opaque.ended(self.name, found, node, gs) if self.max_order == 1 and avals[0][1].traced else found
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         g = tape.wrap_cotangent(node, g)
@@ -190,31 +245,196 @@ class Call(tape.Rule):
             if h is not None:  # the user may keep, and change, what backward returned
                 add_raw(p, h._buf.copy(), h._kind, cotangents, borrowed)
 
-    def _checked(self, node, found, useful) -> list[NDArray | None]:
-        _, avals = node.attrs
-        found = list(found) if isinstance(found, list | tuple) else [found]
-        if len(found) != len(avals):
-            raise NBGradError(
-                f"{self.name}.backward must return {len(avals)} gradient(s), one per NDArray input of forward; "
-                f"it returned {len(found)}"
-            )
-        results: list[NDArray | None] = []
-        for k, (h, p, (shape, kind)) in enumerate(zip(found, node.parents, avals, strict=True)):
-            if h is None:
-                h = _zeros(shape, kind)
-            elif isinstance(h, np.ndarray):
-                h = from_value(h, like=kind, dtype=kind.dtype)
-            if not isinstance(h, NDArray):
-                raise DTypeError(f"{self.name}.backward: gradient {k} must be an NDArray or None, got {h!r}")
-            if h._shape != shape:
-                raise ShapeError(
-                    f"{self.name}.backward: gradient {k} has shape {h._shape}, its input has shape {shape}"
-                )
-            results.append((h if h._kind is kind else cast(h, kind)) if tape.wanted(p, useful) else None)
-        return results
+
+def gradients(name: str, found, avals: Sequence) -> list[NDArray]:
+    """What `backward` of the function `name` returned, checked: one per array of these shapes and kinds."""
+    found = list(found) if isinstance(found, list | tuple) else [found]
+    if len(found) != len(avals):
+        raise NBGradError(
+            f"{name}.backward must return {len(avals)} gradient(s), one per NDArray input of forward; "
+            f"it returned {len(found)}"
+        )
+    results: list[NDArray] = []
+    for k, (h, (shape, kind)) in enumerate(zip(found, avals, strict=True)):
+        if h is None:
+            h = _zeros(shape, kind)
+        elif isinstance(h, np.ndarray | np.generic):  # of arrays without axes NumPy makes numbers
+            h = from_value(h, like=kind, dtype=kind.dtype)
+        if not isinstance(h, NDArray):
+            raise DTypeError(f"{name}.backward: gradient {k} must be an NDArray or None, got {h!r}")
+        if h._shape != shape:
+            raise ShapeError(f"{name}.backward: gradient {k} has shape {h._shape}, its input has shape {shape}")
+        results.append(h if h._kind is kind else cast(h, kind))
+    return results
 
 
 def _zeros(shape, kind) -> NDArray:
     out = wrap(kind.empty(size(shape), kind.storage), shape, kind)
     out._buf.fill(0)
     return out
+
+
+class Opaque(tape.Rule):
+    """A call that is made each time a program runs, and the tape's rule for it.
+
+    The instance that ran forward is found again by the buffer of one more result of that step, its *token*. If all that
+    forward leaves on the instance is arrays, they are results of the step as well, and backward is traced if it can be.
+    """
+
+    def __init__(self, function: Function, inputs: tuple) -> None:
+        self.function = function
+        self.name = type(function).__name__
+        self.inputs = inputs
+        self.places = [k for k, x in enumerate(inputs) if isinstance(x, NDArray)]
+        self.arrays = [inputs[k] for k in self.places]
+        fields = vars(function).items()
+        self.fields = {name: x for name, x in fields if isinstance(x, NDArray) and x._kind.traced}
+        #: What forward leaves on the instance: its key there, and its number in `memory`.
+        self.left: list[tuple[tuple, int]] | None = None
+        #: The step's operands and results: buffers, shapes and kinds.
+        self.memory: list[tuple] = []
+        self.token: NDArray
+
+    def called(self):
+        """The results, in the program that is traced and on the tape."""
+        operands = [*self.arrays, *tracing.lifted(list(self.fields.values()))]
+        found = self.function.infer(*self.inputs)
+        more: list[opaque.Aval] = []
+        if found is None:
+            samples = [opaque.sample(x) for x in operands]
+            made, found = opaque.tried(self.name, lambda: self._made(samples))
+            self.left, more = self._left(made, [*samples, *made._results(found)])
+        several, avals = opaque.described(self.name, found)
+        if self.left is not None and not self._traceable(operands, [*avals, *more], len(avals)):
+            self.left, more = None, []
+        specs = [*avals, *more, ((), dtypes.int64)]
+        *results, self.token = opaque.lasting(self.name, self._forward, operands, specs)
+        self.memory = [(x._buf, x._shape, x._kind) for x in (*operands, *results)]
+        del results[len(avals) :]
+        if state.recording and any(x._node is not None for x in self.arrays):
+            parents = tuple(map(tape.parent, self.arrays))
+            if several is None:
+                (y,) = results
+                y._node = tape.node(self, parents, (), None, y._shape, y._kind)
+            else:
+                shapes, kinds = tuple(y._shape for y in results), tuple(y._kind for y in results)
+                node = tape.node(self, parents, (), None, shapes, kinds)  # type: ignore[arg-type]
+                for k, y in enumerate(results):
+                    y._node = tape.select(node, k)
+        return results[0] if several is None else several(results)
+
+    def _made(self, operands: Sequence[NDArray]) -> tuple:
+        """An instance that ran forward on these arrays, and what that gave."""
+        made = self._fresh()
+        inputs = list(self.inputs)
+        for k, x in zip(self.places, operands):
+            inputs[k] = x
+        vars(made).update(zip(self.fields, operands[len(self.places) :], strict=True))
+        given = made.forward(*inputs)
+        if any(x._cell[0] for x in operands):
+            raise TraceError(f"{self.name}.forward writes into its input, which a traced function cannot do; copy it")
+        return made, given
+
+    def _fresh(self) -> Function:
+        made = copy.copy(self.function)
+        vars(made).update({k: copy.copy(v) for k, v in vars(made).items() if type(v) in (list, dict, set)})
+        return made
+
+    def _left(self, made: Function, known: Sequence[NDArray]) -> tuple[list | None, list]:
+        """See `left`; and shapes and dtypes of what is neither operand nor result. None if not all are arrays."""
+        places = {id(x): k for k, x in enumerate(known)}
+        found: list[tuple[tuple, int]] = []
+        extra: list[opaque.Aval] = []
+        before = vars(self.function)
+        for name, value in vars(made).items():
+            if name in before and (before[name] is value or (name in self.fields and id(value) in places)):
+                continue
+            for key, x in _arrays_of(name, value):
+                if not isinstance(x, NDArray):
+                    return None, []
+                if id(x) not in places:
+                    places[id(x)] = len(places)
+                    extra.append((x._shape, x._kind.dtype))
+                found.append((key, places[id(x)]))
+        return found, extra
+
+    def _restored(self, arrays: Sequence[NDArray]) -> Function:
+        """An instance on which these arrays are what forward left."""
+        made = self._fresh()
+        saved = []
+        for key, k in self.left or ():
+            if len(key) > 1:
+                saved.append(arrays[k])
+            else:
+                setattr(made, key[0], arrays[k])
+        made._saved = tuple(saved)
+        return made
+
+    def _traceable(self, operands: list[NDArray], avals: list[opaque.Aval], count: int) -> bool:
+        """Whether backward can be traced, if forward gives such arrays, of which the first so many are its results."""
+        graph = tracing.current.graph
+        assert graph is not None
+        recording, state.recording = state.recording, False
+        try:
+            with graph.attempt(keep=False):
+                zeros = [_zeros(shape, kind_of(dtype, graph.ctx)) for shape, dtype in avals]
+                self._restored([*operands, *zeros]).backward(*zeros[:count])
+        except Exception:
+            return False
+        finally:
+            state.recording = recording
+        return True
+
+    def _forward(self, operands: list[NDArray], results: list[NDArray]) -> None:
+        made, given = self._made(operands)
+        *outs, token = results
+        found = made._results(given)
+        if self.left is not None:
+            more = {k: _at(made, key) for key, k in self.left if k >= len(operands) + len(found)}
+            found += [more[k] for k in sorted(more)]
+        opaque.store(f"{self.name}.forward", found, outs)
+        key = id(token._buf)
+        _instances[key] = made, weakref.ref(token._buf, lambda _: _instances.pop(key, None))
+
+    def grads(self, node, g, useful):
+        gs = g if isinstance(g, list) else [g]
+        several = isinstance(node.kind, tuple)
+        shapes, kinds = (node.shape, node.kind) if several else ([node.shape], [node.kind])
+        gs = [_zeros(*aval) if h is None else h for h, *aval in zip(gs, shapes, kinds, strict=True)]
+        if self.left is not None:
+            places = [None if type(p) is list else p for p in node.parents] + [None] * len(self.fields)
+            places += [tape.select(node, k) for k in range(len(kinds))] if several else [node]
+            places += [None] * (len(self.memory) - len(places))
+            memory = zip(self.memory, places, strict=True)
+            made = self._restored([wrap(buf, shape, kind, place) for (buf, shape, kind), place in memory])
+            given = gradients(self.name, made.backward(*gs), [(x._shape, x._kind) for x in self.arrays])
+            found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
+            return opaque.ended(self.name, found, node, gs) if self.function.max_order == 1 else found
+        wanted = [k for k, p in enumerate(node.parents) if tape.wanted(p, useful)]
+        avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in self.arrays]
+
+        def backward(operands: list[NDArray], results: list[NDArray]) -> None:
+            token, *given = operands
+            made, _ = _instances[id(token._buf)]
+            found = gradients(self.name, made.backward(*[cast(h, h._kind) for h in given]), avals)
+            opaque.store(f"{self.name}.backward", [found[k] for k in wanted], results)
+
+        specs = [(avals[k][0], avals[k][1].dtype) for k in wanted]
+        computed = iter(opaque.step(f"{self.name}_backward", backward, tracing.lifted([self.token, *gs]), specs))
+        found = [next(computed) if k in wanted else None for k in range(len(node.parents))]
+        return opaque.ended(self.name, found, node, gs)
+
+
+def _arrays_of(name: str, value) -> list[tuple[tuple, object]]:
+    """Keys and values of what was saved, or of another attribute; what says nothing about numbers is left out."""
+    if name == "_saved":
+        return [((name, k), x) for k, x in enumerate(value)]
+    return [] if name == "_used" else [((name,), value)]
+
+
+def _at(made: Function, key: tuple) -> NDArray:
+    return made._saved[key[1]] if len(key) > 1 else getattr(made, key[0])
+
+
+#: The instances that ran forward in programs, by the ids of their tokens' buffers, as long as these live.
+_instances: dict[int, tuple] = {}

@@ -131,6 +131,10 @@ class Plan:
 
         return run
 
+    @property
+    def name(self) -> str:
+        return self.op.name
+
     def on(self, arrays: Sequence[NDArray]) -> Plan:
         """The same call for arrays of the same shapes and dtypes elsewhere."""
         spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)
@@ -141,6 +145,9 @@ class Plan:
     partial = False
     #: Generated code.
     texts: Sequence[str] = ()
+    #: It runs from Python, and is nobody else's code.
+    native = None
+    foreign = False
 
     def concrete(self, read: Collection[int] = ()) -> Plan:
         """The same call for arrays that have numbers. `read`: the results that somebody reads."""

@@ -33,6 +33,7 @@ LAYERS = [
     {
         "scopes",
         "function",
+        "primitive",
         "checkpoint",
         "control_flow",
         "anomaly",

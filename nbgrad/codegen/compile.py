@@ -46,10 +46,12 @@ __all__ = [
     "generate",
     "inline",
     "intrinsic",
+    "is_nopython",
     "kernel",
     "nested",
     "nopython",
     "python",
+    "returned",
 ]
 
 _OPTIONS = {
@@ -209,9 +211,30 @@ def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) ->
     return numba.njit(signature, nogil=True, error_model="numpy")(namespace[name])
 
 
-def for_c(function: Callable):
-    """What :func:`nopython` made of a function from float to float, as ``double f(double)`` for C."""
-    return numba.cfunc("float64(float64)")(lambda x: function(x))
+def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
+    """A function for C code from generated source; `signature` as Numba writes it: ``"float64(float64)"``."""
+    namespace = {**helpers, "__name__": __name__}
+    exec(compile(source, f"<nbgrad {name}>", "exec"), namespace)
+    return numba.cfunc(signature)(namespace[name])
+
+
+def is_nopython(function: object) -> bool:
+    """Whether it is a function that Numba compiles."""
+    return isinstance(function, Dispatcher)
+
+
+def returned(function, args: tuple) -> object:
+    """What such a function gives for arguments like these: "array", "number", None, tuples of these, or a type."""
+    signature = tuple([numba.typeof(x) for x in args])
+    function.compile(signature)
+    return _form(function.overloads[signature].signature.return_type)
+
+
+def _form(kind: types.Type) -> object:
+    if isinstance(kind, types.BaseTuple):
+        return tuple([_form(part) for part in kind.types])
+    known = {types.Array: "array", types.Number: "number", types.Boolean: "number", types.NoneType: None}
+    return next((form for parent, form in known.items() if isinstance(kind, parent)), kind)
 
 
 class Kernel:

@@ -10,8 +10,9 @@ A :class:`Flat` stands where an array's raw buffer is. It has a size and, once s
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +80,8 @@ class Graph:
         self.captured: list = []  # (array from outside, what stands for it)
         self.drawn = 0  # blocks of random numbers
         self.updates: list = []  # (array that every call writes, what it writes)
+        self.kept: list[list] = []  # per step that is not to run again for derivatives: its results
+        self.given: Iterator[list] | None = None  # what such steps gave before
 
     def add(self, op: str, inputs: Sequence[Seen], attrs: Any, shape: Shape, dtype: DType, unique=False) -> Value:
         """A step, or the equal one that is there."""
@@ -90,6 +93,23 @@ class Graph:
             if not unique:
                 self._known[key] = found
         return found
+
+    @contextlib.contextmanager
+    def attempt(self, keep: bool = True) -> Iterator[None]:
+        """A scope whose steps are gone after an exception, or if they are not to be kept."""
+        count, drawn = len(self.values), self.drawn
+        lengths = [len(found) for found in (self.captured, self.updates, self.kept)]
+        done = False
+        try:
+            yield
+            done = keep
+        finally:
+            if not done:
+                self._known = {key: v for key, v in self._known.items() if v.number < count}
+                del self.values[count:]
+                self.drawn = drawn
+                for found, n in zip((self.captured, self.updates, self.kept), lengths, strict=True):
+                    del found[n:]
 
     def argument(self, shape: Shape, dtype: DType) -> Value:
         """A value that is given with every call."""

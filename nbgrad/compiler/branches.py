@@ -6,16 +6,17 @@ Its derivative is a choice between their pullbacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 from .. import tape
-from ..codegen.compile import python
+from ..codegen.compile import nopython, python
 from ..codegen.graph import Value
 from ..codegen.launch import kind_of
 from ..context import CPU0
 from ..kernels.random import PART
 from ..ndarray import NDArray
 from ..tracing import captured, lifted
-from .compiled import Compiled
+from .compiled import Compiled, allocated
 from .steps import Arrays, Traced, added, aval, parts_of, pulled, settled, variable, zeros
 
 __all__ = ["branch"]
@@ -63,8 +64,10 @@ class _Runner:
     single = False
 
     def __init__(self, whole: _Branch) -> None:
+        self.name = whole.name
         self.texts: list[str] = []
         calls = []
+        self.sides: list[Compiled] = []
         arguments: list[Value] = []
         for side, which in zip(whole.sides, ("then", "else"), strict=True):
             compiled = Compiled(f"{whole.name}_{which}", side.graph, side.arguments, side.results)
@@ -73,14 +76,40 @@ class _Runner:
             lines += [f"{k} = {code}" for k, code in compiled.space.items() if not k.startswith("out")]
             text = "\n    ".join(["def call(operands, results):", *lines, *compiled.steps])
             self.texts += compiled.texts
+            self.sides.append(compiled)
             calls.append(python(compiled.name, text, compiled.globals))
             arguments += side.arguments
         self.calls = calls
+        self.foreign = any(runner.foreign for side in self.sides for runner, _, _ in side.opaque.values())
         self.avals = [((), None), *((v.shape, kind_of(v.dtype, CPU0)) for v in arguments)]
 
     def run(self, *arrays) -> None:
         *operands, results = arrays
         self.calls[0 if operands[0]._buf[0] else 1](operands, results)
+
+    @property
+    def native(self) -> Callable | None:
+        """What makes it lines of a nopython function, if both sides can be; see :class:`.opaque.Opaque`."""
+        steps = [found for side in self.sides if (found := side.native()) is not None]
+        if len(steps) < len(self.sides):
+            return None
+
+        def native(operands: list[str], results: list[str], prefix: str) -> tuple[list[str], dict[str, Any]]:
+            lines, names = [], {}
+            condition, *rest = operands
+            for side, (inside, used), head in zip(self.sides, steps, (f"if {condition}[0]:", "else:"), strict=True):
+                arguments = {f"a{k}": v.dtype for k, v in enumerate(side.arguments)}
+                arguments |= {f"out{k}": v.dtype for k, v in enumerate(side.outputs)}
+                made = [allocated(k, *v) for k, v in side.sizes.items() if k not in arguments]
+                text = "\n    ".join([f"def {side.name}({', '.join(arguments)}):", *made, *inside, "return"])
+                kinds: list = [(1, dtype.storage) for dtype in arguments.values()]
+                call = f"{prefix}_{side.name}"
+                names[call] = nopython(side.name, text + "\n", used, kinds)
+                taken, rest = rest[: len(side.arguments)], rest[len(side.arguments) :]
+                lines += [head, f"    {call}({', '.join([*taken, *results])})"]
+            return lines, names
+
+        return native
 
 
 class _Rule(tape.Rule):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from .nests import Loop, Program, arranged
 from .source import Source, written
 from .statements import Statement, statements
 
-__all__ = ["Compiled", "outputs"]
+__all__ = ["Compiled", "allocated", "numpy_name", "outputs"]
 
 #: Statements of a program that is compiled in pieces.
 _LONG = 50
@@ -51,8 +52,13 @@ class Compiled:
         All generated code, that of loops and branches included.
     space : dict
         Name of an array that is written -> code that allocates it.
+    sizes : dict
+        The same name -> its dtype and number of elements.
     steps : list of str
         Code for the calls of kernels and of what is opaque.
+    opaque : dict
+        Number of a step that is opaque -> what runs it, the names of its operands, and those of its results (None if
+        nobody reads them).
     globals : dict
         What that code uses.
     """
@@ -83,7 +89,9 @@ class Compiled:
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
         self.space: dict[str, str] = {}
+        self.sizes: dict[str, tuple[DType, int]] = {}
         self.steps: list[str] = []
+        self.opaque: dict[int, tuple[Any, list[str], list[str | None]]] = {}
         for value in [*self.outputs, *self.temporaries]:
             self._allocate(self.names[value], _kind(value.dtype), size(value.shape))
         for part in parts:
@@ -93,6 +101,7 @@ class Compiled:
                 self._kernel(part)
 
     def _allocate(self, name: str, kind: Kind, n: int) -> None:
+        self.sizes[name] = (kind.dtype, n)
         dtype = f"d_{kind.dtype.name}"
         self.globals[dtype] = kind.storage
         if n < LARGE:
@@ -145,8 +154,29 @@ class Compiled:
         self.globals[f"run{number}"] = plan.run
         self.texts += plan.texts
         self.globals["wrap"] = wrap
+        spare = [None if plan.partial else f"r{number}_{k}" for k in range(len(results))]
+        results = [self.names[parts[k]] if k in parts else spare[k] for k in range(len(results))]
+        self.opaque[number] = plan, [self.names[x.value] for x in s.value.inputs], results
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
         self.steps.append(f"run{number}({', '.join([*given, outs])})")
+
+    def native(self) -> tuple[list[str], dict[str, Any]] | None:
+        """The steps as lines of a nopython function, and what else these use; None if one runs from Python."""
+        names: dict[str, Any] = {"np": np}
+        for k, source in enumerate(self.sources):
+            names[f"kernel{k}"] = generate(self.name, source.text, source.helpers, apart=True).within()
+        lines: list[str] = []
+        for number, step in enumerate(self.steps):
+            if number not in self.opaque:
+                lines.append(step)
+                continue
+            runner, operands, results = self.opaque[number]
+            if runner.native is None:
+                return None
+            found, used = runner.native(operands, results, f"step{number}")
+            lines += found
+            names |= used
+        return lines, names
 
     def caller(self, loads: Sequence[str], gives: str, names: dict) -> Callable:
         """The Python function that does it all, written out, for the shortest way to the kernels.
@@ -164,6 +194,16 @@ class Compiled:
         lines += [f"{name} = {code}" for name, code in self.space.items()] + [*self.steps, f"return {gives}"]
         text = "def call(leaves):\n" + "\n".join(f"    {line}" for line in lines)
         return python(self.name, text, {**self.globals, **names})
+
+
+def allocated(name: str, dtype: DType, n: int) -> str:
+    """Code that makes a flat array in a nopython function."""
+    return f"{name} = np.empty({n}, {numpy_name(dtype)})"
+
+
+def numpy_name(dtype: DType) -> str:
+    """Its dtype, in code."""
+    return "np.bool_" if dtype.name == "bool" else f"np.{dtype.storage.name}"
 
 
 def _parts(program: Program, pieces: bool) -> list[list | Statement]:

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.compile import for_c
 from ..codegen.graph import current
 from ..errors import AttrError, DTypeError, TraceError
 from ..functional.trees import flatten
 from ..ndarray import NDArray
 from ..state import state
-from .native import native
+from .native import low_level, native
 from .report import drawing, report
 from .signature import Program, Static
 
@@ -148,7 +147,7 @@ class Jitted:
             raise TraceError(f"{self.name} was not called yet: there is a program once it was")
         return self.latest
 
-    def njit(self, *args) -> Callable:
+    def njit(self, *args, out: bool = False) -> Callable:
         """The program for arguments like these, as a function to call from ``numba.njit`` code.
 
         Parameters
@@ -156,17 +155,21 @@ class Jitted:
         *args
             Examples of the arguments; the function is called with them once. The arrays and floats among them, in
             order, are the arguments of the result; anything else keeps its value.
+        out : bool
+            The result takes, after its arguments, an array for each of its results that has axes; these are what it
+            gives. They must share no memory with arguments or one another.
 
         Returns
         -------
         callable
             Compiled for C-contiguous NumPy arrays of the examples' shapes and dtypes. It gives new arrays, numbers for
-            results without axes, and tuples of these. ValueError if an argument has another shape.
+            results without axes, and tuples of these. ValueError if an argument has another shape. NDArrays from
+            outside are read where they are: what is written into them later is seen.
 
         Raises
         ------
         TraceError
-            If the function reads arrays that are no arguments, or calls an operator that runs from Python.
+            If the function draws random numbers or calls an operator that runs from Python.
         DTypeError
             For float16, and results that are no arrays, numbers or tuples of them.
 
@@ -178,16 +181,23 @@ class Jitted:
         >>> slope(2.0)
         12.0
         """
-        return self._native(args)
+        return native(self._example(args), out)
 
-    def _native(self, args: tuple) -> Callable:
+    def _example(self, args: tuple) -> Program:
         if current.graph is not None:
             raise TraceError(f"{self.name}.njit: make the function outside of other traced functions")
         self(*args)
-        return native(self._latest())
+        return self._latest()
 
-    def low_level(self):
-        """A function of one float, as what C calls: ``double f(double)``.
+    def low_level(self, *args):
+        """The function as C code calls it: ``double f(double)``, or ``double f(int n, double *x, void *data)``.
+
+        Parameters
+        ----------
+        *args
+            Examples of the arguments, floats and arrays of float64: their elements are found in `x`, one argument
+            after the other. If there are less than needed, the function gives nan. Without examples, the function
+            takes one float.
 
         Returns
         -------
@@ -197,7 +207,7 @@ class Jitted:
         Raises
         ------
         DTypeError
-            If the function does not give one number.
+            If the function does not give one number, or an example is of another dtype.
         TraceError
             As for :meth:`njit`.
 
@@ -208,11 +218,11 @@ class Jitted:
         >>> slope = nb.jit(nb.grad(lambda x: x**3)).low_level()
         >>> round(scipy.integrate.quad(scipy.LowLevelCallable(slope.ctypes), 0, 2)[0], 12)
         8.0
+        >>> area = nb.jit(lambda x, y: x * y).low_level(1.0, 1.0)
+        >>> round(scipy.integrate.nquad(scipy.LowLevelCallable(area.ctypes), [[0, 1], [0, 2]])[0], 12)
+        1.0
         """
-        function = self._native((1.0,))
-        if not isinstance(function(1.0), float):
-            raise DTypeError(f"{self.name}.low_level: the function must give one number, got {function(1.0)!r}")
-        return for_c(function)
+        return low_level(self._example(args or (1.0,)), bool(args))
 
     def source(self) -> str:
         """The generated code of the program that ran last."""

@@ -8,6 +8,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.np import arrayobj
 
 from ..codegen import convert
 from ..codegen.compile import intrinsic
@@ -15,7 +16,7 @@ from ..codegen.convert import __all__ as _conversions
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["HELPERS", "product"]
+__all__ = ["HELPERS", "memory", "product"]
 
 
 def _add(typingctx, a, b):
@@ -76,6 +77,25 @@ def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, t
 
 
 gemm: Any = intrinsic(prefer_literal=True)(_gemm)
+
+
+def _memory(typingctx, address, n, element):
+    # An array on memory that somebody else keeps.
+    found = types.Array(element.dtype, 1, "C")
+
+    def lower(context, builder, signature, args):
+        made = context.make_array(found)(context, builder)
+        word = context.get_value_type(types.intp)
+        item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(element.dtype)))
+        data = builder.inttoptr(args[0], made.data.type)
+        arrayobj.populate_array(made, data, [args[1]], [item], item, meminfo=ir.Constant(word, 0).inttoptr(_POINTER))
+        return made._getvalue()
+
+    return found(types.intp, types.intp, element), lower
+
+
+_POINTER = ir.IntType(8).as_pointer()
+memory: Any = intrinsic(_memory)
 
 
 def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str:

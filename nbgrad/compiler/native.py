@@ -3,92 +3,158 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numba import carray
 
-from ..codegen.compile import generate, nopython
+from ..codegen.compile import for_c, nopython
 from ..errors import DTypeError, TraceError
+from ..kernels import random
 from ..ndarray import NDArray
 from ..shapes import size
-from .compiled import Compiled
-from .nests import Loop
+from .compiled import allocated, numpy_name
+from .helpers import memory
 from .signature import Program
 
-__all__ = ["native"]
+__all__ = ["low_level", "native"]
 
 
-def native(program: Program) -> Callable:
+def native(program: Program, out: bool = False) -> Callable:
     """The nopython function of the program's arrays and floats; see :meth:`.function.Jitted.njit`."""
-    compiled = program.compiled
-    name = compiled.name
     _check(program)
-    names: dict[str, Any] = {"np": np}
-    lines: list[str] = []
-    kinds: list[tuple[int | None, np.dtype]] = []
-    for k, ((shape, kind), given) in enumerate(zip(program.avals, program.given, strict=True)):
-        if issubclass(given, float | np.generic):
-            kinds.append((None, kind.dtype.np))
-            lines += [f"a{k} = np.empty(1, np.{kind.dtype.type.__name__})", f"a{k}[0] = p{k}"]
-            continue
-        kinds.append((len(shape), kind.dtype.np))
+    made = _Native(program, out)
+    head = f"def {made.name}({', '.join(made.parameters)}):"
+    return nopython(made.name, "\n    ".join([head, *made.lines]) + "\n", made.names, made.kinds)
+
+
+class _Native:
+    """The function's parts: its parameters and their kinds, its lines, and the names that they use."""
+
+    def __init__(self, program: Program, out: bool) -> None:
+        self.program = program
+        self.name = program.compiled.name
+        self.names: dict[str, Any] = {"np": np, "memory": memory}
+        self.parameters: list[str] = []
+        self.kinds: list[tuple[int | None, np.dtype]] = []
+        self.lines: list[str] = []
+        for k, ((shape, kind), given) in enumerate(zip(program.avals, program.given, strict=True)):
+            self._parameter(f"p{k}", f"a{k}", f"argument {k}", shape, kind, issubclass(given, float | np.generic))
+        self._captured()
+        given_outs = self._outs() if out else []
+        self._steps(given_outs)
+        outs = iter(range(len(program.results)))
+        self.lines.append(f"return {self._code(program.result, outs, given_outs)}")
+
+    def _parameter(self, name: str, flat: str, what: str, shape, kind, number: bool = False) -> None:
+        """A parameter, checked, and its elements under the name `flat`."""
+        self.parameters.append(name)
+        self.kinds.append((None if number else len(shape), kind.dtype.np))
+        if number:
+            self.lines += [allocated(flat, kind.dtype, 1), f"{flat}[0] = {name}"]
+            return
         if shape:
-            message = f"{name}: argument {k} must have shape {shape}, for which this function was made"
-            wrong = " or ".join(f"p{k}.shape[{d}] != {n}" for d, n in enumerate(shape))
-            lines += [f"if {wrong}:", f"    raise ValueError({message!r})"]
-        lines.append(f"a{k} = p{k}.reshape({size(shape)})")
-    for value in [*compiled.outputs, *compiled.temporaries]:
-        lines.append(_empty(compiled.names[value], value.dtype, size(value.shape)))
-    for k, source in enumerate(compiled.sources):
-        names[f"kernel{k}"] = generate(name, source.text, source.helpers, apart=True).within()
-        scratch = sorted(source.scratch)
-        lines += [_empty(s, *source.scratch[s]) for s in scratch]
-        lines.append(f"kernel{k}({', '.join([*source.arrays, *scratch])})")
-    outs = iter(range(len(program.results)))
-    lines.append(f"return {_code(program, program.result, outs, names)}")
-    head = f"def {name}({', '.join(f'p{k}' for k in range(len(kinds)))}):"
-    return nopython(name, "\n    ".join([head, *lines]) + "\n", names, kinds)
+            message = f"{self.name}: {what} must have shape {shape}, for which this function was made"
+            wrong = " or ".join(f"{name}.shape[{d}] != {n}" for d, n in enumerate(shape))
+            self.lines += [f"if {wrong}:", f"    raise ValueError({message!r})"]
+        self.lines.append(f"{flat} = {name}.reshape({size(shape)})")
+
+    def _captured(self) -> None:
+        """Arrays from outside: where they are is a constant, and what is there is read at every call."""
+        for k, x in enumerate(self.program.captured):
+            # They live as long as the function; and who has the cell keeps a gradient from getting other memory.
+            self.names[f"kept{k}"] = x._buf, x._cell
+            place = f"memory({x._buf.ctypes.data}, {x._buf.size}, {numpy_name(x._kind.dtype)})"
+            self.lines.append(f"a{len(self.program.avals) + k} = {place}")
+
+    def _outs(self) -> list[str]:
+        """Parameters for the results that have axes; their memory must be nobody else's."""
+        found: list[str] = []
+        for k, (shape, kind) in enumerate(self.program.results[: self.program.count]):
+            if shape:
+                self._parameter(f"q{k}", f"out{k}", f"the array for result {len(found)}", shape, kind)
+                found.append(f"out{k}")
+        arrays = [f"a{k}" for k in range(len(self.program.avals) + len(self.program.captured))]
+        pairs = [(a, b) for k, a in enumerate(found) for b in [*arrays, *found[:k]]]
+        for a, b in pairs:
+            before = f"{a}.ctypes.data < {b}.ctypes.data + {b}.nbytes"
+            message = f"{self.name}: an array for a result shares memory with an argument or with another result"
+            self.lines += [
+                f"if {before} and {b}.ctypes.data < {a}.ctypes.data + {a}.nbytes:",
+                f"    raise ValueError({message!r})",
+            ]
+        return found
+
+    def _steps(self, given: list[str]) -> None:
+        compiled = self.program.compiled
+        sizes = compiled.sizes.items()
+        self.lines += [allocated(name, dtype, n) for name, (dtype, n) in sizes if name not in given]
+        steps = compiled.native()
+        assert steps is not None
+        self.lines += steps[0]
+        self.names |= steps[1]
+
+    def _code(self, tree: Any, outs: Iterator[int], given: list[str]) -> str:
+        """Code for the results: lists become tuples, arrays without axes numbers."""
+        if type(tree) in (tuple, list):
+            return f"({''.join(self._code(t, outs, given) + ', ' for t in tree)})"
+        if isinstance(tree, NDArray):
+            k = next(outs)
+            shape, _ = self.program.results[k]
+            if not shape:
+                return f"out{k}[0]"
+            return f"q{k}" if f"out{k}" in given else f"out{k}.reshape({shape})"
+        if tree is None or isinstance(tree, bool | int | float):
+            name = f"constant{len(self.names)}"
+            self.names[name] = tree
+            return name
+        raise DTypeError(
+            f"{self.name}.njit: the function gives a {type(tree).__name__}; results of nopython functions are "
+            "arrays, numbers and tuples of them"
+        )
 
 
 def _check(program: Program) -> None:
     compiled = program.compiled
-    if program.captured:
-        shapes = ", ".join(str(x.shape) for x in program.captured)
+    if any(x is random.PART for x in program.captured):
         raise TraceError(
-            f"{compiled.name}.njit: the function reads arrays from outside (of shape {shapes}), which compiled code "
-            "cannot look up at every call; pass them as arguments"
+            f"{compiled.name}.njit: the function draws random numbers, of which compiled code cannot have others at "
+            "every call; draw them outside, and pass them as arguments"
         )
-    for s in _opaque(compiled):
+    if program.updated:
         raise TraceError(
-            f"{compiled.name}.njit: the operator {s.value.attrs[0].op.name} runs from Python and cannot be part of a "
-            "nopython function; call the jitted function itself, or write this step with other operators"
+            f"{compiled.name}.njit: an operator writes into an array (BatchNorm into its running statistics), which "
+            "compiled code cannot do; call it in predict mode"
         )
-    for dtype in [*(k.dtype for _, k in program.avals), *(k.dtype for _, k in program.results)]:
+    for runner, _, _ in compiled.opaque.values():
+        if runner.native is None:
+            raise TraceError(
+                f"{compiled.name}.njit: the operator {runner.name} runs from Python and cannot be part of a nopython "
+                "function; call the jitted function itself, or write this step with other operators"
+            )
+    inside = [*(k.dtype for _, k in program.avals), *(x._kind.dtype for x in program.captured)]
+    for dtype in [*inside, *(k.dtype for _, k in program.results)]:
         if dtype.name == "float16":
             raise DTypeError(f"{compiled.name}.njit: Numba has no arrays of float16; use float32 or float64")
 
 
-def _opaque(compiled: Compiled) -> list:
-    return [item for item in compiled.program.body if not isinstance(item, Loop) and item.how == "opaque"]
-
-
-def _empty(name: str, dtype, n: int) -> str:
-    kind = "bool_" if dtype.name == "bool" else dtype.storage.name
-    return f"{name} = np.empty({n}, np.{kind})"
-
-
-def _code(program: Program, tree: Any, outs: Iterator[int], names: dict) -> str:
-    """Code for the results: lists become tuples, arrays without axes numbers."""
-    if type(tree) in (tuple, list):
-        return f"({''.join(_code(program, t, outs, names) + ', ' for t in tree)})"
-    if isinstance(tree, NDArray):
-        k = next(outs)
-        shape, _ = program.results[k]
-        return f"out{k}.reshape({shape})" if shape else f"out{k}[0]"
-    if tree is None or isinstance(tree, bool | int | float):
-        names[f"constant{len(names)}"] = tree
-        return f"constant{len(names) - 1}"
-    raise DTypeError(
-        f"{program.compiled.name}.njit: the function gives a {type(tree).__name__}; results of nopython functions are "
-        "arrays, numbers and tuples of them"
-    )
+def low_level(program: Program, vector: bool) -> Any:
+    """The program as C calls it: ``double f(double)``, or with `vector` ``double f(int, double *, void *)``."""
+    name = program.compiled.name
+    if any(kind.dtype.name != "float64" for _, kind in program.avals):
+        raise DTypeError(f"{name}.low_level: the arguments must be floats and arrays of float64, which C code gives")
+    if not isinstance(program.result, NDArray) or program.results[0][0]:
+        raise DTypeError(f"{name}.low_level: the function must give one number")
+    names = {"function": native(program), "carray": carray, "nan": np.nan}
+    if not vector:
+        return for_c("call", "def call(x):\n    return function(x)\n", names, "float64(float64)")
+    sizes = [size(shape) for shape, _ in program.avals]
+    ends = [sum(sizes[:k]) for k in range(len(sizes) + 1)]
+    given = []
+    for (start, stop), (shape, _), kind in zip(pairwise(ends), program.avals, program.given, strict=True):
+        number = issubclass(kind, float | np.generic)
+        given.append(f"x[{start}]" if number else f"x[{start}:{stop}].reshape({shape})")
+    lines = [f"if n < {ends[-1]}:", "    return nan", f"x = carray(first, {ends[-1]})"]
+    text = "\n    ".join(["def call(n, first, data):", *lines, f"return function({', '.join(given)})"])
+    return for_c("call", text + "\n", names, "float64(intc, CPointer(float64), voidptr)")

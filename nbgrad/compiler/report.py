@@ -51,7 +51,7 @@ def _lines(item: Loop | Statement, depth: int) -> Iterable[str]:
             how = "" if item.how == "map" else f"{item.how} of "
             yield f"{pad}{item.value!r}{list(item.value.shape)} = {how}{shown}"
         else:
-            name = item.value.attrs[0].op.name if item.how == "opaque" else ""
+            name = item.value.attrs[0].name if item.how == "opaque" else ""
             yield f"{pad}{item.value!r}: {what} {name or ' @ '.join(str(list(x.shape)) for x in item.value.inputs)}"
         return
     axis = item.axis
@@ -99,7 +99,7 @@ def drawing(compiled: Compiled, kind: str) -> str:
 
     def text(v: Value) -> str:
         names = {"map": lambda: pretty(v.attrs[0]), "reduce": lambda: f"{v.attrs[0]} over {v.attrs[1]}"}
-        names["opaque"] = lambda: v.attrs[0].op.name
+        names["opaque"] = lambda: v.attrs[0].name
         shown = names.get(v.op, lambda: v.op)()
         return f"{shown if len(shown) < 40 else shown[:37] + '...'} {list(v.shape)}".replace('"', "'")
 

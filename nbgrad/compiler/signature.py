@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from ..kernels.shape import reshape
 from ..ndarray import NDArray, from_value, wrap
 from ..shapes import size
 from ..state import state
-from ..tracing import WEAK, Again, captured, is_weak, seen, traced
+from ..tracing import WEAK, Again, captured, is_weak, lifted, seen, traced
 from .compiled import Compiled
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Program:
     compiled : Compiled
     captured : list of NDArray
         Arrays from outside that are read.
+    kept : list of int
+        The last results are those of steps that are not to run again for derivatives: how many each has.
     """
 
     def __init__(self, jitted: Jitted, build: Callable | int, leaves: list) -> None:
@@ -94,6 +96,8 @@ class Program:
         self.count = len(results)
         self.numbers = [is_weak(y) for y in results]
         results += [new for _, new in graph.updates]
+        self.kept = [len(group) for group in graph.kept]
+        results += [x for group in graph.kept for x in group]
         self.results = [(y._shape, kind_of(y._kind.dtype, CPU0)) for y in results]
         arguments = [seen(x).value for x in [*inside, *(x for _, x in graph.captured)]]
         self.compiled = Compiled(jitted.name, graph, arguments, [seen(y) for y in results])
@@ -115,7 +119,7 @@ class Program:
 
     def _update(self, outs: Sequence, leaves: Sequence) -> None:
         """Write what a call writes besides giving its results."""
-        for target, new in zip(self.updated, outs[self.count :], strict=True):
+        for target, new in zip(self.updated, outs[self.count :]):
             x = leaves[target] if isinstance(target, int) else target
             np.copyto(x._buf, new)
             x._cell[0] += 1
@@ -190,8 +194,10 @@ class Program:
         written = [leaves[target] if isinstance(target, int) else target for target in self.updated]
         arrays = [x.detach().copy() if any(x is w for w in written) else x for x in arrays]  # as they were
         bufs = self._raw([x._buf for x in arrays])
-        outs = [wrap(buf, shape, kind) for buf, (shape, kind) in zip(bufs, self.results, strict=True)][: self.count]
+        every = [wrap(buf, shape, kind) for buf, (shape, kind) in zip(bufs, self.results, strict=True)]
+        outs = every[: self.count]
         self._update(bufs, leaves)
+        arrays = [*arrays, *every[self.count + len(self.updated) :]]
         parents = tuple(map(tape.parent, arrays))
         rule = _Rule(self, [(x._shape, x._kind) for x in arrays])
         saved = tape.save(arrays)
@@ -209,8 +215,9 @@ class Program:
 
     @cached_property
     def pull(self) -> Jitted:
-        """The compiled pullback: of the arguments, the captured arrays and the results' cotangents."""
+        """The compiled pullback: of the arguments, the captured arrays, what is kept, and the results' cotangents."""
         count = len(self.arrays) + len(self.captured)
+        first = count + sum(self.kept)
 
         def pulled(*given: NDArray):
             graph = current.graph
@@ -218,26 +225,33 @@ class Program:
             inside = [_variable(x) for x in given[:count]]
             before, updates = graph.captured, len(graph.updates)
             graph.captured = [*before, *zip(self.captured, inside[len(self.arrays) :], strict=True)]
+            kept, graph.given = graph.given, self._groups(given[count:first])
             floor = tape.next_seq()
             found: list = []
             recording, state.recording = state.recording, True
             try:
                 flatten(self.again(inside[: len(self.arrays)]), found)
-                state.recording = recording
+                state.recording, graph.given = recording, kept
                 heads = [y for y in found if isinstance(y, NDArray)]
-                seeds = [(y._node, g) for y, g in zip(heads, given[count:], strict=True) if y._node is not None]
+                seeds = [(y._node, g) for y, g in zip(heads, given[first:], strict=True) if y._node is not None]
                 targets = {x._node: 0 for x in inside if x._node is not None}
                 # What is checkpointed runs again here, on the same captured arrays.
                 cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
             finally:
-                state.recording = recording
+                state.recording, graph.given = recording, kept
                 del graph.updates[updates:]
                 own = {id(x) for x in inside}
                 graph.captured = [pair for pair in graph.captured if id(pair[1]) not in own]
-            return [None if x._node is None else cotangents.get(x._node) for x in inside]
+            found = [None if x._node is None else cotangents.get(x._node) for x in inside]
+            return found + [None] * (first - count)
 
         pulled.__name__ = f"{self.jitted.name}_pullback"
         return self.jitted.__class__(pulled)
+
+    def _groups(self, arrays: Sequence[NDArray]) -> Iterator[list[NDArray]]:
+        """What is kept, step by step."""
+        source = iter(lifted(arrays))
+        return iter([[next(source) for _ in range(n)] for n in self.kept])
 
 
 def _variable(x: NDArray) -> NDArray:

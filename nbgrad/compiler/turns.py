@@ -7,16 +7,17 @@ where, in the arrays of the whole loop, a step reads and writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from ..codegen.compile import generate, python
+from ..codegen.compile import generate, nopython, python
 from ..codegen.launch import kind_of
 from ..context import CPU0
 from ..dtypes import DType, int64
 from ..shapes import size
-from .compiled import Compiled
+from .compiled import Compiled, allocated
 from .steps import Aval, Step, Traced
 
 __all__ = ["Loop", "Runner"]
@@ -80,6 +81,7 @@ class Runner:
         rows, states, outputs = whole.counts
         inside = whole.traced
         self.whole = whole
+        self.name = whole.name
         self.given = [states + k for k in range(outputs) if states + k in read]
         self.history = {k for k in range(states) if states + outputs + k in read}
         self.lengths = [size(v.shape) for v in inside.arguments]
@@ -96,17 +98,31 @@ class Runner:
         code = f"def call():\n    return [{', '.join(space.values())}]"
         self.space = python(f"{whole.name}_space", code, compiled.globals)
         arrays = self._arrays(space)
-        name = whole.name if compiled.pure else "call"
-        lines = [f"def {name}({', '.join(['n', *arrays])}):", "    for t in range(n):"]
-        text = "\n".join([*lines, *(f"        {line}" for line in self._lines())])
-        self.texts = [*compiled.texts, text]
+        steps = None if compiled.pure else compiled.native()
+        self.foreign = any(runner.foreign for runner, _, _ in compiled.opaque.values())
         self.call: Callable
+        self.inside: Callable[[], Any] | None = None  # makes the same for compiled code
+        text = self._text(whole.name, arrays, compiled.steps if steps is None else steps[0])
         if compiled.pure:
             kernels = {name: v for name, v in compiled.globals.items() if name.startswith("kernel")}
-            kernel = generate(name, text, kernels, apart=True)
+            kernel = generate(whole.name, text, kernels, apart=True)
             self.call = kernel.bind(int, *(dtype.storage for dtype in arrays.values()))
-        else:
+            self.inside = kernel.within
+        elif steps is not None:
+            kinds = [(None, np.dtype(np.int64)), *((1, dtype.storage) for dtype in arrays.values())]
+            self.inside = cache(partial(nopython, whole.name, text, steps[1], kinds))
+        if self.foreign and self.inside is not None:  # not kept on disk: where Python would be called in every turn
+            self.call = self.inside()
+        elif not compiled.pure:
+            text = self._text("call", arrays, compiled.steps)
             self.call = python(whole.name, text, compiled.globals)
+        self.texts = [*compiled.texts, text]
+        self.native = None if self.inside is None else self._native
+
+    def _text(self, name: str, arrays: Iterable[str], steps: list[str]) -> str:
+        """The loop's code, which does these steps."""
+        lines = [f"def {name}({', '.join(['n', *arrays])}):", "    for t in range(n):"]
+        return "\n".join([*lines, *(f"        {line}" for line in self._lines(steps))]) + "\n"
 
     def _arrays(self, space: Iterable[str]) -> dict[str, DType]:
         """What the loop's code is given, in order, and its dtypes."""
@@ -123,13 +139,10 @@ class Runner:
         found |= {f"y{k}": inside.results[number].value.dtype for k, number in enumerate(self.given)}
         if self.whole.stops is not None:
             found |= {"go": inside.results[self.whole.stops].value.dtype, "done": int64}
-        temporary = {name: v.dtype for v, name in self.compiled.names.items()}
-        temporary |= {name: dtype for s in self.compiled.sources for name, (dtype, _) in s.scratch.items()}
-        # What else there is belongs to opaque steps: then nobody asks for dtypes.
-        return found | {name: temporary.get(name, int64) for name in space}
+        return found | {name: self.compiled.sizes[name][0] for name in space}
 
-    def _lines(self) -> list[str]:
-        """The code of one turn."""
+    def _lines(self, steps: list[str]) -> list[str]:
+        """The code of one turn, which does these steps."""
         rows, states, _ = self.whole.counts
 
         def row(array: str, at: str, n: int) -> str:
@@ -150,8 +163,8 @@ class Runner:
             n = size(self.whole.traced.results[number].shape)
             lines.append(f"out{states + k} = {row(f'y{k}', 'r', n)}")
         if self.whole.stops is None:
-            return lines + self.compiled.steps
-        lines += [f"out{states + len(self.given)} = go", *self.compiled.steps]
+            return lines + steps
+        lines += [f"out{states + len(self.given)} = go", *steps]
         return [*lines, "if go[0] == 0:", "    done[0] = t + 1", "    break"]
 
     def run(self, *arrays) -> None:
@@ -200,3 +213,50 @@ class Runner:
         for k in self.given:
             n = size(self.whole.traced.results[k].shape)
             outs[k]._buf[taken * n :] = 0
+
+    def _native(self, operands: list[str], results: list[str | None], prefix: str) -> tuple[list[str], dict[str, Any]]:
+        """What :meth:`run` does, as lines of a nopython function, and what these use."""
+        assert self.inside is not None
+        rows, states, outputs = self.whole.counts
+        m, taken = f"{prefix}_m", f"{prefix}_taken"
+        lines = [f"{m} = {f'{operands[-1]}[0]' if self.whole.counted else self.whole.n}"]
+        first = f"max({m} - 1, 0)" if self.whole.backward else "0"
+        places, after = operands[:rows], []
+        for k in range(states):
+            n, start, dtype = self.lengths[rows + k], operands[rows + k], self.avals[rows + k][1].dtype
+            last = results[k]
+            if last is None:
+                last = f"{prefix}_f{k}"
+                lines.append(allocated(last, dtype, n))
+            other = results[states + outputs + k]
+            if k in self.history:
+                lines.append(f"{other}[{first} * {n} : {first} * {n} + {n}] = {start}")
+                after += [
+                    f"    elif {taken} < {m}:",
+                    f"        {last}[:] = {other}[{taken} * {n} : {taken} * {n} + {n}]",
+                ]
+            else:
+                other = f"{prefix}_b{k}"
+                lines.append(allocated(other, dtype, n))
+                after += [f"    elif ({m} - {taken}) % 2:", f"        {last}[:] = {other}"]
+            after[-2:-2] = [f"    if {taken} == 0:", f"        {last}[:] = {start}"]
+            places += [start, last, str(other)]
+        given = [str(results[k]) for k in self.given]
+        places += [*operands[rows + states : len(self.lengths)], *given]
+        if self.whole.stops is not None:
+            places += [f"{prefix}_go", f"{prefix}_done"]
+            lines.append(allocated(f"{prefix}_go", self.whole.traced.results[self.whole.stops].value.dtype, 1))
+            lines += [allocated(f"{prefix}_done", int64, 1), f"{prefix}_done[0] = {m}"]
+        for name, (dtype, n) in self.compiled.sizes.items():
+            if not name.startswith("out"):
+                places.append(f"{prefix}_{name}")
+                lines.append(allocated(places[-1], dtype, n))
+        lines.append(f"{prefix}_call({', '.join([m, *places])})")
+        lines.append(f"{taken} = {m if self.whole.stops is None else f'{prefix}_done[0]'}")
+        if self.whole.stops is not None and results[-1] is not None:
+            lines.append(f"{results[-1]}[0] = {taken}")
+        for k, name in zip(self.given, given, strict=True):
+            after.append(f"    {name}[{taken} * {size(self.whole.traced.results[k].shape)} :] = 0")
+        if after and (self.whole.counted or self.whole.stops is not None):
+            lines += [f"if {taken} < {self.whole.n}:", *after]
+        return lines, {f"{prefix}_call": self.inside()}

@@ -61,6 +61,9 @@ class _Stream:
         elif graph is not None:
             key, start = 0, graph.drawn
             graph.drawn += blocks
+        elif _draws.ahead is not None:
+            key, start = _stream.key, _draws.ahead
+            _draws.ahead += blocks
         else:
             with self.lock:
                 key, start = self.key, self.offset
@@ -76,6 +79,7 @@ class _Draws(threading.local):
     log: list[tuple[int, int, int]] | None = None
     again: Iterator[tuple] | None = None
     graph: Graph | None = None  # what was traced where the scope began
+    ahead: int | None = None  # where it reads on, if that is not to move the stream
 
 
 _stream = _Stream()
@@ -114,6 +118,17 @@ def redrawn(log: Sequence[tuple]) -> Iterator[None]:
         _draws.log, _draws.again, _draws.graph = before
     if next(again, None) is not None:
         raise NBGradError(_OTHER_DRAWS)
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """A scope in which this thread draws what comes next in the stream, which does not move."""
+    before = _draws.log, _draws.again, _draws.graph, _draws.ahead
+    _draws.log, _draws.again, _draws.graph, _draws.ahead = None, None, tracing.current.graph, _stream.offset
+    try:
+        yield
+    finally:
+        _draws.log, _draws.again, _draws.graph, _draws.ahead = before
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
