@@ -10,13 +10,16 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo test lint bench docs clean help
+.PHONY: demo test test-gpu lint bench docs clean help
 
 demo: .venv/.extra-demo ## run the demonstration
 	$(BIN)/python -m nbgrad demo $(ARGS)
 
 test: .venv/.extra-test .venv/.extra-demo ## run the tests; ARGS='-k tanh -x' is handed to pytest
 	$(BIN)/python -m pytest $(ARGS)
+
+test-gpu: .venv/.extra-test .venv/.extra-demo ## run the tests of devices on a GPU
+	$(BIN)/python -m pytest -n 0 tests/cuda --ignore tests/cuda/test_compile.py $(ARGS)
 
 lint: .venv/.extra-lint ## check style, formatting and types
 	$(BIN)/ruff check .
@@ -41,7 +44,7 @@ clean: ## remove build output and caches (the environment stays: rm -r .venv dro
 	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-6s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; set PYTHON=/path/to/python" >&2; exit 1; }

@@ -20,7 +20,7 @@ from .autograd import checkpoint
 from .codegen.threads import get_num_threads, set_num_threads
 from .compiler import jit
 from .config import __version__
-from .context import Context, cpu, current_context, gpu, num_gpus
+from .context import Context, cpu, current_context, gpu, gpu_memory_info, num_gpus
 from .dtypes import set_default_dtype
 from .errors import MXNetError, NBGradError
 from .functional import (
@@ -58,6 +58,7 @@ __all__ = [
     "functional",
     "get_num_threads",
     "gpu",
+    "gpu_memory_info",
     "grad",
     "hessian",
     "hessian_operator",

@@ -69,7 +69,7 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
     elif x._kind.traced and not kind.traced:  # a traced array is on every device
         kind = kind_of(kind.dtype, x._kind.ctx)
     buf = kind.empty(x._buf.size, kind.storage)
-    cast_into(x._buf, x._kind.dtype, buf, kind.dtype)
+    cast_into(x._buf, x._kind, buf, kind)
     out = wrap(buf, x._shape, kind)
     if state.recording and x._node is not None:
         out._node = tape.node(_CAST, (x._node,), (), x._kind, x._shape, kind)

@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from .errors import ContextError
 
-__all__ = ["Context", "cpu", "current_context", "gpu", "num_gpus"]
+__all__ = ["Context", "cpu", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
 _TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")  # the last two are plain CPU memory under other names
 
 
-#: What frees the unused memory of a device's type; who manages that memory puts it here.
-emptying: dict[str, Callable[[], object]] = {}
+#: What frees the unused memory of a device of this type, by its number; who manages that memory puts it here.
+emptying: dict[str, Callable[[int], object]] = {}
+
+
+class Gpus(Protocol):
+    """What answers for GPUs."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def check(self, ctx: Context) -> None:
+        """An error that says what is missing, if arrays cannot live there."""
+
+    def memory_info(self, number: int) -> tuple[int, int]:
+        """Free and total bytes."""
+
+
+_gpus: Gpus
+
+
+def set_gpus(gpus: Gpus) -> None:
+    """Called by the module that talks to them."""
+    global _gpus
+    _gpus = gpus
 
 
 class _Stack(threading.local):
@@ -85,14 +108,14 @@ class Context:
     def empty_cache(self) -> None:
         """Give memory that no array uses any more back to the system.
 
-        Large arrays leave their memory to the next ones of their size (``NBGRAD_POOL_MB`` says how much of it is kept
-        at most). Worth a call between two parts of a program whose arrays have different sizes. All CPU contexts
-        have the same memory. Memory that arrays use is not touched.
+        Arrays leave their memory to the next ones of their size (on the CPU large ones do, and ``NBGRAD_POOL_MB`` says
+        how much of it is kept at most). Worth a call between two parts of a program whose arrays have different sizes.
+        All CPU contexts have the same memory. Memory that arrays use is not touched.
 
         Raises
         ------
         ContextError
-            For a GPU: this version runs on the CPU alone.
+            For a GPU that is not there.
 
         Examples
         --------
@@ -102,7 +125,7 @@ class Context:
         >>> nb.cpu().empty_cache()
         """
         usable(self)
-        emptying["cpu"]()
+        emptying["gpu" if self.device_type == "gpu" else "cpu"](self.device_id)
 
 
 CPU0 = Context("cpu", 0)
@@ -134,13 +157,39 @@ def cpu(device_id: int = 0) -> Context:
 
 
 def gpu(device_id: int = 0) -> Context:
-    """The CUDA context number `device_id`. Making one is free; using it needs a GPU."""
+    """The CUDA device number `device_id`. Making a context is free; using it needs a GPU."""
     return Context("gpu", device_id)
 
 
 def num_gpus() -> int:
-    """How many GPUs arrays can live on: none in this version."""
-    return 0
+    """How many GPUs arrays can live on.
+
+    Returns
+    -------
+    int
+        0 where CUDA, its driver or numba-cuda is missing; ``with nb.gpu(0):`` says which.
+    """
+    return _gpus.count()
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """Free and total memory of a GPU.
+
+    Parameters
+    ----------
+    device_id : int
+
+    Returns
+    -------
+    (int, int)
+        In bytes. What nbgrad keeps for later arrays counts as used; :meth:`Context.empty_cache` gives it back.
+
+    Raises
+    ------
+    ContextError
+        If there is no such GPU.
+    """
+    return _gpus.memory_info(device_id)
 
 
 def current_context() -> Context:
@@ -154,12 +203,12 @@ def usable(ctx: Context | None) -> Context:
     Raises
     ------
     ContextError
-        For a GPU: this version runs on the CPU alone.
+        For a GPU that is not there, or cannot be used.
     """
     if ctx is None:
         return current_context()
     if not isinstance(ctx, Context):
         raise ContextError(f"expected a Context such as cpu(0), got {ctx!r}")
     if ctx.device_type == "gpu":
-        raise ContextError(f"{ctx} is not available: this version of nbgrad runs on the CPU alone; use cpu()")
+        _gpus.check(ctx)
     return ctx

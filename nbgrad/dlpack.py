@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from .codegen.launch import kind_of
-from .context import current_context
+from .context import current_context, gpu, usable
+from .cuda import exchange
 from .dtypes import as_dtype
 from .entry import IN_GRAPH, as_array
-from .errors import AttrError, ContextError, DTypeError, NBGradError
+from .errors import AttrError, DTypeError, NBGradError
 from .ndarray import LENT, NDArray, from_value, wrap
 from .state import state
 
@@ -33,12 +34,22 @@ def export(self: NDArray, **options) -> Any:
         ``stream``, ``max_version``, ``dl_device`` and ``copy`` of the array API standard.
     """
     self._cell[1:] = [LENT]
+    if self._kind.gpu:
+        return exchange.capsule(self._buf, self._shape, self._kind.dtype.np)  # type: ignore[arg-type]
     return self._view().__dlpack__(**options)
 
 
 def device(self: NDArray) -> tuple[int, int]:
-    """DLPack's device type and number: ``(1, 0)``, the CPU."""
-    return _CPU, 0
+    """DLPack's device type and number: ``(1, 0)`` for the CPU, ``(2, k)`` for ``gpu(k)``."""
+    return (_CUDA, self._kind.ctx.device_id) if self._kind.gpu else (_CPU, 0)
+
+
+def interface(self: NDArray) -> dict[str, Any]:
+    """``__cuda_array_interface__``: where the memory of an array on a GPU is, for CuPy, PyTorch, Numba and others."""
+    if not self._kind.gpu:
+        raise AttributeError("__cuda_array_interface__: the array is not on a GPU")
+    self._cell[1:] = [LENT]
+    return exchange.interface(self._buf, self._shape, self._kind.dtype.np)  # type: ignore[arg-type]
 
 
 def to_dlpack_for_read(data: NDArray) -> Any:
@@ -109,7 +120,8 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
     Parameters
     ----------
     x : object with ``__dlpack__``, or PyCapsule
-        Of NumPy or PyTorch, for example, in the CPU's memory.
+        Of NumPy or PyTorch, for example, in the CPU's memory or a GPU's; or, on a GPU, with
+        ``__cuda_array_interface__``.
     copy : bool, optional
         Default: memory is shared where it can be, which is where it is C-contiguous and may be written; else the
         values are copied. True: always copied. False: never copied, an error instead.
@@ -117,15 +129,16 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
     Returns
     -------
     NDArray
-        Without history, in the current context. On shared memory each side sees what the other writes; what the other
-        writes is not noticed, so it must not change values that a recorded graph still needs.
+        Without history, in the current context (or on the GPU where it is). On shared memory each side sees what the
+        other writes; what the other writes is not noticed, so it must not change values that a recorded graph still
+        needs.
 
     Raises
     ------
     DTypeError
         If `x` is no such object, or its dtype is not supported.
     ContextError
-        If it lives on another device.
+        If it is on a GPU that cannot be used.
     ValueError
         If `copy` is False and the memory cannot be shared.
 
@@ -145,6 +158,8 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
         shared = wrap(x._buf, x._shape, x._kind)
         shared._cell = x._cell
         return shared
+    if _on_gpu(x):
+        return _from_gpu(x, copy)
     view = _numpy_view(x)
     try:
         kind = kind_of(as_dtype(view.dtype), current_context())
@@ -157,6 +172,26 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
             raise AttrError(f"from_dlpack: copy=False, but the memory {why}; leave copy out to have it copied")
         return from_value(view)
     return wrap(view.reshape(-1).view(kind.storage), view.shape, kind)
+
+
+def _on_gpu(x) -> bool:
+    if type(x).__name__ == "PyCapsule":
+        return exchange.is_cuda(x)
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] == _CUDA
+
+
+def _from_gpu(x, copy: bool | None) -> NDArray:
+    found = exchange.opened(x)
+    if found is None:
+        raise AttrError("from_dlpack: the array on the GPU is not C-contiguous; make a contiguous copy of it there")
+    try:
+        kind = kind_of(as_dtype(found.dtype), usable(gpu(found.number)))
+    except DTypeError as err:
+        raise DTypeError(f"from_dlpack: {err}") from None
+    buffer: Any = exchange.shared(found._replace(dtype=kind.dtype.storage))
+    return wrap(buffer.copy() if copy else buffer, found.shape, kind)
 
 
 class _Producer:
@@ -204,8 +239,6 @@ def _capsule(x):
         raise DTypeError(
             f"from_dlpack: an array with __dlpack__, or a DLPack capsule, is needed, got {type(x).__name__}"
         )
-    if x.__dlpack_device__()[0] == _CUDA:
-        raise ContextError("from_dlpack: the array is on a GPU; copy it to the CPU first")
     try:
         return x.__dlpack__(**_OPTIONS)
     except TypeError:  # older than this keyword

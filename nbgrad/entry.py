@@ -98,7 +98,7 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
         )
     if state.recording and out._node is not None:
         raise NBGradError(IN_GRAPH)
-    cast_into(result._buf, result._kind.dtype, out._buf, out._kind.dtype)
+    cast_into(result._buf, result._kind, out._buf, out._kind)
     out._cell[0] += 1
     if state.recording:
         out._node = result._node

@@ -33,7 +33,7 @@ def operator(name: str) -> Callable:
             raise ShapeError(
                 f"in-place {name}: an operand of shape {np.shape(other)} does not broadcast into {self._shape}"
             )
-        cast_into(result._buf, result._kind.dtype, self._buf, self._kind.dtype)
+        cast_into(result._buf, result._kind, self._buf, self._kind)
         self._cell[0] += 1
         return self
 

@@ -84,6 +84,7 @@ def _attach() -> None:
         "backward": autograd.backward_method,
         "__dlpack__": dlpack.export,
         "__dlpack_device__": dlpack.device,
+        "__cuda_array_interface__": property(dlpack.interface),
         "to_dlpack_for_read": dlpack.to_dlpack_for_read,
         "to_dlpack_for_write": dlpack.to_dlpack_for_write,
         "__array_ufunc__": numpy_functions.array_ufunc,

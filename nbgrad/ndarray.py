@@ -6,6 +6,7 @@ layers above (:mod:`nbgrad.methods` lists them).
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from .context import Context
 from .dtypes import as_dtype
 from .errors import DTypeError, ShapeError
 
-__all__ = ["NDArray", "from_numpy", "from_value", "wrap"]
+__all__ = ["NDArray", "from_numpy", "from_value", "placed", "wrap"]
 
 
 class NDArray:
@@ -122,8 +123,19 @@ class NDArray:
         return self._view().copy()
 
     def _view(self) -> np.ndarray:
-        """The memory itself as a NumPy array."""
+        """The memory itself as a NumPy array; on a GPU a read-only copy."""
         return self._buf.view(self._kind.dtype.np).reshape(self._shape)
+
+    @contextlib.contextmanager
+    def _written(self):
+        """The memory as a NumPy array that is written into; on a GPU a copy, which is put back."""
+        view = self._view()
+        if view.flags.writeable:
+            yield view
+        else:
+            copy = view.copy()
+            yield copy
+            self._buf.view(self._kind.dtype.np)[:] = copy
 
     def asscalar(self):
         """The value of an array of size 1, as a NumPy scalar.
@@ -224,6 +236,16 @@ def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
     return y
 
 
+def placed(values: np.ndarray, kind: Kind) -> NDArray:
+    """An NDArray of `kind` from a NumPy array of that dtype, whose memory it takes where it can."""
+    flat = np.ascontiguousarray(values, kind.dtype.np).reshape(-1).view(kind.dtype.storage)
+    if not kind.gpu:
+        return wrap(flat, values.shape, kind)
+    out = wrap(kind.empty(flat.size, kind.storage), values.shape, kind)
+    out._buf[:] = flat
+    return out
+
+
 _STYPES = ("default", "row_sparse", "csr")
 
 
@@ -271,7 +293,7 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
     if isinstance(source, NDArray):
         kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx)
         out = wrap(kind.empty(source._buf.size, kind.storage), source._shape, kind)
-        cast_into(source._buf, source._kind.dtype, out._buf, kind.dtype)
+        cast_into(source._buf, source._kind, out._buf, kind)
         return out
     typed = isinstance(source, np.ndarray | np.generic)
     if not typed:

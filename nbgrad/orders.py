@@ -66,7 +66,7 @@ class ByOperands:
         values = dict(zip(self.params, node.attrs[1]))
         # The operands of a traced function are not known yet: they do not end it.
         for k, buf in zip(node.op.saves, () if node.kind.traced else node.saved[::3]):
-            elements = buf.view(node.kind.dtype.np)
+            elements = buf.view(node.kind.dtype.np).reshape(-1)  # of a buffer on a GPU, a copy
             values["y" if k < 0 else f"x{k}"] = elements.max(initial=0)  # with the greatest order it ends first
         known = {var(name): const(float(value)) for name, value in values.items()}
         left = [substitute(e, known).value for e in self.limits]

@@ -18,12 +18,17 @@ from .shapes import Shape, size
 if TYPE_CHECKING:
     from .structured import Structured
 
-__all__ = ["REQUIRED", "Plan", "Spec"]
+__all__ = ["REQUIRED", "Plan", "Spec", "runners"]
 
 
 class _Required:
     def __repr__(self) -> str:
         return "required"
+
+
+#: What makes an operator's launcher on a device of this type, from (operator, operands, results, attributes) as
+#: :meth:`.Structured.bind` takes them; who knows such devices puts it here.
+runners: dict[str, Callable[[Structured, tuple, tuple, dict], Callable]] = {}
 
 
 #: Default of an attribute that the caller has to give.
@@ -96,7 +101,7 @@ class Plan:
             self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
         self.run = self._runner()
         self.pulls = None
-        if op.raw_binder is not None and not is_traced(ctx):
+        if op.raw_binder is not None and not (self.kinds[0].gpu or is_traced(ctx)):
             self.pulls = op.raw_binder(self.avals, results_of(self), self.attrs)
         self._places: dict[tuple, list] = {}
         self._saves: dict[tuple, tuple] = {}
@@ -107,11 +112,12 @@ class Plan:
         results = results_of(self)
         if self.kinds[0].traced:
             return functools.partial(tracing.ran, self)
+        bound = functools.partial(runners["gpu"], op) if self.kinds[0].gpu else op.bound
         narrow = not op.moves_only and any(kind.dtype.name == "float16" for _, kind in (*self.avals, *results))
         if not narrow:
-            return op.bound(self.avals, results, self.attrs)
+            return bound(self.avals, results, self.attrs)
         # float16 is calculated in float32.
-        inner = op.bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
+        inner = bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
 
         def run(*arguments):
             *arrays, given = arguments
@@ -121,7 +127,7 @@ class Plan:
             inner(*wide, wide_outs[0] if self.single else wide_outs)
             for out, full in zip(outs, wide_outs, strict=True):
                 if full is not out:
-                    cast_into(full._buf, full._kind.dtype, out._buf, out._kind.dtype)
+                    cast_into(full._buf, full._kind, out._buf, out._kind)
 
         return run
 
@@ -206,5 +212,5 @@ def _widened(x: NDArray, copy: bool) -> NDArray:
     kind = kind_of(dtypes.float32, x._kind.ctx)
     out = wrap(kind.empty(x._buf.size, kind.storage), x._shape, kind)
     if copy:
-        cast_into(x._buf, x._kind.dtype, out._buf, kind.dtype)
+        cast_into(x._buf, x._kind, out._buf, kind)
     return out

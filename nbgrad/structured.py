@@ -45,6 +45,7 @@ class Structured(tape.Rule):
         self.attrs = tuple(n for n, p in parameters.items() if p.default is not empty)
         self.moves_only = options.pop("moves_only", False)
         self.visible = options.pop("visible", None)
+        self.anywhere = options.pop("anywhere", False)
         max_order = options.pop("max_order", None)
         if max_order is not None:
             end_at(self, (lambda node: max_order(**node.attrs[0].attrs)) if callable(max_order) else max_order)
@@ -53,6 +54,7 @@ class Structured(tape.Rule):
         self.raw_binder: Callable | None = None
         self.lowering: Callable | None = None
         self.expansion: Callable | None = None
+        self.device_launcher: Callable | None = None
         self.reads: dict[str, tuple[str, ...]] = {}
         self._plans: dict[tuple, Plan] = {}
 
@@ -141,6 +143,11 @@ class Structured(tape.Rule):
         """Decorator: the operator written with other operators, for the same purpose."""
         self.expansion = rule
         return rule
+
+    def device(self, binder: Callable) -> Callable:
+        """Decorator: what :meth:`bind`'s function is, for arrays on a GPU."""
+        self.device_launcher = lambda operands, results, attrs: binder(operands, results, **attrs)
+        return binder
 
     def operand(self, k: int) -> str:
         """The name of operand number `k`."""
@@ -318,7 +325,8 @@ def structured(name: str | None = None, *, aliases: Sequence[str] = (), **option
         Default: the function's.
     aliases : sequence of str
     **options
-        `moves_only`: elements are moved, not calculated with, so float16 needs no conversion. `visible`: how
+        `moves_only`: elements are moved, not calculated with, so float16 needs no conversion. `anywhere`: the launcher
+        takes arrays on any device. `visible`: how
         many of several results users get. `max_order`: how often the result can be differentiated, where the rules
         end; a number, or a function of the attributes. `method`, `samples`, `differentiable`, `gradient`: see
         :class:`Entry`.

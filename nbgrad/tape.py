@@ -477,5 +477,5 @@ def head_raw(head: NDArray, given: NDArray | None):
     if given is None:
         return ones_raw(kind, head._buf.size)
     buf = kind.empty(head._buf.size, kind.storage)
-    cast_into(given._buf, given._kind.dtype, buf, kind.dtype)
+    cast_into(given._buf, given._kind, buf, kind)
     return buf

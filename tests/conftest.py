@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ settings.register_profile(
     database=None,
 )
 settings.load_profile("nbgrad")
+
+#: Tests for GPUs are run by tests/test_cuda.py, and by hand where there is one.
+collect_ignore = [] if any("cuda" in argument for argument in sys.argv) else ["cuda"]
 
 
 @pytest.fixture

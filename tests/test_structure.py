@@ -10,7 +10,7 @@ PACKAGE = ROOT / "nbgrad"
 LAYERS = [
     {"errors", "config", "dtypes", "context", "forks"},
     {"expr", "shapes"},
-    {"codegen", "vmath", "ndarray"},
+    {"codegen", "cuda", "vmath", "ndarray"},
     {
         "state",
         "observe",

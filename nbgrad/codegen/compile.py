@@ -34,6 +34,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 from .. import config
+from ..cuda.buffers import OnDevice
 from ..forks import free_in_child
 from . import cache
 from .fingerprint import of_function, of_options, of_value
@@ -41,6 +42,7 @@ from .fingerprint import of_function, of_options, of_value
 __all__ = [
     "STILL",
     "Kernel",
+    "built",
     "by_precision",
     "for_c",
     "generate",
@@ -164,7 +166,7 @@ def generate(
     def fingerprint() -> str:
         return source + "".join(f"{k}={of_value(v)};" for k, v in sorted(helpers.items()))
 
-    made = Kernel(name, lambda: _built(name, source, helpers, fingerprint()), fingerprint, reorder, apart=apart)
+    made = Kernel(name, lambda: built(name, source, helpers, fingerprint()), fingerprint, reorder, apart=apart)
     made.source = source
     return made
 
@@ -172,13 +174,13 @@ def generate(
 def nested(name: str, source: str, helpers: dict[str, object]):
     """A function from generated source, as for :func:`generate` with `apart`, for calls inside of generated kernels."""
     parts = sorted(helpers.items())
-    function = _built(name, source, helpers, source + "".join(f"{k}={of_value(v)};" for k, v in parts))
+    function = built(name, source, helpers, source + "".join(f"{k}={of_value(v)};" for k, v in parts))
     made = numba.njit(function, fastmath=_EXACT, pipeline_class=_KernelsApart, **_WITHIN, **_OPTIONS)
     made.__class__ = _Helper
     return made
 
 
-def _built(name: str, source: str, helpers: dict[str, object], fingerprint: str) -> Callable:
+def built(name: str, source: str, helpers: dict[str, object], fingerprint: str) -> Callable:
     """The Python function of generated source, under a name of its own."""
     unique = f"{name}_{hashlib.sha256(fingerprint.encode()).hexdigest()[:12]}"
     text = source.replace(f"def {name}(", f"def {unique}(", 1)
@@ -247,7 +249,7 @@ class Kernel:
     point of one combination and call that: it trusts its caller and is as cheap as a call can be.
     """
 
-    __slots__ = ("_build", "_entries", "_fingerprint", "_options", "name", "source")
+    __slots__ = ("_build", "_entries", "_fingerprint", "_options", "device", "name", "source")
 
     def __init__(
         self,
@@ -260,6 +262,8 @@ class Kernel:
     ) -> None:
         self.name = name
         self.source: str | None = None
+        #: Makes the entry point for arguments on a GPU, if there is such a kernel.
+        self.device: Callable[..., Callable] | None = None
         self._build = build
         self._fingerprint = fingerprint
         self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
@@ -277,13 +281,16 @@ class Kernel:
         entry(*args)
 
     def bind(self, *kinds) -> Callable:
-        """The entry point for arguments of these `kinds`: a NumPy dtype means a flat array of it, ``int``
-        and ``float`` a 64-bit scalar."""
+        """The entry point for arguments of these `kinds`: a NumPy dtype means a flat array of it (an
+        :class:`~nbgrad.cuda.buffers.OnDevice` one on a GPU), ``int`` and ``float`` a 64-bit scalar."""
         entry = self._entries.get(kinds)
         if entry is None:
             with _lock:
                 entry = self._entries.get(kinds)
-                if entry is None:
+                if entry is None and kinds[0].__class__ is OnDevice:
+                    assert self.device is not None, f"{self.name} has no kernel for GPUs"
+                    entry = self._entries[kinds] = self.device(*kinds)
+                elif entry is None:
                     entry = self._compile(tuple(_numba_type(kind, self.name) for kind in kinds))
                     if config.CHECKED:
                         entry = _checking(entry, kinds, self.name)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 
 from ..context import Context, is_traced
+from ..cuda.buffers import DeviceBuffer, on_device
+from ..cuda.buffers import allocator as device_allocator
 from ..dtypes import DType
 from ..expr import var
 from . import loops, memory, threads
 from .graph import Flat, allocator
 
-__all__ = ["Kind", "cast_into", "copy", "fill", "kind_of"]
+__all__ = ["Kind", "address", "cast_into", "copy", "fill", "kind_of"]
 
 
 class Kind:
@@ -28,7 +31,7 @@ class Kind:
     ----------
     dtype : DType
     ctx : Context
-    storage : numpy.dtype
+    storage : numpy.dtype or OnDevice
         Of raw buffers.
     one : int
         What the number 1 is there.
@@ -38,19 +41,24 @@ class Kind:
         The same for fewer than :data:`.memory.LARGE` elements, at less cost.
     accumulate_small : callable
         :meth:`accumulate` for fewer elements than that, at less cost.
-    traced : bool
-        Arrays of this kind are parts of a traced program.
+    gpu, traced : bool
+        Arrays of this kind are on a GPU; are parts of a traced program.
     """
 
-    __slots__ = ("__dict__", "ctx", "dtype", "empty", "one", "small", "storage", "traced")
+    __slots__ = ("__dict__", "ctx", "dtype", "empty", "gpu", "one", "small", "storage", "traced")
 
     def __init__(self, dtype: DType, ctx: Context) -> None:
         self.dtype = dtype
         self.ctx = ctx
-        self.storage = dtype.storage
+        self.storage: Any = dtype.storage
         self.traced = is_traced(ctx)
-        self.empty = allocator(dtype) if self.traced else memory.empty
-        self.small = self.empty if self.traced else np.empty
+        self.gpu = ctx.device_type == "gpu"
+        self.empty = self.small = allocator(dtype)
+        if self.gpu:
+            self.storage = on_device(dtype.storage, ctx)
+            self.empty = self.small = device_allocator(ctx)
+        elif not self.traced:
+            self.empty, self.small = memory.empty, np.empty
         self.one = 0x3C00 if dtype.name == "float16" else 1
 
     def __repr__(self) -> str:
@@ -96,31 +104,47 @@ _x = var("x")
 
 
 @cache
-def _cast(source: DType, target: DType):
-    kernel = loops.elementwise(f"cast_{source}_{target}", [loops.Input("x", source)], [], [loops.Output(_x, target)])
+def _cast(source: Kind, target: Kind):
+    inputs, outputs = [loops.Input("x", source.dtype)], [loops.Output(_x, target.dtype)]
+    kernel = loops.elementwise(f"cast_{source.dtype}_{target.dtype}", inputs, [], outputs)
     return kernel.bind(source.storage, target.storage)
 
 
-def cast_into(source, source_dtype: DType, target, target_dtype: DType) -> None:
-    """Convert every element of `source` into `target` (raw buffers of equal size); plain copy for equal dtypes."""
+def cast_into(source, source_kind: Kind, target, target_kind: Kind) -> None:
+    """Convert every element of `source` into `target` (raw buffers of equal size); plain copy for equal dtypes.
+
+    They may be on different devices.
+    """
     if target.__class__ is Flat:
         target.convert(source)
-    elif source_dtype is target_dtype:
+    elif source_kind.dtype is target_kind.dtype:
         copy(source, target)
+    elif source_kind.ctx != target_kind.ctx and DeviceBuffer in (source.__class__, target.__class__):
+        between = kind_of(target_kind.dtype, source_kind.ctx)
+        converted = between.empty(source.size, between.storage)
+        cast_into(source, source_kind, converted, between)
+        copy(converted, target)
     else:
-        threads.flat(_cast(source_dtype, target_dtype), [source, target])
+        threads.flat(_cast(source_kind, target_kind), [source, target])
 
 
 def copy(source, target) -> None:
-    """Copy a raw buffer into another."""
+    """Copy a raw buffer into another, which may be on another device."""
     n = target.size
-    if threads.ready(n):
+    if source.__class__ is DeviceBuffer and target.__class__ is not DeviceBuffer:
+        source = source.host()
+    if threads.ready(n) and target.__class__ is not DeviceBuffer:
         threads.each(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), n)
     else:
         target[:] = source
 
 
+def address(buffer) -> int:
+    """Where a raw buffer begins, in the memory of its device."""
+    return buffer.address if buffer.__class__ is DeviceBuffer else buffer.ctypes.data
+
+
 def fill(buffer, dtype: DType, value) -> None:
     """Set every element to the number `value`, converted to `dtype` as an array of it would be."""
     with np.errstate(invalid="ignore", over="ignore"):
-        buffer.fill(np.asarray(value).astype(dtype.np).view(dtype.storage))
+        buffer.fill(np.asarray(value).astype(dtype.np).view(dtype.storage)[()])

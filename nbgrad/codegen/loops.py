@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..cuda.kernels import device_kernel, elementwise_entry
 from ..dtypes import DType
 from ..expr import Expr, emit, free
 from . import convert
@@ -101,54 +102,106 @@ def elementwise(
     Returns
     -------
     Kernel
-        Arguments: input arrays (less those in place), output arrays, parameters; for ``rank > 1`` the
-        collapsed shape, then for each input array its strides along all axes but the last.
+        For the CPU, and for GPUs. Arguments: input arrays (less those in place), output arrays, parameters; for
+        ``rank > 1`` the collapsed shape, then for each input array its strides along all axes but the last.
     """
-    compute = compute_type(inputs, outputs)
-    cast = f"np.{compute}"
-    arrays = [x for x in inputs if x.motion != IN_PLACE]
-    outs = [f"out{k}" for k in range(len(outputs))]
-    sizes = [f"n{k}" for k in range(rank)] if rank > 1 else []
-    strides = [f"s_{x.name}{k}" for x in arrays for k in range(rank - 1)]
+    loop = _Loop(name, inputs, params, outputs, rank)
+    kernel = generate(name, loop.host(), {**_HELPERS, **loop.helpers})
+    kernel.device = lambda *kinds: elementwise_entry(
+        device_kernel(name, loop.device(), {**_HELPERS, **loop.helpers}), len(loop.arrays)
+    )(*kinds)
+    return kernel
 
-    names = {x.name: f"v_{x.name}" for x in inputs} | {p: f"v_{p}" for p in params}
-    constants, body, results, helpers = emit([y.expr for y in outputs], names, cast)
-    used = set(free(*[y.expr for y in outputs]))
 
-    def read(x: Input, index: str) -> str:
-        source = outs[x.output] if x.motion == IN_PLACE else x.name
+class _Loop:
+    """One loop, to be written for the CPU or for a GPU, with the same arguments."""
+
+    def __init__(
+        self, name: str, inputs: Sequence[Input], params: Sequence[str], outputs: Sequence[Output], rank: int
+    ) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+        self.rank = rank
+        self.compute = compute_type(inputs, outputs)
+        cast = f"np.{self.compute}"
+        self.arrays = [x for x in inputs if x.motion != IN_PLACE]
+        self.outs = [f"out{k}" for k in range(len(outputs))]
+        sizes = [f"n{k}" for k in range(rank)] if rank > 1 else []
+        strides = [f"s_{x.name}{k}" for x in self.arrays for k in range(rank - 1)]
+        names = {x.name: f"v_{x.name}" for x in inputs} | {p: f"v_{p}" for p in params}
+        exprs = [y.expr for y in outputs]
+        constants, self.body, self.results, self.helpers = emit(exprs, names, cast)
+        self.used = set(free(*exprs))
+        arguments = [*(x.name for x in self.arrays), *self.outs, *params, *sizes, *strides]
+        self.head = [f"def {name}({', '.join(arguments)}):"]
+        self.head += [f"    v_{p} = {cast}({p})" for p in params] + [f"    {line}" for line in constants]
+
+    def read(self, x: Input, index: str) -> str:
+        """The statement that loads an element of an operand."""
+        source = self.outs[x.output] if x.motion == IN_PLACE else x.name
         return f"v_{x.name} = " + load(x.dtype, f"{source}[{index}]")
 
-    lines = [f"def {name}({', '.join([*(x.name for x in arrays), *outs, *params, *sizes, *strides])}):"]
-    head = [f"v_{p} = {cast}({p})" for p in params] + constants
-    if rank == 1:
-        held = [read(x, "0") for x in arrays if x.motion == HOLD and x.name in used]
-        head += [f"if {outs[0]}.size == 0:", "    return", *held] if held else []
-    lines += ["    " + line for line in head]
+    def writes(self, at: str) -> list[str]:
+        """The statements that compute and store the element `at` of the results."""
+        lines = list(self.body)
+        for out, y, result in zip(self.outs, self.outputs, self.results, strict=True):
+            value = result if y.mode == WRITE else f"{load(y.dtype, f'{out}[{at}]')} + {result}"
+            lines.append(f"{out}[{at}] = " + store(y.dtype, value, self.compute))
+        return lines
 
-    pad = "    "
-    for level in range(rank - 1):
-        lines.append(f"{pad}for i{level} in range(np.uint64(n{level})):")
+    def host(self) -> str:
+        """Nested loops over the collapsed axes."""
+        rank, arrays, used = self.rank, self.arrays, self.used
+        lines = list(self.head)
+        if rank == 1:
+            held = [self.read(x, "0") for x in arrays if x.motion == HOLD and x.name in used]
+            head = [f"if {self.outs[0]}.size == 0:", "    return", *held] if held else []
+            lines += ["    " + line for line in head]
+        pad = "    "
+        for level in range(rank - 1):
+            lines.append(f"{pad}for i{level} in range(np.uint64(n{level})):")
+            pad += "    "
+            for x in arrays:
+                above = f" + p_{x.name}{level - 1}" if level else ""
+                lines.append(f"{pad}p_{x.name}{level} = i{level} * np.uint64(s_{x.name}{level}){above}")
+            row = "i0" if level == 0 else f"(r{level - 1} * np.uint64(n{level}) + i{level})"
+            lines.append(f"{pad}r{level} = {row}")
+        if rank > 1:
+            lines += [f"{pad}base = r{rank - 2} * np.uint64(n{rank - 1})"]
+            at = f"p_{{}}{rank - 2}"
+            lines += [pad + self.read(x, at.format(x.name)) for x in arrays if x.motion == HOLD and x.name in used]
+        extent = f"n{rank - 1}" if rank > 1 else f"{self.outs[0]}.size"
+        lines.append(f"{pad}for i in range(np.uint64({extent})):")
         pad += "    "
-        for x in arrays:
-            above = f" + p_{x.name}{level - 1}" if level else ""
-            lines.append(f"{pad}p_{x.name}{level} = i{level} * np.uint64(s_{x.name}{level}){above}")
-        row = "i0" if level == 0 else f"(r{level - 1} * np.uint64(n{level}) + i{level})"
-        lines.append(f"{pad}r{level} = {row}")
-    if rank > 1:
-        lines += [f"{pad}base = r{rank - 2} * np.uint64(n{rank - 1})"]
-        lines += [f"{pad}{read(x, f'p_{x.name}{rank - 2}')}" for x in arrays if x.motion == HOLD and x.name in used]
-    extent = f"n{rank - 1}" if rank > 1 else f"{outs[0]}.size"
-    lines.append(f"{pad}for i in range(np.uint64({extent})):")
-    pad += "    "
-    at = "base + i" if rank > 1 else "i"
-    for x in inputs:
-        if x.motion == STEP and x.name in used:
-            lines.append(pad + read(x, f"p_{x.name}{rank - 2} + i" if rank > 1 else "i"))
-        elif x.motion == IN_PLACE and x.name in used:
-            lines.append(pad + read(x, at))
-    lines += [pad + line for line in body]
-    for out, y, result in zip(outs, outputs, results, strict=True):
-        value = result if y.mode == WRITE else f"{load(y.dtype, f'{out}[{at}]')} + {result}"
-        lines.append(f"{pad}{out}[{at}] = " + store(y.dtype, value, compute))
-    return generate(name, "\n".join(lines) + "\n", {**_HELPERS, **helpers})
+        at = "base + i" if rank > 1 else "i"
+        for x in self.inputs:
+            if x.motion == STEP and x.name in used:
+                lines.append(pad + self.read(x, f"p_{x.name}{rank - 2} + i" if rank > 1 else "i"))
+            elif x.motion == IN_PLACE and x.name in used:
+                lines.append(pad + self.read(x, at))
+        lines += [pad + line for line in self.writes(at)]
+        return "\n".join(lines) + "\n"
+
+    def device(self) -> str:
+        """One loop over all elements, in strides of all threads."""
+        lines = [*self.head, f"    for i in range(cuda.grid(1), {self.outs[0]}.size, cuda.gridsize(1)):"]
+        pad = "        "
+        last = self.rank - 1
+        if last:
+            lines.append(f"{pad}i{last} = i % n{last}")
+            lines.append(f"{pad}r = i // n{last}")
+        for k in reversed(range(last)):
+            lines.append(f"{pad}i{k} = r" + (f" % n{k}" if k else ""))
+            if k:
+                lines.append(f"{pad}r = r // n{k}")
+        for x in self.inputs:
+            if x.name not in self.used:
+                continue
+            if x.motion == IN_PLACE or (last == 0 and x.motion == STEP):
+                at = "i"
+            else:
+                terms = [f"i{k} * s_{x.name}{k}" for k in range(last)] + [f"i{last}"] * (x.motion == STEP)
+                at = " + ".join(terms) or "0"
+            lines.append(pad + self.read(x, at))
+        lines += [pad + line for line in self.writes("i")]
+        return "\n".join(lines) + "\n"

@@ -138,7 +138,7 @@ class Pool:
 
 
 pool = Pool(config.POOL)
-emptying["cpu"] = pool.clear
+emptying["cpu"] = lambda number: pool.clear()
 
 
 def longer(buffer: np.ndarray, count: int) -> np.ndarray | None:

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
+import numpy as np
+
 from .. import config, shapes
 from ..errors import AttrError
 
@@ -234,7 +236,7 @@ def each(call: Callable[[int, int], object], count: int, weight: int = 1, align:
 def flat(entry: Callable, buffers: Sequence, scalars: Sequence = (), weight: int = 1) -> None:
     """``entry(*buffers, *scalars)`` of an elementwise kernel, whose buffers are as long as the last or one element."""
     n = buffers[-1].size
-    if ready(n * weight):
+    if ready(n * weight) and buffers[-1].__class__ is np.ndarray:
         steps = [x.size // n for x in buffers]
         each(lambda start, stop: entry(*slices(buffers, steps, start, stop), *scalars), n, weight, ALIGN)
     else:
@@ -251,7 +253,7 @@ def broadcast(
 ) -> None:
     """An elementwise kernel whose `inputs` walk as `walk` says: cut along the first of the collapsed axes."""
     rank, arguments = walk.rank, walk.arguments
-    if not ready(walk.size * weight):
+    if not ready(walk.size * weight) or outputs[0].__class__ is not np.ndarray:
         entry(*inputs, *outputs, *scalars, *arguments)
         return
     # Elements per step of that axis: rank 1 is the flat loop, where an operand has all elements or one.

@@ -1,5 +1,6 @@
 """The compiler: functions of arrays, traced and written anew as loops."""
 
+from . import device as device
 from .function import jit
 
 __all__ = ["jit"]

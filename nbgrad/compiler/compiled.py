@@ -29,7 +29,7 @@ from .slots import Slots
 from .source import Source, written
 from .statements import Statement, statements
 
-__all__ = ["Call", "Compiled", "allocated", "numpy_name"]
+__all__ = ["Call", "Compiled", "allocated", "numpy_name", "outputs"]
 
 #: Statements of a program that is compiled in pieces.
 _LONG = 50
@@ -85,7 +85,7 @@ class Compiled:
         self.name = name
         self.inside = inside
         self.arguments = list(arguments)
-        self.outputs = _outputs(graph, results)
+        self.outputs = outputs(graph, results)
         made, full = statements(graph, self.outputs)
         self.program: Program = arranged(made, full)
         #: A long program is many kernels, of which those of equal steps (of a loop that was written out) are one.
@@ -346,7 +346,7 @@ def _kind(dtype: DType) -> Kind:
     return kind_of(dtype, CPU0)
 
 
-def _outputs(graph: Graph, results: Sequence[Seen]) -> list[Value]:
+def outputs(graph: Graph, results: Sequence[Seen]) -> list[Value]:
     """A value of its own for each result."""
     found: list[Value] = []
     for seen in results:

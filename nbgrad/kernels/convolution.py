@@ -21,6 +21,7 @@ from ..samples import table
 from ..shapes import Shape, as_shape, size
 from ..structured import REQUIRED, Spec, composite, structured
 from . import convolution_kernels as raw
+from .convolution_device import convolve
 from .dense import operands
 from .shape import moveaxis, reshape
 
@@ -50,6 +51,9 @@ def _run(kernel, first: NDArray, second: NDArray, out: NDArray, x: Shape, w: Sha
     sizes = (x[0], x[1], *three(x[2:], 1), w[0], *three(w[2:], 1), *three(y[2:], 1))
     steps = (*three(attrs["stride"], 1), *three(attrs["dilate"], 1), *three(attrs["pad"], 0))
     sizes = (*sizes, *steps, attrs["groups"])
+    if out._kind.gpu:
+        convolve(kernel.name, first._buf, second._buf, out._buf, out._kind, x[0], sizes[1:])
+        return
     _on_threads(kernel, [first._buf, second._buf, out._buf], x[0], size(y[2:]) * size(w), sizes[1:])
 
 
@@ -98,7 +102,7 @@ def outputs(shape: Shape, taps: Shape, stride: Shape, dilate: Shape, pad: Shape)
     )
 
 
-@structured("_convolution", method=False)
+@structured("_convolution", method=False, anywhere=True)
 def _convolution(data, weight, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
     """Convolution; arguments already checked."""
     outs = outputs(data._shape[2:], weight._shape[2:], stride, dilate, pad)
@@ -106,14 +110,14 @@ def _convolution(data, weight, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, g
     return Spec(shape, data._kind.dtype, stride=stride, dilate=dilate, pad=pad, groups=groups)
 
 
-@structured("_convolution_data", method=False)
+@structured("_convolution_data", method=False, anywhere=True)
 def _data_grad(head, weight, size=REQUIRED, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
     """The adjoint in data, of spatial shape `size`; `head` has the shape of the convolution's result."""
     shape = (head._shape[0], weight._shape[1] * groups, *size)
     return Spec(shape, head._kind.dtype, size=size, stride=stride, dilate=dilate, pad=pad, groups=groups)
 
 
-@structured("_convolution_weight", method=False)
+@structured("_convolution_weight", method=False, anywhere=True)
 def _weight_grad(data, head, taps=REQUIRED, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
     """The adjoint in weight, of spatial shape `taps`."""
     shape = (head._shape[1], data._shape[1] // groups, *taps)

@@ -217,7 +217,7 @@ def block_grad(data):
     return identity(as_array(data, "BlockGrad").detach())
 
 
-@structured(method=False, samples=table(np.array, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x))
+@structured(anywhere=True, method=False, samples=table(np.array, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x))
 def make_loss(data):
     """The array as a loss: its gradient is ones, whatever the head gradient.
 

@@ -41,11 +41,11 @@ def _straight(name: str, forward, what: str, reference):
     [1.0, 1.0]
     """
     samples = table(reference, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x)
-    op = structured(name, method=False, samples=samples, gradient="g")(infer)
+    op = structured(name, anywhere=True, method=False, samples=samples, gradient="g")(infer)
 
     @op.run
     def _(data, out):
-        cast_into(forward(data.detach())._buf, data._kind.dtype, out._buf, out._kind.dtype)
+        cast_into(forward(data.detach())._buf, data._kind, out._buf, out._kind)
 
     op.vjp(data=lambda g: identity(g))
     return op
@@ -59,7 +59,7 @@ round_ste = _straight("round_ste", round_, "The nearest integer, halves away fro
 sign_ste = _straight("sign_ste", sign, "The sign, -1, 0 or 1", np.sign)
 
 
-@structured(method=False, gradient="scalar*g", samples=table(
+@structured(method=False, anywhere=True, gradient="scalar*g", samples=table(
     lambda a, scalar: np.array(a), [(2, 3), {"scalar": -0.5}], [(), {"scalar": 2.0}], [(0,), {"scalar": 0.0}], order=0,
     loss=lambda x, scalar: x * scalar,
 ))  # fmt: skip

@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba import types
 
 from ..codegen.compile import inline, intrinsic, kernel
+from ..cuda.kernels import cuda, device
 from ..elementwise import derived
 from ..entry import as_array
 from ..errors import ShapeError
@@ -133,6 +134,18 @@ def _arg_extreme(x, out, best, outer, n, inner, sign):
                 better = _beats(a, best[j], sign)
                 best[j] = a if better else best[j]
                 out[o * width + j] = where if better else out[o * width + j]
+
+
+@device
+def _device_arg(x, out, outer, n, inner, sign):
+    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
+        at = (i // inner) * n * inner + i % inner
+        best, where = x[at], 0
+        for k in range(1, n):
+            a = x[at + k * inner]
+            if best == best and (a != a or (a > best if sign > 0 else a < best)):
+                best, where = a, k
+        out[i] = where
 
 
 @kernel
@@ -282,6 +295,11 @@ def _arg(name: str, sign: int, what: str):
         else:
             best = np.empty(inner, data._buf.dtype)
             _arg_extreme(data._buf, out._buf, best, outer, n, inner, sign)
+
+    @op.device
+    def _(operands, results, *, lengths):
+        outer, n, inner = lengths
+        return _device_arg.run(outer * inner, outer, n, inner, sign)
 
     return op
 

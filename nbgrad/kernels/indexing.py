@@ -20,7 +20,7 @@ from ..context import real
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
-from ..ndarray import NDArray, wrap
+from ..ndarray import NDArray, placed
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..shapes import size
@@ -165,8 +165,7 @@ def add_axis(data: NDArray, index: np.ndarray | NDArray, axis: int, n: int) -> N
 
 def _outside(index: np.ndarray, data: NDArray) -> NDArray:
     """NumPy's integers as an array that goes with `data`."""
-    kind = kind_of(int64, real(data._kind.ctx))
-    return wrap(np.ascontiguousarray(index, dtype=np.int64).reshape(-1), np.shape(index), kind)
+    return placed(np.asarray(index), kind_of(int64, real(data._kind.ctx)))
 
 
 @_take.lower
@@ -358,8 +357,7 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
     out = np.full(shape, off_value, target.np)
     inside = np.flatnonzero((values >= 0) & (values < depth))
     out.reshape(-1)[inside * shape[-1] + values.reshape(-1)[inside]] = on_value
-    kind = kind_of(target, indices._kind.ctx)
-    return wrap(out.reshape(-1).view(kind.storage), shape, kind)
+    return placed(out, kind_of(target, indices._kind.ctx))
 
 
 @composite(

@@ -21,6 +21,7 @@ __all__ = ["concat", "pieces", "stack", "unstacked"]
 
 
 @structured(
+    anywhere=True,
     aliases=("Concat",),
     moves_only=True,
     method=False,
@@ -83,7 +84,7 @@ def _(*args, axis):
     strides = strides_of(out._shape)
     start = 0
     for x in data:
-        buf = x._buf if x._kind is out._kind else from_value(x, dtype=out._kind.dtype)._buf
+        buf = x._buf if x._kind is out._kind else from_value(x, like=out._kind, dtype=out._kind.dtype)._buf
         if neighbours:
             out._buf[start : start + buf.size] = buf
         else:
@@ -91,7 +92,7 @@ def _(*args, axis):
         start += x._shape[axis] * strides[axis]
 
 
-@structured("_pieces", method=False, moves_only=True, samples=table(
+@structured("_pieces", anywhere=True, method=False, moves_only=True, samples=table(
     lambda a, sizes, axis=0: np.split(a, np.cumsum(sizes)[:-1], axis),
     [(6,), {"sizes": (1, 3, 2)}], [(2,), {"sizes": (2,)}], [(2, 4), {"sizes": (3, 0, 1), "axis": 1}],
 ))  # fmt: skip

@@ -121,16 +121,11 @@ def repeat(data, repeats, axis=None):
     return reshape(broadcast_to(expand_dims(data, axis=k + 1), shape=wide), shape)
 
 
-@structured(
-    "_pad_constant",
-    moves_only=True,
-    method=False,
-    samples=table(
-        lambda a, before, after, value: np.pad(a, tuple(zip(before, after, strict=True)), constant_values=value),
-        [(2, 3), {"before": (1, 0), "after": (0, 2), "value": 3.0}],
-        [(0,), {"before": (1,), "after": (1,), "value": 1.0}],
-    ),
-)
+@structured("_pad_constant", anywhere=True, moves_only=True, method=False, samples=table(
+    lambda a, before, after, value: np.pad(a, tuple(zip(before, after, strict=True)), constant_values=value),
+    [(2, 3), {"before": (1, 0), "after": (0, 2), "value": 3.0}],
+    [(0,), {"before": (1,), "after": (1,), "value": 1.0}],
+))  # fmt: skip
 def _pad_constant(data, before=REQUIRED, after=REQUIRED, value=0.0):
     """The array with `value` around it."""
     shape = tuple(b + n + a for b, n, a in zip(before, data._shape, after, strict=True))
@@ -355,7 +350,7 @@ def _triangle(name: str, side: str, diagonals):
 
     infer.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
     samples = table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)])
-    op = structured(name, moves_only=True, samples=samples, gradient="g with the same zeros")(infer)
+    op = structured(name, anywhere=True, moves_only=True, samples=samples, gradient="g with the same zeros")(infer)
 
     @op.run
     def _(data, out, *, k):
@@ -372,6 +367,7 @@ triu = _triangle("triu", "above", lambda k: (k, _FAR))
 
 @structured(
     "_roll",
+    anywhere=True,
     moves_only=True,
     method=False,
     samples=table(np.roll, [(2, 3), {"shift": 2, "axis": 1}], [(4,), {"shift": 0, "axis": 0}]),

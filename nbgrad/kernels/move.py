@@ -15,6 +15,8 @@ import numpy as np
 
 from ..codegen import threads
 from ..codegen.compile import kernel
+from ..cuda.buffers import DeviceBuffer
+from ..cuda.kernels import DeviceKernel, cuda, device, device_kernel
 from ..shapes import Shape, size
 
 __all__ = ["band", "gather", "move", "scatter", "scatter_add", "strides_of", "surround"]
@@ -125,6 +127,32 @@ def _band(x, out, batch, rows, columns, low, high):
                 out[base + j] = 0
 
 
+# On devices: a thread per element.
+
+
+@lru_cache
+def _mover(rank: int, add: int) -> DeviceKernel:
+    """:func:`_move` for so many axes."""
+    axes = range(rank)
+    numbers = ", ".join([f"n{k}" for k in axes] + [f"s{k}" for k in axes] + [f"t{k}" for k in axes])
+    lines = [f"def move(x, out, points, source, target, {numbers}):"]
+    lines += ["    for i in range(cuda.grid(1), points, cuda.gridsize(1)):", "        rest = i"]
+    for k in reversed(range(1, rank)):
+        lines += [f"        i{k} = rest % n{k}", f"        rest = rest // n{k}"]
+    at = " + ".join(["source", "rest * s0", *(f"i{k} * s{k}" for k in range(1, rank))])
+    to = " + ".join(["target", "rest * t0", *(f"i{k} * t{k}" for k in range(1, rank))])
+    lines += [f"        out[{to}] {'+=' if add else '='} x[{at}]"]
+    return device_kernel("move", "\n".join(lines) + "\n", {})
+
+
+@device
+def _device_band(x, out, rows, columns, low, high):
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        column = i % columns
+        row = (i // columns) % rows
+        out[i] = x[i] if low <= column - row <= high else 0
+
+
 _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 
 
@@ -190,6 +218,9 @@ def move(
 def _shared(buf, out, n: int, walk: list[np.ndarray], source: int, target: int, add: int) -> None:
     """:func:`_move` for `n` elements, cut along the first of the collapsed axes if that pays."""
     dims, sources, targets = walk
+    if buf.__class__ is DeviceBuffer:
+        _mover(dims.size, add)(n, [buf, out], n, source, target, *map(int, np.concatenate(walk)))
+        return
     if not threads.ready(n) or dims.size == 1:
         _move(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target, add)
         return
@@ -205,7 +236,7 @@ def _shared(buf, out, n: int, walk: list[np.ndarray], source: int, target: int, 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Read the block of `shape` at `strides` and `offset` (in elements) of `buf` into `out`, in order."""
-    matrices = _transposition(shape, strides) if offset == 0 else None
+    matrices = _transposition(shape, strides) if offset == 0 and buf.__class__ is not DeviceBuffer else None
     if matrices is not None:
         _transpose_shared(_bits(buf), _bits(out), *matrices)
     else:
@@ -241,6 +272,11 @@ def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 
 
 def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:
     """Write the elements of `buf`, a block of shape `counts`, at `begin` of `out`, and `value[0]` around them."""
+    if buf.__class__ is DeviceBuffer:
+        move(value, out, shape, (0,) * len(shape), strides_of(shape))
+        strides = strides_of(shape)
+        scatter(buf, out, counts, strides, sum(b * s for b, s in zip(begin, strides, strict=True)))
+        return
     axes = [(1, 1, 0), *zip(shape, counts, begin, strict=True)]
     while len(axes) > 1 and axes[-1][0] == axes[-1][1]:  # a whole axis belongs to the row
         n = axes.pop()[0]
@@ -252,4 +288,7 @@ def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], valu
 
 def band(buf, out, shape: Shape, low: int, high: int) -> None:
     """Copy diagonals `low` to `high` of each matrix in a stack of `shape`; zeros elsewhere."""
-    _band(_bits(buf), _bits(out), size(shape[:-2]), shape[-2], shape[-1], low, high)
+    if buf.__class__ is DeviceBuffer:
+        _device_band(size(shape), [_bits(buf), _bits(out)], shape[-2], shape[-1], low, high)
+    else:
+        _band(_bits(buf), _bits(out), size(shape[:-2]), shape[-2], shape[-1], low, high)

@@ -88,7 +88,7 @@ def _(data, gamma, beta, *, axis, eps):
 @_batch_norm.pullback
 def _(g, data, gamma, y1, y2, axis, eps, wanted):
     outer, channels, inner = split(data._shape, axis)
-    if not state.recording and not _uses_statistics(g):
+    if not (state.recording or data._kind.gpu or _uses_statistics(g)):
 
         def launch(*buffers_and_flag):
             *buffers, flag = buffers_and_flag
@@ -110,7 +110,7 @@ def _uses_statistics(g: list) -> bool:
     return any(h._buf.any() for h in g[1:])
 
 
-@structured("_ones_for", method=False, differentiable=False)
+@structured("_ones_for", method=False, differentiable=False, anywhere=True)
 def _ones_for(data):
     """Ones in data's shape, whose gradient with respect to `data` is zero: gamma, where it is fixed."""
     return Spec(data._shape, data._kind.dtype)
@@ -223,8 +223,8 @@ def BatchNorm(
                 new = moving.detach() * momentum + batch.detach() * (1 - momentum)
                 tracing.update(moving, cast(new, kind_of(moving._kind.dtype, new._kind.ctx)))
                 continue
-            values = moving._view()
-            values[...] = momentum * values + (1 - momentum) * batch._view()
+            with moving._written() as values:
+                values[...] = momentum * values + (1 - momentum) * batch._view()
             moving._cell[0] += 1
         return [y, mean, rsqrt(variance + eps)] if output_mean_var else y
     mean, rstd = cast(moving_mean.detach(), kind), rsqrt(cast(moving_var.detach(), kind) + eps)
@@ -265,7 +265,7 @@ def _(data, gamma, beta, *, eps):
 @_layer_norm_op.pullback
 def _(g, data, gamma, y1, y2, eps, wanted):
     rows, n, _ = split(data._shape, data.ndim - 1)
-    if not state.recording and not _uses_statistics(g):
+    if not (state.recording or data._kind.gpu or _uses_statistics(g)):
 
         def launch(*buffers_and_flag):
             *buffers, flag = buffers_and_flag

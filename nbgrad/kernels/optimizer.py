@@ -14,9 +14,8 @@ from functools import cache
 from .. import tracing
 from ..cast import cast
 from ..codegen import loops
-from ..codegen.launch import kind_of
+from ..codegen.launch import Kind
 from ..documentation import wrapped
-from ..dtypes import DType
 from ..entry import IN_GRAPH, Entry, as_array
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
 from ..expr import Expr, lt, select, var
@@ -61,13 +60,14 @@ def _update(
     known = ", ".join((*arrays, *params, *ignored, "out", "name"))
 
     @cache
-    def kernel(dtype: DType):
+    def kernel(kind: Kind):
         """Weight and states in place."""
+        dtype = kind.dtype
         inputs = [loops.Input("grad", dtype)]
         inputs += [loops.Input(n, dtype, loops.IN_PLACE, k) for k, n in enumerate(("weight", *states))]
         outputs = [loops.Output(e, dtype) for e in (weight, *states.values())]
         made = loops.elementwise(name, inputs, list(params), outputs)
-        return made.bind(*[dtype.storage] * (2 + len(states)), *[float] * len(params))
+        return made.bind(*[kind.storage] * (2 + len(states)), *[float] * len(params))
 
     def call(*args, out=None, **kwargs):
         tracing.check_write(name)
@@ -93,12 +93,12 @@ def _update(
         if state.recording and any(x._node is not None for x in written):
             raise NBGradError(f"{name}: {IN_GRAPH}")
         if grad._kind is not kind:
-            grad = cast(grad, kind_of(kind.dtype, kind.ctx))
+            grad = cast(grad, kind)
         new = target
         if out is not weight_:  # the weight stays as it is
             new = wrap(kind.empty(weight_._buf.size, kind.storage), weight_._shape, kind)
             new._buf[:] = weight_._buf
-        kernel(kind.dtype)(*[x._buf for x in (grad, new, *rest)], *scalars)
+        kernel(kind)(*[x._buf for x in (grad, new, *rest)], *scalars)
         if out is None:
             target = new
         elif out is not weight_:

@@ -52,7 +52,7 @@ def _float(data, op: str) -> NDArray:
 
 
 def _store(value: NDArray, out: NDArray) -> None:
-    cast_into(value._buf, value._kind.dtype, out._buf, out._kind.dtype)
+    cast_into(value._buf, value._kind, out._buf, out._kind)
 
 
 # Regression.
@@ -63,7 +63,7 @@ def _regression(name: str, predict, slope, loss: str, reference, ulp: float, los
         return Spec(data._shape, data._kind.dtype, grad_scale=grad_scale)
 
     infer.__doc__ = f"``{name}`` of data and label of one shape and dtype."
-    op = structured(f"_{name}", method=False)(infer)
+    op = structured(f"_{name}", method=False, anywhere=True)(infer)
 
     @op.run
     def _(data, label, out, *, grad_scale):
@@ -154,7 +154,7 @@ MAERegressionOutput = _regression(
 # Classification.
 
 
-@structured("_softmax_output", method=False)
+@structured("_softmax_output", method=False, anywhere=True)
 def _softmax_output(data, target, factor, out_grad=False):
     """Softmax along axis 1 of (n, k, m); backwards (softmax - target)*factor, times the cotangent if `out_grad`."""
     return Spec(data._shape, data._kind.dtype, out_grad=out_grad)
@@ -302,7 +302,7 @@ def SoftmaxOutput(
     return reshape(y, shape)
 
 
-@structured("_svm_output", method=False)
+@structured("_svm_output", method=False, anywhere=True)
 def _svm_output(data, target, margin=1.0, factor=1.0, linear=False):
     """The data; backwards the gradient of the hinge loss for `target`, 1 for the class and -1 for others."""
     return Spec(data._shape, data._kind.dtype, margin=margin, factor=factor, linear=linear)
@@ -395,7 +395,7 @@ def _sides(label: np.ndarray, k: int) -> np.ndarray:
 # Any loss.
 
 
-@structured("_make_loss", method=False)
+@structured("_make_loss", method=False, anywhere=True)
 def _make_loss(data, factor):
     """The data; backwards `factor`, whatever the cotangent."""
     return Spec(data._shape, data._kind.dtype)

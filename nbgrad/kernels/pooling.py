@@ -15,8 +15,9 @@ from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
 from ..expr import eq, select, var
 from ..samples import Input, table
-from ..shapes import Shape
+from ..shapes import Shape, size
 from ..structured import REQUIRED, Spec, composite, structured
+from . import convolution_device as on_device
 from . import convolution_kernels as raw
 from . import scalar as vm
 from .convolution import channels_first, per_dimension, three
@@ -60,6 +61,12 @@ def _(data, outs, **attrs):
         threads.each(call, planes, 4 * data.size // planes)
 
 
+@_max_pool.device
+def _(operands, results, **attrs):
+    (x, _), (y, _) = operands[0], results[0]
+    return on_device.max_pool(size(y), _pool_sizes(x, y, attrs))
+
+
 @structured("_pool_gather", method=False)
 def _pool_gather(data, index):
     """``data`` at flat positions; 0 where they are negative."""
@@ -83,6 +90,17 @@ def _(data, index, out):
 @_pool_scatter.run
 def _(data, index, out, *, shape):
     raw.scatter_add(data._buf, index._buf, out._buf, data.size)
+
+
+@_pool_gather.device
+def _(operands, results):
+    return on_device.gather(size(results[0][0]))
+
+
+@_pool_scatter.device
+def _(operands, results, *, shape):
+    given, planes = operands[0][0], size(shape[:2])
+    return on_device.scatter_add(planes, size(given[2:]), size(shape[2:]))
 
 
 _max_pool.vjp(data=lambda g, y1, data_shape: _pool_scatter(g[0], y1, shape=data_shape))
@@ -116,6 +134,18 @@ def _(head, out, *, count_pad, total, **attrs):
     if out.size:
         planes, *sizes = _pool_sizes(out._shape, head._shape, attrs)
         _by_planes(raw.avg_pool_adjoint, head._buf, out._buf, planes, (*sizes, int(count_pad), int(total)))
+
+
+@_avg_pool.device
+def _(operands, results, *, count_pad, total, **attrs):
+    (x, _), (y, _) = operands[0], results[0]
+    return on_device.avg_pool(size(y), (*_pool_sizes(x, y, attrs), int(count_pad), int(total)))
+
+
+@_avg_pool_adjoint.device
+def _(operands, results, *, count_pad, total, **attrs):
+    (y, _), (x, _) = operands[0], results[0]
+    return on_device.avg_pool_adjoint(size(x), (*_pool_sizes(x, y, attrs), int(count_pad), int(total)))
 
 
 _avg_pool.vjp(

@@ -11,7 +11,7 @@ from ..context import real
 from ..dtypes import default_dtype, float64, int64
 from ..entry import as_array
 from ..errors import AttrError, RangeError, ShapeError
-from ..ndarray import NDArray, wrap
+from ..ndarray import NDArray, placed
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..shapes import size
@@ -162,7 +162,7 @@ def index_array(data, axes=None):
     chosen = range(data.ndim) if axes is None else [resolve_axis(k, data.ndim, "index_array") for k in axes]
     every = np.indices(data.shape, dtype=np.int64)
     found = np.stack([every[k] for k in chosen], -1) if len(chosen) else np.zeros((*data.shape, 0), np.int64)
-    return wrap(found.reshape(-1), found.shape, kind_of(int64, real(data._kind.ctx)))
+    return placed(found, kind_of(int64, real(data._kind.ctx)))
 
 
 def _counts(values: np.ndarray, *edges: np.ndarray, bins, span) -> np.ndarray:

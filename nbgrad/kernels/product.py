@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..codegen.compile import kernel
+from ..cuda.kernels import cuda, device
 from ..elementwise import derived
 from ..entry import as_array
 from ..expr import const, isnan, select, var
@@ -86,6 +87,25 @@ def _(operands, results, *, axes, keepdims):
     return by_groups(operands, results, axes, _prod_step)
 
 
+@device
+def _device_prod(x, out, outer, n):
+    for o in range(cuda.grid(1), outer, cuda.gridsize(1)):
+        running = out[o]
+        running = x[o * n] if n else running - running + 1
+        for k in range(o * n + 1, o * n + n):
+            running *= x[k]
+        out[o] = running
+
+
+@prod.device
+def _(operands, results, *, axes, keepdims):
+    ((shape, _),) = operands
+    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    outer, n = size([shape[k] for k in kept]), size([shape[k] for k in axes])
+    launch = _device_prod.run(outer, outer, n)
+    return lambda data, out: launch(transpose(data.detach(), axes=kept + axes), out)
+
+
 def _prod_vjp(g, data, axes):
     # Products of the others, not y/x: right where elements are 0. The reduced axes are brought to the end.
     return expand(g, data.shape, axes) * prod_others(data, axis=axes)
@@ -108,6 +128,26 @@ def _prod_others_last(data):
 @_prod_others_last.run
 def _(data, out):
     _prod_others(data._buf, out._buf, *split(data._shape, data.ndim - 1))
+
+
+@device
+def _device_prod_others(x, out, outer, n):
+    for o in range(cuda.grid(1), outer, cuda.gridsize(1)):
+        running = x[o * n]
+        out[o * n] = 1
+        for k in range(o * n + 1, o * n + n):
+            out[k] = running
+            running *= x[k]
+        running = x[o * n + n - 1]
+        for k in range(o * n + n - 2, o * n - 1, -1):
+            out[k] *= running
+            running *= x[k]
+
+
+@_prod_others_last.device
+def _(operands, results):
+    *outer, n = operands[0][0]
+    return _device_prod_others.run(size(outer) if n else 0, size(outer), n)
 
 
 def _prod_others_vjp(g, data):

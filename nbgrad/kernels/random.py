@@ -21,7 +21,7 @@ import numpy as np
 from .. import tracing
 from ..codegen.graph import Graph
 from ..codegen.launch import kind_of
-from ..context import Context, real, usable
+from ..context import CPU0, Context, real, usable
 from ..dtypes import DType, as_dtype, float32, int64
 from ..entry import as_array, store_out
 from ..errors import AttrError, NBGradError, ShapeError, TraceError
@@ -198,8 +198,13 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
         operands = tracing.lifted([PART, *arrays])
         numbers = parameters[len(arrays) :]
         return _drawn(*operands, made=kernel, start=offset, shape=shape, dtype=dtype, numbers=numbers)
-    out = wrap(inner.empty(n, inner.storage), shape, inner)
-    kernel(out._buf, key, offset, *[p._buf for p in arrays], *parameters[len(arrays) :])
+    here = kind_of(inner.dtype, CPU0)
+    buffer = here.empty(n, here.storage)
+    given = [p._buf if not p._kind.gpu else p._buf.reshape(-1) for p in arrays]
+    kernel(buffer, key, offset, *given, *parameters[len(arrays) :])
+    out = wrap(inner.empty(n, inner.storage), shape, inner) if inner.gpu else wrap(buffer, shape, inner)
+    if inner.gpu:  # the same numbers, whatever the device
+        out._buf[:] = buffer
     return out if inner is kind else out.astype(dtype.type)
 
 

@@ -16,6 +16,7 @@ returned; where nothing records, one kernel gives all p.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -30,6 +31,7 @@ from ..samples import Input, table
 from ..shapes import Shape, size
 from ..state import state as flags
 from ..structured import Spec, composite, structured
+from . import recurrent_device as on_device
 from . import recurrent_kernels as raw
 from .creation import zeros_like
 from .dropout import Dropout
@@ -115,10 +117,15 @@ def _(data, weight, first, out, *, relu):
         raw.vanilla(*_buffers(data, weight, first, out), _scratch(data, n * m), steps, n, m, int(relu))
 
 
+@_vanilla.device
+def _(operands, results, **attrs):
+    return functools.partial(on_device.vanilla, **attrs)
+
+
 @_vanilla.pullback
 def _(g, data_shape, weight, first, y, relu):
     steps, n, m = data_shape
-    if not flags.recording:
+    if not (flags.recording or weight._kind.gpu):  # there, operators are what runs
         g, weight, first, y = _wide(g, weight, first, y)
         p, carry = _zeros(y, data_shape), _zeros(y, (n, m))
         if y.size:
@@ -165,10 +172,15 @@ def _(data, weight, first, cell, outs):
         raw.lstm(*_buffers(data, weight, first, cell, *outs), _scratch(data, n * wide), steps, n, m)
 
 
+@_lstm.device
+def _(operands, results):
+    return on_device.lstm
+
+
 @_lstm.pullback
 def _(g, data, weight, first, cell, y0, y1):
     steps, n, m = y0.shape
-    if not flags.recording:
+    if not (flags.recording or weight._kind.gpu):  # there, operators are what runs
         gh, gc, data, weight, first, cell, y0, y1 = _wide(*g, data, weight, first, cell, y0, y1)
         before = _before(first, y0)
         s = _product(before, weight, True)
@@ -221,10 +233,15 @@ def _(data, weight, bias, first, out):
         raw.gru(*_buffers(data, weight, bias, first, out), _scratch(data, n * 3 * m), steps, n, m)
 
 
+@_gru.device
+def _(operands, results):
+    return on_device.gru
+
+
 @_gru.pullback
 def _(g, data, weight, bias, first, y):
     steps, n, m = y.shape
-    if not flags.recording:
+    if not (flags.recording or weight._kind.gpu):  # there, operators are what runs
         g, data, weight, bias, first, y = _wide(g, data, weight, bias, first, y)
         before = _before(first, y)
         s = _product(before, weight, True)

@@ -394,7 +394,7 @@ def _repeated(wide: tuple[int, ...], narrow: tuple[int, ...]) -> tuple[int, ...]
 def _summing(kind: Kind, wide: tuple[int, ...], narrow: tuple[int, ...]) -> Callable:
     """``pull(g, old)``, :func:`sum_to` on raw buffers."""
     n, axes = size(narrow), _repeated(wide, narrow)
-    launch = None if kind.dtype.name == "float16" else _sums(wide, kind, kind, axes)
+    launch = None if kind.gpu or kind.dtype.name == "float16" else _sums(wide, kind, kind, axes)
 
     def pull(g, old):
         if launch is None:

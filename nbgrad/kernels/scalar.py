@@ -27,6 +27,7 @@ from ..vmath import (
     roots,
     trigonometric,
 )
+from ..vmath.bits import trunc as towards_zero
 from . import special
 
 __all__: list[str] = []  # used as a namespace: ``vm.tanh(x)``
@@ -177,19 +178,19 @@ sinc = _own("sinc", trigonometric, lambda x, y: sinc_deriv(1, x))
 
 # Rounding: constant between jumps.
 def _rounding(name: str) -> Fn:  # NumPy's: math.floor and its like return integers
-    return Fn(name, f"np.{name}({{0}})", helpers={"np": np}, integer="{0}")
+    return Fn(name, f"{name}({{0}})", helpers={name: getattr(bits, name)}, integer="{0}")
 
 
 floor = _rounding("floor")
 ceil = _rounding("ceil")
 trunc = _rounding("trunc")
-rint = Fn("rint", "rint({0})", helpers={"rint": bits.rint}, integer="{0}")
+rint = _rounding("rint")
 
 
 @inline
 def half_away(x):
     """Nearest integer, halves away from zero: what MXNet's (and C's) ``round`` does."""
-    whole = np.trunc(x)
+    whole = towards_zero(x)
     return whole if abs(x - whole) < 0.5 else whole + math.copysign(type(x)(1), x)
 
 
@@ -206,8 +207,8 @@ floor_mod = Fn(
 )
 floor_divide = Fn(
     "floor_divide",
-    "np.floor({0} / {1})",
-    helpers={"np": np, "int_floor_div": special.int_floor_div},
+    "floor({0} / {1})",
+    helpers={"floor": bits.floor, "int_floor_div": special.int_floor_div},
     integer="int_floor_div({0}, {1})",
 )
 

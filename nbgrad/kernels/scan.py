@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..codegen.compile import kernel
+from ..cuda.kernels import DeviceKernel, cuda, device
 from ..dtypes import as_dtype
 from ..elementwise import Elementwise
 from ..entry import as_array
@@ -91,6 +92,64 @@ def _recurrence(b, a, out, outer, n, inner, back):
                     out[here + j] = b[here + j] + a[here + j] * out[before + j]
 
 
+# On devices a thread has a line.
+
+
+@device
+def _device_sums(x, out, outer, n, inner, back):
+    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
+        at = (i // inner) * n * inner + i % inner + back * (n - 1) * inner
+        step = -inner if back else inner
+        total = x[at]
+        out[at] = total
+        for _ in range(1, n):
+            at += step
+            total += x[at]
+            out[at] = total
+
+
+@device
+def _device_products(x, out, outer, n, inner):
+    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
+        at = (i // inner) * n * inner + i % inner
+        total = x[at]
+        out[at] = total
+        for _ in range(1, n):
+            at += inner
+            total *= x[at]
+            out[at] = total
+
+
+@device
+def _device_logs(x, out, outer, n, inner):
+    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
+        at = (i // inner) * n * inner + i % inner
+        total = x[at]
+        out[at] = total
+        for _ in range(1, n):
+            at += inner
+            total = logaddexp(total, x[at])
+            out[at] = total
+
+
+@device
+def _device_recurrence(b, a, out, outer, n, inner, back):
+    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
+        at = (i // inner) * n * inner + i % inner + back * (n - 1) * inner
+        step = -inner if back else inner
+        state = b[at]
+        out[at] = state
+        for _ in range(1, n):
+            at += step
+            state = b[at] + a[at] * state
+            out[at] = state
+
+
+def _lines(launch: DeviceKernel, operands, axis: int, *numbers: int):
+    outer, n, inner = split(operands[0][0], axis)
+    return launch.run(outer * inner if n else 0, outer, n, inner, *numbers)
+
+
 # The families.
 
 
@@ -106,6 +165,11 @@ def _running_sum(data, axis=REQUIRED, back=False):
 @_running_sum.run
 def _(data, out, *, axis, back):
     _cumsum(data._buf, out._buf, *split(data._shape, axis), int(back))
+
+
+@_running_sum.device
+def _(operands, results, *, axis, back):
+    return _lines(_device_sums, operands, axis, int(back))
 
 
 _running_sum.vjp(data=lambda g, axis, back: _running_sum(g, axis=axis, back=not back))
@@ -132,6 +196,11 @@ def recurrence(b, a, axis=REQUIRED, back=False):
 @recurrence.run
 def _(b, a, out, *, axis, back):
     _recurrence(b._buf, a._buf, out._buf, *split(b._shape, axis), int(back))
+
+
+@recurrence.device
+def _(operands, results, *, axis, back):
+    return _lines(_device_recurrence, operands, axis, int(back))
 
 
 def _shifted(x: NDArray, axis: int, by: int) -> NDArray:
@@ -162,6 +231,11 @@ def _running_product(data, axis=REQUIRED):
 @_running_product.run
 def _(data, out, *, axis):
     _cumprod(data._buf, out._buf, *split(data._shape, axis))
+
+
+@_running_product.device
+def _(operands, results, *, axis):
+    return _lines(_device_products, operands, axis)
 
 
 def _product_vjp(g, data, y, axis):
@@ -195,6 +269,11 @@ def _running_log_sum(data, axis=REQUIRED):
 @_running_log_sum.run
 def _(data, out, *, axis):
     _logcumsumexp(data._buf, out._buf, *split(data._shape, axis))
+
+
+@_running_log_sum.device
+def _(operands, results, *, axis):
+    return _lines(_device_logs, operands, axis)
 
 
 def _log_sum_vjp(g, data, y, axis):

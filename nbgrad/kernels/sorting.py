@@ -16,12 +16,14 @@ import numpy as np
 from ..codegen.compile import kernel
 from ..codegen.launch import kind_of
 from ..context import real
+from ..cuda.kernels import cuda, device
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, wrap
+from ..ndarray import NDArray, placed
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
+from ..shapes import size
 from ..structured import REQUIRED, Spec, composite, structured
 from .host import arrayed, calculated
 from .indexing import in_range, integers
@@ -83,6 +85,19 @@ def _(data, index, out, *, axis):
     _along_kernel(data._buf, index._buf, out._buf, outer, n, index._shape[axis], inner)
 
 
+@device
+def _device_along(x, index, out, n, m, inner):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        out[i] = x[(i // (m * inner) * n + index[i]) * inner + i % inner]
+
+
+@_along.device
+def _(operands, results, *, axis):
+    _, n, inner = split(operands[0][0], axis)
+    shape = results[0][0]
+    return _device_along.run(size(shape), n, shape[axis], inner)
+
+
 @structured("_along_add", method=False, samples=table(
     _added, [(2, 2), _PLACES, {"axis": 1, "n": 4}], [(3, 2, 1), _DEEP, {"axis": 1, "n": 2}], ulp=1
 ))  # fmt: skip
@@ -98,6 +113,23 @@ def _(data, index, out, *, axis, n):
     _along_add_kernel(data._buf, index._buf, out._buf, outer, n, m, inner)
 
 
+@device
+def _device_along_add(g, index, out, outer, n, m, inner):
+    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
+        o, j = i // inner, i % inner
+        for k in range(n):
+            out[(o * n + k) * inner + j] = 0
+        for k in range(m):  # in order: places may come twice
+            source = (o * m + k) * inner + j
+            out[(o * n + index[source]) * inner + j] += g[source]
+
+
+@_along_add.device
+def _(operands, results, *, axis, n):
+    outer, m, inner = split(operands[0][0], axis)
+    return _device_along_add.run(outer * inner, outer, n, m, inner)
+
+
 _along.vjp(data=lambda g, index, data_shape, axis: _along_add(g, index, axis=axis, n=data_shape[axis]))
 _along_add.vjp(data=lambda g, index, axis: _along(g, index, axis=axis))
 
@@ -106,8 +138,7 @@ def _at(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray:
     """``numpy.take_along_axis`` for indices that are known to be in range."""
     if isinstance(index, NDArray):
         return _along(data, index, axis=axis)
-    kind = kind_of(int64, real(data._kind.ctx))
-    return _along(data, wrap(np.ascontiguousarray(index, np.int64).reshape(-1), index.shape, kind), axis=axis)
+    return _along(data, placed(index, kind_of(int64, real(data._kind.ctx))), axis=axis)
 
 
 def _ordered(values: np.ndarray, axis: int, ascending: bool, count: int) -> np.ndarray:

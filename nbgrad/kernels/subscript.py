@@ -321,11 +321,10 @@ def setitem(self: NDArray, key, value) -> None:
         raise DTypeError("assignment: None is not a number")
     numpy_key = ... if _is_whole(key) else tuple(_normalise(key, self.ndim))
     source = value._view() if isinstance(value, NDArray) else value
-    view = self._view()
-    if isinstance(source, np.ndarray) and np.shares_memory(source, view):
-        source = source.copy()
     try:
-        with np.errstate(invalid="ignore", over="ignore"):
+        with self._written() as view, np.errstate(invalid="ignore", over="ignore"):
+            if isinstance(source, np.ndarray) and np.shares_memory(source, view):
+                source = source.copy()
             values = np.asarray(source)
             if values.dtype.kind not in "fiub":
                 raise DTypeError(f"assignment: a value of dtype {values.dtype} cannot be stored in {self._kind.dtype}")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..cast import Cast as CastRule
 from ..cast import cast, unify
-from ..codegen.launch import Kind, kind_of
+from ..codegen.launch import Kind, address, kind_of
 from ..context import CPU0
 from ..dtypes import DType, as_dtype, default_dtype, promote
 from ..elementwise import Elementwise, derived
@@ -376,7 +376,7 @@ def from_tape(node) -> tuple[Step, list[tuple[Shape, Kind] | None], dict[int, tu
 
 def _seen(node, operands: Sequence[int]) -> dict[int, tuple]:
     saved = node.saved
-    return {k: (saved[3 * n].ctypes.data, saved[3 * n + 2]) for n, k in enumerate(operands) if k >= 0}
+    return {k: (address(saved[3 * n]), saved[3 * n + 2]) for n, k in enumerate(operands) if k >= 0}
 
 
 def from_text(op: str, attrs: dict[str, str]) -> Step:

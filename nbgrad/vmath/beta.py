@@ -8,7 +8,7 @@ import numpy as np
 
 from ..codegen.compile import inline
 from . import coefficients as c
-from .bits import fast_two_sum, fma, horner, pair_product, pair_sum, two_sum
+from .bits import fast_two_sum, floor, fma, horner, pair_product, pair_sum, rint, two_sum
 from .exponential import log, log1p, log_parts
 from .gamma_function import gammaln, gammaln_parts
 from .psi import digamma
@@ -60,13 +60,13 @@ def _of_positive(p, q):
         a, a_low = pair_sum(1.0, 0.0, -a, -a_low)
         a, a_low = pair_product(a, a_low, p, 0.0)
         y, low = pair_sum(y, low, a, a_low)
-        a, a_low = gammaln_parts(p, np.rint(p))
+        a, a_low = gammaln_parts(p, rint(p))
         rest = _stirling(q) - _stirling(t)
     else:
-        y, low = gammaln_parts(t, np.rint(t))
-        a, a_low = gammaln_parts(q, np.rint(q))
+        y, low = gammaln_parts(t, rint(t))
+        a, a_low = gammaln_parts(q, rint(q))
         y, low = pair_sum(-y, -low, a, a_low)
-        a, a_low = gammaln_parts(p, np.rint(p))
+        a, a_low = gammaln_parts(p, rint(p))
         rest = -digamma(t) * t_low
     y, low = pair_sum(y, low, a, a_low)
     return y + (low + rest)
@@ -75,7 +75,7 @@ def _of_positive(p, q):
 @inline
 def _betaln(u, v):
     p, q = (u, v) if u < v else (v, u)
-    if p <= 0.0 and p == np.floor(p) and q == np.floor(q) and 0.0 < q < 1.0 - p:  # a pole over a pole: finite
+    if p <= 0.0 and p == floor(p) and q == floor(q) and 0.0 < q < 1.0 - p:  # a pole over a pole: finite
         p = 1.0 - p - q
         p, q = (p, q) if p < q else (q, p)
     if p > 0.0:

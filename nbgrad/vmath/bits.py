@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from ..codegen.compile import by_precision, inline, intrinsic
 
@@ -16,18 +17,22 @@ __all__ = [
     "SQRT_HALF",
     "SQRT_HALF_F",
     "bits",
+    "ceil",
     "copy_sign",
     "estrin",
     "fast_two_sum",
+    "floor",
     "fma",
     "from_bits",
     "horner",
+    "libdevice",
     "pair_product",
     "pair_quotient",
     "pair_sum",
     "pick",
     "rint",
     "split",
+    "trunc",
     "two_prod",
     "two_sum",
 ]
@@ -46,14 +51,43 @@ def fma(typing, a, b, c):
     return a(a, a, a), build
 
 
+def libdevice(builder, name: str, args):
+    """A call of the function that CUDA's library of scalar functions has under this name."""
+    number = args[0].type
+    symbol = f"__nv_{name}{'f' if isinstance(number, ir.FloatType) else ''}"
+    kind = ir.FunctionType(number, [number] * len(args))
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
+
+
+def _rounded(name: str, builder, args):
+    """LLVM's function of this name, which CUDA's compiler does not know."""
+    if "nvptx" in builder.module.triple:
+        return libdevice(builder, name, args)
+    return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [args[0].type]), args)
+
+
 @intrinsic
 def rint(typing, x):
     """The nearest integer, halves to the even one; the sign of a zero is kept."""
+    return x(x), lambda context, builder, signature, args: _rounded("rint", builder, args)
 
-    def build(context, builder, signature, args):
-        return builder.call(builder.module.declare_intrinsic("llvm.rint", [args[0].type]), args)
 
-    return x(x), build
+@intrinsic
+def floor(typing, x):
+    """The nearest integer that is not more."""
+    return x(x), lambda context, builder, signature, args: _rounded("floor", builder, args)
+
+
+@intrinsic
+def ceil(typing, x):
+    """The nearest integer that is not less."""
+    return x(x), lambda context, builder, signature, args: _rounded("ceil", builder, args)
+
+
+@intrinsic
+def trunc(typing, x):
+    """The nearest integer on the side of zero."""
+    return x(x), lambda context, builder, signature, args: _rounded("trunc", builder, args)
 
 
 @intrinsic

@@ -23,6 +23,7 @@ from .bits import (
     from_bits,
     horner,
     pick,
+    rint,
     split,
     two_prod,
 )
@@ -364,7 +365,7 @@ def power(x, y):
     """``x**y`` with the special cases of C's pow. [1.9 ulp]"""
     zero, one, infinity = type(x)(0.0), type(x)(1.0), type(x)(math.inf)
     half_y = type(x)(0.5) * y
-    a, negative, whole = abs(x), bits(x) < 0, np.rint(y) == y
+    a, negative, whole = abs(x), bits(x) < 0, rint(y) == y
     # What is special about x and y goes into the exponent n of a = 2^n * (1 + f), f exact.
     n, m = split(a)
     n = type(x)(math.nan) if negative and not whole else n
@@ -394,4 +395,4 @@ def power(x, y):
     r = zero if v < shifted or v > shifted else r
     half, other = _power(shifted)
     p = fma(r, estrin(r, pick(r, c.EXP2_F, c.EXP2_WIDE)), one) * half * other
-    return -p if negative and whole and np.rint(half_y) != half_y else p
+    return -p if negative and whole and rint(half_y) != half_y else p

@@ -51,7 +51,7 @@ def erfinv(x):
     tail = fma(-x, x, one)
     w = -log(tail)
     w = w if tail > type(x)(0.0) else one
-    v = np.sqrt(w)
+    v = math.sqrt(w)
     y = _far(v, v) if w > type(x)(pick(x, 5.0, 8.0)) else _near(x, type(x)(0.0), w)
     return _at_ends(copy_sign(y, x), x, tail)
 
@@ -73,7 +73,7 @@ def normal_quantile(q, w):
     Quicker than the others, for random numbers.
     """
     x = q * c.SQRT_8[0]
-    v = np.sqrt(w + w)
+    v = math.sqrt(w + w)
     near = fma(x, c.ERFINV_SLOPE[0], x * (w * _halves(w - 4.0, _MID[0], _MID[1])))
     far = fma(-v, _halves(v * _SQRT_HALF - 4.5, _TAIL[0], _TAIL[1]), v)
     return copy_sign(far, q) if w > 8.0 else near
@@ -83,7 +83,7 @@ def normal_quantile(q, w):
 def normal_quantile_short(q, w):
     """The same with an error of 2^-30 or so, for w <= 21.6."""
     x = q * c.SQRT_8[0]
-    v = np.sqrt(w + w)
+    v = math.sqrt(w + w)
     near = fma(x, c.ERFINV_SLOPE[0], x * (w * horner(w - 4.0, c.ERFINV_MID_SHORT)))
     far = fma(-v, horner(v * _SQRT_HALF - 3.7, c.ERFINV_TAIL_SHORT), v)
     return copy_sign(far, q) if w > 8.0 else near
@@ -94,8 +94,8 @@ def _whole_range(x, x_low, u, square):
     """``sqrt(square)*erfinv(z)`` given z times ``sqrt(square)`` in two parts, and ``u = 1 - z²``, however small."""
     w = -log(u)
     w = w if u > 0.0 else 1.0
-    scaled = np.sqrt(square * w)
-    v = np.sqrt(w)
+    scaled = math.sqrt(square * w)
+    v = math.sqrt(w)
     far = _far(v, scaled) if v < 6.1 else fma(-scaled, horner(16.0 / v - 1.6, c.ERFINV_FAR), scaled)
     return _at_ends(copy_sign(far, x) if w > 8.0 else _near(x, x_low, w), x, u)
 

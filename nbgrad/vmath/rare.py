@@ -12,6 +12,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ..codegen.compile import intrinsic
+from .bits import libdevice
 from .huge_angle import DOUBLE, huge_angle
 
 __all__ = ["cos_beyond", "remainder_beyond", "sin_beyond", "tan_beyond"]
@@ -75,6 +76,14 @@ def _angle(name):
 def _beyond(name, builder, args, limits, answer):
     """The last of `args` where the first is within its limit, else ``answer(builder, *args[:-1])``."""
     module, kind = builder.module, args[0].type
+    if "nvptx" in module.triple:  # threads, not vectors
+        *known, y = args if name == "remainder" else (args[0], *args)
+        magnitude = libdevice(builder, "fabs", known[:1])
+        return builder.select(
+            builder.fcmp_ordered(">", magnitude, ir.Constant(kind, limits[kind.intrinsic_name])),
+            libdevice(builder, "fmod" if name == "remainder" else name, known[1:]),
+            y,
+        )
     scalar = f"nbgrad_{name}_beyond_{kind.intrinsic_name}"
     if scalar not in module.globals:
         limit, count = ir.Constant(kind, limits[kind.intrinsic_name]), len(args)

@@ -1,0 +1,1 @@
+"""CUDA devices: the driver, device memory, and kernels for it. See docs/devices.md."""

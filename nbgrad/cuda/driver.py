@@ -1,0 +1,323 @@
+"""The one module that imports CUDA: devices, memory, launches. Another binding would be swapped in here.
+
+Numba's CUDA target is imported when a GPU is first asked for, never by ``import nbgrad``. With
+``NUMBA_ENABLE_CUDASIM=1`` it is Numba's simulator, which runs kernels as Python threads: slow, and good enough to test
+every kernel with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from .. import context
+from ..context import Context
+from ..errors import ContextError
+from ..forks import free_in_child
+
+__all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "ptx", "simulated", "synchronize",
+           "upload"]  # fmt: skip
+
+#: Threads of a block, and blocks per multiprocessor at most: loops take strides of all threads there are.
+BLOCK, _WAVES = 256, 8
+#: Edge of the tiles of a matrix product, whose elements have a thread each.
+TILE = 16
+#: In the simulator, where each is a Python thread.
+_SIMULATED_BLOCK, _SIMULATED_TILE = 4, 2
+
+_lock = free_in_child(threading.RLock())
+_owner = 0  # the process that the driver was started in
+
+
+def simulated() -> bool:
+    """Whether kernels run in Numba's simulator."""
+    return bool(numba.config.ENABLE_CUDASIM)
+
+
+def block() -> int:
+    """Threads of a block."""
+    return _SIMULATED_BLOCK if simulated() else BLOCK
+
+
+def tile() -> int:
+    """The edge of a square of as many threads."""
+    return _SIMULATED_TILE if simulated() else TILE
+
+
+@cache
+def _cuda() -> Any:
+    cuda = importlib.import_module("numba.cuda")
+    if not simulated() and "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS" not in os.environ:
+        # Small arrays are nothing to warn of.
+        importlib.import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+    return cuda
+
+
+@cache
+def _absent() -> str | None:
+    """Why there is no GPU; None if there is one."""
+    if simulated():
+        return None
+    try:
+        cuda = _cuda()
+        found = cuda.is_available() and len(cuda.gpus) > 0
+    except Exception as err:  # whatever is wrong with a driver
+        return f"CUDA cannot be used: {' '.join(str(err).split()) or type(err).__name__}"
+    if found:
+        return None
+    try:
+        importlib.import_module("numba_cuda")
+    except ImportError:
+        return "numba-cuda is not installed: pip install 'nbgrad[cuda13]' (or cuda12, for older drivers)"
+    return "no CUDA driver, or no device, was found: see what `python -m numba -s` says under CUDA"
+
+
+class _Gpus:
+    """What :mod:`nbgrad.context` asks."""
+
+    def count(self) -> int:
+        return 0 if _absent() else len(_cuda().gpus)
+
+    def check(self, ctx: Context) -> None:
+        reason = _absent()
+        if reason is not None:
+            raise ContextError(f"{ctx} is not available: {reason}; use cpu()")
+        if ctx.device_id >= self.count():
+            raise ContextError(f"{ctx} is not available: this machine has {self.count()} GPU(s), numbered from 0")
+        _start()
+
+    def memory_info(self, number: int) -> tuple[int, int]:
+        self.check(context.gpu(number))
+        return memory_info(number)
+
+
+context.set_gpus(_Gpus())
+
+
+def _start() -> None:
+    global _owner
+    if _owner == 0:
+        _owner = os.getpid()
+    elif _owner != os.getpid():
+        raise ContextError(
+            "this process was forked from one that had used a GPU, and CUDA does not work in such children; start "
+            "workers by multiprocessing.get_context('spawn'), or fork before the first use of a GPU"
+        )
+
+
+class _Device:
+    """A device's stream, and how many threads it takes to fill it."""
+
+    def __init__(self, number: int) -> None:
+        cuda = _cuda()
+        with cuda.gpus[number]:
+            self.stream = cuda.stream()
+            count = 1 if simulated() else cuda.get_current_device().MULTIPROCESSOR_COUNT
+        self.number = number
+        self.blocks = 1 if simulated() else _WAVES * count
+        self.block = block()
+
+
+@cache
+def _device(number: int) -> _Device:
+    with _lock:
+        return _Device(number)
+
+
+@contextlib.contextmanager
+def _on(number: int) -> Iterator[_Device]:
+    _start()
+    device = _device(number)
+    if simulated() or _cuda().get_current_device().id == number:
+        yield device
+    else:
+        with _cuda().gpus[number]:
+            yield device
+
+
+# Memory.
+
+
+def allocate(number: int, size: int) -> Any:
+    """`size` bytes of device memory, as a device array.
+
+    Raises
+    ------
+    MemoryError
+        If the device has no room for them.
+    """
+    with _on(number):
+        try:
+            return _cuda().device_array(size, np.uint8)
+        except Exception as err:
+            if "OUT_OF_MEMORY" not in str(err):
+                raise
+            raise MemoryError(str(err)) from None
+
+
+def memory_info(number: int) -> tuple[int, int]:
+    """Free and total bytes of a device."""
+    if simulated():
+        return 0, 0
+    with _on(number):
+        free, total = _cuda().current_context().get_memory_info()
+    return int(free), int(total)
+
+
+def upload(number: int, target: Any, values: np.ndarray) -> None:
+    """Copy a contiguous host array into a device array of the same size and dtype."""
+    with _on(number) as device:
+        target.copy_to_device(values, stream=device.stream)
+
+
+def download(number: int, source: Any) -> np.ndarray:
+    """A host copy of a device array, when all that was begun on the device is done."""
+    with _on(number) as device:
+        found = source.copy_to_host(stream=device.stream)
+        device.stream.synchronize()
+    return found
+
+
+def copy(number: int, source: Any, target: Any) -> None:
+    """Copy one device array into another of the same size and dtype."""
+    with _on(number) as device:
+        target.copy_to_device(source, stream=device.stream)
+
+
+def fill(number: int, target: Any, size: int, value) -> None:
+    """Set the `size` elements of a device array."""
+    with _on(number) as device:
+        filler = _filler(target.dtype)
+        blocks = min(-(-size // device.block), device.blocks)
+        filler[blocks, device.block, device.stream](target, size, target.dtype.type(value))
+
+
+def _fill(out, n, value):
+    for i in range(cuda.grid(1), n, cuda.gridsize(1)):  # type: ignore[name-defined] # noqa: F821
+        out[i] = value
+
+
+@cache
+def _filler(dtype: np.dtype) -> Any:
+    # CUDA's name is a global of the kernel, where the simulator looks for it, and not of this module.
+    function = FunctionType(_fill.__code__, names())
+    return _cuda().jit((_type(dtype), types.int64, numba.from_dtype(dtype)))(function)
+
+
+def synchronize(number: int) -> None:
+    """Wait until all that was begun on the device is done."""
+    with _on(number) as device:
+        device.stream.synchronize()
+
+
+def settle(number: int) -> None:
+    """Wait until the device has nothing to do, whoever asked for it."""
+    with _on(number):
+        _cuda().synchronize()
+
+
+def address(array: Any) -> int:
+    """Where a device array begins."""
+    if simulated():
+        return array._ary.ctypes.data
+    return array.__cuda_array_interface__["data"][0]
+
+
+def external(number: int, where: int, size: int) -> Any:
+    """`size` bytes of device memory at an address, which somebody else owns, as a device array."""
+    with _on(number):
+        if simulated():
+            memory = (ctypes.c_uint8 * size).from_address(where)
+            return _cuda().simulator.cudadrv.devicearray.FakeCUDAArray(np.ctypeslib.as_array(memory))
+        given = {"shape": (size,), "typestr": "|u1", "data": (where, False), "strides": None, "version": 3}
+        return _cuda().as_cuda_array(SimpleNamespace(__cuda_array_interface__=given))
+
+
+def current() -> int:
+    """The number of the device that this thread uses for what does not say where it is."""
+    return 0 if simulated() else int(_cuda().get_current_device().id)
+
+
+# Kernels.
+
+#: Numba's parallel code generators order contractions as they like: a*b+c may be one fused operation, nothing else.
+_OPTIONS = {"fastmath": False, "opt": True}
+
+
+class Launch:
+    """A compiled kernel and how it is started."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._configured: dict[tuple, Any] = {}
+
+    def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0) -> None:
+        """Start it on a device.
+
+        Parameters
+        ----------
+        number : int
+            Of the device.
+        points : int
+            Threads that have something to do.
+        arguments : sequence of device arrays, ints and floats
+        rows : int
+            Blocks that have something to do, if blocks work together; `points` is then not looked at.
+        """
+        with _on(number) as device:
+            blocks = min(rows or -(-points // device.block), device.blocks * (4 if rows else 1))
+            start = self._configured.get((number, blocks))
+            if start is None:
+                start = self._configured[number, blocks] = self._function[blocks, device.block, device.stream]
+            if simulated():
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
+                    start(*arguments)
+            else:
+                start(*arguments)
+
+
+def compiled(function: Callable, kinds: Sequence) -> Launch:
+    """A kernel from a Python function and the kinds of its arguments: dtypes (of flat arrays), ``int``, ``float``."""
+    return Launch(_cuda().jit(_signature(kinds), **_OPTIONS)(function))
+
+
+def ptx(function: Callable, kinds: Sequence, capability: tuple[int, int]) -> str:
+    """The kernel's PTX for a compute capability. Needs numba-cuda with the toolkit's compiler, and no device."""
+    dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
+    before = dispatcher.get_current_device  # device functions ask the current device what to compile for
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        text, _ = _cuda().compile_ptx(function, _signature(kinds), cc=capability, **_OPTIONS)
+    finally:
+        dispatcher.get_current_device = before
+    return text
+
+
+def _signature(kinds: Sequence) -> tuple:
+    return tuple([_type(kind) for kind in kinds])
+
+
+def _type(kind) -> Any:
+    if kind is int:
+        return types.int64
+    if kind is float:
+        return types.float64
+    return types.Array(numba.from_dtype(kind), 1, "C")
+
+
+def names() -> dict[str, Any]:
+    """What the source of a kernel calls CUDA by."""
+    return {"cuda": _cuda()}

@@ -1,0 +1,21 @@
+"""Tests of arrays on a GPU: a real one, or Numba's simulator (``NUMBA_ENABLE_CUDASIM=1``).
+
+``make test-gpu`` runs them on a GPU; tests/test_cuda.py runs them in the simulator, and test_compile.py without either.
+"""
+
+import sys
+
+import pytest
+
+import nbgrad as nb
+from nbgrad.cuda import driver
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+
+if driver.simulated():
+    sys.setswitchinterval(1e-5)  # its threads wait for one another
+
+
+@pytest.fixture
+def gpu():
+    return nb.gpu(0)

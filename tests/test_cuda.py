@@ -1,0 +1,37 @@
+"""The tests of tests/cuda without a GPU: in Numba's simulator, and compiled to PTX. Each in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent / "cuda"
+FILES = sorted(path.name for path in FOLDER.glob("test_*.py"))
+
+
+def run(file, tmp_path, **settings):
+    """Run a file of tests/cuda; all its tests must pass."""
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", str(FOLDER / file)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **settings},
+        cwd=FOLDER.parent.parent,
+        timeout=1500,
+    )
+    last = found.stdout.strip().splitlines()[-1:]
+    assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
+    assert " passed" in last[0] and "skipped" not in last[0], last
+
+
+@pytest.mark.parametrize("file", [name for name in FILES if name != "test_compile.py"])
+def test_simulated(file, tmp_path):
+    run(file, tmp_path, NUMBA_ENABLE_CUDASIM="1")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA's compiler is installed for Linux alone")
+@pytest.mark.parametrize("capability", ["8.0", "9.0"])
+def test_compiled(capability, tmp_path):
+    run("test_compile.py", tmp_path, NUMBA_ENABLE_CUDASIM="0", NBGRAD_CAPABILITY=capability)
