@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from . import control_flow as _control_flow
+from .cuda.driver import finish as _finish
 from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
 from .errors import AttrError as _AttrError
 from .kernels import creation as _creation
@@ -85,7 +86,14 @@ if TYPE_CHECKING:  # the registry's operators
 
 
 def waitall() -> None:
-    """Wait until everything is computed. On the CPU it always is."""
+    """Wait until everything is computed. On the CPU it always is; kernels of GPUs may still be in their queues.
+
+    Raises
+    ------
+    ContextError
+        If a kernel failed.
+    """
+    _finish()
 
 
 def concatenate(arrays, axis: int = 0, always_copy: bool = True) -> NDArray:

@@ -158,7 +158,15 @@ class NDArray:
         return self._view().tolist()
 
     def wait_to_read(self) -> None:
-        """Wait until the value is computed. On the CPU it always is."""
+        """Wait until the value is computed. On the CPU it always is; on a GPU, kernels may still be in its queue.
+
+        Raises
+        ------
+        ContextError
+            If a kernel failed.
+        """
+        if self._kind.gpu:
+            self._buf.wait()  # type: ignore[attr-defined]
 
     wait_to_write = wait_to_read
 

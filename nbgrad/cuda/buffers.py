@@ -199,6 +199,10 @@ class DeviceBuffer:
         values.flags.writeable = False
         return values
 
+    def wait(self) -> None:
+        """Wait until the elements are computed."""
+        driver.synchronize(self.number)
+
     def reshape(self, *shape) -> np.ndarray:
         return self.host().reshape(*shape)
 

@@ -130,21 +130,34 @@ class _Device:
         self.block = block()
 
 
-@cache
+_devices: dict[int, _Device] = {}
+
+
 def _device(number: int) -> _Device:
-    with _lock:
-        return _Device(number)
+    found = _devices.get(number)
+    if found is None:
+        with _lock:
+            found = _devices.get(number) or _devices.setdefault(number, _Device(number))
+    return found
 
 
 @contextlib.contextmanager
 def _on(number: int) -> Iterator[_Device]:
     _start()
     device = _device(number)
-    if simulated() or _cuda().get_current_device().id == number:
-        yield device
-    else:
-        with _cuda().gpus[number]:
+    try:
+        if simulated() or _cuda().get_current_device().id == number:
             yield device
+        else:
+            with _cuda().gpus[number]:
+                yield device
+    except Exception as err:
+        if type(err).__name__ != "CudaAPIError":
+            raise
+        raise ContextError(
+            f"gpu({number}): {err}. A kernel that was started before may be what failed: after most failures CUDA gives "
+            "a process nothing more on that device. Arrays on the CPU are as they were; save them, and start again"
+        ) from err
 
 
 # Memory.
@@ -220,6 +233,12 @@ def synchronize(number: int) -> None:
     """Wait until all that was begun on the device is done."""
     with _on(number) as device:
         device.stream.synchronize()
+
+
+def finish() -> None:
+    """Wait until all that was begun on any device is done."""
+    for number in list(_devices):
+        synchronize(number)
 
 
 def settle(number: int) -> None:

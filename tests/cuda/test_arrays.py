@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -291,6 +292,29 @@ def test_waiting(x):
 
 
 # What goes wrong.
+
+
+def test_a_kernel_that_fails(gpu, x, monkeypatch):
+    """It shows where somebody waits, as an error that names the device; the CPU is as it was."""
+
+    class CudaAPIError(Exception):
+        pass
+
+    def fail():
+        raise CudaAPIError("[700] Call to cuStreamSynchronize results in CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    here = nd.ones(3)
+    here.attach_grad()
+    monkeypatch.setattr(driver._device(0), "stream", SimpleNamespace(synchronize=fail))
+    for wait in (x.wait_to_read, nd.waitall):
+        with pytest.raises(ContextError, match=r"gpu\(0\): .*ILLEGAL_ADDRESS"):
+            wait()
+    with autograd.record():
+        y = nd.sum(here * 2)
+    y.backward()
+    assert here.grad.tolist() == [2, 2, 2]
+    monkeypatch.undo()
+    assert nd.sum(x).item() == 66
 
 
 def test_no_such_device():
