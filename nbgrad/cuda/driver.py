@@ -155,8 +155,8 @@ def _on(number: int) -> Iterator[_Device]:
         if type(err).__name__ != "CudaAPIError":
             raise
         raise ContextError(
-            f"gpu({number}): {err}. A kernel that was started before may be what failed: after most failures CUDA gives "
-            "a process nothing more on that device. Arrays on the CPU are as they were; save them, and start again"
+            f"gpu({number}): {err}. A kernel that was started before may be what failed; after most failures CUDA "
+            "gives a process nothing more on that device. Arrays on the CPU are as they were: save them, start again"
         ) from err
 
 
