@@ -1,6 +1,7 @@
 """The architecture, read off the source: layers, who may compile, sizes."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,11 @@ def names_spelled(tree):
 )  # fmt: skip
 def test_who_compiles(word, where):
     assert {name for name, tree in TREES.items() if any(word == w for w, _ in names_spelled(tree))} == where
+
+
+def test_one_module_talks_to_cuda():
+    spelled = {path for path in MODULES.values() if re.search(r"[\"' ]numba[._]cuda\b", path.read_text(encoding="utf-8"))}
+    assert spelled == {MODULES["cuda.driver"]}
 
 
 def test_code_is_generated_in_one_place():
