@@ -183,6 +183,8 @@ def _on_gpu(x) -> bool:
 
 
 def _from_gpu(x, copy: bool | None) -> NDArray:
+    if hasattr(x, "__dlpack_device__"):
+        usable(gpu(x.__dlpack_device__()[1]))
     found = exchange.opened(x)
     if found is None:
         raise AttrError("from_dlpack: the array on the GPU is not C-contiguous; make a contiguous copy of it there")

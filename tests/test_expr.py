@@ -35,7 +35,8 @@ def _from_python(helper):
         _loop(helper, len(args))(*(a if isinstance(a, int) else float(a) for a in args), out)
         return out[0]
 
-    return call if hasattr(helper, "bodies") or hasattr(helper, "py_func") else helper
+    compiled = any(hasattr(helper, mark) for mark in ("bodies", "py_func", "_defn"))
+    return call if compiled else helper
 
 
 def evaluate(outputs, **at):

@@ -132,8 +132,9 @@ def test_dlpack_refuses():
         def __dlpack_device__(self):
             return 2, 0
 
-    with pytest.raises(NBGradError, match="GPU"):
-        nd.from_dlpack(Gpu())
+    if not nb.num_gpus():
+        with pytest.raises(NBGradError, match=r"gpu\(0\) is not available"):
+            nd.from_dlpack(Gpu())
     for given in (3, [1, 2], None, "text", np.ones(2, complex), np.ones(2, "int16"), np.array(["a"])):
         with pytest.raises(TypeError, match="from_dlpack"):
             nd.from_dlpack(given)

@@ -178,7 +178,9 @@ def test_who_compiles(word, where):
 
 
 def test_one_module_talks_to_cuda():
-    spelled = {path for path in MODULES.values() if re.search(r"[\"' ]numba[._]cuda\b", path.read_text(encoding="utf-8"))}
+    spelled = {
+        path for path in MODULES.values() if re.search(r"[\"' ]numba[._]cuda\b", path.read_text(encoding="utf-8"))
+    }
     assert spelled == {MODULES["cuda.driver"]}
 
 
