@@ -178,10 +178,8 @@ def test_who_compiles(word, where):
 
 
 def test_one_module_talks_to_cuda():
-    spelled = {
-        path for path in MODULES.values() if re.search(r"[\"' ]numba[._]cuda\b", path.read_text(encoding="utf-8"))
-    }
-    assert spelled == {MODULES["cuda.driver"]}
+    spells = re.compile(r"[\"' ]numba[._]cuda\b")
+    assert [n for n, path in MODULES.items() if spells.search(path.read_text(encoding="utf-8"))] == ["cuda.driver"]
 
 
 def test_code_is_generated_in_one_place():
