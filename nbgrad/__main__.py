@@ -18,9 +18,9 @@ from . import __version__, config
 from .codegen import cache
 from .codegen.memory import pool
 from .codegen.threads import get_num_threads
-from .context import num_gpus
+from .context import gpu_memory_info, num_gpus
 from .demo import digits, ecology, plots
-from .errors import NBGradError
+from .errors import ContextError, NBGradError
 from .warmup import warmup
 
 
@@ -74,6 +74,17 @@ def demo(out: str) -> None:
     print(f"done in {time.perf_counter() - start:.1f} s")
 
 
+def _gpus() -> str:
+    count = num_gpus()
+    if not count:
+        try:
+            gpu_memory_info(0)
+        except ContextError as err:
+            return f"none: {str(err).removeprefix('gpu(0) is not available: ').removesuffix('; use cpu()')}"
+    sizes = [f"{free / 1e9:.1f} of {total / 1e9:.1f} GB free" for free, total in map(gpu_memory_info, range(count))]
+    return f"{count} device(s): {', '.join(sizes)}"
+
+
 def info() -> None:
     """Print versions, processor, threads, CUDA, the pool of memory and the kernel cache."""
     where, count, size = cache.info()
@@ -87,7 +98,7 @@ def info() -> None:
         "cores": f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable",
         "threads": f"up to {get_num_threads()} on a large operation (BLAS has its own)",
         "threading layer": "Python threads that run ranges of a loop; none of Numba's",
-        "CUDA": f"{num_gpus()} devices; this version runs on the CPU alone",
+        "CUDA": _gpus(),
         "memory pool": f"{pool!r} (NBGRAD_POOL_MB={config.POOL / 1e6:g})",
         "kernel cache": f"{where or 'none (memory only)'}: {count} kernels, {size / 1e6:.1f} MB",
     }
