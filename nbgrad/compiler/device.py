@@ -80,7 +80,7 @@ def _lowered(op: Structured, operands: tuple, results: tuple, attrs: dict) -> De
         return None
     values = found if isinstance(found, list) else [found]
     seen = [Seen(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
-    return DeviceProgram(op.name, graph, given, seen, results[0][1].ctx)
+    return DeviceProgram(op.name, graph, given, seen, results[0][1].ctx, fixed=False)
 
 
 def _on_host(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Callable:

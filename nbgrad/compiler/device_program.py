@@ -18,11 +18,12 @@ from ..codegen.launch import kind_of
 from ..context import CPU0, Context
 from ..cuda.kernels import device_kernel
 from ..cuda.product import product
-from ..dtypes import as_dtype
+from ..dtypes import DType
 from ..ndarray import wrap
 from ..shapes import size
 from . import device_source
 from .compiled import outputs
+from .device_groups import Group, grouped
 from .device_source import Kernel
 from .statements import Statement, statements
 
@@ -40,9 +41,13 @@ class DeviceProgram:
     results : sequence of Seen
     ctx : Context
         The device.
+    fixed : bool
+        Sizes are written into the kernels; else one source serves many shapes.
 
     Attributes
     ----------
+    groups : list of Group
+        The statements, as they share kernels.
     kernels : list of Kernel
     texts : list of str
         All generated code.
@@ -51,13 +56,21 @@ class DeviceProgram:
     """
 
     def __init__(
-        self, name: str, graph: Graph, arguments: Sequence[Value], results: Sequence[Seen], ctx: Context
+        self,
+        name: str,
+        graph: Graph,
+        arguments: Sequence[Value],
+        results: Sequence[Seen],
+        ctx: Context,
+        fixed: bool = True,
     ) -> None:
         self.name = name
         self.ctx = ctx
         self.arguments = list(arguments)
         self.outputs = outputs(graph, results)
-        self.statements, _ = statements(graph, self.outputs)
+        made, full = statements(graph, self.outputs)
+        self.groups = grouped(made, full, self.outputs)
+        self.fixed = fixed
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.kernels: list[Kernel] = []
@@ -65,8 +78,8 @@ class DeviceProgram:
         self.globals: dict[str, Any] = {}
         self._makers: dict[str, Callable[[], Callable]] = {}  # what is compiled when the program is first wanted to run
         self._steps: list[tuple[list[str], set[str]]] = []  # code, and the arrays it reads
-        for s in self.statements:
-            self._step(s)
+        for g in self.groups:
+            self._step(g)
         self.steps = self._released()
 
     def __call__(self, given: Sequence[Any], made: Sequence[Any]) -> None:
@@ -94,9 +107,12 @@ class DeviceProgram:
 
     def _empty(self, name: str, value: Value) -> str:
         """Code that gives an array memory."""
-        kind = kind_of(value.dtype, self.ctx)
-        self.globals[f"e_{kind.dtype.name}"], self.globals[f"d_{kind.dtype.name}"] = kind.empty, kind.storage
-        return f"{name} = e_{kind.dtype.name}({size(value.shape)}, d_{kind.dtype.name})"
+        return self._memory(name, value.dtype, size(value.shape))
+
+    def _memory(self, name: str, dtype: DType, n: int) -> str:
+        kind = kind_of(dtype, self.ctx)
+        self.globals[f"e_{dtype.name}"], self.globals[f"d_{dtype.name}"] = kind.empty, kind.storage
+        return f"{name} = e_{dtype.name}({n}, d_{dtype.name})"
 
     def _released(self) -> list[str]:
         """The steps' code, with temporaries dropped after the last step that reads them."""
@@ -118,56 +134,53 @@ class DeviceProgram:
 
     # Steps.
 
-    def _step(self, s: Statement) -> None:
-        if s.how == "opaque":
-            self._opaque(s)
-            return
-        out, lines = self._array(s.value)
-        if size(s.value.shape) == 0:
-            self._steps.append((lines, set()))
-        elif s.how == "product":
-            self._product(s, out, lines)
+    def _step(self, g: Group) -> None:
+        if g.how == "opaque":
+            self._opaque(next(iter(g.members.values())).s)
+        elif g.how == "product":
+            self._product(next(iter(g.members.values())).s)
         else:
-            self._kernel(s, out, lines)
+            self._kernels(g)
 
-    def _kernel(self, s: Statement, out: str, lines: list[str]) -> None:
-        kernel = device_source.written(s)
-        reads = [self.names[v] for v in kernel.reads]
-        if s.how in ("embed", "scatter"):
-            lines.append(f"{out}.fill(0)")
-        if kernel.splits == 1:
-            lines += self._launch(kernel, [s.value.dtype, *(v.dtype for v in kernel.reads)], [out, *reads])
-        else:
-            outs = size(s.value.shape)
-            wide = kind_of(as_dtype("float64" if s.value.dtype.is_float else "int64"), self.ctx)
-            self.globals |= {f"e_{wide.dtype.name}": wide.empty, f"d_{wide.dtype.name}": wide.storage}
-            parts = f"p{len(self._steps)}"
-            lines.append(f"{parts} = e_{wide.dtype.name}({outs * kernel.splits}, d_{wide.dtype.name})")
-            lines += self._launch(kernel, [wide.dtype, *(v.dtype for v in kernel.reads)], [parts, *reads])
-            second = device_source.combining(s.how, s.value.dtype, outs, kernel.splits)
-            lines += self._launch(second, [s.value.dtype, wide.dtype], [out, parts])
-            lines.append(f"del {parts}")
-        self._steps.append((lines, set(reads)))
+    def _kernels(self, g: Group) -> None:
+        """A group's kernels, the second of which reads what the first leaves in memory of theirs."""
+        lines: list[str] = []
+        for value in sorted(g.stored, key=lambda v: v.number):
+            lines += self._array(value)[1]
+        read: set[str] = set()
+        parts: dict[int, tuple[str, DType]] = {}
+        for kernel in device_source.written(g, self.fixed):
+            lines += [f"{self.names[v]}.fill(0)" for v in kernel.cleared]
+            for k, (dtype, n) in enumerate(kernel.parts):
+                parts[k] = f"p{len(self._steps)}_{k}", dtype
+                lines.append(self._memory(parts[k][0], dtype, n))
+            given = [parts[v] if isinstance(v, int) else (self.names[v], v.dtype) for v in kernel.arrays]
+            read |= {self.names[v] for v in kernel.arrays if not isinstance(v, int)}
+            if kernel.points or kernel.rows:
+                lines.append(self._launch(kernel, given))
+        if parts:
+            lines.append(f"del {', '.join(name for name, _ in parts.values())}")
+        self._steps.append((lines, read))
 
-    def _launch(self, kernel: Kernel, dtypes: Sequence, arrays: Sequence[str]) -> list[str]:
+    def _launch(self, kernel: Kernel, arrays: Sequence[tuple[str, DType]]) -> str:
         """Code that starts a kernel."""
-        if not (kernel.points or kernel.rows):
-            return []
         name = f"kernel{len(self.kernels)}"
         self.kernels.append(kernel)
         self.texts.append(kernel.source)
-        kinds = [d.storage for d in dtypes] + [int] * len(kernel.integers)
+        kinds = [d.storage for _, d in arrays] + [int] * len(kernel.integers)
 
         def make() -> Callable:
             head = kernel.source[4 : kernel.source.index("(")]
-            launch = device_kernel(head, kernel.source, {"np": np, **kernel.helpers}).launch(*kinds)
-            number, points, rows, integers = self.ctx.device_id, kernel.points, kernel.rows, kernel.integers
-            return lambda *given: launch(number, points, [*[x.array for x in given], *integers], rows)
+            launch = device_kernel(head, kernel.source, kernel.helpers).launch(*kinds)
+            number, points, rows, threads = self.ctx.device_id, kernel.points, kernel.rows, kernel.threads
+            integers = kernel.integers
+            return lambda *given: launch(number, points, [*[x.array for x in given], *integers], rows, threads)
 
         self._makers[name] = make
-        return [f"{name}({', '.join(arrays)})"]
+        return f"{name}({', '.join([array for array, _ in arrays])})"
 
-    def _product(self, s: Statement, out: str, lines: list[str]) -> None:
+    def _product(self, s: Statement) -> None:
+        out, lines = self._array(s.value)
         a, b = s.value.inputs
         transpose_a, transpose_b = s.value.attrs
         *stack, m, n = s.value.shape
@@ -206,7 +219,7 @@ class DeviceProgram:
 
     def _parts_of(self, s: Statement) -> list[Value]:
         """The results of an opaque step that somebody reads."""
-        every = [a.value for other in self.statements for a in other.reads] + self.outputs
+        every = [a.value for g in self.groups for m in g.members.values() for a in m.s.reads] + self.outputs
         return list(dict.fromkeys(v for v in every if v.op == "part" and v.inputs[0].value is s.value))
 
 

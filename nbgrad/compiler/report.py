@@ -102,15 +102,21 @@ def _traffic(compiled: Compiled | DeviceProgram) -> str:
 
 def _on_device(compiled: DeviceProgram) -> str:
     """The same for a program on a GPU: what is computed in which kernel."""
-    statements = compiled.statements
+    statements = [m.s for g in compiled.groups for m in g.members.values() if not m.again]
     lines = [
-        f"{compiled.name}: {len(statements)} statements in {len(compiled.kernels)} kernel(s) on {compiled.ctx}",
+        f"{compiled.name}: {len(statements)} statements in {len(compiled.kernels)} kernel(s) and "
+        f"{sum(g.how in ('product', 'opaque') for g in compiled.groups)} call(s) on {compiled.ctx}",
         _traffic(compiled),
         f"about {sum(map(_operations, statements)):.3g} operations",
         "",
     ]
-    for s in statements:
-        lines += _lines(s, 0)
+    for g in compiled.groups:
+        rows, inner = g.sizes()
+        inside = f", {inner} elements in each" if g.inside else ""
+        alone = g.how in ("product", "opaque")
+        lines += [] if alone else [f"kernel of {rows} row(s){inside}:"]
+        for m in g.members.values():
+            lines += _lines(m.s, 0 if alone else 1)
     return "\n".join(lines)
 
 

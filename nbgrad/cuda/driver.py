@@ -263,7 +263,7 @@ class Launch:
         self._function = function
         self._configured: dict[tuple, Any] = {}
 
-    def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0) -> None:
+    def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0, threads: int = 0) -> None:
         """Start it on a device.
 
         Parameters
@@ -275,12 +275,16 @@ class Launch:
         arguments : sequence of device arrays, ints and floats
         rows : int
             Blocks that have something to do, if blocks work together; `points` is then not looked at.
+        threads : int
+            Of a block, if not as many as usual.
         """
         with _on(number) as device:
-            blocks = min(rows or -(-points // device.block), device.blocks * (4 if rows else 1))
-            start = self._configured.get((number, blocks))
+            threads = threads or device.block
+            blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
+            key = number, blocks, threads
+            start = self._configured.get(key)
             if start is None:
-                start = self._configured[number, blocks] = self._function[blocks, device.block, device.stream]
+                start = self._configured[key] = self._function[blocks, threads, device.stream]
             if simulated():
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
