@@ -126,9 +126,16 @@ class Group:
         rows, inner = self.sizes()
         if self.rows is None or self.how == "scatter" or inner <= FEW:
             return False, 1
-        if self.along():
-            return True, 1 if rows >= _ROWS else max(1, min(-(-inner // _CHUNK), _BLOCKS // max(rows, 1)))
-        return False, max(1, min(-(-inner // _RUN), _THREADS // max(rows, 1)))
+        along, rows = self.along(), max(rows, 1)
+        if along:
+            parts = 1 if rows >= _ROWS else min(-(-inner // _CHUNK), _BLOCKS // rows)
+        else:
+            parts = min(-(-inner // _RUN), _THREADS // rows)
+        return along, -(-inner // _chunk(inner, max(parts, 1)))
+
+    def chunk(self) -> int:
+        """Elements in a part of a row."""
+        return _chunk(self.sizes()[1], self.layout()[1])
 
 
 def grouped(statements: Sequence[Statement], full: Iterable[Value], outputs: Iterable[Value]) -> list[Group]:
@@ -244,6 +251,11 @@ class _Grouping:
         there = all(v.op == "argument" or (v in self.wanted and self.home.get(_made(v), k) < k) for v in arrays)
         work = sum((5 if node.fn.helpers else 1) for node in order([s.expr]) if node.fn is not None)
         return s.how == "map" and there and len(set(arrays)) <= 1 and not s.guards and work <= _CHEAP
+
+
+def _chunk(inner: int, parts: int) -> int:
+    """Elements in each of about so many parts: whole vectors."""
+    return 16 * -(-inner // (16 * parts))
 
 
 def _made(value: Value) -> Value:

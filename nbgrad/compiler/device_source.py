@@ -18,7 +18,7 @@ import numpy as np
 from ..codegen import convert
 from ..codegen.graph import Value
 from ..codegen.loops import load, store
-from ..cuda import driver
+from ..cuda import driver, vectors
 from ..dtypes import DType, as_dtype
 from ..expr import Expr, literal, order
 from ..shapes import size
@@ -28,7 +28,7 @@ from .statements import Access
 
 __all__ = ["Kernel", "written"]
 
-_HELPERS = {name: getattr(convert, name) for name in convert.__all__} | {"np": np}
+_HELPERS = {name: getattr(convert, name) for name in convert.__all__} | vectors.HELPERS | {"np": np}
 _FIRST = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
 #: NaN wins: what is compared with one is not greater.
 _COMBINE = {
@@ -36,6 +36,10 @@ _COMBINE = {
     "max": "{0} = {0} if {0} >= {1} or {0} != {0} else {1}",
     "min": "{0} = {0} if {0} <= {1} or {0} != {0} else {1}",
 }
+
+
+#: Elements of a row from which on threads take several at once.
+_PACKED = 256
 
 
 class Kernel(NamedTuple):
@@ -102,6 +106,15 @@ class _Writer:
         self.known: list[dict] = [{}, {}]  # what is known of a row, of an element: code or value -> its variable
         self.members = list(g.members.values())
         self.phases = 1 + max(m.known() for m in self.members)
+        #: All threads go through all elements together, as if there were one row.
+        self.flat = g.rows is None and bool(g.extents)
+        self.outside, self.within = ([], list(range(len(g.extents)))) if self.flat else (g.outside, g.inside)
+        self.packing: int | None = None  # the axis of which a thread takes several elements at once
+        self.lanes = 1
+        self.lane: int | None = None  # which of them the present lines are for
+        self.fetched: dict[str, str] = {}  # code of a vector -> its variable
+        self.written: dict[str, list[str]] = {}  # where a vector is put -> its elements
+        self.packed: set[str] = set()  # arrays of vectors
 
     # Names.
 
@@ -132,11 +145,11 @@ class _Writer:
 
     def inside(self, member: Member) -> bool:
         """Whether a member's value differs within a row."""
-        return not member.kept() <= set(self.g.outside)
+        return not member.kept() <= set(self.outside)
 
     def placed(self, m: Member) -> bool:
         """Whether it is computed for every element of a row."""
-        return m.s.how in REDUCTIONS or (bool(self.g.inside) if m.s.target is not None else self.inside(m))
+        return m.s.how in REDUCTIONS or (bool(self.within) if m.s.target is not None else self.inside(m))
 
     # Positions.
 
@@ -201,6 +214,41 @@ class _Writer:
             terms.append(self.number(offset))
         return " + ".join(terms)
 
+    def vector(self, steps: Sequence[tuple[int, int]], offset: int) -> str:
+        """The number of a vector in an array."""
+        terms = ["j"]
+        for k, c in steps:
+            if k != self.packing and c and k in self.index:
+                terms.append(f"{self.index[k]} * {c // self.lanes}")
+        return " + ".join([*terms, *([str(offset // self.lanes)] if offset else [])])
+
+    def pack(self) -> None:
+        """Let a thread take several neighbours at once, if all arrays have them where vectors may be."""
+        together = self.joined(self.within)
+        n = size([self.g.extents[k] for k in self.within])
+        if len(together) != 1 or (self.fixed and n < _PACKED) or not (self.fixed or self.flat or not self.outside):
+            return
+        axis = together[0][0][-1]
+        others = [k for k in self.outside if self.g.extents[k] != 1]
+        dtypes, ends = [], []
+        for m in self.members:
+            if m.s.guards or m.s.target is not None or any(a.through for a in m.s.reads):
+                return
+            places = [] if m.s.value not in self.g.stored else [(m.s.value, dict(self.places(m)), 0)]
+            for a in m.s.reads:
+                if a.pointwise is None or a.value not in self.g.members:
+                    places.append((a.value, {m.axes[k]: c for k, c in a.coefficients}, a.offset))
+            for value, steps, offset in places:
+                step = steps.get(axis, 0)
+                if step not in (0, 1):
+                    return
+                if step:
+                    dtypes.append(value.dtype.storage)
+                    ends += [offset, *(steps.get(k, 0) for k in others)]
+        lanes = vectors.lanes(dtypes)
+        if lanes > 1 and all(end % lanes == 0 for end in ends) and (self.fixed or not any(ends)):
+            self.packing, self.lanes = axis, lanes
+
     # Values.
 
     def value(self, m: Member) -> str:
@@ -242,16 +290,22 @@ class _Writer:
         array = self.array(access.value)
         steps = [(m.axes[k], c) for k, c in access.coefficients]
         through = [f"{values[f'r{k}']} * {self.number(c)}" for k, c in access.through]
-        outside = self.g.outside
+        outside = self.outside
         inside = inside and (bool(access.through) or any(c and k not in outside for k, c in steps))
         at = self.position(steps, access.offset, through)
+        if self.lane is not None and inside:
+            return self.named(load(access.value.dtype, self._fetched(array, self.vector(steps, access.offset))), True)
         if m.s.guards:  # what is outside is not used, and must not be read
             at = f"min(max({at}, 0), {array}.size - 1)"
-        return self.named(load(access.value.dtype, self.item(array, at, inside)), inside)
+        return self.named(load(access.value.dtype, f"{array}[{at}]"), inside)
 
-    def item(self, array: str, at: str, inside: bool) -> str:
-        """Code for an element of an array."""
-        return f"{array}[{at}]"
+    def _fetched(self, array: str, at: str) -> str:
+        """The present lane of a vector."""
+        code = f"fetched{self.lanes}({array}, {at})"
+        if code not in self.fetched:
+            self.fetched[code] = f"v{len(self.fetched)}"
+            self.packed.add(array)
+        return f"{self.fetched[code]}[{self.lane}]"
 
     def expression(self, expr: Expr, values: dict[str, str], compute: str, inside: bool) -> str:
         code: dict[Expr, str] = {}
@@ -271,32 +325,62 @@ class _Writer:
 
     def phase(self, p: int) -> list[str]:
         """What is done of a row in a phase."""
-        self.per_row, self.per_element = [], []
-        self.known[1] = {}
-        mine = [m for m in self.members if m.phase == p]
-        stored = [m for m in mine if m.s.value in self.g.stored and m.s.how not in REDUCTIONS]
-        if self.splits > 1:
-            stored = [m for m in stored if self.placed(m)]
-        head = self.split("j", self.g.inside, "j")
         totals = self.totals(p)
-        for m, total in totals.items():
-            value = f"np.{_wide(m)}({self.element(m)[0]})"
-            self.per_element += [f"value = {value}", _COMBINE[m.s.how].format(total, "value")]
-        for m in stored:
-            self.store(m)
+        scalar = self._elements(p, totals)
         lines = [*(f"{total} = {_first(m)}" for m, total in totals.items()), *self.per_row]
-        if self.per_element:
-            inner = self.g.sizes()[1]
-            begin, end = ("begin", "end") if self.splits > 1 else ("0", self.number(inner))
-            step = ", cuda.blockDim.x" if self.shared else ""
-            start = "t" if begin == "0" else "begin + t"
-            lines.append(f"for j in range({start if self.shared else begin}, {end}{step}):")
-            lines += [f"    {line}" for line in [*head, *self.per_element]]
+        if scalar:
+            begin = "begin" if self.splits > 1 else "0"
+            end = "end" if self.splits > 1 else self.number(size([self.g.extents[k] for k in self.within]))
+            packed = self._vectors(p, totals)
+            if packed:
+                lines.append(f"whole = {end} // {self.lanes} if packed else {begin} // {self.lanes}")
+                lines.append(f"for j in {self._turns(f'{begin} // {self.lanes}', 'whole')}:")
+                lines += [f"    {line}" for line in packed]
+                begin = f"whole * {self.lanes}"
+            lines.append(f"for j in {self._turns(begin, end)}:")
+            lines += [f"    {line}" for line in scalar]
         lines += self.together(totals)
         self.per_row = []
         for m, total in totals.items():
             self.result(m, total)
         return lines + self.per_row
+
+    def _turns(self, begin: str, end: str) -> str:
+        """A thread's numbers of those from `begin` to `end`."""
+        first, step = ("t", "cuda.blockDim.x") if self.shared else ("cuda.grid(1)", "cuda.gridsize(1)")
+        if not (self.shared or self.flat):
+            return f"range({begin}, {end})"
+        return f"range({first if begin in ('0', '0 // ' + str(self.lanes)) else f'{begin} + {first}'}, {end}, {step})"
+
+    def _elements(self, p: int, totals: dict[Member, str]) -> list[str]:
+        """What is done of one element in a phase."""
+        self.per_row, self.per_element = [], []
+        self.known[1] = {}
+        head = self.split("j", self.within, "j")
+        for m, total in totals.items():
+            value = f"np.{_wide(m)}({self.element(m)[0]})"
+            self.per_element += [f"value = {value}", _COMBINE[m.s.how].format(total, "value")]
+        for m in self.members:
+            later = self.splits > 1 and not self.placed(m)  # the kernel that combines does it
+            if m.phase == p and m.s.value in self.g.stored and m not in totals and not later:
+                self.store(m)
+        return [*(head if self.lane is None else []), *self.per_element] if self.per_element else []
+
+    def _vectors(self, p: int, totals: dict[Member, str]) -> list[str]:
+        """The same for as many neighbours as a vector has; empty if they are none."""
+        if self.packing is None:
+            return []
+        self.fetched, self.written = {}, {}
+        rows = self.per_row
+        lines = []
+        for lane in range(self.lanes):
+            self.lane = lane
+            lines += self._elements(p, totals)
+        self.lane = None
+        self.per_row = rows
+        loads = [f"{name} = {code}" for code, name in self.fetched.items()]
+        stores = [f"put{self.lanes}({place}, ({', '.join(values)}))" for place, values in self.written.items()]
+        return [*loads, *lines, *stores]
 
     def totals(self, p: int) -> dict[Member, str]:
         """The reductions of a phase, and their variables."""
@@ -334,9 +418,14 @@ class _Writer:
         self.write(at, store(s.value.dtype, code, compute), inside)
 
     def write_value(self, m: Member, code: str, inside: bool) -> None:
-        dtype = m.s.value.dtype
-        at = f"{self.array(m.s.value)}[{self.position(self.places(m))}]"
-        self.write(at, store(dtype, code, calculated_in(dtype)), inside)
+        dtype, array, steps = m.s.value.dtype, self.array(m.s.value), self.places(m)
+        code = store(dtype, code, calculated_in(dtype))
+        if self.lane is not None and inside:
+            place = f"{array}, {self.vector(steps, 0)}"
+            self.written.setdefault(place, []).append(f"np.{dtype.storage.name}({code})")
+            self.packed.add(array)
+        else:
+            self.write(f"{array}[{self.position(steps)}]", code, inside)
 
     def write(self, at: str, code: str, inside: bool) -> None:
         if inside:
@@ -376,10 +465,12 @@ class _Writer:
         g = self.g
         rows, inner = g.sizes()
         last = 1 if self.splits > 1 else self.phases
-        head = self.split("o" if self.splits > 1 else "q", g.outside, "i")
+        head = self.split("o" if self.splits > 1 else "q", self.outside, "i")
+        if self.shared or self.flat:
+            self.pack()
         if self.splits > 1:
             # Of neighbouring threads, each has another row.
-            count, chunk = self.number(self.splits if self.shared else rows), self.number(-(-inner // self.splits))
+            count, chunk = self.number(self.splits if self.shared else rows), self.number(g.chunk())
             one, other = ("o", "c") if self.shared else ("c", "o")
             head = [
                 f"{one} = q // {count}",
@@ -391,9 +482,11 @@ class _Writer:
         return self.finished([*head, *(line for p in range(last) for line in self.phase(p))], rows, self.splits)
 
     def finished(self, body: list[str], rows: int, splits: int) -> Kernel:
-        """The kernel that does this for every part of a row."""
+        """The kernel that does this for every part of a row, or once."""
         total = self.number(rows * splits)
-        if self.shared:
+        if self.flat:
+            lines = []
+        elif self.shared:
             room = driver.block() if driver.simulated() else 32
             shared = [(k, m) for k, m in enumerate(self.members) if m.s.how in REDUCTIONS]
             lines = [f"parts_total{k} = cuda.shared.array({room}, np.{_wide(m)})" for k, m in shared]
@@ -401,7 +494,9 @@ class _Writer:
             body = [*body, "cuda.syncthreads()"]  # before the next row's totals
         else:
             lines = [f"for q in range(cuda.grid(1), {total}, cuda.gridsize(1)):"]
-        lines += [f"    {line}" for line in body]
+        lines += body if self.flat else [f"    {line}" for line in body]
+        if self.packed:
+            lines = [f"packed = {' and '.join(f'aligned({array})' for array in sorted(self.packed))}", *lines]
         arrays = [f"a{k}" for k in range(len(self.arrays))]
         name = "_".join(dict.fromkeys(m.s.how for m in self.members))
         source = "\n".join([f"def {name}({', '.join([*arrays, *self.names])}):", *(f"    {x}" for x in lines)]) + "\n"
@@ -409,7 +504,7 @@ class _Writer:
         cleared = [m.s.value for m in self.members if m.s.how in ("embed", "scatter")]
         n = rows * splits
         threads = _threads(self.g.sizes()[1] // splits) if self.shared else driver.block()
-        points, blocks = (0, n) if self.shared else (n, 0)
+        points, blocks = (0, n) if self.shared else (-(-n // self.lanes), 0)
         return Kernel(source, used, self.arrays, self.parts, self.integers, cleared, points, blocks, threads)
 
 
@@ -424,7 +519,7 @@ class _Second(_Writer):
     def kernel(self) -> Kernel:
         rows = self.g.sizes()[0]
         self.members = [m for m in self.members if not self.placed(m) or m.s.how in REDUCTIONS]
-        head = self.split("q", self.g.outside, "i")
+        head = self.split("q", self.outside, "i")
         n, pieces = self.number(rows), self.number(self.pieces)
         begin, step = ("t", ", cuda.blockDim.x") if self.shared else ("0", "")
         at = f"q * {pieces} + k" if self.neighbours else f"k * {n} + q"

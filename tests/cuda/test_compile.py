@@ -9,7 +9,7 @@ import pytest
 from sampled import ROWS, outcome
 
 import nbgrad as nb
-from nbgrad import context
+from nbgrad import context, nd
 from nbgrad.cuda import driver
 from nbgrad.errors import NBGradError
 
@@ -68,3 +68,40 @@ def test_kernels_of(entry, dtype, compiled):
     for name, texts in compiled.items():
         for text in texts:
             assert ".entry" in text and f".target sm_{CAPABILITY[0]}{CAPABILITY[1]}" in text, name
+
+
+def normalized(x):
+    return nd.sum(nd.LayerNorm(x, nd.ones(1024, dtype=x.dtype), nd.ones(1024, dtype=x.dtype)) ** 2)
+
+
+FUNCTIONS = {
+    "chain": lambda x: nd.tanh(nd.exp(x) * 2 + x) / 3,
+    "softmax": lambda x: nd.softmax(x),
+    "norm": nb.value_and_grad(normalized),
+    "sums": lambda x: (nd.sum(x), nd.max(nd.exp(x)), nd.sum(x, axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_compiled_functions(name, dtype, compiled):
+    """Arrays are read and written 16 bytes at once, and nothing is in local memory."""
+    x = np.zeros((256, 1024), dtype)
+    nb.jit(FUNCTIONS[name])(nd.array(x, ctx=nb.gpu(0), dtype=dtype))
+    every = "".join(text for texts in compiled.values() for text in texts)
+    wide = {"float64": "v2.f64", "float32": "v4.f32", "float16": "v4."}[dtype]
+    assert f"ld.global.{wide}" in every
+    assert name == "sums" or f"st.global.{wide}" in every
+    assert ".local" not in every
+    if name != "chain":
+        assert "shfl.sync" in every
+
+
+@pytest.mark.parametrize("dtype, wide", [("float64", "v2.f64"), ("float32", "v4.f32"), ("float16", "v4.")])
+def test_elementwise_operators(dtype, wide, compiled):
+    """16 bytes at once, forward and backward."""
+    x = nd.zeros((64, 64), ctx=nb.gpu(0), dtype=dtype)
+    nb.elementwise_grad(lambda x: nd.exp(x) * x)(x)
+    every = [text for name, texts in compiled.items() for text in texts if name.startswith(("exp", "multiply"))]
+    assert every and all(f"{kind}.global.{wide}" in text for text in every for kind in ("ld", "st"))
+    assert not any(".local" in text for text in every)
