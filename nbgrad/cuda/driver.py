@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from time import perf_counter
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -220,6 +221,32 @@ def synchronize(number: int) -> None:
     """Wait until all that was begun on the device is done."""
     with _on(number) as device:
         device.stream.synchronize()
+
+
+def elapsed(number: int, call: Callable[[], object], times: int) -> float:
+    """Seconds per call, of `times` calls, from the device's start of the first one to its end of the last."""
+    with _on(number) as device:
+        if simulated():
+            start = perf_counter()
+            for _ in range(times):
+                call()
+            return (perf_counter() - start) / times
+        begin, end = _cuda().event(), _cuda().event()
+        begin.record(device.stream)
+        for _ in range(times):
+            call()
+        end.record(device.stream)
+        end.synchronize()
+        return begin.elapsed_time(end) / times / 1e3
+
+
+def name(number: int) -> str:
+    """What the device calls itself."""
+    if simulated():
+        return "simulator"
+    with _on(number):
+        found = _cuda().get_current_device().name
+    return found.decode() if isinstance(found, bytes) else str(found)
 
 
 def settle(number: int) -> None:
