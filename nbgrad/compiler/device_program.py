@@ -21,9 +21,9 @@ from ..cuda.product import product
 from ..dtypes import DType
 from ..ndarray import wrap
 from ..shapes import size
-from . import device_source
 from .compiled import outputs
 from .device_groups import Group, grouped
+from .device_kernels import written
 from .device_source import Kernel
 from .statements import Statement, statements
 
@@ -149,7 +149,7 @@ class DeviceProgram:
             lines += self._array(value)[1]
         read: set[str] = set()
         parts: dict[int, tuple[str, DType]] = {}
-        for kernel in device_source.written(g, self.fixed):
+        for kernel in written(g, self.fixed):
             lines += [f"{self.names[v]}.fill(0)" for v in kernel.cleared]
             for k, (dtype, n) in enumerate(kernel.parts):
                 parts[k] = f"p{len(self._steps)}_{k}", dtype

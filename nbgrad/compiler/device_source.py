@@ -22,22 +22,14 @@ from ..cuda import driver, vectors
 from ..dtypes import DType, as_dtype
 from ..expr import Expr, literal, order
 from ..shapes import size
-from .device_groups import FEW, REDUCTIONS, Group, Member
+from .device_groups import REDUCTIONS, Group, Member
+from .device_totals import added, first, room, together, wide
 from .elements import calculated_in, rounded
 from .statements import Access
 
-__all__ = ["Kernel", "written"]
+__all__ = ["Kernel", "Writer"]
 
 _HELPERS = {name: getattr(convert, name) for name in convert.__all__} | vectors.HELPERS | {"np": np}
-_FIRST = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
-#: NaN wins: what is compared with one is not greater.
-_COMBINE = {
-    "sum": "{0} = {0} + {1}",
-    "max": "{0} = {0} if {0} >= {1} or {0} != {0} else {1}",
-    "min": "{0} = {0} if {0} <= {1} or {0} != {0} else {1}",
-}
-
-
 #: Elements of a row from which on threads take several at once.
 _PACKED = 256
 
@@ -74,19 +66,7 @@ class Kernel(NamedTuple):
     threads: int
 
 
-def written(g: Group, fixed: bool) -> list[Kernel]:
-    """The kernels of a group, one or two. `fixed`: sizes are written into the source."""
-    if not all(g.extents):
-        zeros = [v for v, m in g.members.items() if m.s.how in ("embed", "scatter")]
-        if not any(m.s.how in REDUCTIONS and size(v.shape) for v, m in g.members.items()):
-            return [Kernel("", {}, [], [], [], zeros, 0, 0, 0)] if zeros else []
-    shared, splits = g.layout()
-    if splits == 1:
-        return [_Writer(g, fixed, shared, 1).kernel()]
-    return [_Writer(g, fixed, shared, splits).kernel(), _Second(g, fixed, splits).kernel()]
-
-
-class _Writer:
+class Writer:
     """Writes a kernel. Lines are for a row, or for an element of one, in the present phase."""
 
     def __init__(self, g: Group, fixed: bool, shared: bool, splits: int) -> None:
@@ -191,7 +171,7 @@ class _Writer:
         lines = []
         groups = self.joined(axes)
         rest = whole
-        for j, (together, n) in reversed(list(enumerate(groups))):
+        for j, (axes_of, n) in reversed(list(enumerate(groups))):
             name = f"{letter}{j}"
             if j == 0:
                 lines.append(f"{name} = {rest}")
@@ -199,9 +179,9 @@ class _Writer:
                 extent = self.number(n)
                 lines += [f"{name} = {rest} % {extent}", f"{letter}_ = {rest} // {extent}"]
                 rest = f"{letter}_"
-            for k in together[:-1]:
+            for k in axes_of[:-1]:
                 self.index.pop(k, None)
-            self.index[together[-1]] = name
+            self.index[axes_of[-1]] = name
         return lines
 
     def position(self, steps: Sequence[tuple[int, int]], offset: int = 0, through: Sequence[str] = ()) -> str:
@@ -224,11 +204,11 @@ class _Writer:
 
     def pack(self) -> None:
         """Let a thread take several neighbours at once, if all arrays have them where vectors may be."""
-        together = self.joined(self.within)
+        found = self.joined(self.within)
         n = size([self.g.extents[k] for k in self.within])
-        if len(together) != 1 or (self.fixed and n < _PACKED) or not (self.fixed or self.flat or not self.outside):
+        if len(found) != 1 or (self.fixed and n < _PACKED) or not (self.fixed or self.flat or not self.outside):
             return
-        axis = together[0][0][-1]
+        axis = found[0][0][-1]
         others = [k for k in self.outside if self.g.extents[k] != 1]
         dtypes, ends = [], []
         for m in self.members:
@@ -327,7 +307,7 @@ class _Writer:
         """What is done of a row in a phase."""
         totals = self.totals(p)
         scalar = self._elements(p, totals)
-        lines = [*(f"{total} = {_first(m)}" for m, total in totals.items()), *self.per_row]
+        lines = [*(f"{total} = {first(m)}" for m, total in totals.items()), *self.per_row]
         if scalar:
             begin = "begin" if self.splits > 1 else "0"
             end = "end" if self.splits > 1 else self.number(size([self.g.extents[k] for k in self.within]))
@@ -339,7 +319,7 @@ class _Writer:
                 begin = f"whole * {self.lanes}"
             lines.append(f"for j in {self._turns(begin, end)}:")
             lines += [f"    {line}" for line in scalar]
-        lines += self.together(totals)
+        lines += together(totals) if self.shared else []
         self.per_row = []
         for m, total in totals.items():
             self.result(m, total)
@@ -347,10 +327,10 @@ class _Writer:
 
     def _turns(self, begin: str, end: str) -> str:
         """A thread's numbers of those from `begin` to `end`."""
-        first, step = ("t", "cuda.blockDim.x") if self.shared else ("cuda.grid(1)", "cuda.gridsize(1)")
+        own, step = ("t", "cuda.blockDim.x") if self.shared else ("cuda.grid(1)", "cuda.gridsize(1)")
         if not (self.shared or self.flat):
             return f"range({begin}, {end})"
-        return f"range({first if begin in ('0', '0 // ' + str(self.lanes)) else f'{begin} + {first}'}, {end}, {step})"
+        return f"range({own if begin in ('0', '0 // ' + str(self.lanes)) else f'{begin} + {own}'}, {end}, {step})"
 
     def _elements(self, p: int, totals: dict[Member, str]) -> list[str]:
         """What is done of one element in a phase."""
@@ -358,8 +338,8 @@ class _Writer:
         self.known[1] = {}
         head = self.split("j", self.within, "j")
         for m, total in totals.items():
-            value = f"np.{_wide(m)}({self.element(m)[0]})"
-            self.per_element += [f"value = {value}", _COMBINE[m.s.how].format(total, "value")]
+            value = f"np.{wide(m)}({self.element(m)[0]})"
+            self.per_element += [f"value = {value}", added(m, total, "value")]
         for m in self.members:
             later = self.splits > 1 and not self.placed(m)  # the kernel that combines does it
             if m.phase == p and m.s.value in self.g.stored and m not in totals and not later:
@@ -392,7 +372,7 @@ class _Writer:
         dtype = m.s.value.dtype
         if self.splits > 1:
             rows = self.g.sizes()[0]
-            self.parts.append((as_dtype(_wide(m)), rows * self.splits))
+            self.parts.append((as_dtype(wide(m)), rows * self.splits))
             self.write(f"{self.array(len(self.parts) - 1)}[q]", total, False)
             return
         calculated = calculated_in(dtype)
@@ -435,30 +415,6 @@ class _Writer:
         else:
             self.per_row.append(f"{at} = {code}")
 
-    def together(self, totals: dict[Member, str]) -> list[str]:
-        """The threads of a block put their totals together; all of them have the results."""
-        if not (self.shared and totals):
-            return []
-        lines = []
-        simulated = driver.simulated()  # it has no shuffles
-        for m, total in totals.items():
-            if simulated:
-                lines.append(f"parts_{total}[t] = {total}")
-                continue
-            for distance in (16, 8, 4, 2, 1):
-                lines.append(f"value = cuda.shfl_xor_sync(0xFFFFFFFF, {total}, {distance})")
-                lines.append(_COMBINE[m.s.how].format(total, "value"))
-            lines += ["if t % 32 == 0:", f"    parts_{total}[t // 32] = {total}"]
-        lines.append("cuda.syncthreads()")
-        for m, total in totals.items():
-            lines += [
-                f"{total} = parts_{total}[0]",
-                f"for k in range(1, cuda.blockDim.x{'' if simulated else ' // 32'}):",
-                f"    value = parts_{total}[k]",
-                "    " + _COMBINE[m.s.how].format(total, "value"),
-            ]
-        return lines
-
     # The whole.
 
     def kernel(self) -> Kernel:
@@ -487,9 +443,8 @@ class _Writer:
         if self.flat:
             lines = []
         elif self.shared:
-            room = driver.block() if driver.simulated() else 32
             shared = [(k, m) for k, m in enumerate(self.members) if m.s.how in REDUCTIONS]
-            lines = [f"parts_total{k} = cuda.shared.array({room}, np.{_wide(m)})" for k, m in shared]
+            lines = [f"parts_total{k} = cuda.shared.array({room()}, np.{wide(m)})" for k, m in shared]
             lines += ["t = cuda.threadIdx.x", f"for q in range(cuda.blockIdx.x, {total}, cuda.gridDim.x):"]
             body = [*body, "cuda.syncthreads()"]  # before the next row's totals
         else:
@@ -508,41 +463,6 @@ class _Writer:
         return Kernel(source, used, self.arrays, self.parts, self.integers, cleared, points, blocks, threads)
 
 
-class _Second(_Writer):
-    """Combines what was found of the parts of rows, and computes what follows from it."""
-
-    def __init__(self, g: Group, fixed: bool, pieces: int) -> None:
-        super().__init__(g, fixed, pieces > FEW, 1)
-        self.pieces = pieces
-        self.neighbours = g.layout()[0]  # the parts of a row are
-
-    def kernel(self) -> Kernel:
-        rows = self.g.sizes()[0]
-        self.members = [m for m in self.members if not self.placed(m) or m.s.how in REDUCTIONS]
-        head = self.split("q", self.outside, "i")
-        n, pieces = self.number(rows), self.number(self.pieces)
-        begin, step = ("t", ", cuda.blockDim.x") if self.shared else ("0", "")
-        at = f"q * {pieces} + k" if self.neighbours else f"k * {n} + q"
-        totals = self.totals(0)
-        body = []
-        for k, (m, total) in enumerate(totals.items()):
-            body += [
-                f"{total} = {_first(m)}",
-                f"for k in range({begin}, {pieces}{step}):",
-                f"    value = {self.array(k)}[{at}]",
-                "    " + _COMBINE[m.s.how].format(total, "value"),
-            ]
-        body += self.together(totals)
-        self.per_row = []
-        for m, total in totals.items():
-            self.result(m, total)
-        for p in range(self.phases):
-            for m in self.members:
-                if m.phase == p and m not in totals and m.s.value in self.g.stored:
-                    self.store(m)
-        return self.finished([*head, *body, *self.per_row], rows, 1)._replace(cleared=[])
-
-
 def _needed(m: Member) -> list[int]:
     """A statement's reads, in an order in which places are known before they are used."""
     s = m.s
@@ -559,15 +479,3 @@ def _threads(inner: int) -> int:
     while found < most and 4 * found < inner:
         found *= 2
     return min(found, most)
-
-
-def _wide(m: Member) -> str:
-    """What a reduction calculates in: sums of floats in float64, whatever they are sums of."""
-    return "float64" if m.s.how == "sum" and m.s.value.dtype.is_float else calculated_in(m.s.value.dtype)
-
-
-def _first(m: Member) -> str:
-    """What a total begins with."""
-    if m.s.how == "sum" or m.s.value.dtype.is_float:
-        return f"np.{_wide(m)}({_FIRST[m.s.how]})"
-    return f"np.int64({-(2**63) + 1 if m.s.how == 'max' else 2**63 - 1})"
