@@ -240,6 +240,12 @@ def elapsed(number: int, call: Callable[[], object], times: int) -> float:
         return begin.elapsed_time(end) / times / 1e3
 
 
+def stream(number: int) -> int:
+    """The address of the stream on which everything happens."""
+    with _on(number) as device:
+        return int(device.stream.handle.value)
+
+
 def name(number: int) -> str:
     """What the device calls itself."""
     if simulated():

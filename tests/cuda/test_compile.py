@@ -105,3 +105,12 @@ def test_elementwise_operators(dtype, wide, compiled):
     every = [text for name, texts in compiled.items() for text in texts if name.startswith(("exp", "multiply"))]
     assert every and all(f"{kind}.global.{wide}" in text for text in every for kind in ("ld", "st"))
     assert not any(".local" in text for text in every)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_products_are_in_registers(dtype, compiled):
+    x = nd.zeros((512, 512), ctx=nb.gpu(0), dtype=dtype)
+    nd.dot(x, x, transpose_b=True)
+    (text,) = [text for name, texts in compiled.items() for text in texts if name.startswith("product")]
+    short = {"float64": "f64", "float32": "f32"}[dtype]
+    assert text.count(f"fma.rn.{short}") >= 16 and ".local" not in text

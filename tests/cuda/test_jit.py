@@ -71,6 +71,12 @@ def test_other_dtypes(gpu, dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_products(gpu, dtype):
+    a, b = RNG.standard_normal((18, 20)).astype(dtype), RNG.standard_normal((20, 19)).astype(dtype)
+    check(lambda a, b: nd.dot(a, b) * 2, a, b, tolerance=1e-2 if dtype == "float16" else 1e-5)
+
+
 def scanned(x, w):
     outs, last = nd.contrib.foreach(lambda row, s: (nd.tanh(row * s), s + row), x, w[0])
     return nd.sum(outs) + nd.sum(last)
