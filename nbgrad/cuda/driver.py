@@ -137,11 +137,32 @@ def _device(number: int) -> _Device:
         return _Device(number)
 
 
+class _Local(threading.local):
+    started = False  # this thread has used the device, which is the only one: nothing is to be switched
+
+
+_local = _Local()
+
+
+@cache
+def _single() -> bool:
+    """Whether there is one device."""
+    return simulated() or len(_cuda().gpus) == 1
+
+
+def _ready(number: int) -> _Device | None:
+    """The device, if this thread uses it already and there is no other; the short way of launches."""
+    if not _local.started or _owner != os.getpid():
+        return None
+    return _device(number)
+
+
 @contextlib.contextmanager
 def _on(number: int) -> Iterator[_Device]:
     _start()
     device = _device(number)
     if simulated() or _cuda().get_current_device().id == number:
+        _local.started = _single()
         yield device
     else:
         with _cuda().gpus[number]:
@@ -311,19 +332,26 @@ class Launch:
         threads : int
             Of a block, if not as many as usual.
         """
-        with _on(number) as device:
-            threads = threads or device.block
-            blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
-            key = number, blocks, threads
-            start = self._configured.get(key)
-            if start is None:
-                start = self._configured[key] = self._function[blocks, threads, device.stream]
-            if simulated():
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
-                    start(*arguments)
-            else:
+        device = _ready(number)
+        if device is not None:
+            self._start(device, points, arguments, rows, threads)
+        else:
+            with _on(number) as device:
+                self._start(device, points, arguments, rows, threads)
+
+    def _start(self, device: _Device, points: int, arguments: Sequence, rows: int, threads: int) -> None:
+        threads = threads or device.block
+        blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
+        key = device.number, blocks, threads
+        start = self._configured.get(key)
+        if start is None:
+            start = self._configured[key] = self._function[blocks, threads, device.stream]
+        if simulated():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
                 start(*arguments)
+        else:
+            start(*arguments)
 
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:

@@ -303,6 +303,18 @@ def test_memory_is_lent_again(gpu):
     assert pool.kept == 0
 
 
+def test_device_arrays_are_made_once(gpu):
+    """They stay with the memory, which is lent again."""
+    gpu.empty_cache()
+    first = nd.ones((100,), ctx=gpu)
+    kept = first._buf.array
+    del first
+    again = nd.ones((100,), ctx=gpu)
+    assert again._buf.array is kept
+    many = [again._buf[k : k + 1].array for k in range(100)]
+    assert len(again._buf.lease.views) <= 64 and len(many) == 100
+
+
 def test_waiting(x):
     y = nd.exp(x)
     y.wait_to_read()
