@@ -31,8 +31,10 @@ FEW = 32
 _ROWS, _CHUNK, _BLOCKS = 128, 1 << 12, 1024
 #: Threads that keep a device busy, and elements that each of them adds up at least.
 _THREADS, _RUN = 1 << 16, 64
-#: What a kernel computes and reads at most: its arguments have room for so many arrays.
-_MEMBERS, _ARRAYS = 64, 32
+#: What a kernel computes and reads at most: its arguments, of 4 kB, have room for so many arrays.
+_MEMBERS, _ARRAYS = 40, 32
+#: How many of the latest kernels a statement may join, besides that of what it reads.
+_LATEST = 16
 #: What computing a value again may cost, in operations, of which a scalar function is five.
 _CHEAP = 12
 
@@ -174,7 +176,7 @@ class _Grouping:
             homes = [self.home.get(_made(a.value), -1) for a in s.reads]
             first = max(homes, default=-1)
             near = [first] if first >= 0 else []
-            for k in [*near, *reversed(range(max(first + 1, 0), len(self.groups)))]:
+            for k in [*near, *reversed(range(max(first + 1, len(self.groups) - _LATEST, 0), len(self.groups)))]:
                 found = self._fits(s, k)
                 if found is not None:
                     self._join(s, k, *found)
