@@ -147,8 +147,8 @@ def is_traced(ctx: Context) -> bool:
 
 
 def real(ctx: Context) -> Context:
-    """Where new numbers that go with arrays of `ctx` are."""
-    return CPU0 if is_traced(ctx) else ctx
+    """Where new numbers that go with arrays of `ctx` are: while a function is traced, where its arguments are."""
+    return current_context() if is_traced(ctx) else ctx
 
 
 def cpu(device_id: int = 0) -> Context:

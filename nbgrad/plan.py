@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import dtypes, tracing
 from .codegen.launch import cast_into, kind_of
 from .codegen.memory import LARGE
-from .context import CPU0, is_traced
+from .context import CPU0, Context, is_traced
 from .dtypes import DType, as_dtype
 from .errors import AttrError, ContextError
 from .ndarray import NDArray, wrap
@@ -149,9 +149,9 @@ class Plan:
     native = None
     foreign = False
 
-    def concrete(self, read: Collection[int] = ()) -> Plan:
-        """The same call for arrays that have numbers. `read`: the results that somebody reads."""
-        return self.on([wrap(None, shape, kind_of(kind.dtype, CPU0)) for shape, kind in self.avals])
+    def concrete(self, read: Collection[int] = (), ctx: Context = CPU0) -> Plan:
+        """The same call for arrays on a device. `read`: the results that somebody reads."""
+        return self.on([wrap(None, shape, kind_of(kind.dtype, ctx)) for shape, kind in self.avals])
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
         """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""

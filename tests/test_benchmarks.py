@@ -30,7 +30,7 @@ SMALL = [
 @pytest.mark.parametrize(("function", "make", "wanted"), SMALL, ids=lambda p: getattr(p, "__name__", ""))
 def test_gradients(function, make, wanted):
     arrays = make(np.random.default_rng(1))
-    objective = partial(function, libraries._mxnet_names(nd))
+    objective = partial(function, libraries.mxnet_names(nd))
     _, gradients = nb.value_and_grad(objective, argnums=wanted)(*arrays)
     for k, gradient in zip(wanted, gradients, strict=True):
         direction = np.random.default_rng(k).standard_normal(arrays[k].shape)

@@ -55,7 +55,7 @@ def _quickest(*runs: Callable) -> Callable:
     return min(times, key=times.__getitem__)
 
 
-def _mxnet_names(nd) -> SimpleNamespace:
+def mxnet_names(nd) -> SimpleNamespace:
     """The same for nbgrad and MXNet."""
     return SimpleNamespace(
         tanh=nd.tanh, exp=nd.exp, log=nd.log, sqrt=nd.sqrt, sigmoid=nd.sigmoid, erf=nd.erf, relu=nd.relu,
@@ -70,6 +70,7 @@ def _mxnet_names(nd) -> SimpleNamespace:
         layer_norm=nd.LayerNorm,
         conv=lambda x, k, c: nd.Convolution(x, k, c, kernel=k.shape[2:], num_filter=k.shape[0]),
         max_pool=lambda x: nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max"),
+        softmax=nd.softmax,
         logsumexp=getattr(nd, "logsumexp", None) or partial(_logsumexp, nd),
     )  # fmt: skip
 
@@ -104,7 +105,7 @@ def with_nbgrad():
     import nbgrad
     from nbgrad import autograd, nd
 
-    xp = _mxnet_names(nd)
+    xp = mxnet_names(nd)
     gradients = _like_mxnet(nd, autograd, xp)
 
     def make(workload: Workload, arrays) -> Callable:
@@ -121,7 +122,7 @@ def with_nbgrad_jit():
     import nbgrad
     from nbgrad import nd
 
-    xp = _mxnet_names(nd)
+    xp = mxnet_names(nd)
 
     def make(workload: Workload, arrays) -> Callable:
         objective = _objective(workload, xp)
@@ -137,7 +138,7 @@ def with_nbgrad_jit():
 def with_mxnet():
     from mxnet import autograd, nd
 
-    xp = _mxnet_names(nd)
+    xp = mxnet_names(nd)
     pads = 4 * (0,) + 4 * (1,)
     xp.border = lambda x: nd.pad(nd.reshape(x, (1, 1, *x.shape)), mode="constant", pad_width=pads)[0, 0]
     gradients = _like_mxnet(nd, autograd, xp)
@@ -157,14 +158,15 @@ def with_mxnet():
     return make
 
 
-def with_torch(compiled: bool = False):
+def torch_names() -> SimpleNamespace:
+    """The same for torch."""
     import torch
     from torch.nn import functional as F
 
-    xp = SimpleNamespace(
+    return SimpleNamespace(
         tanh=torch.tanh, exp=torch.exp, log=torch.log, sqrt=torch.sqrt, sigmoid=torch.sigmoid, erf=torch.erf,
         relu=torch.relu, square=torch.square, dot=torch.matmul, sum=torch.sum, mean=torch.mean, cos=torch.cos,
-        sin=torch.sin, expand=torch.unsqueeze,
+        sin=torch.sin, softmax=partial(torch.softmax, dim=-1), expand=torch.unsqueeze,
         flatten=lambda x: torch.flatten(x, 1),
         constant=torch.tensor,
         take=lambda x, i: x[i],
@@ -174,6 +176,12 @@ def with_torch(compiled: bool = False):
         layer_norm=lambda x, g, b: F.layer_norm(x, x.shape[-1:], g, b),
         max_pool=lambda x: F.max_pool2d(x, 2),
     )  # fmt: skip
+
+
+def with_torch(compiled: bool = False):
+    import torch
+
+    xp = torch_names()
 
     def backward(function: Callable, arrays, wanted) -> Callable:
         xs = [torch.tensor(a) for a in arrays]
@@ -250,7 +258,8 @@ def with_autograd():
     return make
 
 
-def with_jax(compiled: bool = False):
+def jax_names() -> SimpleNamespace:
+    """The same for jax."""
     import jax
     import jax.numpy as jnp
     from jax.scipy.special import erf, logsumexp
@@ -268,9 +277,10 @@ def with_jax(compiled: bool = False):
     def conv(x, k, c):
         return jax.lax.conv(x, k, (1, 1), "VALID") + c[:, None, None]
 
-    xp = SimpleNamespace(
+    return SimpleNamespace(
         tanh=jnp.tanh, exp=jnp.exp, log=jnp.log, sqrt=jnp.sqrt, erf=erf, square=jnp.square, dot=jnp.dot,
         sum=jnp.sum, mean=jnp.mean, cos=jnp.cos, sin=jnp.sin, expand=jnp.expand_dims, constant=jnp.asarray,
+        softmax=jax.nn.softmax,
         take=lambda x, i: x[i],
         border=lambda x: jnp.pad(x, 1),
         sigmoid=jax.nn.sigmoid, relu=jax.nn.relu,
@@ -279,6 +289,13 @@ def with_jax(compiled: bool = False):
         linear=lambda x, w, b: jnp.dot(x, w.T) + b,
         cross_entropy=cross_entropy, layer_norm=layer_norm, logsumexp=logsumexp, conv=conv, max_pool=pool,
     )  # fmt: skip
+
+
+def with_jax(compiled: bool = False):
+    import jax
+    import jax.numpy as jnp
+
+    xp = jax_names()
 
     def make(workload: Workload, arrays) -> Callable:
         xs = [jnp.asarray(a) for a in arrays]

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..cuda import vectors
 from ..cuda.kernels import device_kernel, elementwise_entry
 from ..dtypes import DType
 from ..expr import Expr, emit, free
@@ -108,7 +109,9 @@ def elementwise(
     loop = _Loop(name, inputs, params, outputs, rank)
     kernel = generate(name, loop.host(), {**_HELPERS, **loop.helpers})
     kernel.device = lambda *kinds: elementwise_entry(
-        device_kernel(name, loop.device(), {**_HELPERS, **loop.helpers}), len(loop.arrays)
+        device_kernel(name, loop.device(), {**_HELPERS, **vectors.HELPERS, **loop.helpers}),
+        len(loop.arrays),
+        loop.lanes(),
     )(*kinds)
     return kernel
 
@@ -140,6 +143,25 @@ class _Loop:
         """The statement that loads an element of an operand."""
         source = self.outs[x.output] if x.motion == IN_PLACE else x.name
         return f"v_{x.name} = " + load(x.dtype, f"{source}[{index}]")
+
+    def _vectors(self, n: int) -> list[str]:
+        """What is done of vector number `i`."""
+        read = {self.outs[x.output] if x.motion == IN_PLACE else x.name for x in self.inputs if x.name in self.used}
+        still = {x.name for x in self.inputs if x.motion == HOLD}
+        read |= {out for out, y in zip(self.outs, self.outputs, strict=True) if y.mode == ADD}
+        lines = [f"w_{a} = fetched{n}({a}, i)" for a in sorted(read - still)]
+        lines += [self.read(x, "0") for x in self.inputs if x.name in self.used & still]
+        for k in range(n):
+            for x in self.inputs:
+                if x.name in self.used and x.motion != HOLD:
+                    source = self.outs[x.output] if x.motion == IN_PLACE else x.name
+                    lines.append(f"v_{x.name} = {load(x.dtype, f'w_{source}[{k}]')}")
+            lines += self.body
+            for out, y, result in zip(self.outs, self.outputs, self.results, strict=True):
+                value = result if y.mode == WRITE else f"{load(y.dtype, f'w_{out}[{k}]')} + {result}"
+                stored = store(y.dtype, value, self.compute)
+                lines.append(f"{out}_{k} = np.{y.dtype.storage.name}({stored})")
+        return [*lines, *(f"put{n}({out}, i, ({', '.join(f'{out}_{k}' for k in range(n))}))" for out in self.outs)]
 
     def writes(self, at: str) -> list[str]:
         """The statements that compute and store the element `at` of the results."""
@@ -182,9 +204,25 @@ class _Loop:
         lines += [pad + line for line in self.writes(at)]
         return "\n".join(lines) + "\n"
 
+    def lanes(self) -> int:
+        """How many neighbours a thread on a GPU takes at once."""
+        moving = [x.dtype.storage for x in self.arrays if x.motion == STEP]
+        return vectors.lanes([*moving, *(y.dtype.storage for y in self.outputs)]) if self.rank == 1 else 1
+
     def device(self) -> str:
-        """One loop over all elements, in strides of all threads."""
-        lines = [*self.head, f"    for i in range(cuda.grid(1), {self.outs[0]}.size, cuda.gridsize(1)):"]
+        """One loop over all elements, in strides of all threads; before it, one over vectors of them."""
+        packed, first = [], "cuda.grid(1)"
+        n = self.lanes()
+        if n > 1:
+            arrays = [*(x.name for x in self.arrays if x.motion == STEP), *self.outs]
+            packed = [
+                f"    packed = {' and '.join(f'aligned({a})' for a in arrays)}",
+                f"    whole = {self.outs[0]}.size // {n} if packed else 0",
+                "    for i in range(cuda.grid(1), whole, cuda.gridsize(1)):",
+                *(f"        {line}" for line in self._vectors(n)),
+            ]
+            first = f"whole * {n} + {first}"
+        lines = [*self.head, *packed, f"    for i in range({first}, {self.outs[0]}.size, cuda.gridsize(1)):"]
         pad = "        "
         last = self.rank - 1
         if last:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..context import CPU0, Context
 from ..errors import TraceError
 from ..ndarray import NDArray, wrap
 from ..shapes import size
@@ -156,8 +157,8 @@ class _EveryRow:
     def foreign(self) -> bool:
         return self.whole.foreign
 
-    def concrete(self, read: Collection[int]) -> _Runner:
-        return _Runner(self.whole.concrete(read), self.every, self.n)
+    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> _Runner:
+        return _Runner(self.whole.concrete(read, ctx), self.every, self.n)
 
 
 class _Runner:

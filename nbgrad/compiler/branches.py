@@ -12,7 +12,7 @@ from .. import tape
 from ..codegen.compile import nopython, python
 from ..codegen.graph import Value
 from ..codegen.launch import kind_of
-from ..context import CPU0
+from ..context import CPU0, Context
 from ..kernels.random import PART
 from ..ndarray import NDArray
 from ..tracing import captured, lifted, update
@@ -67,7 +67,7 @@ class _Branch:
         """Whether users' code runs in it."""
         return any(side.foreign for side in self.sides)
 
-    def concrete(self, read: Collection[int]) -> _Runner:
+    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> _Runner:
         return _Runner(self)
 
 

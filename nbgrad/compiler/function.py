@@ -224,9 +224,18 @@ class Jitted:
         """
         return low_level(self._example(args or (1.0,)), bool(args))
 
-    def source(self) -> str:
-        """The generated code of the program that ran last."""
-        return "\n\n".join(self._latest().compiled.texts)
+    def source(self, device: str | None = None) -> str:
+        """The generated code of the program that ran last.
+
+        Parameters
+        ----------
+        device : {"cpu", "gpu"}, optional
+            What is generated for such a device; default: for the one where the program ran. No GPU is needed to see
+            its code.
+        """
+        if device not in (None, "cpu", "gpu"):
+            raise AttrError(f"source: device must be 'cpu' or 'gpu', got {device!r}")
+        return "\n\n".join(self._latest().texts(device))
 
     def report(self) -> str:
         """What the program that ran last does in which loop, what it reads, writes and keeps."""

@@ -10,11 +10,11 @@ import numpy as np
 from numba import carray
 
 from ..codegen.compile import for_c, nopython
-from ..errors import DTypeError, TraceError
+from ..errors import ContextError, DTypeError, TraceError
 from ..kernels import random
 from ..ndarray import NDArray
 from ..shapes import size
-from .compiled import allocated, numpy_name
+from .compiled import Compiled, allocated, numpy_name
 from .helpers import memory
 from .signature import Program
 
@@ -88,6 +88,7 @@ class _Native:
 
     def _steps(self, given: list[str]) -> None:
         compiled = self.program.compiled
+        assert isinstance(compiled, Compiled)
         sizes = compiled.buffers.items()
         self.lines += [allocated(name, dtype, n) for name, (dtype, n) in sizes if name not in given]
         steps = compiled.native()
@@ -117,6 +118,11 @@ class _Native:
 
 def _check(program: Program) -> None:
     compiled = program.compiled
+    if not isinstance(compiled, Compiled):
+        raise ContextError(
+            f"{compiled.name}.njit: nopython functions run on the CPU, and the examples or arrays that the function "
+            f"reads are on {program.ctx}; give NumPy arrays, and move the others with as_in_context"
+        )
     if any(x is random.PART for x in program.captured):
         raise TraceError(
             f"{compiled.name}.njit: the function draws random numbers, of which compiled code cannot have others at "

@@ -15,7 +15,7 @@ import numpy as np
 from .. import tape
 from ..codegen.graph import current
 from ..codegen.launch import copy, kind_of
-from ..context import CPU0
+from ..context import CPU0, Context
 from ..dtypes import DType, as_dtype
 from ..errors import DTypeError, ShapeError, TraceError
 from ..kernels.random import aside
@@ -55,7 +55,7 @@ class Opaque:
         self.avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in operands]
         self.training = state.training
 
-    def concrete(self, read: Collection[int]) -> Opaque:
+    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> Opaque:
         return self
 
     def run(self, *arrays) -> None:
@@ -117,13 +117,14 @@ def ended(name: str, found: Sequence[NDArray | None], node: tape.Node, gs: Seque
 
 @contextlib.contextmanager
 def plainly(training: bool) -> Iterator[None]:
-    """A scope in which nothing is traced, recorded or observed."""
+    """A scope in which nothing is traced, recorded or observed; what is made there is on the CPU."""
     flags = state.recording, state.training, state.observer
     graph, numbers = current.graph, current.numbers
     state.recording, state.training, state.observer = False, training, None
     current.graph, current.numbers = None, False
     try:
-        yield
+        with CPU0:
+            yield
     finally:
         state.recording, state.training, state.observer = flags
         current.graph, current.numbers = graph, numbers
@@ -134,7 +135,7 @@ def sample(x: NDArray) -> NDArray:
     found = np.full(x._shape, 0.5 if x._kind.dtype.is_float else 0)
     if x._kind.dtype.is_float and len(x._shape) > 1 and x._shape[-1] == x._shape[-2]:
         found[..., np.arange(x._shape[-1]), np.arange(x._shape[-1])] = 1
-    return from_value(found.astype(x._kind.dtype.np))
+    return from_value(found.astype(x._kind.dtype.np), ctx=CPU0)
 
 
 def tried(name: str, call: Callable[[], Any]) -> Any:

@@ -8,6 +8,7 @@ from ..codegen.graph import Value
 from ..expr import order, pretty
 from ..shapes import size
 from .compiled import Compiled
+from .device_program import DeviceProgram
 from .nests import Block, Loop
 from .statements import Statement
 
@@ -61,17 +62,16 @@ def _lines(item: Loop | Statement, depth: int) -> Iterable[str]:
         yield from _lines(part, depth + 1)
 
 
-def report(compiled: Compiled) -> str:
+def report(compiled: Compiled | DeviceProgram) -> str:
     """What was put into which loop, how much is read, written and kept, and about how many operations that is.
 
     Bytes are those of whole arrays, each counted once as it is read and once as it is written; what is kept in the
     turn of a loop is not memory traffic.
     """
+    if isinstance(compiled, DeviceProgram):
+        return _on_device(compiled)
     items = compiled.program.body
     statements = [s for item in items for s in _inside(item)]
-
-    def total(values: Iterable[Value]) -> int:
-        return sum(size(v.shape) * v.dtype.storage.itemsize for v in values)
 
     temporaries = sum(
         dtype.storage.itemsize * n for name, (dtype, n) in compiled.buffers.items() if not name.startswith("out")
@@ -81,8 +81,7 @@ def report(compiled: Compiled) -> str:
         f"{compiled.name}: {len(statements)} statements in {len(items)} loops and calls, "
         f"{len(compiled.sources)} kernel(s)"
         + (f"; threads share {len(compiled.chunks)} of the loops" if compiled.chunks else ""),
-        f"reads {_bytes(total(compiled.arguments))} of arguments, writes {_bytes(total(compiled.outputs))} of results; "
-        f"temporaries {_bytes(temporaries)}, on the stack {_bytes(stack)}",
+        f"{_traffic(compiled)}; temporaries {_bytes(temporaries)}, on the stack {_bytes(stack)}",
         f"about {sum(map(_operations, statements)):.3g} operations",
         "",
     ]
@@ -91,7 +90,37 @@ def report(compiled: Compiled) -> str:
     return "\n".join(lines)
 
 
-def drawing(compiled: Compiled, kind: str) -> str:
+def _total(values: Iterable[Value]) -> int:
+    return sum(size(v.shape) * v.dtype.storage.itemsize for v in values)
+
+
+def _traffic(compiled: Compiled | DeviceProgram) -> str:
+    """What a call reads and writes."""
+    given, made = _bytes(_total(compiled.arguments)), _bytes(_total(compiled.outputs))
+    return f"reads {given} of arguments, writes {made} of results"
+
+
+def _on_device(compiled: DeviceProgram) -> str:
+    """The same for a program on a GPU: what is computed in which kernel."""
+    statements = [m.s for g in compiled.groups for m in g.members.values() if not m.again]
+    lines = [
+        f"{compiled.name}: {len(statements)} statements in {len(compiled.kernels)} kernel(s) and "
+        f"{sum(g.how in ('product', 'opaque') for g in compiled.groups)} call(s) on {compiled.ctx}",
+        _traffic(compiled),
+        f"about {sum(map(_operations, statements)):.3g} operations",
+        "",
+    ]
+    for g in compiled.groups:
+        rows, inner = g.sizes()
+        inside = f", {inner} elements in each" if g.inside else ""
+        alone = g.how in ("product", "opaque")
+        lines += [] if alone else [f"kernel of {rows} row(s){inside}:"]
+        for m in g.members.values():
+            lines += _lines(m.s, 0 if alone else 1)
+    return "\n".join(lines)
+
+
+def drawing(compiled: Compiled | DeviceProgram, kind: str) -> str:
     """The steps as a graph, in the language of mermaid or of Graphviz's dot."""
     seen: dict[Value, None] = {}
     stack = list(compiled.outputs)

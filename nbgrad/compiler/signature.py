@@ -10,9 +10,9 @@ import numpy as np
 
 from .. import dtypes, tape
 from ..codegen.graph import Graph, current
-from ..codegen.launch import Kind, kind_of
-from ..context import CPU0
-from ..errors import TraceError
+from ..codegen.launch import Kind, copy, kind_of
+from ..context import CPU0, Context, gpu
+from ..errors import ContextError, TraceError
 from ..functional.trees import flatten
 from ..kernels import random
 from ..kernels.shape import reshape
@@ -21,6 +21,7 @@ from ..shapes import size
 from ..state import state
 from ..tracing import WEAK, Again, captured, is_weak, lifted, seen, traced
 from .compiled import Compiled
+from .device_program import DeviceProgram
 
 if TYPE_CHECKING:
     from .function import Jitted
@@ -56,7 +57,9 @@ class Program:
 
     Attributes
     ----------
-    compiled : Compiled
+    ctx : Context
+        Where it runs: the CPU, or the GPU that the arrays are on.
+    compiled : Compiled or DeviceProgram
     captured : list of NDArray
         Arrays from outside that are read.
     kept : list of int
@@ -75,6 +78,32 @@ class Program:
             given is np.ndarray and leaves[k].dtype.isnative and leaves[k].dtype == kind.storage
             for k, given, (_, kind) in zip(self.arrays, self.given, self.avals, strict=True)
         ]
+        place = _place(jitted.name, [x for x in leaves if isinstance(x, NDArray)])
+        graph, arguments, results = self._traced(CPU0 if place is None else place)
+        if place is None:  # then it is where the arrays from outside are
+            place = next((x._kind.ctx for x in self.captured if x._kind.gpu), None)
+            if place is not None:
+                graph, arguments, results = self._traced(place)
+        self.ctx = CPU0 if place is None else place
+        self._check_places()
+        self.results = [(y._shape, kind_of(y._kind.dtype, self.ctx)) for y in results]
+        self._parts = graph, arguments, [seen(y) for y in results]
+        self.compiled = self._compiled(self.ctx)
+        self.call = self._caller()
+
+    def _compiled(self, ctx: Context) -> Compiled | DeviceProgram:
+        """What it is on a device of this type."""
+        if ctx.device_type == "gpu":
+            return DeviceProgram(self.jitted.name, *self._parts, ctx)
+        return Compiled(self.jitted.name, *self._parts)
+
+    def texts(self, device: str | None) -> Sequence[str]:
+        """The generated code, for ``"cpu"``, ``"gpu"``, or None: where it runs."""
+        own = device in (None, "gpu" if self.ctx.device_type == "gpu" else "cpu")
+        return (self.compiled if own else self._compiled(gpu(0) if device == "gpu" else CPU0)).texts
+
+    def _traced(self, place: Context) -> tuple[Graph, list, list[NDArray]]:
+        """The function as a graph, its arguments and results, for arrays at this place."""
         graph = Graph()
         recording = state.recording
         current.graph, current.numbers = graph, NDArray not in self.given
@@ -85,7 +114,7 @@ class Program:
                 if kind is float:
                     x._label = WEAK
             given = [seen(x).value for x in inside]
-            with Again():
+            with place, Again():
                 self.result = self.again(inside)
             found: list = []
             self.rebuild = flatten(self.result, found)
@@ -104,10 +133,16 @@ class Program:
         results += [new for _, new in graph.updates]
         self.kept = [len(group) for group in graph.kept]
         results += [x for group in graph.kept for x in group]
-        self.results = [(y._shape, kind_of(y._kind.dtype, CPU0)) for y in results]
-        arguments = [*given, *(seen(x).value for _, x in graph.captured)]
-        self.compiled = Compiled(jitted.name, graph, arguments, [seen(y) for y in results])
-        self.call = self._caller()
+        return graph, [*given, *(seen(x).value for _, x in graph.captured)], results
+
+    def _check_places(self) -> None:
+        """That all arrays from outside are on the device of the arguments."""
+        for x in self.captured:
+            if x is not random.PART and x._kind.ctx != self.ctx and (x._kind.gpu or self.ctx.device_type == "gpu"):
+                raise ContextError(
+                    f"{self.jitted.name}: the function is called for {self.ctx} and reads an array of shape "
+                    f"{x._shape} on {x._kind.ctx}; move one of them with as_in_context"
+                )
 
     def _targets(self, graph: Graph, inside: list[NDArray]) -> list:
         """What every call writes: arrays from outside, or numbers of leaves."""
@@ -127,7 +162,7 @@ class Program:
         """Write what a call writes besides giving its results."""
         for target, new in zip(self.updated, outs[self.count :]):
             x = leaves[target] if isinstance(target, int) else target
-            np.copyto(x._buf, new)
+            copy(new, x._buf)
             x._cell[0] += 1
 
     def again(self, inside: Sequence[NDArray]) -> Any:
@@ -143,7 +178,7 @@ class Program:
 
     def __call__(self, leaves: list) -> Any:
         if state.recording:
-            arrays = [x if isinstance(x := leaves[k], NDArray) else from_value(np.asarray(x)) for k in self.arrays]
+            arrays = [x if isinstance(x := leaves[k], NDArray) else self._moved(x) for k in self.arrays]
             if any(x._node is not None for x in (*arrays, *self.captured)):
                 arrays += [self._part() if x is random.PART else x for x in self.captured]
                 return self._recorded(arrays, leaves)
@@ -151,15 +186,21 @@ class Program:
 
     def _part(self) -> NDArray:
         """The part of the random stream that a call draws, another one every time."""
-        return random.part(self.drawn)
+        return random.part(self.drawn, self.ctx)
+
+    def _moved(self, leaf: Any) -> NDArray:
+        """A number or a NumPy array, where the program runs."""
+        return from_value(np.asarray(leaf), ctx=self.ctx)
 
     def _caller(self) -> Callable:
+        on_gpu = self.ctx.device_type == "gpu"
         names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._part, "rebuild": self.rebuild}
+        names |= {"moved": self._moved, "np": np}
         loads = []
         for k, kind, plain, (shape, _) in zip(self.arrays, self.given, self.plain, self.avals, strict=True):
             x = f"leaves[{k}]"
-            loads.append(f"{x}._buf" if kind is NDArray else f"flat({x})")
-            if plain:  # a tenth of the time
+            loads.append(f"{x}._buf" if kind is NDArray else f"moved({x})._buf" if on_gpu else f"flat({x})")
+            if plain and not on_gpu:  # a tenth of the time
                 loads[-1] = f"{x}{'' if len(shape) == 1 else '.ravel()'} if {x}.flags.carray else flat({x})"
         for k, x in enumerate(self.captured):
             names[f"captured{k}"] = x
@@ -181,7 +222,8 @@ class Program:
         """Code for a result as the user gets it: NDArrays if one was given, else NumPy's, else numbers."""
         if NDArray in self.given or not self.given:
             return f"wrap(out{k}, shape{k}, kind{k})"
-        out = f"out{k}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else f"out{k}"
+        out = f"np.array(out{k})" if kind.gpu else f"out{k}"
+        out = f"{out}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else out
         if not shape:
             return f"{out}.item()" if self.numbers[k] or all(g is float for g in self.given) else f"{out}[0]"
         return out if len(shape) == 1 else f"{out}.reshape(shape{k})"
@@ -257,6 +299,17 @@ class Program:
         """What is kept, step by step."""
         source = iter(lifted(arrays))
         return iter([[next(source) for _ in range(n)] for n in self.kept])
+
+
+def _place(name: str, given: Sequence[NDArray]) -> Context | None:
+    """Where the arguments are; None if none of them is an NDArray."""
+    for x in given:
+        if x._kind.ctx != given[0]._kind.ctx and (x._kind.gpu or given[0]._kind.gpu):
+            raise ContextError(
+                f"{name}: arguments are on different devices, {given[0]._kind.ctx} and {x._kind.ctx}; move them to one "
+                "with as_in_context"
+            )
+    return (given[0]._kind.ctx if given[0]._kind.gpu else CPU0) if given else None
 
 
 def _variable(x: NDArray) -> NDArray:

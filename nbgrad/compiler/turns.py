@@ -14,7 +14,7 @@ import numpy as np
 
 from ..codegen.compile import generate, nopython, python
 from ..codegen.launch import kind_of
-from ..context import CPU0
+from ..context import CPU0, Context
 from ..dtypes import DType, int64
 from ..shapes import size
 from .compiled import Compiled, allocated
@@ -67,7 +67,7 @@ class Loop:
         """Whether users' code runs in it."""
         return self.traced.foreign
 
-    def concrete(self, read: Collection[int]) -> Runner:
+    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> Runner:
         return Runner(self, read)
 
 

@@ -64,7 +64,7 @@ class DevicePool:
     def __init__(self, number: int) -> None:
         self.number = number
         self.kept = self.lent = self.asked = 0
-        self._free: dict[int, list[Any]] = {}
+        self._free: dict[int, list[tuple[Any, dict]]] = {}
         self._lock = free_in_child(threading.RLock())  # a finalizer may run at any place of the thread that holds it
 
     def lend(self, size: int) -> _Lease:
@@ -79,12 +79,12 @@ class DevicePool:
         with self._lock:
             pieces = self._free.get(size)
             if pieces:
-                memory = pieces.pop()
+                memory, views = pieces.pop()
                 self.kept -= size
             else:
-                memory = self._ask(size)
+                memory, views = self._ask(size), {}
             self.lent += size
-        return _Lease(self, memory, size)
+        return _Lease(self, memory, size, views)
 
     def _ask(self, size: int) -> Any:
         self.asked += 1
@@ -101,9 +101,9 @@ class DevicePool:
                 f"{self.lent}; drop arrays that are not needed, or use autograd.checkpoint ({err})"
             ) from None
 
-    def take_back(self, memory: Any, size: int) -> None:
+    def take_back(self, memory: Any, size: int, views: dict) -> None:
         with self._lock:
-            self._free.setdefault(size, []).append(memory)
+            self._free.setdefault(size, []).append((memory, views))
             self.lent -= size
             self.kept += size
 
@@ -115,17 +115,25 @@ class DevicePool:
 
 
 class _Lease:
-    """A piece of device memory, lent once; returns when nothing refers to it."""
+    """A piece of device memory, lent once; returns when nothing refers to it.
 
-    __slots__ = ("memory", "pool", "size")
+    Device arrays on parts of it stay with it (`views`): making one takes longer than starting a kernel.
+    """
 
-    def __init__(self, pool: DevicePool, memory: Any, size: int) -> None:
+    __slots__ = ("memory", "pool", "size", "views")
+
+    def __init__(self, pool: DevicePool, memory: Any, size: int, views: dict) -> None:
         self.pool = pool
         self.memory = memory
         self.size = size
+        self.views = views
 
     def __del__(self) -> None:
-        self.pool.take_back(self.memory, self.size)
+        self.pool.take_back(self.memory, self.size, self.views)
+
+
+#: Device arrays on parts of one piece of memory that are kept at most.
+_VIEWS = 64
 
 
 @cache
@@ -159,8 +167,15 @@ class DeviceBuffer:
     def array(self) -> Any:
         """The device array that kernels get; of one element if there is none."""
         if self._array is None:
-            stop = self.start + max(self.size, 1) * self.dtype.itemsize
-            self._array = self.lease.memory[self.start : stop].view(self.dtype)
+            views, key = self.lease.views, (self.start, self.size, self.dtype)
+            found = views.get(key)
+            if found is None:
+                stop = self.start + max(self.size, 1) * self.dtype.itemsize
+                found = self.lease.memory[self.start : stop].view(self.dtype)
+                if len(views) >= _VIEWS:
+                    views.clear()
+                views[key] = found
+            self._array = found
         return self._array
 
     @property

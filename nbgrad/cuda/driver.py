@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from time import perf_counter
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -141,12 +142,33 @@ def _device(number: int) -> _Device:
     return found
 
 
+class _Local(threading.local):
+    started = False  # this thread has used the device, which is the only one: nothing is to be switched
+
+
+_local = _Local()
+
+
+@cache
+def _single() -> bool:
+    """Whether there is one device."""
+    return simulated() or len(_cuda().gpus) == 1
+
+
+def _ready(number: int) -> _Device | None:
+    """The device, if this thread uses it already and there is no other; the short way of launches."""
+    if not _local.started or _owner != os.getpid():
+        return None
+    return _device(number)
+
+
 @contextlib.contextmanager
 def _on(number: int) -> Iterator[_Device]:
     _start()
     device = _device(number)
     try:
         if simulated() or _cuda().get_current_device().id == number:
+            _local.started = _single()
             yield device
         else:
             with _cuda().gpus[number]:
@@ -241,6 +263,38 @@ def finish() -> None:
         synchronize(number)
 
 
+def elapsed(number: int, call: Callable[[], object], times: int) -> float:
+    """Seconds per call, of `times` calls, from the device's start of the first one to its end of the last."""
+    with _on(number) as device:
+        if simulated():
+            start = perf_counter()
+            for _ in range(times):
+                call()
+            return (perf_counter() - start) / times
+        begin, end = _cuda().event(), _cuda().event()
+        begin.record(device.stream)
+        for _ in range(times):
+            call()
+        end.record(device.stream)
+        end.synchronize()
+        return begin.elapsed_time(end) / times / 1e3
+
+
+def stream(number: int) -> int:
+    """The address of the stream on which everything happens."""
+    with _on(number) as device:
+        return int(device.stream.handle.value)
+
+
+def name(number: int) -> str:
+    """What the device calls itself."""
+    if simulated():
+        return "simulator"
+    with _on(number):
+        found = _cuda().get_current_device().name
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
 def settle(number: int) -> None:
     """Wait until the device has nothing to do, whoever asked for it."""
     with _on(number):
@@ -282,7 +336,7 @@ class Launch:
         self._function = function
         self._configured: dict[tuple, Any] = {}
 
-    def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0) -> None:
+    def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0, threads: int = 0) -> None:
         """Start it on a device.
 
         Parameters
@@ -294,18 +348,29 @@ class Launch:
         arguments : sequence of device arrays, ints and floats
         rows : int
             Blocks that have something to do, if blocks work together; `points` is then not looked at.
+        threads : int
+            Of a block, if not as many as usual.
         """
-        with _on(number) as device:
-            blocks = min(rows or -(-points // device.block), device.blocks * (4 if rows else 1))
-            start = self._configured.get((number, blocks))
-            if start is None:
-                start = self._configured[number, blocks] = self._function[blocks, device.block, device.stream]
-            if simulated():
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
-                    start(*arguments)
-            else:
+        device = _ready(number)
+        if device is not None:
+            self._start(device, points, arguments, rows, threads)
+        else:
+            with _on(number) as device:
+                self._start(device, points, arguments, rows, threads)
+
+    def _start(self, device: _Device, points: int, arguments: Sequence, rows: int, threads: int) -> None:
+        threads = threads or device.block
+        blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
+        key = device.number, blocks, threads
+        start = self._configured.get(key)
+        if start is None:
+            start = self._configured[key] = self._function[blocks, threads, device.stream]
+        if simulated():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
                 start(*arguments)
+        else:
+            start(*arguments)
 
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:

@@ -130,11 +130,12 @@ class Shared(NamedTuple):
 class _Owned:
     """Stands where a lease is."""
 
-    __slots__ = ("memory", "owner")
+    __slots__ = ("memory", "owner", "views")
 
     def __init__(self, memory: Any, owner: Any) -> None:
         self.memory = memory
         self.owner = owner
+        self.views: dict = {}
 
 
 def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from ..codegen.compile import built, generate
-from . import driver
+from . import driver, vectors
 from .buffers import DeviceBuffer, OnDevice
 
 __all__ = ["DeviceKernel", "cuda", "device", "device_kernel", "elementwise_entry"]
@@ -134,8 +134,8 @@ def device(function: Callable) -> DeviceKernel:
     return DeviceKernel(function.__name__, build, helpers)
 
 
-def elementwise_entry(kernel: DeviceKernel, out: int) -> Callable:
-    """Makes entry points that take what the CPU's kernel takes; argument number `out` has one element per thread."""
+def elementwise_entry(kernel: DeviceKernel, out: int, lanes: int) -> Callable:
+    """Makes entry points that take what the CPU's kernel takes; a thread has `lanes` elements of argument `out`."""
 
     def bind(*kinds) -> Callable:
         launch = kernel.launch(*[k.np if k.__class__ is OnDevice else k for k in kinds])
@@ -145,7 +145,7 @@ def elementwise_entry(kernel: DeviceKernel, out: int) -> Callable:
             points = arguments[out].size
             if points:
                 given = [a.array if a.__class__ is DeviceBuffer else a for a in arguments]
-                launch(number, points, given)
+                launch(number, -(-points // lanes), given)
 
         return entry
 
@@ -162,6 +162,8 @@ def _translated(name: str, value: object) -> object:
 
 def _simulated(name: str, value: object) -> object:
     """What a global name of a kernel means in the simulator."""
+    if name in vectors.SIMULATED:
+        return vectors.SIMULATED[name]
     return (
         _host(name, value)
         if isinstance(value, Dispatcher) or hasattr(value, "bodies") or hasattr(value, "_defn")

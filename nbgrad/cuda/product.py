@@ -1,8 +1,14 @@
-"""Matrix products on devices: tiles of both operands go through shared memory, a thread has an element each."""
+"""Matrix products on devices: by cuBLAS where cupy is installed, else by kernels.
+
+In a kernel, tiles of both operands go through shared memory, and a thread has several elements of the result, so that
+what it reads from there is used more than once.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import importlib
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -11,44 +17,94 @@ from . import driver
 from .buffers import DeviceBuffer
 from .kernels import DeviceKernel
 
-__all__ = ["product"]
+__all__ = ["library", "product"]
 
-_SOURCE = """\
-def product(out, a, b, rows, a_stacks, b_stacks, m, k, n, transpose_a, transpose_b, down, across):
-    left = cuda.shared.array({square}, {number})
-    right = cuda.shared.array({square}, {number})
-    y = cuda.threadIdx.x // {tile}
-    x = cuda.threadIdx.x - y * {tile}
-    for q in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
-        stack = q // (down * across)
-        square = q - stack * (down * across)
-        row = (square // across) * {tile} + y
-        column = (square % across) * {tile} + x
-        a_start = (stack % a_stacks) * m * k
-        b_start = (stack % b_stacks) * k * n
-        total = {number}(0)
-        for start in range(0, k, {tile}):
-            left[y * {tile} + x] = {number}(0)
-            right[y * {tile} + x] = {number}(0)
-            if row < m and start + x < k:
-                at = (start + x) * m + row if transpose_a else row * k + start + x
-                left[y * {tile} + x] = a[a_start + at]
-            if column < n and start + y < k:
-                at = column * k + start + y if transpose_b else (start + y) * n + column
-                right[y * {tile} + x] = b[b_start + at]
-            cuda.syncthreads()
-            for z in range({tile}):
-                total += left[y * {tile} + z] * right[z * {tile} + x]
-            cuda.syncthreads()
-        if row < m and column < n:
-            out[(stack * m + row) * n + column] = total
+#: Blocks of threads from which on larger tiles are worth more than more of them.
+_BUSY = 64
+#: Elements of the result along each axis that a thread has, the most that keep the device busy.
+_EACH = (4, 2, 1)
+
+_LOADS = """\
+            for e in range(t, {count}, {threads}):
+                {row} = e % {rows}
+                {column} = e // {rows}
+                value = {number}(0)
+                if {start} + i < {end} and start + z < k:
+                    value = {source}[{source}_start + {at}]
+                {target}[z * {pitch} + i] = value
 """
 
 
 @lru_cache
-def _kernel(dtype: np.dtype, tile: int) -> DeviceKernel:
-    source = _SOURCE.format(tile=tile, square=tile * tile, number=f"np.{dtype.name}")
+def _kernel(dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_b: bool) -> DeviceKernel:
+    number, edge, depth = f"np.{dtype.name}", tile * each, tile
+    pitch = edge + 1  # so that neighbours in a column are in different banks
+
+    def loads(target: str, start: str, end: str, source: str, along: bool) -> str:
+        """Neighbouring threads read neighbours: along the sum, or along the edge."""
+        names = {"row": "z", "column": "i", "rows": depth} if along else {"row": "i", "column": "z", "rows": edge}
+        at = f"({start} + i) * k + start + z" if along else f"(start + z) * {end} + {start} + i"
+        return _LOADS.format(
+            **names, count=edge * depth, threads=tile * tile, number=number, pitch=pitch, target=target, start=start,
+            end=end, source=source, at=at,
+        )  # fmt: skip
+
+    pairs = [(i, j) for i in range(each) for j in range(each)]
+    lines = [
+        "def product(out, a, b, rows, a_stacks, b_stacks, m, k, n, down, across):",
+        f"    left = cuda.shared.array({pitch * depth}, {number})",
+        f"    right = cuda.shared.array({pitch * depth}, {number})",
+        "    t = cuda.threadIdx.x",
+        f"    y = t // {tile}",
+        f"    x = t - y * {tile}",
+        "    for q in range(cuda.blockIdx.x, rows, cuda.gridDim.x):",
+        "        stack = q // (down * across)",
+        "        square = q - stack * (down * across)",
+        f"        row = (square // across) * {edge}",
+        f"        column = (square % across) * {edge}",
+        "        a_start = (stack % a_stacks) * m * k",
+        "        b_start = (stack % b_stacks) * k * n",
+        *(f"        c{i}_{j} = {number}(0)" for i, j in pairs),
+        f"        for start in range(0, k, {depth}):",
+        loads("left", "row", "m", "a", not transpose_a).rstrip(),
+        loads("right", "column", "n", "b", transpose_b).rstrip(),
+        "            cuda.syncthreads()",
+        f"            for z in range({depth}):",
+        *(f"                l{i} = left[z * {pitch} + y + {i * tile}]" for i in range(each)),
+        *(f"                r{j} = right[z * {pitch} + x + {j * tile}]" for j in range(each)),
+        *(f"                c{i}_{j} += l{i} * r{j}" for i, j in pairs),
+        "            cuda.syncthreads()",
+    ]
+    for i, j in pairs:
+        at = f"(stack * m + row + y + {i * tile}) * n + column + x + {j * tile}"
+        lines += [
+            f"        if row + y + {i * tile} < m and column + x + {j * tile} < n:",
+            f"            out[{at}] = c{i}_{j}",
+        ]
+    source = "\n".join(lines) + "\n"
     return DeviceKernel("product", lambda names: built("product", source, names, source), {"np": np})
+
+
+@cache
+def library() -> Any:
+    """The module that has cuBLAS, cupy, if it is installed and sees the device; else None."""
+    if driver.simulated():
+        return None
+    try:
+        cupy = importlib.import_module("cupy")
+        return cupy if cupy.cuda.is_available() else None
+    except Exception:  # whatever is wrong with it, there are kernels
+        return None
+
+
+def _by_library(cupy: Any, a, b, out, stacks: int, sizes: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
+    m, k, n = sizes
+    with cupy.cuda.Device(out.number), cupy.cuda.ExternalStream(driver.stream(out.number)):
+        left = cupy.asarray(a.array).reshape((stacks, k, m) if transposed[0] else (stacks, m, k))
+        right = cupy.asarray(b.array).reshape((stacks, n, k) if transposed[1] else (stacks, k, n))
+        left = left.swapaxes(1, 2) if transposed[0] else left
+        right = right.swapaxes(1, 2) if transposed[1] else right
+        cupy.matmul(left, right, out=cupy.asarray(out.array).reshape((stacks, m, n)))
 
 
 def product(
@@ -76,9 +132,15 @@ def product(
     m, k, n = sizes
     if out.size == 0:
         return
+    cupy = library()
+    if cupy is not None and repeated is None and k and out.dtype.kind == "f":
+        _by_library(cupy, a, b, out, stacks, sizes, transposed)
+        return
     tile = driver.tile()
-    down, across = -(-m // tile), -(-n // tile)
+    for each in _EACH:
+        down, across = -(-m // (tile * each)), -(-n // (tile * each))
+        if stacks * down * across >= _BUSY:
+            break
     rows = stacks * down * across
-    flags = [int(t) for t in transposed]
-    launch = _kernel(out.dtype, tile)
-    launch(0, [out, a, b], rows, *(repeated or (stacks, stacks)), m, k, n, *flags, down, across, rows=rows)
+    launch = _kernel(out.dtype, tile, each, bool(transposed[0]), bool(transposed[1]))
+    launch(0, [out, a, b], rows, *(repeated or (stacks, stacks)), m, k, n, down, across, rows=rows)

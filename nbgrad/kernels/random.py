@@ -166,9 +166,9 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
 PART = from_value(np.zeros(2, np.int64))
 
 
-def part(blocks: int) -> NDArray:
+def part(blocks: int, ctx: Context = CPU0) -> NDArray:
     """What is in the place of :data:`PART` for one call, which draws so many blocks."""
-    return from_value(np.array(_stream.take(blocks), np.int64))
+    return from_value(np.array(_stream.take(blocks), np.int64), ctx=ctx)
 
 
 @structured("_drawn", method=False, differentiable=False)

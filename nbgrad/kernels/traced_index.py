@@ -6,7 +6,7 @@ import numpy as np
 
 from ..cast import cast
 from ..codegen.launch import kind_of
-from ..context import CPU0
+from ..context import current_context
 from ..dtypes import DType, int64
 from ..elementwise import derived
 from ..errors import RangeError
@@ -52,7 +52,7 @@ def in_range(index: NDArray, n: int, mode: str, op: str) -> NDArray:
 
 def _places(n: int, rank: int, dtype: DType) -> NDArray:
     """0, 1, ... n - 1 along an axis that `rank` others follow."""
-    return from_value(np.arange(n).reshape((-1,) + (1,) * rank), like=kind_of(dtype, CPU0), dtype=dtype)
+    return from_value(np.arange(n).reshape((-1,) + (1,) * rank), ctx=current_context(), dtype=dtype)
 
 
 def picked(data: NDArray, index: NDArray, axis: int) -> NDArray:

@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.cuda import driver
+from nbgrad.cuda import driver, product
 from nbgrad.cuda.buffers import pools
 from nbgrad.errors import ContextError
 
@@ -254,9 +255,27 @@ def test_long_sums_are_exact_to_the_last_places(gpu):
     assert nd.sum(nd.array(values, ctx=gpu)).item() == pytest.approx(float(values.astype("float64").sum()), rel=1e-7)
 
 
+class Cupy:
+    """NumPy, with what is used of cupy."""
+
+    cuda = SimpleNamespace(Device=lambda number: nullcontext(), ExternalStream=lambda handle: nullcontext())
+    matmul = staticmethod(np.matmul)
+
+    @staticmethod
+    def asarray(array):
+        return array._ary
+
+
+@pytest.mark.parametrize("way", ["one element", "several", "library"])
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-def test_products(gpu, transpose_a, transpose_b):
+def test_products(gpu, transpose_a, transpose_b, way, monkeypatch):
+    """A thread has one element or several of the result; or cuBLAS does it."""
+    if way == "several":
+        monkeypatch.setattr(product, "_BUSY", 1)
+    if way == "library" and driver.simulated():
+        monkeypatch.setattr(product, "library", lambda: Cupy)
+        monkeypatch.setattr(driver, "stream", lambda number: 0)
     rng = np.random.default_rng(1)
     for m, k, n in ((1, 1, 1), (5, 3, 2), (17, 18, 19), (4, 0, 3)):
         a = rng.standard_normal((2, k, m) if transpose_a else (2, m, k))
@@ -282,6 +301,18 @@ def test_memory_is_lent_again(gpu):
     assert pool.lent == lent
     gpu.empty_cache()
     assert pool.kept == 0
+
+
+def test_device_arrays_are_made_once(gpu):
+    """They stay with the memory, which is lent again."""
+    gpu.empty_cache()
+    first = nd.ones((100,), ctx=gpu)
+    kept = first._buf.array
+    del first
+    again = nd.ones((100,), ctx=gpu)
+    assert again._buf.array is kept
+    many = [again._buf[k : k + 1].array for k in range(100)]
+    assert len(again._buf.lease.views) <= 64 and len(many) == 100
 
 
 def test_waiting(x):

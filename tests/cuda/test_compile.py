@@ -8,7 +8,7 @@ import pytest
 from sampled import ROWS, outcome
 
 import nbgrad as nb
-from nbgrad import context
+from nbgrad import context, nd
 from nbgrad.cuda import driver
 from nbgrad.errors import NBGradError
 
@@ -35,7 +35,7 @@ def compiled(monkeypatch):
     texts = {}
 
     def compile_only(function, kinds):
-        texts.setdefault(function.__name__, []).append([driver.ptx(function, kinds, c) for c in CAPABILITIES])
+        texts.setdefault(function.__name__, []).extend([driver.ptx(function, kinds, c) for c in CAPABILITIES])
         return lambda *arguments: None
 
     def store(number, target, source):
@@ -64,7 +64,54 @@ def test_kernels_of(entry, dtype, compiled):
                 outcome(entry, sample, sample.draw(dtype), nb.gpu(0), 1)
             except NBGradError as err:  # what was not computed is zero
                 assert "has a zero on its diagonal" in str(err)
-    for name, made in compiled.items():
-        for texts in made:
-            for text, (major, minor) in zip(texts, CAPABILITIES, strict=True):
-                assert ".entry" in text and f".target sm_{major}{minor}" in text, name
+    every = [text for texts in compiled.values() for text in texts]
+    assert all(".entry" in text for text in every)
+    for major, minor in CAPABILITIES:
+        assert 2 * sum(f".target sm_{major}{minor}" in text for text in every) == len(every)
+
+
+def normalized(x):
+    return nd.sum(nd.LayerNorm(x, nd.ones(1024, dtype=x.dtype), nd.ones(1024, dtype=x.dtype)) ** 2)
+
+
+FUNCTIONS = {
+    "chain": lambda x: nd.tanh(nd.exp(x) * 2 + x) / 3,
+    "softmax": lambda x: nd.softmax(x),
+    "norm": nb.value_and_grad(normalized),
+    "sums": lambda x: (nd.sum(x), nd.max(nd.exp(x)), nd.sum(x, axis=0)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_compiled_functions(name, dtype, compiled):
+    """Arrays are read and written 16 bytes at once, and nothing is in local memory."""
+    x = np.zeros((256, 1024), dtype)
+    nb.jit(FUNCTIONS[name])(nd.array(x, ctx=nb.gpu(0), dtype=dtype))
+    every = "".join(text for texts in compiled.values() for text in texts)
+    wide = {"float64": "v2.f64", "float32": "v4.f32", "float16": "v4."}[dtype]
+    assert f"ld.global.{wide}" in every
+    assert name == "sums" or f"st.global.{wide}" in every
+    assert ".local" not in every
+    if name != "chain":
+        assert "shfl.sync" in every
+
+
+@pytest.mark.parametrize("dtype, wide", [("float64", "v2.f64"), ("float32", "v4.f32"), ("float16", "v4.")])
+def test_elementwise_operators(dtype, wide, compiled):
+    """16 bytes at once, forward and backward."""
+    x = nd.zeros((64, 64), ctx=nb.gpu(0), dtype=dtype)
+    nb.elementwise_grad(lambda x: nd.exp(x) * x)(x)
+    every = [text for name, texts in compiled.items() for text in texts if name.startswith(("exp", "multiply"))]
+    assert every and all(f"{kind}.global.{wide}" in text for text in every for kind in ("ld", "st"))
+    assert not any(".local" in text for text in every)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_products_are_in_registers(dtype, compiled):
+    x = nd.zeros((512, 512), ctx=nb.gpu(0), dtype=dtype)
+    nd.dot(x, x, transpose_b=True)
+    made = [text for name, texts in compiled.items() for text in texts if name.startswith("product")]
+    short = {"float64": "f64", "float32": "f32"}[dtype]
+    assert len(made) == len(CAPABILITIES)
+    assert all(text.count(f"fma.rn.{short}") >= 16 and ".local" not in text for text in made)

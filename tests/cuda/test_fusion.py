@@ -1,0 +1,109 @@
+"""What becomes one kernel, and that it is right."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nbgrad as nb
+from nbgrad import nd
+from nbgrad.compiler import device_groups, device_source
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import test_jit_random_graphs as graphs
+
+X = np.random.default_rng(0).standard_normal((6, 40))
+
+
+def kernels(function, *values):
+    """How many kernels the function is, after it gave the same on both devices."""
+    compiled = nb.jit(function)
+    wanted, found = [compiled(*[nd.array(v, ctx=ctx, dtype=v.dtype) for v in values]) for ctx in (nb.cpu(0), nb.gpu(0))]
+    if not isinstance(wanted, list | tuple):
+        wanted, found = [wanted], [found]
+    for a, b in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(b.asnumpy(), a.asnumpy(), rtol=1e-11, atol=1e-12)
+    program = compiled.latest.compiled
+    assert f"in {len(program.kernels)} kernel(s)" in compiled.report()
+    return len(program.kernels)
+
+
+def normalized(x):
+    return nd.LayerNorm(x, nd.ones(40, dtype="float64"), nd.ones(40, dtype="float64"))
+
+
+@pytest.mark.parametrize(
+    "function, count",
+    [
+        (lambda x: nd.tanh(nd.sin(x) * 2 + x) / 3, 1),
+        (lambda x: (nd.sin(x), nd.cos(x), nd.sin(x) + nd.cos(x)), 1),  # several results
+        (lambda x: (nd.sum(x), nd.sum(x * x), nd.max(x)), 1),  # several reductions of the same elements
+        (lambda x: nd.mean(nd.sin(x) ** 2) * 3 + 1, 1),  # what is made of a total
+        (nb.value_and_grad(lambda x: nd.sum(nd.sin(x) ** 2)), 1),
+        (lambda x: nd.softmax(x), 1),
+        (normalized, 1),
+        (nb.grad(lambda x: nd.sum(normalized(x) ** 2)), 1),
+        (lambda x: nd.softmax(x, axis=0), 1),
+        (lambda x: nd.dot(nd.tanh(x), nd.tanh(x), transpose_b=True) + 1, 2),  # one value at two points
+        (lambda x: x - nd.sum(nd.softmax(x)), 2),  # needs all rows
+    ],
+)
+def test_how_many_kernels(gpu, function, count):
+    assert kernels(function, X) == count
+
+
+def test_rows_in_parts(gpu, monkeypatch):
+    """Few long rows: several blocks have a part of each, or several threads if neighbours are in other rows."""
+    monkeypatch.setattr(device_groups, "_CHUNK", 8)
+    monkeypatch.setattr(device_groups, "_RUN", 3)
+    monkeypatch.setattr(device_groups, "FEW", 2)
+
+    def both(x):
+        return nd.mean(x, axis=1) + 1, nd.max(x, axis=1), nd.sin(x), nd.sum(x, axis=0) * 2, nd.min(nd.sin(x), axis=0)
+
+    x = np.random.default_rng(1).standard_normal((40, 50))
+    assert kernels(both, x) == 4
+    assert kernels(nb.value_and_grad(lambda x: nd.sum(nd.softmax(x) ** 2)), x) > 4
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_several_elements_per_thread(gpu, monkeypatch, dtype):
+    """Where arrays have them at multiples of 16 bytes, in whole arrays and in rows; others one by one."""
+    monkeypatch.setattr(device_source, "_PACKED", 8)
+
+    def several(x):
+        y = nd.sin(x) * nd.sum(x[:2, :3]) + x[1, 2]
+        return y, nd.softmax(y), nd.sum(x), nd.sum(nd.cos(x))
+
+    for shape, packed in (((5, 48), 2), ((5, 47), 1)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
+        compiled = nb.jit(several)
+        wanted, found = [compiled(nd.array(x, ctx=ctx, dtype=dtype)) for ctx in (nb.cpu(0), gpu)]
+        for a, b in zip(wanted, found, strict=True):
+            tolerance = 2e-3 if dtype == "float16" else 1e-5
+            np.testing.assert_allclose(b.asnumpy(), a.asnumpy(), rtol=tolerance, atol=tolerance)
+        assert compiled.source().count("packed = aligned(") >= packed
+
+
+@pytest.mark.parametrize("few", [2, 32])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_programs(gpu, seed, few, monkeypatch):
+    """Values and derivatives of those of tests/test_jit_random_graphs.py."""
+    if few == 2:
+        monkeypatch.setattr(device_groups, "_CHUNK", 16)
+        monkeypatch.setattr(device_groups, "_RUN", 4)
+        monkeypatch.setattr(device_groups, "FEW", 2)
+        monkeypatch.setattr(device_source, "_PACKED", 2)
+    rng = np.random.default_rng(seed)
+    steps = [tuple(int(rng.integers(n)) for n in (len(graphs.STEPS), 12, 12, 12)) for _ in range(6)]
+    leaves = [rng.uniform(-1, 1, shape) for shape in [(2, 3), (3,), (4, 1, 3), (1,), (), (5, 6), (6, 3), (5, 4)]]
+    found = []
+    outside = list(graphs.OUTSIDE)
+    for ctx in (nb.cpu(0), gpu):
+        monkeypatch.setattr(graphs, "OUTSIDE", [x.as_in_context(ctx) for x in outside])
+        compiled = nb.jit(lambda *xs: graphs.results(steps, xs))
+        found.append([y.asnumpy() for y in compiled(*[nd.array(v, ctx=ctx, dtype="float64") for v in leaves])])
+    for k, (a, b) in enumerate(zip(*found, strict=True)):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(b, a, rtol=0, atol=1e-9 * max(np.abs(a).max(), 1e-3), err_msg=f"result {k}")
