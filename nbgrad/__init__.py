@@ -16,6 +16,7 @@
 from . import autograd, functional, methods, nd, symbol, test_utils, testing
 from . import errors as base
 from . import symbol as sym
+from .adjoint import adjoint
 from .autograd import checkpoint
 from .codegen.threads import get_num_threads, set_num_threads
 from .compiler import jit
@@ -48,6 +49,7 @@ __all__ = [
     "ScipyObjective",
     "ScipyResiduals",
     "__version__",
+    "adjoint",
     "autograd",
     "base",
     "checkpoint",

@@ -32,6 +32,7 @@ LAYERS = [
     {"kernels"},
     {
         "scopes",
+        "adjoint",
         "function",
         "checkpoint",
         "control_flow",

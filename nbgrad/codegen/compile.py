@@ -45,6 +45,7 @@ __all__ = [
     "inline",
     "intrinsic",
     "kernel",
+    "module",
     "nested",
     "nopython",
     "python",
@@ -205,6 +206,16 @@ def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) ->
         [numba.from_dtype(d) if rank is None else types.Array(numba.from_dtype(d), rank, "C") for rank, d in kinds]
     )
     return numba.njit(signature, nogil=True, error_model="numpy")(namespace[name])
+
+
+def module(name: str, source: str) -> Callable:
+    """The function `name` of a generated file, whose decorators and imports are in its text."""
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    filename = f"<nbgrad {name} {digest}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace: dict[str, object] = {"__name__": f"nbgrad_{name}_{digest}"}
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[name]  # type: ignore[return-value]
 
 
 def for_c(function: Callable):
