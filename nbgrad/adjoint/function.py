@@ -130,11 +130,13 @@ class Pullback:
         self._adjoint = adjoint
         self._generated = made
         self._args = args
+        self.parameters = tuple(made.f.parameters)
+        self.outputs = tuple(outputs(made.f))
         self.value = None if made.f.results is None else results[0] if len(results) == 1 else results
 
     def __call__(self, cotangents: Any) -> Any:
         f, made = self._generated.f, self._generated
-        names = outputs(f)
+        names = self.outputs
         given = cotangents if isinstance(cotangents, tuple) else (cotangents,)
         if len(given) != len(names):
             raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given")
