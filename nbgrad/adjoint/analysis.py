@@ -44,6 +44,7 @@ class Plan:
     defined: dict[Statement, Block] = field(default_factory=dict)
     enclosing: dict[Statement, tuple[Loop, ...]] = field(default_factory=dict)
     restored: set[str] = field(default_factory=set)
+    moving: set[str] = field(default_factory=set)
 
 
 def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
@@ -54,9 +55,10 @@ def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
     made = Plan(algebra, algebra.active)
-    _fix_controls(f, f.body)
+    _fix_controls(f, f.body, changing(f))
     _enclose(f.body, (), made)
     find_definitions(f, made)
+    made.moving = changing(f) - {s.name for s in made.defined if isinstance(s, Assign)}
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
@@ -88,19 +90,31 @@ def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]
     return varied & useful
 
 
-def _fix_controls(f: Function, block: Block) -> None:
+def _fix_controls(f: Function, block: Block, moving: set[str]) -> None:
     """Give tests and bounds whose names are written in what they control a definition of their own."""
     for k in range(len(block) - 1, -1, -1):
         s = block[k]
         for inner in below(s):
-            _fix_controls(f, inner)
+            _fix_controls(f, inner, moving)
         written = {n for inner in below(s) for t in walk(inner) for n in writes(t)}
-        if isinstance(s, If) and (reads(s.test) & written or any(isinstance(n, ast.Subscript) for n in ast.walk(s.test))):
+        if isinstance(s, If) and reads(s.test) & (written | moving):
             s.test = _define(f, block, k, "branch", s.test, s)
         if isinstance(s, Loop) and s.index:
             for part in ("start", "stop", "step"):
                 if reads(getattr(s, part)) & written:
                     setattr(s, part, _define(f, block, k, part, getattr(s, part), s))
+
+
+def changing(f: Function) -> set[str]:
+    """The names of numbers that are set in several places, and of arrays that are written."""
+    seen: set[str] = set()
+    found: set[str] = set()
+    for s in walk(f.body):
+        for n in writes(s) if isinstance(s, Assign | Store | Swap) else ():
+            if n in seen or f.ranks.get(n) or n in f.parameters:
+                found.add(n)
+            seen.add(n)
+    return found
 
 
 def _define(f: Function, block: Block, k: int, name: str, value: ast.expr, s: Statement) -> ast.expr:
@@ -223,6 +237,28 @@ def sweep_reads(s: Statement, made: Plan) -> set[str]:
     return set()
 
 
+def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
+    """The indices at which the derivative of `s` reads `array`."""
+    nodes: list[ast.expr | None] = []
+    match s:
+        case Assign() | Store():
+            pull = made.pulls[s]
+            nodes += [parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if t != COTANGENT.name]
+            nodes += [a.slice for a, _ in pull.parts if isinstance(a, ast.Subscript)]
+            nodes += [s.value] if s in made.redo else []
+            nodes += [s.index] if isinstance(s, Store) else []
+        case If():
+            nodes = [s.test]
+        case Loop():
+            nodes = [s.start, s.stop, s.step]
+    return [index for node in nodes if node is not None for index in elements_in(node, array)]
+
+
+def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
+    """The indices at which an expression reads `array`."""
+    return [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
+
+
 def _matters(s: Statement, made: Plan) -> bool:
     """Whether the sweep back does anything in the blocks of `s`."""
     return any(
@@ -246,7 +282,7 @@ def _ways(f: Function, made: Plan) -> None:
             needed |= sweep_reads(s, made)
             if s in made.save and isinstance(s, Store):
                 needed |= reads(s.index)
-        _definitions_needed(f, made, needed)
+        _definitions_needed(f, made, needed, independence)
         required: dict[str, list] = {}
         _require(f.body, required, made, independence)
         if before == (len(made.save), len(made.keep), len(made.redo)):
@@ -254,7 +290,7 @@ def _ways(f: Function, made: Plan) -> None:
     made.restored = {writes(s)[0] for s in made.save}
 
 
-def _definitions_needed(f: Function, made: Plan, needed: set[str]) -> None:
+def _definitions_needed(f: Function, made: Plan, needed: set[str], independence: Independence) -> None:
     """Decide for the definitions that are read whether they are calculated again or kept."""
     grew = True
     while grew:
@@ -264,58 +300,26 @@ def _definitions_needed(f: Function, made: Plan, needed: set[str]) -> None:
             if s.name not in needed or s in made.keep or s in made.redo or block is f.body:
                 continue
             grew = True
-            if _still_there(s, block, made):
+            if _still_there(s, block, made, independence):
                 made.redo.add(s)
                 needed |= reads(s.value)
             else:
                 made.keep.add(s)
 
 
-def _still_there(s: Assign, block: Block, made: Plan) -> bool:
+def _still_there(s: Assign, block: Block, made: Plan, independence: Independence) -> bool:
     """Whether what `s` reads has its values also at the end of `block`."""
     read = reads(s.value)
-    if any(isinstance(n, ast.Name) and n.id in ("int", "bool") for n in ast.walk(s.value)):
-        return False
+    if s.name.startswith("branch") and read & made.moving:
+        return False  # a truth value is less to store than what it is made of
     after = block[block.index(s) + 1 :]
     for t in walk(after):
         hit = read & set(writes(t))
         if not hit:
             continue
-        if not (isinstance(t, Store) and _apart(s, t)):
+        if not isinstance(t, Store) or not independence.differ(t, s, elements_in(s.value, t.array)):
             return False
     return True
-
-
-def _apart(s: Assign, t: Store) -> bool:
-    """Whether the elements of ``t.array`` that `s` reads are surely others than the one that `t` writes, in one turn."""
-    found = [n for n in ast.walk(s.value) if isinstance(n, ast.Subscript) and unparse(n.value) == t.array]
-    return bool(found) and all(constant_distance(n.slice, t.index) not in (None, 0) for n in found)
-
-
-def constant_distance(a: ast.expr, b: ast.expr) -> int | None:
-    """A component of ``a - b`` that is a constant other than 0; 0 if all are 0; None if that is not known."""
-    first = a.elts if isinstance(a, ast.Tuple) else [a]
-    second = b.elts if isinstance(b, ast.Tuple) else [b]
-    distances = []
-    for x, y in zip(first, second, strict=True):
-        (name, p), (other, q) = _offset(x), _offset(y)
-        distances.append(p - q if name == other else None)
-    sure = [d for d in distances if d]
-    return sure[0] if sure else (None if None in distances else 0)
-
-
-def _offset(node: ast.expr) -> tuple[str, int]:
-    """``i + 3`` as ("i", 3)."""
-    match node:
-        case ast.Constant(value=int() as n):
-            return "", n
-        case ast.BinOp(left=rest, op=ast.Add(), right=ast.Constant(value=int() as n)):
-            return unparse(rest), n
-        case ast.BinOp(left=ast.Constant(value=int() as n), op=ast.Add(), right=rest):
-            return unparse(rest), n
-        case ast.BinOp(left=rest, op=ast.Sub(), right=ast.Constant(value=int() as n)):
-            return unparse(rest), -n
-    return unparse(node), 0
 
 
 def _require(block: Block, required: dict[str, list], made: Plan, independence: Independence) -> None:
@@ -342,7 +346,7 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 need(sweep_reads(s, made), s)
                 if s in made.save:
                     need(reads(s.index), s)
-                if any(not independence.apart(s, r) for r in required.get(s.array, ())):
+                if any(not independence.apart(s, r, elements_read(r, s.array, made)) for r in required.get(s.array, ())):
                     made.save.add(s)
             case Swap():
                 a, b = required.pop(s.first, None), required.pop(s.second, None)

@@ -95,7 +95,7 @@ def soft_dtw(x, y, gamma):
     """Soft dynamic time warping (Cuturi and Blondel, 2017) of two series."""
     n = x.size
     m = y.size
-    r = np.full((n + 1, m + 1), np.inf)
+    r = np.full((n + 1, m + 1), 1e10)
     r[0, 0] = 0.0
     for i in range(1, n + 1):
         for j in range(1, m + 1):
