@@ -84,7 +84,11 @@ def agrees(f, args, *, h=1e-6, rtol=2e-6, seed=0):
 
     gradients = pull(tuple(weights))
     found = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True))
+    duals = nb.tangent(f).jvp(args, tuple(directions))[1]
+    duals = duals if isinstance(duals, tuple) else (duals,)
+    forward = sum(np.sum(w * d) for w, d in zip(weights, duals, strict=True))
     expected = (projected(moved(args, directions, h)) - projected(moved(args, directions, -h))) / (2 * h)
     scale = max(1.0, sum(np.sum(np.abs(g * d)) for g, d in zip(gradients, directions, strict=True)))
+    assert abs(found - forward) <= 1e-12 * scale, (found, forward, adj.source)
     assert abs(found - expected) <= rtol * scale, (found, expected, adj.source)
     return adj

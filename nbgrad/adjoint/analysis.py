@@ -17,6 +17,7 @@ from ..expr import ONE, ZERO, Expr, free
 from .algebra import COTANGENT, Algebra
 from .independence import Independence
 from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, walk
+from .split import split
 from .subset import Source
 
 __all__ = ["Pull", "Plan", "plan"]
@@ -51,6 +52,7 @@ def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
     of loops that change in what they control."""
     algebra = Algebra(source.resolve, set())
+    split(f, {*f.parameters, *(f.results or []), *(n for s in walk(f.body) if isinstance(s, Loop) for n in (s.until, s.count))})
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
@@ -171,7 +173,7 @@ def uses(s: Statement) -> set[str]:
 
 
 def find_definitions(f: Function, made: Plan) -> None:
-    fixed = {*f.parameters, *(s.index for s in walk(f.body) if isinstance(s, Loop)), *f.constants}
+    fixed = {*f.parameters, *(f.results or []), *(s.index for s in walk(f.body) if isinstance(s, Loop)), *f.constants}
     for name in {s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed:
         found: dict[Statement, Block] = {}
         if _cover(name, f.body, found):

@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.compile import module as compiled_module
-from ..errors import AttrError, TraceError
-from .analysis import plan
-from .arguments import apart, cotangent, describe, outputs, wanted, written
-from .ir import Function
+from ..errors import AttrError
+from .arguments import apart, describe, outputs, wanted, written
+from .generated import Backwards, Forwards
 from .kinds import infer
 from .lower import lower
-from .reverse import Reverse, module
 from .subset import source_of
 
-__all__ = ["Adjoint", "adjoint"]
+__all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
 
 
 def adjoint(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Adjoint:
@@ -51,25 +48,101 @@ def adjoint(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Adjoin
     return Adjoint(f, argnums)
 
 
-class Adjoint:
-    """What :func:`adjoint` gives."""
+def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangent:
+    """The tangent of a function with loops: forward mode, as source code that Numba compiles.
+
+    Parameters
+    ----------
+    f, argnums
+        As for :func:`adjoint`.
+
+    Returns
+    -------
+    Tangent
+
+    Examples
+    --------
+    >>> import nbgrad as nb
+    >>> def cube(x):
+    ...     y = 1.0
+    ...     for i in range(3):
+    ...         y *= x
+    ...     return y
+    >>> nb.tangent(cube).jvp((2.0,), (1.0,))
+    (8.0, 12.0)
+    """
+    return Tangent(f, argnums)
+
+
+class _Differentiated:
+    """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
+
+    _how: Callable
 
     def __init__(self, f: Callable, argnums: int | tuple[int, ...] | None) -> None:
         self._source = source_of(f)
         self._argnums = argnums
-        self._made: dict[tuple, Generated] = {}
-        self._last: Generated | None = None
-        self.__name__ = f"{self._source.name}_adjoint"
+        self._made: dict[tuple, Any] = {}
+        self._last: Any = None
+        self.__name__ = f"{self._source.name}_{type(self).__name__.lower()}"
 
     def __repr__(self) -> str:
-        return f"<adjoint of {self._source.name}>"
+        return f"<{type(self).__name__.lower()} of {self._source.name}>"
 
     @property
     def source(self) -> str:
         """The generated file, for the arguments of the latest call."""
         if self._last is None:
-            raise AttrError(f"{self.__name__}.source: it depends on the types of the arguments; call the adjoint first")
+            raise AttrError(f"{self.__name__}.source depends on the types of the arguments: make a call first")
         return self._last.text
+
+    def _generated(self, args: tuple) -> Any:
+        ranks, kinds = describe(self._source, args)
+        key = (*ranks.values(), *kinds.values())
+        made = self._made.get(key)
+        if made is None:
+            f = lower(self._source, ranks, kinds)
+            infer(f, self._source)
+            wrt = wanted(self._source, kinds, self._argnums)
+            made = self._made[key] = type(self)._how(f, self._source, wrt)
+        apart(made.f, args)
+        self._last = made
+        return made
+
+
+class Tangent(_Differentiated):
+    """What :func:`tangent` gives."""
+
+    _how = Forwards
+
+    def jvp(self, args: tuple, tangents: tuple) -> tuple[Any, Any]:
+        """The outputs and their derivatives in a direction.
+
+        Parameters
+        ----------
+        args : tuple
+            The arguments. Arrays that the function writes are left alone; their new values are outputs.
+        tangents : tuple
+            One per argument that is differentiated; None for zeros.
+
+        Returns
+        -------
+        outputs, derivatives
+            The results, in order, and then the arrays of floats that the function writes: a tuple, or the output
+            itself if there is one.
+        """
+        made = self._generated(tuple(args))
+        given = tangents if isinstance(tangents, tuple) else (tangents,)
+        if len(given) != len(made.wrt):
+            raise AttrError(f"{made.f.name}: {len(made.wrt)} tangents expected ({', '.join(made.wrt)}), {len(given)} given")
+        values, derivatives = made(args, dict(zip(made.wrt, given, strict=True)))
+        return (values[0], derivatives[0]) if len(values) == 1 else (values, derivatives)
+
+
+class Adjoint(_Differentiated):
+    """What :func:`adjoint` gives."""
+
+    _how = Backwards
 
     def value_and_grad(self, *args) -> tuple[Any, Any]:
         """The result, a number, and its gradients.
@@ -109,24 +182,11 @@ class Adjoint:
     def _form(self, gradients: tuple) -> Any:
         return gradients[0] if isinstance(self._argnums, int) else gradients
 
-    def _generated(self, args: tuple) -> Generated:
-        ranks, kinds = describe(self._source, args)
-        key = (*ranks.values(), *kinds.values())
-        made = self._made.get(key)
-        if made is None:
-            f = lower(self._source, ranks, kinds)
-            infer(f, self._source)
-            wrt = wanted(self._source, kinds, self._argnums)
-            made = self._made[key] = Generated(f, Reverse(f, plan(f, self._source, set(wrt)), wrt), wrt)
-        apart(made.f, args)
-        self._last = made
-        return made
-
 
 class Pullback:
     """What :meth:`Adjoint.vjp` gives; call it with cotangents."""
 
-    def __init__(self, adjoint: Adjoint, made: Generated, args: tuple, results: tuple) -> None:
+    def __init__(self, adjoint: Adjoint, made: Backwards, args: tuple, results: tuple) -> None:
         self._adjoint = adjoint
         self._generated = made
         self._args = args
@@ -142,33 +202,3 @@ class Pullback:
             raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given")
         args = tuple(a.copy() if n in written(f) else a for n, a in zip(f.parameters, self._args, strict=True))
         return self._adjoint._form(made(args, dict(zip(names, given, strict=True)))[1])
-
-
-class Generated:
-    """The code for one combination of ranks and kinds of arguments."""
-
-    def __init__(self, f: Function, reverse: Reverse, wrt: list[str]) -> None:
-        self.f = f
-        self.wrt = wrt
-        self.reverse = reverse
-        self.text = module(reverse.source(), f, reverse.helpers)
-        self.entry = compiled_module(f"{f.name}_adjoint", self.text)
-
-    def __call__(self, args: tuple, cotangents: dict[str, Any]) -> tuple[tuple, tuple]:
-        """The results and the gradients."""
-        f, names = self.f, self.reverse
-        given = dict(zip(f.parameters, args, strict=True))
-        bars = {n: cotangent(f, n, cotangents.get(n), given.get(n)) for n in dict.fromkeys([*names.seeds, *names.arrays])}
-        found = self.entry(*args, *bars.values()) or ()
-        count = len(f.results or [])
-        numbers = dict(zip(names.numbers, found[count:], strict=True))
-        gradients = []
-        for n in self.wrt:
-            if n in names.arrays:
-                gradients.append(bars[n])
-            else:
-                gradients.append(numbers.get(n, np.zeros_like(given[n]) if f.ranks[n] else 0.0))
-        return tuple(found[:count]), tuple(gradients)
-
-    def measure(self, args: tuple) -> dict[str, int]:
-        raise TraceError("not yet")
