@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..expr import ONE, Expr, var
 from .algebra import code
 from .analysis import Plan, writes
-from .ir import Alloc, Assign, Block, Function, If, Loop, Store, Swap, unparse, walk
+from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Store, Swap, unparse, walk
 from .reverse import indent, loop_head
 
 __all__ = ["Forward"]
@@ -59,6 +59,8 @@ class Forward:
                     if s.array in self.dots:
                         lines.append(f"{self.dot(s.target)} = {self.derivative(s)}")
                     lines.append(f"{unparse(s.target)} = {unparse(s.value)}")
+                case Check():
+                    lines += s.code()
                 case Alloc():
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.dots:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from .ir import Function, Loop, Statement, Store, unparse, walk
+from .indices import distance, offset
+from .ir import Function, Loop, Statement, Store, walk
 
 __all__ = ["Independence"]
 
@@ -91,28 +92,3 @@ def _ahead(loop: Loop, pairs: list[tuple[ast.expr, ast.expr]]) -> int | None:
 
 def _parts(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
-
-
-def distance(a: ast.expr, b: ast.expr) -> int | None:
-    """``a - b`` if it is a constant."""
-    (name, p), (other, q) = offset(a), offset(b)
-    return p - q if name == other else None
-
-
-def offset(node: ast.expr) -> tuple[str, int]:
-    """``i + 3`` as ("i", 3)."""
-    match node:
-        case ast.Constant(value=int() as n):
-            return "", n
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as n)):
-            return "", -n
-        case ast.BinOp(left=rest, op=ast.Add(), right=ast.Constant(value=int() as n)):
-            name, k = offset(rest)
-            return name, k + n
-        case ast.BinOp(left=ast.Constant(value=int() as n), op=ast.Add(), right=rest):
-            name, k = offset(rest)
-            return name, k + n
-        case ast.BinOp(left=rest, op=ast.Sub(), right=ast.Constant(value=int() as n)):
-            name, k = offset(rest)
-            return name, k - n
-    return unparse(node), 0

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Alloc", "Assign", "Block", "Function", "If", "Loop", "Statement", "Store", "Swap", "below", "parse", "reads",
+__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "If", "Loop", "Statement", "Store", "Swap", "below", "parse", "reads",
            "unparse", "walk"]  # fmt: skip
 
 
@@ -52,6 +52,17 @@ class Alloc(Statement):
     source: str  # the array whose values or dtype it has, or ""
     kind: str  # "float", "int" or "bool"
     shape: list[ast.expr]
+
+
+@dataclass(eq=False)
+class Check(Statement):
+    """Raise a ValueError where `test` holds."""
+
+    test: ast.expr
+    message: str
+
+    def code(self) -> list[str]:
+        return [f"if {unparse(self.test)}:", f"    raise ValueError({self.message!r})"]
 
 
 @dataclass(eq=False)

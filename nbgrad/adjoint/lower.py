@@ -71,6 +71,7 @@ class Lowering:
         self.inlined = outer is not None
         self.names: Names = outer.names if outer else Names(_all_names(source.node))
         self.top: Block = outer.top if outer else []  # arrays made inside of loops: allocated once, before everything
+        self.shapes: dict[str, dict[int, str]] = outer.shapes if outer else {}  # of arrays made like others
         self.depth: int = outer.depth if outer else 0
         self.bound: list[str] = list(outer.bound) if outer else []  # loop variables in scope
         self.within: tuple = (*outer.within, source.node.name) if outer else (source.node.name,)
@@ -363,6 +364,8 @@ class Lowering:
             text = f"np.empty(({sizes}{',' if len(shape) == 1 else ''}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
             made = Alloc(name, parse(text), len(shape), like, kind, shape)
             self.made.ranks[name], self.made.kinds[name] = len(shape), kind
+            sizes_like = {d: unparse(n) for d, n in enumerate(shape) if ".shape[" in unparse(n)[-12:]}
+            self.shapes[name] = {d: self.shapes.get(t.split(".")[0], {}).get(d, t) for d, t in sizes_like.items()}
             if self.depth or self.inlined or self.stops:
                 self.at_top(node, made, shape)
             else:
@@ -509,6 +512,8 @@ class Lowering:
                 raise self.source.refuse(node, "a call that gives no number", "let it return one number, or unpack its tuple")
             return ast.Name(results[0], ast.Load())
         called = self.source.resolve(node.func)
+        if called is np.where and len(node.args) == 3:
+            return ast.IfExp(*[self.value(a) for a in node.args])
         if called is len:
             return ast.Call(ast.Name("len", ast.Load()), [ast.Name(self.local(node.args[0]), ast.Load())], [])  # type: ignore[arg-type]
         if called in REDUCE or called is None:

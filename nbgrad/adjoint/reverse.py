@@ -7,8 +7,9 @@ import ast
 from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .algebra import COTANGENT, code
 from .analysis import Plan, writes
-from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, below, unparse, walk
-from .tapes import Tape, plus, tape_for
+from .indices import plus
+from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, below, unparse, walk
+from .tapes import Tape, tape_for
 
 __all__ = ["Reverse", "loop_head", "module"]
 
@@ -155,6 +156,8 @@ class Reverse:
                     if s in self.plan.save:
                         lines += self.tapes[s].record(unparse(s.target))
                     lines.append(f"{unparse(s.target)} = {unparse(s.value)}")
+                case Check():
+                    lines += s.code()
                 case Alloc():
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.bars and s.name not in self.seeds:
@@ -223,6 +226,9 @@ class Reverse:
         if not s.index:
             return f"for {self.fresh('turn')} in range({s.count}):"
         start, stop, step = s.start, s.stop, unparse(s.step)
+        if s.count and step == "1":
+            last = ast.Name(s.count, ast.Load()) if unparse(start) == "0" else ast.BinOp(start, ast.Add(), ast.Name(s.count, ast.Load()))
+            return f"for {s.index} in range({unparse(plus(last, -1))}, {unparse(plus(start, -1))}, -1):"
         if s.count:
             last = f"{unparse(start)} + ({s.count} - 1) * ({step})"
             return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"

@@ -152,7 +152,7 @@ def _operator(source: Source, node: ast.AST, op: ast.AST) -> None:
 
 def _check_call(source: Source, node: ast.Call) -> None:
     called = source.resolve(node.func)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("copy", "sum") and called is None:
+    if called is np.where or (isinstance(node.func, ast.Attribute) and node.func.attr in ("copy", "sum") and called is None):
         return
     try:
         known = called in FUNCTIONS or called in PASSIVE or called in ALLOCATE or called in REDUCE or called in RANGES

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from .ir import Function, Loop, parse, reads, unparse, walk
 from .analysis import writes
+from .indices import minus
+from .ir import Function, Loop, reads, unparse, walk
 
-__all__ = ["Tape", "plus", "tape_for", "trips"]
+__all__ = ["Tape", "tape_for", "trips"]
 
 
 class Tape:
@@ -70,36 +71,10 @@ def trips(loop: Loop) -> str:
         return f"len(range({start}, {stop}, {step}))"
     if start == "0" and ".shape[" in stop and isinstance(loop.stop, ast.Subscript):
         return stop
-    return f"max({unparse(loop.stop) if start == '0' else unparse(_minus(loop.stop, loop.start))}, 0)"
+    return f"max({unparse(loop.stop) if start == '0' else unparse(minus(loop.stop, loop.start))}, 0)"
 
 
 def _turn(loop: Loop) -> str:
     start, step = unparse(loop.start), unparse(loop.step)
-    first = loop.index if start == "0" else unparse(_minus(ast.Name(loop.index, ast.Load()), loop.start))
+    first = loop.index if start == "0" else unparse(minus(ast.Name(loop.index, ast.Load()), loop.start))
     return first if step == "1" else f"({first}) // {unparse(ast.UnaryOp(ast.UAdd(), loop.step))[1:]}"
-
-
-def _minus(a: ast.expr, b: ast.expr) -> ast.expr:
-    if isinstance(b, ast.Constant):
-        return plus(a, -b.value)  # type: ignore[operator]
-    return ast.BinOp(a, ast.Sub(), b)
-
-
-def plus(node: ast.expr, k: int) -> ast.expr:
-    """``node + k``, with constants added up."""
-    match node:
-        case ast.Constant(value=int() as n):
-            return _integer(n + k)
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as n)):
-            return _integer(k - n)
-        case ast.BinOp(left=rest, op=ast.Add(), right=ast.Constant(value=int() as n)):
-            return plus(rest, n + k)
-        case ast.BinOp(left=rest, op=ast.Sub(), right=ast.Constant(value=int() as n)):
-            return plus(rest, k - n)
-    if k == 0:
-        return node
-    return ast.BinOp(node, ast.Add() if k > 0 else ast.Sub(), ast.Constant(abs(k)))
-
-
-def _integer(n: int) -> ast.expr:
-    return ast.Constant(n) if n >= 0 else parse(str(n))
