@@ -40,7 +40,7 @@ class Forward:
 
     def source(self) -> str:
         results = list(self.f.results or [])
-        values = [*results, *(self.dots.get(r, "0.0") for r in results)]
+        values = [*results, *(self.dots.get(r, "0.0") for r in results)] if self.wrt else results
         head = [f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.given and not self.f.ranks.get(n)]
         tail = [f"return {', '.join(values)}"] if values else []
         given = [*self.f.parameters, *(self.dots[n] for n in self.given)]

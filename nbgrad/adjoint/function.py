@@ -97,16 +97,19 @@ class _Differentiated:
         return self._last.text
 
     def _generated(self, args: tuple) -> Any:
+        made = self._last = self._variant(type(self)._how, args, True)
+        apart(made.f, args)
+        return made
+
+    def _variant(self, how: Callable, args: tuple, differentiated: bool) -> Any:
         ranks, kinds = describe(self._source, args)
-        key = (*ranks.values(), *kinds.values())
+        key = (differentiated, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
             f = lower(self._source, ranks, kinds)
             infer(f, self._source)
-            wrt = wanted(self._source, kinds, self._argnums)
-            made = self._made[key] = type(self)._how(f, self._source, wrt)
-        apart(made.f, args)
-        self._last = made
+            wrt = wanted(self._source, kinds, self._argnums) if differentiated else []
+            made = self._made[key] = how(f, self._source, wrt)
         return made
 
 
@@ -172,12 +175,16 @@ class Adjoint(_Differentiated):
         snapshot = tuple(
             a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True)
         )
-        return Pullback(self, made, snapshot, made(args, {})[0])
+        return Pullback(self, made, snapshot, self._primal(args))
 
     def report(self, *args) -> dict[str, int]:
         """Bytes stored for the sweep back, by the variable and the loop; the arguments are not changed."""
         made = self._generated(args)
         return made.measure(tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args))
+
+    def _primal(self, args: tuple) -> tuple:
+        """Call the function itself, compiled; its results."""
+        return self._variant(Forwards, args, False).run(args)
 
     def _form(self, gradients: tuple) -> Any:
         return gradients[0] if isinstance(self._argnums, int) else gradients
@@ -190,6 +197,7 @@ class Pullback:
         self._adjoint = adjoint
         self._generated = made
         self._args = args
+        self._results = results
         self.parameters = tuple(made.f.parameters)
         self.outputs = tuple(outputs(made.f))
         self.value = None if made.f.results is None else results[0] if len(results) == 1 else results
@@ -201,4 +209,4 @@ class Pullback:
         if len(given) != len(names):
             raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given")
         args = tuple(a.copy() if n in written(f) else a for n, a in zip(f.parameters, self._args, strict=True))
-        return self._adjoint._form(made(args, dict(zip(names, given, strict=True)))[1])
+        return self._adjoint._form(made(args, dict(zip(names, given, strict=True)), self._results)[1])

@@ -27,10 +27,10 @@ class Backwards:
         self.text = module(self.reverse.source(), f, self.reverse.helpers)
         self.entry = compiled_module(f"{f.name}_adjoint", self.text)
 
-    def __call__(self, args: tuple, cotangents: dict[str, Any]) -> tuple[tuple, tuple]:
-        """The results and the gradients."""
+    def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
+        """The results and the gradients; `values` are the results where they are known before."""
         f, names = self.f, self.reverse
-        given = dict(zip(f.parameters, args, strict=True))
+        given = {**dict(zip(f.results or [], values, strict=False)), **dict(zip(f.parameters, args, strict=True))}
         bars = {n: cotangent(f, n, cotangents.get(n), given.get(n)) for n in dict.fromkeys([*names.seeds, *names.arrays])}
         found = self.entry(*args, *bars.values()) or ()
         count = len(f.results or [])
@@ -59,9 +59,13 @@ class Forwards:
         f, changed = self.f, written(self.f)
         given = {n: a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True)}
         dots = {n: cotangent(f, n, tangents.get(n), given[n] if f.ranks[n] else None) for n in self.forward.given}
-        found = self.entry(*given.values(), *dots.values())
-        found = () if found is None else found if isinstance(found, tuple) else (found,)
+        found = self.run((*given.values(), *dots.values()))
         count = len(f.results or [])
         arrays = outputs(f)[count:]
         values = (*found[:count], *(given[n] for n in arrays))
         return values, (*found[count:], *(dots.get(n, np.zeros_like(given[n])) for n in arrays))
+
+    def run(self, args: tuple) -> tuple:
+        """Call the code; what it returns."""
+        found = self.entry(*args)
+        return () if found is None else found if isinstance(found, tuple) else (found,)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .algebra import FUNCTIONS, PASSIVE
-from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, parse, unparse
+from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, parse, unparse, walk
 from .slices import Slices
 from .subset import ALLOCATE, RANGES, REDUCE, Source, source_of
 
@@ -35,8 +35,13 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Funct
     made = Function(source.name, parameters, [], None, dict(ranks), dict(kinds), {}, where)
     lowering = Lowering(source, made, {p: p for p in parameters})
     body = lowering.function()
-    made.body = [*lowering.top, *body]
+    made.body = body
     made.results = lowering.results
+    swapped = {n for s in walk(made.body) if isinstance(s, Swap) for n in (s.first, s.second)}
+    if swapped & lowering.hoisted:
+        raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
+    if swapped & set(made.results or []) & set(parameters):
+        raise source.refuse(source.node, "an array parameter that changes places and is returned", "return a copy of it")
     return made
 
 
@@ -70,9 +75,12 @@ class Lowering:
         self.rename = rename
         self.inlined = outer is not None
         self.names: Names = outer.names if outer else Names(_all_names(source.node))
-        self.top: Block = outer.top if outer else []  # arrays made inside of loops: allocated once, before everything
+        self.root: Lowering = outer.root if outer else self
+        self.top: Block = []  # the outermost block
+        self.current: ast.stmt | None = None  # its statement that is being lowered
         self.shapes: dict[str, dict[int, str]] = outer.shapes if outer else {}  # of arrays made like others
-        self.depth: int = outer.depth if outer else 0
+        self.dtypes: dict[str, str] = outer.dtypes if outer else {}  # code for the dtypes of local arrays
+        self.hoisted: set[str] = outer.hoisted if outer else set()  # arrays made inside of loops, once for all turns
         self.bound: list[str] = list(outer.bound) if outer else []  # loop variables in scope
         self.within: tuple = (*outer.within, source.node.name) if outer else (source.node.name,)
         self.results: list[str] | None = None
@@ -101,7 +109,11 @@ class Lowering:
     def block(self, statements: list[ast.stmt]) -> Block:
         """Lower `statements`; what follows a jump goes into the branch that does not jump."""
         saved, self.out = self.out, []
+        if self.root is self and self.current is None:
+            self.top = self.out
         for k, s in enumerate(statements):
+            if self.out is self.top:
+                self.current = s
             rest = statements[k + 1 :]
             self.line = self.source.lines[s.lineno - 1].strip()
             if isinstance(s, ast.Continue | ast.Break | ast.Return):
@@ -162,6 +174,8 @@ class Lowering:
                 if name != (self.local(part) if isinstance(part, ast.Name) else ""):
                     self.emit(Assign(name, self.value(part)))
                 names.append(name)
+        if names is not None and len(set(names)) < len(names):
+            raise self.source.refuse(s, "one variable returned twice", "return it once")
         if self.results is not None and names != self.results:
             raise self.source.refuse(s, "returns of different form", "return the same arrays, and as many numbers, everywhere")
         self.results = names
@@ -247,6 +261,8 @@ class Lowering:
             raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
         if self.inlined:
             raise self.source.refuse(s, "a swap in a function that is called", "swap in the caller")
+        message = f"{self.made.name}: {a[0]} and {a[1]} change places and have different shapes"
+        self.emit(Check(parse(f"{a[0]}.shape != {a[1]}.shape"), message))
         self.emit(Swap(*a))
 
     def store(self, s: ast.stmt, target: ast.Subscript, value: ast.expr) -> None:
@@ -276,9 +292,7 @@ class Lowering:
                 raise self.source.refuse(s, "a call in the test of while", "calculate it before the loop and at its end")
         self.line = ""
         self.stops.append("")
-        self.depth += 1
         body = self.block(s.body)
-        self.depth -= 1
         stop = self.stops.pop()
         if index:
             self.bound.remove(index)
@@ -356,31 +370,39 @@ class Lowering:
 
     def allocate(self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str, fill: ast.expr | None) -> None:
         """An array `name`, filled; one made inside of a loop or branch is made once, at the top of the function."""
-        known = any(isinstance(s, Alloc) and s.name == name for s in [*self.top, *self.out]) or name in self.made.parameters
-        if known and not (self.depth and self.made.ranks.get(name) == len(shape)):
+        known = any(isinstance(s, Alloc) and s.name == name for s in walk(self.root.top)) or name in self.made.parameters
+        if known:
             raise self.source.refuse(node, f"{name} is made a second time", "give the new array another name")
-        if not known:
-            sizes = ", ".join(unparse(n) for n in shape)
-            text = f"np.empty(({sizes}{',' if len(shape) == 1 else ''}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
-            made = Alloc(name, parse(text), len(shape), like, kind, shape)
-            self.made.ranks[name], self.made.kinds[name] = len(shape), kind
-            sizes_like = {d: unparse(n) for d, n in enumerate(shape) if ".shape[" in unparse(n)[-12:]}
-            self.shapes[name] = {d: self.shapes.get(t.split(".")[0], {}).get(d, t) for d, t in sizes_like.items()}
-            if self.depth or self.inlined or self.stops:
-                self.at_top(node, made, shape)
-            else:
-                self.emit(made)
+        sizes = ", ".join(unparse(n) for n in shape)
+        dtype = self.dtypes[name] = self.dtypes.get(like, dtype) if like else dtype
+        text = f"np.empty(({sizes}{',' if len(shape) == 1 else ''}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
+        made = Alloc(name, parse(text), len(shape), like, kind, shape)
+        self.made.ranks[name], self.made.kinds[name] = len(shape), kind
+        sizes_like = {d: unparse(n) for d, n in enumerate(shape) if ".shape[" in unparse(n)[-12:]}
+        self.shapes[name] = {d: self.shapes.get(t.split(".")[0], {}).get(d, t) for d, t in sizes_like.items()}
+        if self.out is self.root.top:
+            self.emit(made)
+        else:
+            self.at_top(node, made)
         if fill is not None:
             source = fill.id if isinstance(fill, ast.Name) and self.made.ranks.get(fill.id) else ""
             self.fill(name, len(shape), source, fill)
 
-    def at_top(self, node: ast.AST, made: Alloc, shape: list) -> None:
-        used = {n.id for size in shape for n in ast.walk(size) if isinstance(n, ast.Name)}
-        if not used <= set(self.made.parameters) | {"np"} | set(self.made.constants):
+    def at_top(self, node: ast.AST, made: Alloc) -> None:
+        """Make an array before the statement of the outermost block in which this is, if its size is known there."""
+        root = self.root
+        used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len"}
+        known = {*self.made.parameters, *self.made.constants}
+        known |= {s.name for s in walk(root.top) if isinstance(s, Assign | Alloc)}
+        assert root.current is not None
+        stored = {n.id for n in ast.walk(root.current) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        numbers = {n for n in used if not self.made.ranks.get(n)}
+        if not used <= known or numbers & stored:
             raise self.source.refuse(
-                node, "an array made inside of a loop, whose size is not that of an argument", "make it before the loop"
+                node, "a new array in a loop or branch, whose size is not known before it", "make it at the beginning"
             )
-        self.top.append(made)
+        root.top.append(made)
+        self.hoisted.add(made.name)
 
     def fill(self, name: str, rank: int, source: str, value: ast.expr) -> None:
         """Loops that set all elements of `name` to `value`, or to those of the array `source`."""

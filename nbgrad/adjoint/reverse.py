@@ -97,12 +97,9 @@ class Reverse:
     def source(self) -> str:
         f, plan = self.f, self.plan
         name = f"{f.name}_adjoint"
-        given = [*f.parameters, *(self.bars[n] for n in dict.fromkeys([*self.seeds, *self.arrays]))]
+        given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = [self.zero(n) for n in self.start_values()]
-        for tape in self.tapes.values():
-            if tape.stack:
-                head += tape.allocate()
         forward = self.forward(f.body)
         middle = self.turn_round()
         backward = self.backward(f.body)
@@ -110,6 +107,10 @@ class Reverse:
         tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
         lines = [*head, *forward, "", *middle, *backward, *tail]
         return f"def {name}({', '.join(given)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
+
+    def seed(self, name: str) -> str:
+        """What the cotangent of a result, or of an array, is called as an argument."""
+        return f"{self.bars[name]}_given" if self.f.ranks.get(name) and name in self.seeds else self.bars[name]
 
     def zero(self, name: str) -> str:
         return f"{name} = {_ZEROS[self.f.kinds.get(name, 'float')]}"
@@ -135,6 +136,7 @@ class Reverse:
             foreign = n in f.parameters or n in (f.results or []) or any(n in (s.first, s.second) for s in swaps)
             if f.ranks.get(n) and foreign:
                 lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
+        lines += [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if f.ranks.get(n)]
         for n, bar in self.bars.items():
             if not f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
                 lines.append(f"{bar} = 0.0")
@@ -160,7 +162,7 @@ class Reverse:
                     lines += s.code()
                 case Alloc():
                     lines.append(f"{s.name} = {unparse(s.value)}")
-                    if s.name in self.bars and s.name not in self.seeds:
+                    if s.name in self.bars:
                         lines.append(f"{self.bars[s.name]} = np.zeros_like({s.name})")
                 case Swap():
                     lines.append(f"{s.first}, {s.second} = {s.second}, {s.first}")
@@ -172,7 +174,7 @@ class Reverse:
                 case Loop():
                     if not self.plan.enclosing[s]:
                         for tape in self.tapes.values():
-                            if tape.loops and tape.loops[0] is s and not tape.stack:
+                            if tape.loops and tape.loops[0] is s:
                                 lines += tape.allocate()
                     ends = [f"if {s.until}:", "    break"] if s.until else []
                     lines += [loop_head(s), *indent([*self.forward(s.body), *ends])]

@@ -26,10 +26,6 @@ class Tape:
         self.index = ", ".join(index)
         self.loops = loops
 
-    @property
-    def stack(self) -> bool:
-        return self.sizes is None
-
     def allocate(self) -> list[str]:
         if self.sizes is None:
             return [f"{self.name} = np.empty(64, {self.dtype})", f"{self.top} = 0"]
