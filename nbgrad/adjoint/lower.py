@@ -76,7 +76,8 @@ class Lowering:
         self.inlined = outer is not None
         self.names: Names = outer.names if outer else Names(_all_names(source.node))
         self.root: Lowering = outer.root if outer else self
-        self.top: Block = []  # the outermost block
+        self.top: Block | None = None  # the outermost block
+        self.straight: bool = outer is None or (outer.straight and outer.out is outer.top)  # it runs once
         self.current: ast.stmt | None = None  # its statement that is being lowered
         self.shapes: dict[str, dict[int, str]] = outer.shapes if outer else {}  # of arrays made like others
         self.dtypes: dict[str, str] = outer.dtypes if outer else {}  # code for the dtypes of local arrays
@@ -109,7 +110,7 @@ class Lowering:
     def block(self, statements: list[ast.stmt]) -> Block:
         """Lower `statements`; what follows a jump goes into the branch that does not jump."""
         saved, self.out = self.out, []
-        if self.root is self and self.current is None:
+        if self.top is None:
             self.top = self.out
         for k, s in enumerate(statements):
             if self.out is self.top:
@@ -370,8 +371,7 @@ class Lowering:
 
     def allocate(self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str, fill: ast.expr | None) -> None:
         """An array `name`, filled; one made inside of a loop or branch is made once, at the top of the function."""
-        known = any(isinstance(s, Alloc) and s.name == name for s in walk(self.root.top)) or name in self.made.parameters
-        if known:
+        if self.made.ranks.get(name):
             raise self.source.refuse(node, f"{name} is made a second time", "give the new array another name")
         sizes = ", ".join(unparse(n) for n in shape)
         dtype = self.dtypes[name] = self.dtypes.get(like, dtype) if like else dtype
@@ -380,7 +380,7 @@ class Lowering:
         self.made.ranks[name], self.made.kinds[name] = len(shape), kind
         sizes_like = {d: unparse(n) for d, n in enumerate(shape) if ".shape[" in unparse(n)[-12:]}
         self.shapes[name] = {d: self.shapes.get(t.split(".")[0], {}).get(d, t) for d, t in sizes_like.items()}
-        if self.out is self.root.top:
+        if self.straight and self.out is self.top:
             self.emit(made)
         else:
             self.at_top(node, made)
@@ -393,8 +393,8 @@ class Lowering:
         root = self.root
         used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len"}
         known = {*self.made.parameters, *self.made.constants}
-        known |= {s.name for s in walk(root.top) if isinstance(s, Assign | Alloc)}
-        assert root.current is not None
+        known |= {s.name for s in walk(root.top or []) if isinstance(s, Assign | Alloc)}
+        assert root.current is not None and root.top is not None
         stored = {n.id for n in ast.walk(root.current) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         numbers = {n for n in used if not self.made.ranks.get(n)}
         if not used <= known or numbers & stored:
