@@ -54,12 +54,17 @@ def main(names):
         primal = njit(nogil=True, error_model="numpy")(getattr(loops, name))
         made = nb.adjoint(getattr(loops, name))._generated(args)
         given = dict(zip(made.f.parameters, args, strict=True))
-        bars = [np.ones_like(given[n]) if n in given else 1.0 for n in dict.fromkeys([*made.reverse.seeds, *made.reverse.arrays])]
+        bars = [
+            np.ones_like(given[n]) if n in given else 1.0
+            for n in dict.fromkeys([*made.reverse.seeds, *made.reverse.arrays])
+        ]
         base = fastest(primal, args)
         ours = fastest(made.entry, [*args, *bars])
         by_hand = getattr(loops_by_hand, name, None)
         theirs = fastest(by_hand, [*args, *bars]) if by_hand else float("nan")
-        print(f"{name:12} {1e3 * base:10.2f} {ours / base:17.2f} {theirs / base:17.2f} {ours / theirs:18.2f}", flush=True)
+        print(
+            f"{name:12} {1e3 * base:10.2f} {ours / base:17.2f} {theirs / base:17.2f} {ours / theirs:18.2f}", flush=True
+        )
 
 
 if __name__ == "__main__":

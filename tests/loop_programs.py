@@ -30,7 +30,9 @@ def copies(args):
 
 
 def floats(args):
-    return [k for k, a in enumerate(args) if isinstance(a, float) or (isinstance(a, np.ndarray) and a.dtype.kind == "f")]
+    return [
+        k for k, a in enumerate(args) if isinstance(a, float) or (isinstance(a, np.ndarray) and a.dtype.kind == "f")
+    ]
 
 
 def run(f, args):

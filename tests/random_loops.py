@@ -22,7 +22,11 @@ class Program:
         lines = [f"w = {self.random.choice(['np.zeros(x.size)', 'x.copy()', 'np.ones_like(x)'])}", "s = 0.5", "p = a"]
         self.numbers += ["s", "p"]
         lines += self.block(3, 4)
-        lines.append(self.random.choice(["return s", "return s, p", "return s + w[1] * p + np.sum(u) + np.dot(x, w)", "return p, w"]))
+        lines.append(
+            self.random.choice(
+                ["return s", "return s, p", "return s + w[1] * p + np.sum(u) + np.dot(x, w)", "return p, w"]
+            )
+        )
         return "def f(x, u, a, n):\n" + "".join(f"    {line}\n" for line in lines)
 
     def block(self, depth, most):
@@ -47,7 +51,13 @@ class Program:
 
     def atom(self):
         r = self.random.random()
-        return self.element() if r < 0.5 else self.random.choice(self.numbers) if r < 0.85 else str(self.random.choice([0.5, 1.5, 2.0]))
+        return (
+            self.element()
+            if r < 0.5
+            else self.random.choice(self.numbers)
+            if r < 0.85
+            else str(self.random.choice([0.5, 1.5, 2.0]))
+        )
 
     def value(self, depth=2):
         r = self.random
@@ -81,7 +91,13 @@ class Program:
             self.flags += 1
             q = f"q{self.flags}"
             ends = [f"    if {self.test()}:", "        break"] if r.random() < 0.5 else []
-            return [f"{q} = 0", f"while {q} < {r.randint(1, 3)}:", f"    {q} += 1", *indent(self.block(depth - 1, 2)), *ends]
+            return [
+                f"{q} = 0",
+                f"while {q} < {r.randint(1, 3)}:",
+                f"    {q} += 1",
+                *indent(self.block(depth - 1, 2)),
+                *ends,
+            ]
         return [r.choice(["x[1:] = x[:-1] * a", "w[:] = np.sin(x) + w", "w[1:-1] += 0.3 * (w[2:] - w[:-2])",
                           "u[1, :] = 0.5 * u[:, 2]", "x, w = w, x", "w[:3] *= u[0, 1:]", "x[:] = 0.3"])]  # fmt: skip
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ..expr import ONE, ZERO, Expr, Fn, as_expr, const, order, rebuild, select, var, vjp
+from ..expr import ONE, ZERO, Expr, Fn, as_expr, const, order, rebuild, select, substitute, var, vjp
 from ..kernels import scalar as vm
 from .ir import parse, unparse
 
-__all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "Algebra", "code"]
+__all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code"]
 
 #: The cotangent of what is differentiated; no name of a program looks like it.
 COTANGENT = var("@")
+#: What a statement wrote, where its derivative is written with it.
+VALUE = var("@value")
 
 #: What Python's math module calls otherwise than the table.
 _MATH = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
@@ -142,17 +144,17 @@ class Algebra:
                 stack += [c for c in reversed(list(ast.iter_child_nodes(n))) if isinstance(c, ast.expr)]
         return list(found.values())
 
-    def pull(self, node: ast.expr, g: Expr, known: str = "") -> list[tuple[ast.expr, Expr]]:
+    def pull(self, node: ast.expr, g: Expr, known: Expr | None = None) -> list[tuple[ast.expr, Expr]]:
         """What each active name or element in `node` gets, when the cotangent of `node` is `g`.
 
-        `known`: a name that holds the value of `node` where the results are evaluated.
+        `known`: what holds the value of `node` where the results are evaluated.
         """
         e = self.expression(node)
         atoms = self.atoms(node)
         found = vjp(e, g, [unparse(a) for a in atoms])
-        if known and e.fn is not None:
-            found = [_exchange(p, e, var(known)) for p in found]
-        return [(a, p) for a, p in zip(atoms, map(simplify, found), strict=True) if p is not ZERO]
+        if known is not None and e.fn is not None:
+            found = [_rebuilt(p, {e: known}) for p in found]
+        return [(a, p) for a, p in zip(atoms, shared(map(simplify, found)), strict=True) if p is not ZERO]
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:
@@ -167,8 +169,21 @@ def _power(base: Expr, exponent: Expr) -> Expr:
     return vm.power(base, exponent)
 
 
-def _exchange(e: Expr, old: Expr, new: Expr) -> Expr:
-    return _rebuilt(e, {old: new})
+def shared(found: Iterable[Expr]) -> list[Expr]:
+    """``g*(-(y/b))`` as ``-(g/b)*y`` where ``g/b`` is calculated anyway: the two partial derivatives of a quotient."""
+    parts = list(found)
+    nodes = set(order(parts))
+    replace = {}
+    for node in nodes:
+        if node.fn is not None and node.fn.name == "mul" and node.args[1].fn is not None:
+            g, quotient = node.args
+            if (
+                quotient.fn is not None
+                and quotient.fn.name == "div"
+                and rebuild(quotient.fn, (g, quotient.args[1])) in nodes
+            ):
+                replace[node] = rebuild(quotient.fn, (g, quotient.args[1])) * quotient.args[0]
+    return [substitute(p, replace) for p in parts] if replace else parts
 
 
 _COMPARE = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}

@@ -13,8 +13,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from ..expr import ONE, ZERO, Expr, free
-from .algebra import COTANGENT, Algebra
+from ..expr import ONE, ZERO, Expr, free, var
+from .algebra import COTANGENT, VALUE, Algebra
+from .indices import offset
 from .independence import Independence
 from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, walk
 from .split import split
@@ -46,13 +47,21 @@ class Plan:
     enclosing: dict[Statement, tuple[Loop, ...]] = field(default_factory=dict)
     restored: set[str] = field(default_factory=set)
     moving: set[str] = field(default_factory=set)
+    lasting: set[str] = field(default_factory=set)
 
 
 def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
     of loops that change in what they control."""
     algebra = Algebra(source.resolve, set())
-    split(f, {*f.parameters, *(f.results or []), *(n for s in walk(f.body) if isinstance(s, Loop) for n in (s.until, s.count))})
+    split(
+        f,
+        {
+            *f.parameters,
+            *(f.results or []),
+            *(n for s in walk(f.body) if isinstance(s, Loop) for n in (s.until, s.count)),
+        },
+    )
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
@@ -61,6 +70,8 @@ def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
     _enclose(f.body, (), made)
     find_definitions(f, made)
     made.moving = changing(f) - {s.name for s in made.defined if isinstance(s, Assign)}
+    touched = [n for s in walk(f.body) if isinstance(s, Store | Swap) for n in writes(s)]
+    made.lasting = {n for n in touched if touched.count(n) == 1}
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
@@ -210,7 +221,8 @@ def _pull(s: Assign | Store, made: Plan) -> Pull:
         return Pull(ZERO, [])
     target: ast.expr = ast.Name(name, ast.Load()) if isinstance(s, Assign) else s.target
     own, parts = ZERO, []
-    for atom, part in made.algebra.pull(s.value, COTANGENT, name if s in made.defined else ""):
+    known = var(name) if s in made.defined else VALUE if _once(s, made) else None
+    for atom, part in made.algebra.pull(s.value, COTANGENT, known):
         if unparse(atom) == unparse(target):
             own = ONE if part is COTANGENT else part
         else:
@@ -218,12 +230,27 @@ def _pull(s: Assign | Store, made: Plan) -> Pull:
     return Pull(own, parts)
 
 
+def _once(s: Assign | Store, made: Plan) -> bool:
+    """Whether `s` surely writes no element twice and no other statement writes the array: its value stays there."""
+    if not isinstance(s, Store) or s.array not in made.lasting:
+        return False
+    parts = s.index.elts if isinstance(s.index, ast.Tuple) else [s.index]
+    indices = {offset(p)[0] for p in parts}
+    return s.array not in reads(s.value) and all(p.index in indices for p in made.enclosing[s])
+
+
 def sweep_reads(s: Statement, made: Plan) -> set[str]:
     """The names whose values the derivative of a statement reads."""
     if isinstance(s, Assign | Store):
         pull = made.pulls[s]
         target = s.name if isinstance(s, Assign) else s.array
-        found = {n for e in [pull.own, *(p for _, p in pull.parts)] for t in free(e) if t != COTANGENT.name for n in reads(parse(t))}
+        found = {
+            n
+            for e in [pull.own, *(p for _, p in pull.parts)]
+            for t in free(e)
+            if not t.startswith("@")
+            for n in reads(parse(t))
+        }
         for atom, _ in pull.parts:
             if isinstance(atom, ast.Subscript):
                 found |= reads(atom.slice)
@@ -245,7 +272,7 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
     match s:
         case Assign() | Store():
             pull = made.pulls[s]
-            nodes += [parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if t != COTANGENT.name]
+            nodes += [parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")]
             nodes += [a.slice for a, _ in pull.parts if isinstance(a, ast.Subscript)]
             nodes += [s.value] if s in made.redo else []
             nodes += [s.index] if isinstance(s, Store) else []
@@ -348,7 +375,9 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 need(sweep_reads(s, made), s)
                 if s in made.save:
                     need(reads(s.index), s)
-                if any(not independence.apart(s, r, elements_read(r, s.array, made)) for r in required.get(s.array, ())):
+                if any(
+                    not independence.apart(s, r, elements_read(r, s.array, made)) for r in required.get(s.array, ())
+                ):
                     made.save.add(s)
             case Swap():
                 a, b = required.pop(s.first, None), required.pop(s.second, None)

@@ -51,7 +51,9 @@ def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...]
         if not -len(names) <= k < len(names):
             raise AttrError(f"{source.name}: argnums={argnums} and {len(names)} arguments")
         if kinds[names[k]] != "float":
-            raise DTypeError(f"{source.name}: argument {names[k]} is of kind {kinds[names[k]]}; only floats have gradients")
+            raise DTypeError(
+                f"{source.name}: argument {names[k]} is of kind {kinds[names[k]]}; only floats have gradients"
+            )
         found.append(names[k])
     return found
 

@@ -40,7 +40,7 @@ def adjoint(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Adjoin
     ...     total = 0.0
     ...     for i in range(x.size):
     ...         total += x[i] * x[i]
-    ...     return total ** 0.5
+    ...     return total**0.5
     >>> value, (x_bar,) = nb.adjoint(length).value_and_grad(np.array([3.0, 4.0]))
     >>> print(value, x_bar)
     5.0 [0.6 0.8]
@@ -137,7 +137,9 @@ class Tangent(_Differentiated):
         made = self._generated(tuple(args))
         given = tangents if isinstance(tangents, tuple) else (tangents,)
         if len(given) != len(made.wrt):
-            raise AttrError(f"{made.f.name}: {len(made.wrt)} tangents expected ({', '.join(made.wrt)}), {len(given)} given")
+            raise AttrError(
+                f"{made.f.name}: {len(made.wrt)} tangents expected ({', '.join(made.wrt)}), {len(given)} given"
+            )
         values, derivatives = made(args, dict(zip(made.wrt, given, strict=True)))
         return (values[0], derivatives[0]) if len(values) == 1 else (values, derivatives)
 
@@ -172,9 +174,7 @@ class Adjoint(_Differentiated):
         a tuple with one gradient per argument. ``.value`` is what the function returned.
         """
         made = self._generated(args)
-        snapshot = tuple(
-            a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True)
-        )
+        snapshot = tuple(a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True))
         return Pullback(self, made, snapshot, self._primal(args))
 
     def report(self, *args) -> dict[str, int]:

@@ -31,7 +31,9 @@ class Backwards:
         """The results and the gradients; `values` are the results where they are known before."""
         f, names = self.f, self.reverse
         given = {**dict(zip(f.results or [], values, strict=False)), **dict(zip(f.parameters, args, strict=True))}
-        bars = {n: cotangent(f, n, cotangents.get(n), given.get(n)) for n in dict.fromkeys([*names.seeds, *names.arrays])}
+        bars = {
+            n: cotangent(f, n, cotangents.get(n), given.get(n)) for n in dict.fromkeys([*names.seeds, *names.arrays])
+        }
         found = self.entry(*args, *bars.values()) or ()
         count = len(f.results or [])
         numbers = dict(zip(names.numbers, found[count:], strict=True))

@@ -41,7 +41,9 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Funct
     if swapped & lowering.hoisted:
         raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
     if swapped & set(made.results or []) & set(parameters):
-        raise source.refuse(source.node, "an array parameter that changes places and is returned", "return a copy of it")
+        raise source.refuse(
+            source.node, "an array parameter that changes places and is returned", "return a copy of it"
+        )
     return made
 
 
@@ -60,7 +62,9 @@ class Names:
 
 
 def _all_names(tree: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
+        n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)
+    }
 
 
 class Lowering:
@@ -155,7 +159,9 @@ class Lowering:
         elif isinstance(s, ast.Break):
             self.stops[-1] = self.stops[-1] or self.names.fresh("stop")
             if self.stops[-1] == self.returned:
-                raise self.source.refuse(s, "break in a loop with a return before it", "use a flag instead of the return")
+                raise self.source.refuse(
+                    s, "break in a loop with a return before it", "use a flag instead of the return"
+                )
             self.emit(Assign(self.stops[-1], ast.Constant(True)))
 
     def give_back(self, s: ast.Return) -> None:
@@ -178,7 +184,9 @@ class Lowering:
         if names is not None and len(set(names)) < len(names):
             raise self.source.refuse(s, "one variable returned twice", "return it once")
         if self.results is not None and names != self.results:
-            raise self.source.refuse(s, "returns of different form", "return the same arrays, and as many numbers, everywhere")
+            raise self.source.refuse(
+                s, "returns of different form", "return the same arrays, and as many numbers, everywhere"
+            )
         self.results = names
 
     def branch(self, s: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> None:
@@ -282,7 +290,9 @@ class Lowering:
             bounds = [ast.Constant(0), given[0], ast.Constant(1)] if len(given) == 1 else [*given, ast.Constant(1)][:3]
             index = self.local(s.target)
             if index in self.bound:
-                raise self.source.refuse(s, f"the loop variable {s.target.id} is that of a loop around", "use another one")
+                raise self.source.refuse(
+                    s, f"the loop variable {s.target.id} is that of a loop around", "use another one"
+                )
             parallel = self.source.resolve(s.iter.func) is not range
             self.made.ranks[index], self.made.kinds[index] = 0, "int"
             self.bound.append(index)
@@ -290,7 +300,9 @@ class Lowering:
             before = len(self.out)
             test = self.value(s.test)
             if len(self.out) > before:
-                raise self.source.refuse(s, "a call in the test of while", "calculate it before the loop and at its end")
+                raise self.source.refuse(
+                    s, "a call in the test of while", "calculate it before the loop and at its end"
+                )
         self.line = ""
         self.stops.append("")
         body = self.block(s.body)
@@ -315,7 +327,9 @@ class Lowering:
         if isinstance(value, ast.Name) and value.id[0] != "=" and self.made.ranks.get(self.local(value)):
             raise self.source.refuse(target, f"a second name for the array {value.id}", f"write {value.id}.copy()")
         if isinstance(value, ast.Name) and value.id[0] == "=" and self.made.ranks.get(value.id[1:]):
-            raise self.source.refuse(target, "an array from a function that is called", "pass the array and let it be written")
+            raise self.source.refuse(
+                target, "an array from a function that is called", "pass the array and let it be written"
+            )
         if not isinstance(value, ast.Call):
             return Slices(self).make(name, target, value)
         called = self.source.resolve(value.func)
@@ -345,7 +359,11 @@ class Lowering:
         elif called is np.full:
             fill = self.value(value.args[1])
         elif called is not np.empty and called is not np.empty_like:
-            fill = ast.Constant((1.0 if kind == "float" else 1) if called in (np.ones, np.ones_like) else (0.0 if kind == "float" else 0))
+            fill = ast.Constant(
+                (1.0 if kind == "float" else 1)
+                if called in (np.ones, np.ones_like)
+                else (0.0 if kind == "float" else 0)
+            )
         self.allocate(name, target, shape, kind, dtype, like, fill)
         return True
 
@@ -366,16 +384,24 @@ class Lowering:
             letter = np.dtype(found).kind  # type: ignore[call-overload]
             kind = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
         except (TypeError, KeyError):
-            raise self.source.refuse(call, "an array of this dtype", "use float64, float32 or an integer type") from None
+            raise self.source.refuse(
+                call, "an array of this dtype", "use float64, float32 or an integer type"
+            ) from None
         return kind, f"np.{np.dtype(found).name if kind != 'bool' else 'bool_'}"  # type: ignore[call-overload]
 
-    def allocate(self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str, fill: ast.expr | None) -> None:
+    def allocate(
+        self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str, fill: ast.expr | None
+    ) -> None:
         """An array `name`, filled; one made inside of a loop or branch is made once, at the top of the function."""
         if self.made.ranks.get(name):
             raise self.source.refuse(node, f"{name} is made a second time", "give the new array another name")
         sizes = ", ".join(unparse(n) for n in shape)
         dtype = self.dtypes[name] = self.dtypes.get(like, dtype) if like else dtype
-        text = f"np.empty(({sizes}{',' if len(shape) == 1 else ''}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
+        text = (
+            f"np.empty(({sizes}{',' if len(shape) == 1 else ''}), {dtype})"
+            if len(shape) > 1
+            else f"np.empty({sizes}, {dtype})"
+        )
         made = Alloc(name, parse(text), len(shape), like, kind, shape)
         self.made.ranks[name], self.made.kinds[name] = len(shape), kind
         sizes_like = {d: unparse(n) for d, n in enumerate(shape) if ".shape[" in unparse(n)[-12:]}
@@ -407,7 +433,11 @@ class Lowering:
     def fill(self, name: str, rank: int, source: str, value: ast.expr) -> None:
         """Loops that set all elements of `name` to `value`, or to those of the array `source`."""
         counters = [self.names.fresh(f"k{d}") for d in range(rank)]
-        index = ast.Tuple([ast.Name(c, ast.Load()) for c in counters], ast.Load()) if rank > 1 else ast.Name(counters[0], ast.Load())
+        index = (
+            ast.Tuple([ast.Name(c, ast.Load()) for c in counters], ast.Load())
+            if rank > 1
+            else ast.Name(counters[0], ast.Load())
+        )
         read: ast.expr = ast.Subscript(ast.Name(source, ast.Load()), index, ast.Load()) if source else value
         line, self.line = self.line, ""
         inner: Block = [Store(name, index, read)]
@@ -455,15 +485,21 @@ class Lowering:
                 return self.attribute(node)
             case ast.Call():
                 return self.call(node)
-        raise self.source.refuse(node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays")
+        raise self.source.refuse(
+            node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
+        )
 
     def name(self, node: ast.Name) -> ast.expr:
         if node.id.startswith("=") or node.id in self.locals:
             name = self.local(node)
             if self.made.ranks.get(name):
-                raise self.source.refuse(node, f"the whole array {node.id} in arithmetic", "assign to a slice: y[:] = ...")
+                raise self.source.refuse(
+                    node, f"the whole array {node.id} in arithmetic", "assign to a slice: y[:] = ..."
+                )
             if self.made.kinds.get(name) == "int" and name not in self.bound and name in self.loop_variables:
-                raise self.source.refuse(node, f"the loop variable {node.id} is read after its loop", "copy it in the loop")
+                raise self.source.refuse(
+                    node, f"the loop variable {node.id} is read after its loop", "copy it in the loop"
+                )
             return ast.Name(name, ast.Load())
         value = self.source.outside.get(node.id)
         if isinstance(value, bool | int | float | np.number):
@@ -477,7 +513,9 @@ class Lowering:
 
     def constant(self, name: str, value: object) -> ast.expr:
         """A constant from outside, under its own name where that is free."""
-        if self.made.constants.get(name, value) != value or (self.inlined and name in self.names.taken - set(self.made.constants)):
+        if self.made.constants.get(name, value) != value or (
+            self.inlined and name in self.names.taken - set(self.made.constants)
+        ):
             name = self.names.fresh(name)
         self.names.taken.add(name)
         self.made.constants[name] = value
@@ -498,22 +536,32 @@ class Lowering:
 
     def element(self, node: ast.Subscript) -> ast.Subscript | None:
         """``a[i, j]`` with all indices numbers, or ``a.shape[k]``; None for slices."""
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and isinstance(node.value.value, ast.Name):
+        if (
+            isinstance(node.value, ast.Attribute)
+            and node.value.attr == "shape"
+            and isinstance(node.value.value, ast.Name)
+        ):
             owner = ast.Attribute(ast.Name(self.local(node.value.value), ast.Load()), "shape", ast.Load())
             return ast.Subscript(owner, self.value(node.slice), ast.Load())
         if not isinstance(node.value, ast.Name):
-            raise self.source.refuse(node, f"the subscript {unparse(node)}", "index a named array with all indices at once")
+            raise self.source.refuse(
+                node, f"the subscript {unparse(node)}", "index a named array with all indices at once"
+            )
         name = self.local(node.value)
         rank = self.made.ranks.get(name, 0)
         if not rank:
-            raise self.source.refuse(node, f"{node.value.id} is not an array among arguments and locals", "pass it as an argument")
+            raise self.source.refuse(
+                node, f"{node.value.id} is not an array among arguments and locals", "pass it as an argument"
+            )
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(parts) > rank:
             raise self.source.refuse(node, f"{len(parts)} indices of an array with {rank} axes", "drop some")
         if len(parts) < rank or any(isinstance(p, ast.Slice) for p in parts):
             return None
         made = [self.value(p) for p in parts]
-        return ast.Subscript(ast.Name(name, ast.Load()), ast.Tuple(made, ast.Load()) if rank > 1 else made[0], ast.Load())
+        return ast.Subscript(
+            ast.Name(name, ast.Load()), ast.Tuple(made, ast.Load()) if rank > 1 else made[0], ast.Load()
+        )
 
     # Calls.
 
@@ -531,7 +579,9 @@ class Lowering:
         if self.callee(node) is not None:
             results = self.inline(node)
             if not results or len(results) != 1 or self.made.ranks.get(results[0]):
-                raise self.source.refuse(node, "a call that gives no number", "let it return one number, or unpack its tuple")
+                raise self.source.refuse(
+                    node, "a call that gives no number", "let it return one number, or unpack its tuple"
+                )
             return ast.Name(results[0], ast.Load())
         called = self.source.resolve(node.func)
         if called is np.where and len(node.args) == 3:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ..expr import ONE, ZERO, Expr, neg, substitute, var
-from .algebra import COTANGENT, code
+from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
+from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan, writes
 from .indices import plus
 from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, below, unparse, walk
@@ -69,8 +69,11 @@ class Reverse:
         self.helpers: dict[str, object] = {}
         self.taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit", "grown"}
         self.bars = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
-        self.g = self.fresh("g")
-        self.seeds = [r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)]
+        self.g, self.y = self.fresh("g"), self.fresh("y")
+        self.value = ""  # what the statement at hand wrote
+        self.seeds = [
+            r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
+        ]
         self.arrays = [p for p in f.parameters if f.ranks.get(p) and p in plan.active]
         self.numbers = [p for p in wrt if not f.ranks.get(p) and p in plan.active]
         self.tapes: dict[Statement, Tape] = {}
@@ -117,7 +120,11 @@ class Reverse:
 
     def start_values(self) -> list[str]:
         """Numbers that are saved before they are set for the first time."""
-        return [n for n in dict.fromkeys(s.name for s in self.plan.save if isinstance(s, Assign)) if n not in self.f.parameters]
+        return [
+            n
+            for n in dict.fromkeys(s.name for s in self.plan.save if isinstance(s, Assign))
+            if n not in self.f.parameters
+        ]
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
@@ -197,12 +204,36 @@ class Reverse:
                 lines.append(f"{s.name} = {unparse(s.value)}")  # type: ignore[attr-defined]
             if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
                 lines.append(f"{self.bars[s.name]} = 0.0")
-        for s in reversed(block):
+        return lines + self.undone(block)
+
+    def undone(self, block: Block) -> list[str]:
+        """The sweep back through `block`. Where all that a branch adds to are definitions before it, their derivatives
+        are zero if it is not taken, and go into it."""
+        lines: list[str] = []
+        for k in range(len(block) - 1, -1, -1):
+            s = block[k]
             made = self.undo(s)
+            if (
+                made
+                and isinstance(s, If)
+                and not lines
+                and self.only_definitions(block[:k])
+                and not self.backward(s.orelse)
+            ):
+                made += indent(self.undone(block[:k]))
+                return [f"# {s.line}", *made] if s.line else made
             if made and s.line:
                 lines.append(f"# {s.line}")
             lines += made
         return lines
+
+    def only_definitions(self, block: Block) -> bool:
+        return all(
+            isinstance(s, Assign)
+            and s not in self.plan.save
+            and (s.name not in self.bars or (s in self.plan.defined and s.name in self.in_blocks))
+            for s in block
+        )
 
     def undo(self, s: Statement) -> list[str]:
         match s:
@@ -210,7 +241,12 @@ class Reverse:
                 back = self.tapes[s].fetch(s.name) if s in self.plan.save else []
                 return back + self.pull(s, ast.Name(s.name, ast.Load()))
             case Store():
-                back = self.tapes[s].fetch(unparse(s.target)) if s in self.plan.save else []
+                self.value, back = unparse(s.target), []
+                if s in self.plan.save:
+                    if any(VALUE.name in free(p) for _, p in self.plan.pulls[s].parts):
+                        self.value = self.y
+                        back.append(f"{self.y} = {unparse(s.target)}")
+                    back += self.tapes[s].fetch(unparse(s.target))
                 return back + self.pull(s, s.target)
             case Swap():
                 return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_bars(s)]
@@ -229,8 +265,12 @@ class Reverse:
             return f"for {self.fresh('turn')} in range({s.count}):"
         start, stop, step = s.start, s.stop, unparse(s.step)
         if s.count and step == "1":
-            last = ast.Name(s.count, ast.Load()) if unparse(start) == "0" else ast.BinOp(start, ast.Add(), ast.Name(s.count, ast.Load()))
-            return f"for {s.index} in range({unparse(plus(last, -1))}, {unparse(plus(start, -1))}, -1):"
+            end: ast.expr = (
+                ast.Name(s.count, ast.Load())
+                if unparse(start) == "0"
+                else ast.BinOp(start, ast.Add(), ast.Name(s.count, ast.Load()))
+            )
+            return f"for {s.index} in range({unparse(plus(end, -1))}, {unparse(plus(start, -1))}, -1):"
         if s.count:
             last = f"{unparse(start)} + ({s.count} - 1) * ({step})"
             return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
@@ -274,7 +314,7 @@ class Reverse:
         return lines
 
     def code(self, e: Expr, g: str) -> str:
-        return code(substitute(e, {COTANGENT: var(g)}), self.helpers)
+        return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.helpers)
 
 
 def _index(node: ast.expr) -> str:

@@ -72,7 +72,9 @@ class Slices:
         first = self.first(body)
         ranks = [self.rank(a) for a in node.args] if called is np.dot else []
         if first is None or any(r != 1 for r in ranks):
-            raise self.refuse(node, "this sum or product", "np.sum takes arrays and slices, np.dot two vectors; write loops")
+            raise self.refuse(
+                node, "this sum or product", "np.sum takes arrays and slices, np.dot two vectors; write loops"
+            )
         _, bounds = self.bounds(first)
         for b in bounds:
             if isinstance(b, tuple):
@@ -208,7 +210,9 @@ class Slices:
                 self.check(f"max({mine}, 0) != max({other}, 0)", message)
         if name == self.target[0]:
             pairs = list(zip(index, self.target[1], strict=True))
-            apart = any(isinstance(a, ast.Constant) and isinstance(b, ast.Constant) and distance(a, b) for a, b in pairs)
+            apart = any(
+                isinstance(a, ast.Constant) and isinstance(b, ast.Constant) and distance(a, b) for a, b in pairs
+            )
             self.overlap |= not apart and any(unparse(a) != unparse(b) for a, b in pairs)
         return ast.Subscript(ast.Name(name, ast.Load()), _index(index), ast.Load())
 

@@ -110,7 +110,9 @@ def check(source: Source) -> None:
     """Refuse what is outside of the subset whatever the arguments are."""
     arguments = source.node.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
-        raise source.refuse(source.node, "*args, **kwargs and keyword-only parameters are not supported", "name each parameter")
+        raise source.refuse(
+            source.node, "*args, **kwargs and keyword-only parameters are not supported", "name each parameter"
+        )
     for statement in source.node.body:
         for node in ast.walk(statement):
             _check(source, node)
@@ -131,7 +133,9 @@ def _check(source: Source, node: ast.AST) -> None:
     elif isinstance(node, ast.For):
         call = node.iter
         if not (isinstance(call, ast.Call) and source.resolve(call.func) in RANGES and not call.keywords):
-            raise source.refuse(node, "a loop over something else than range", "write for i in range(...) and read x[i]")
+            raise source.refuse(
+                node, "a loop over something else than range", "write for i in range(...) and read x[i]"
+            )
         if not isinstance(node.target, ast.Name) or node.orelse:
             raise source.refuse(node, "a loop with several variables or with else", "use one variable, and a flag")
     elif isinstance(node, ast.While) and node.orelse:
@@ -152,7 +156,9 @@ def _operator(source: Source, node: ast.AST, op: ast.AST) -> None:
 
 def _check_call(source: Source, node: ast.Call) -> None:
     called = source.resolve(node.func)
-    if called is np.where or (isinstance(node.func, ast.Attribute) and node.func.attr in ("copy", "sum") and called is None):
+    if called is np.where or (
+        isinstance(node.func, ast.Attribute) and node.func.attr in ("copy", "sum") and called is None
+    ):
         return
     try:
         known = called in FUNCTIONS or called in PASSIVE or called in ALLOCATE or called in REDUCE or called in RANGES
@@ -160,7 +166,9 @@ def _check_call(source: Source, node: ast.Call) -> None:
         known = False
     if not known and not isinstance(getattr(called, "py_func", called), types.FunctionType):
         raise source.refuse(
-            node, f"{ast.unparse(node.func)} has no derivative here", "write it with functions of the table, or as loops"
+            node,
+            f"{ast.unparse(node.func)} has no derivative here",
+            "write it with functions of the table, or as loops",
         )
     if any(isinstance(a, ast.Starred) for a in node.args):
         raise source.refuse(node, "a call with *", "pass the arguments one by one")

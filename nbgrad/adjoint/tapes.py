@@ -18,7 +18,9 @@ class Tape:
     per loop; else a stack that grows; without loops, one variable.
     """
 
-    def __init__(self, name: str, dtype: str, sizes: list[str] | None, index: list[str], loops: tuple[Loop, ...]) -> None:
+    def __init__(
+        self, name: str, dtype: str, sizes: list[str] | None, index: list[str], loops: tuple[Loop, ...]
+    ) -> None:
         self.name = name
         self.top = f"{name}_top"
         self.dtype = dtype
