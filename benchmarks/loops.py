@@ -29,9 +29,11 @@ def cases():
         "cholesky": (matrix @ matrix.T + 120 * np.eye(120),),
         "sor": (normal(size=(128, 128)), normal(size=(128, 128)), 1.4, 20),
         "soft_dtw": (normal(size=300), normal(size=300), 0.7),
-        "lstm": (normal(size=(100, 16)), normal(size=(128, 16)) / 4, normal(size=(128, 32)) / 6, normal(size=128), normal(size=(101, 32))),
+        "lstm": (normal(size=(100, 16)), normal(size=(128, 16)) / 4, normal(size=(128, 32)) / 6, normal(size=128),
+                 normal(size=(101, 32))),
         "pairwise": (8.0 * normal(size=(1000, 3)), 3.0),
-        "csr_product": (normal(size=5 * n // 10), rng.integers(0, n, 5 * n // 10), starts, normal(size=n), np.zeros(n // 10)),
+        "csr_product": (normal(size=5 * n // 10), rng.integers(0, n, 5 * n // 10), starts, normal(size=n),
+                        np.zeros(n // 10)),
     }  # fmt: skip
 
 

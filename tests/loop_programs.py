@@ -14,12 +14,14 @@ def examples():
     columns = np.array([0, 3, 1, 2, 3, 0])
     return {
         "heat": (loops.heat, (normal(size=(4, 5, 4)), positive(4, 5, 4), 0.05, 3)),
-        "lynx_hare": (loops.lynx_hare, (np.array([0.5, 0.03, 0.02, 0.8]), np.array([30.0, 4.0]), 0.1, np.zeros(12), np.zeros(12))),
+        "lynx_hare": (loops.lynx_hare, (np.array([0.5, 0.03, 0.02, 0.8]), np.array([30.0, 4.0]), 0.1,
+                                        np.zeros(12), np.zeros(12))),
         "thomas": (loops.thomas, (normal(size=6), 5 + positive(6), normal(size=6), normal(size=6), np.zeros(6))),
         "cholesky": (loops.cholesky, (matrix @ matrix.T + 5 * np.eye(5),)),
         "sor": (loops.sor, (normal(size=(5, 6)), normal(size=(5, 6)), 1.4, 3)),
         "soft_dtw": (loops.soft_dtw, (normal(size=5), normal(size=6), 0.7)),
-        "lstm": (loops.lstm, (normal(size=(4, 3)), normal(size=(8, 3)), normal(size=(8, 2)), normal(size=8), normal(size=(5, 2)))),
+        "lstm": (loops.lstm, (normal(size=(4, 3)), normal(size=(8, 3)), normal(size=(8, 2)), normal(size=8),
+                              normal(size=(5, 2)))),
         "pairwise": (loops.pairwise, (2.0 * normal(size=(6, 3)), 2.5)),
         "csr_product": (loops.csr_product, (normal(size=6), columns, starts, normal(size=4), np.zeros(4))),
     }  # fmt: skip

@@ -66,7 +66,8 @@ class Program:
         kind = r.randint(0, 7)
         a, b = self.value(depth - 1), self.value(depth - 1)
         return [f"{a} + {b}", f"{a} - {b}", f"({a}) * ({b})", f"math.sin({a})", f"np.tanh({a}) * {self.atom()}",
-                f"({a}) / (2.0 + math.cos({b}))", f"(({a}) if {self.test()} else ({b}))", f"math.exp(-({a}) ** 2)"][kind]  # fmt: skip
+                f"({a}) / (2.0 + math.cos({b}))", f"(({a}) if {self.test()} else ({b}))",
+                f"math.exp(-({a}) ** 2)"][kind]  # fmt: skip
 
     def test(self):
         r = self.random.random()
@@ -124,7 +125,8 @@ class Program:
             head, bounds = f"range({v}, 4)", (low, 4)
         else:
             head, bounds = r.choice([("range(4)", (0, 4)), ("range(1, 4)", (1, 4)), ("range(3, -1, -1)", (0, 4)),
-                                     ("range(0, 4, 2)", (0, 4)), ("range(n)", (0, 3)), ("range(3, 0, -2)", (0, 4))])  # fmt: skip
+                                     ("range(0, 4, 2)", (0, 4)), ("range(n)", (0, 3)),
+                                     ("range(3, 0, -2)", (0, 4))])  # fmt: skip
         self.loops.append((name, *bounds))
         body = self.block(depth - 1, 3)
         if r.random() < 0.25:

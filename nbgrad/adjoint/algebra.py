@@ -1,6 +1,6 @@
 """Right-hand sides as expressions with derivatives, and expressions as Python code again.
 
-The variables of an expression are texts: ``u[i - 1]``, ``dt``, or a whole part like ``c*dt`` that is not differentiated.
+The variables of an expression are texts: ``u[i - 1]``, ``dt``, or a part like ``c*dt`` that is not differentiated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ COTANGENT = var("@")
 VALUE = var("@value")
 
 #: What Python's math module calls otherwise than the table.
-_MATH = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",
-         "atanh": "arctanh", "lgamma": "gammaln", "pow": "power", "fabs": "absolute"}  # fmt: skip
+_MATH = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
+         "acosh": "arccosh", "atanh": "arctanh", "lgamma": "gammaln", "pow": "power", "fabs": "absolute"}  # fmt: skip
 _SAME = ["exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
          "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "hypot", "erf", "erfc", "gamma",
          "copysign", "maximum", "minimum", "absolute", "power"]  # fmt: skip
@@ -60,8 +60,9 @@ def _fold(function: Callable, args: tuple) -> Expr:
 #: Functions of numbers with their expressions, by the function object.
 FUNCTIONS = _table()
 #: Functions whose derivative is zero wherever there is one, and those that give no real numbers.
-PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan, math.isinf, math.isfinite, np.floor,
-           np.ceil, np.trunc, np.rint, np.sign, np.isnan, np.isinf, np.isfinite, np.int64, np.int32, np.bool_}  # fmt: skip
+PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan, math.isinf, math.isfinite,
+           np.floor, np.ceil, np.trunc, np.rint, np.sign,
+           np.isnan, np.isinf, np.isfinite, np.int64, np.int32, np.bool_}  # fmt: skip
 
 _OPERATIONS: dict[type, Callable] = {
     ast.Add: lambda a, b: a + b,
@@ -161,12 +162,12 @@ def _power(base: Expr, exponent: Expr) -> Expr:
     n = exponent.value
     if n == 0.5:
         return vm.sqrt(base)
-    if n in (1, 2, 3, 4, -1, -2):
-        product = base if abs(n) == 1 else base * base  # type: ignore[arg-type]
-        for _ in range(int(abs(n)) - 2):  # type: ignore[arg-type]
-            product = product * base
-        return product if n > 0 else ONE / product  # type: ignore[operator]
-    return vm.power(base, exponent)
+    if n not in (1, 2, 3, 4, -1, -2):
+        return vm.power(base, exponent)
+    product = base
+    for _ in range(int(abs(n)) - 1):
+        product = product * base
+    return product if n > 0 else ONE / product
 
 
 def shared(found: Iterable[Expr]) -> list[Expr]:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
-from .indices import offset
 from .independence import Independence
+from .indices import offset
 from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, walk
 from .split import split
 from .subset import Source
 
-__all__ = ["Pull", "Plan", "plan"]
+__all__ = ["Plan", "Pull", "plan"]
 
 
 @dataclass
@@ -272,7 +272,9 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
     match s:
         case Assign() | Store():
             pull = made.pulls[s]
-            nodes += [parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")]
+            nodes += [
+                parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")
+            ]
             nodes += [a.slice for a, _ in pull.parts if isinstance(a, ast.Subscript)]
             nodes += [s.value] if s in made.redo else []
             nodes += [s.index] if isinstance(s, Store) else []
@@ -369,7 +371,7 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 need(sweep_reads(s, made), s)
                 if s in made.redo:
                     need(reads(s.value), s)
-                if s not in made.defined and required.pop(s.name, None):
+                if s not in made.defined and required.pop(s.name, []):
                     made.save.add(s)
             case Store():
                 need(sweep_reads(s, made), s)
@@ -380,7 +382,7 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 ):
                     made.save.add(s)
             case Swap():
-                a, b = required.pop(s.first, None), required.pop(s.second, None)
+                a, b = required.pop(s.first, []), required.pop(s.second, [])
                 if b:
                     required[s.first] = b
                 if a:

@@ -34,8 +34,8 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
         if wrong or letter not in "fiub":
             what = f"{a.dtype} array of {a.ndim} axes" if isinstance(a, np.ndarray) else type(a).__name__
             raise DTypeError(
-                f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with one "
-                "axis or more, and numbers are expected"
+                f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
+                "one axis or more, and numbers are expected"
             )
         kinds[name] = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
     return ranks, kinds

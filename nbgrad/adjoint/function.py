@@ -74,6 +74,10 @@ def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangen
     return Tangent(f, argnums)
 
 
+def _copies(args: tuple) -> tuple:
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+
+
 class _Differentiated:
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
 
@@ -97,8 +101,9 @@ class _Differentiated:
         return self._last.text
 
     def _generated(self, args: tuple) -> Any:
-        made = self._last = self._variant(type(self)._how, args, True)
+        made = self._variant(type(self)._how, args, True)
         apart(made.f, args)
+        self._last = made
         return made
 
     def _variant(self, how: Callable, args: tuple, differentiated: bool) -> Any:
@@ -178,9 +183,9 @@ class Adjoint(_Differentiated):
         return Pullback(self, made, snapshot, self._primal(args))
 
     def report(self, *args) -> dict[str, int]:
-        """Bytes stored for the sweep back, by the variable and the loop; the arguments are not changed."""
+        """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""
         made = self._generated(args)
-        return made.measure(tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args))
+        return made.stored(_copies(args), self._primal(_copies(args)))
 
     def _primal(self, args: tuple) -> tuple:
         """Call the function itself, compiled; its results."""

@@ -27,13 +27,26 @@ class Backwards:
         self.text = module(self.reverse.source(), f, self.reverse.helpers)
         self.entry = compiled_module(f"{f.name}_adjoint", self.text)
 
+    def bars(self, args: tuple, cotangents: dict[str, Any], values: tuple) -> dict[str, Any]:
+        """The cotangents that the code takes, by name."""
+        f, names = self.f, self.reverse
+        given = {**dict(zip(f.results or [], values, strict=False)), **dict(zip(f.parameters, args, strict=True))}
+        wanted = dict.fromkeys([*names.seeds, *names.arrays])
+        return {n: cotangent(f, n, cotangents.get(n), given.get(n)) for n in wanted}
+
+    def stored(self, args: tuple, values: tuple) -> dict[str, int]:
+        """The bytes that each tape takes for these arguments; it runs the function on them."""
+        if not self.reverse.stored():
+            return {}
+        text = module(self.reverse.measure(), self.f, self.reverse.helpers)
+        entry = compiled_module(f"{self.f.name}_adjoint", text)
+        return dict(zip(self.reverse.stored(), entry(*args, *self.bars(args, {}, values).values()), strict=True))
+
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
         """The results and the gradients; `values` are the results where they are known before."""
         f, names = self.f, self.reverse
-        given = {**dict(zip(f.results or [], values, strict=False)), **dict(zip(f.parameters, args, strict=True))}
-        bars = {
-            n: cotangent(f, n, cotangents.get(n), given.get(n)) for n in dict.fromkeys([*names.seeds, *names.arrays])
-        }
+        given = dict(zip(f.parameters, args, strict=True))
+        bars = self.bars(args, cotangents, values)
         found = self.entry(*args, *bars.values()) or ()
         count = len(f.results or [])
         numbers = dict(zip(names.numbers, found[count:], strict=True))

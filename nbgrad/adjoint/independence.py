@@ -28,7 +28,7 @@ class Independence:
         return write.array not in self.swapped and all(self._unread(write, reader, index) for index in indices)
 
     def differ(self, write: Store, reader: Statement, indices: list[ast.expr]) -> bool:
-        """Whether `indices`, as of `reader`, surely differ from that of `write` in the same turn of the loops around both."""
+        """Whether `indices`, as of `reader`, surely differ from that of `write` in the same turn of the loops."""
         loops = self.enclosing[reader]
         return bool(indices) and all(
             any(
@@ -66,7 +66,7 @@ def _lowest(node: ast.expr, loops: tuple[Loop, ...]) -> int | None:
     name, k = offset(node)
     if not name:
         return k
-    if name.endswith(".size") or ".shape[" in name and name.endswith("]") or name.startswith("len("):
+    if name.endswith(".size") or (".shape[" in name and name.endswith("]")) or name.startswith("len("):
         return k
     for depth, loop in enumerate(loops):
         if loop.index == name:
@@ -79,7 +79,7 @@ def _lowest(node: ast.expr, loops: tuple[Loop, ...]) -> int | None:
 
 
 def _ahead(loop: Loop, pairs: list[tuple[ast.expr, ast.expr]]) -> int | None:
-    """By how much the turn in which the element is read comes after the one in which it is written, if that is known."""
+    """By how much the turn in which the element is read comes after the one in which it is written; None: unknown."""
     step = offset(loop.step)
     if not loop.index or step[0] or not step[1]:
         return None

@@ -36,7 +36,7 @@ def offset(node: ast.expr) -> tuple[str, int]:
 
 def minus(a: ast.expr, b: ast.expr) -> ast.expr:
     if isinstance(b, ast.Constant):
-        return plus(a, -b.value)  # type: ignore[operator]
+        return plus(a, -b.value)  # type: ignore[operator, arg-type]
     return ast.BinOp(a, ast.Sub(), b)
 
 

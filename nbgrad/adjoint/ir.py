@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "If", "Loop", "Statement", "Store", "Swap", "below", "parse", "reads",
-           "unparse", "walk"]  # fmt: skip
+__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "If", "Loop", "Statement", "Store", "Swap", "below",
+           "parse", "reads", "unparse", "walk"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -96,7 +96,6 @@ class Loop(Statement):
     body: Block
     until: str = ""
     count: str = ""
-    parallel: bool = False
 
 
 Block = list[Statement]
@@ -118,7 +117,6 @@ class Function:
     kinds: dict[str, str]
     constants: dict[str, object]
     where: str
-    imports: dict[str, str] = field(default_factory=dict)
 
 
 def parse(code: str) -> ast.expr:

@@ -10,22 +10,14 @@ from collections.abc import Callable
 import numpy as np
 
 from .algebra import FUNCTIONS, PASSIVE
-from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, parse, unparse, walk
+from .arrays import Arrays
+from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, parse, unparse, walk
+from .jumps import ends, jumps
+from .names import FUNCTION_NAMES, Names, all_names
 from .slices import Slices
 from .subset import ALLOCATE, RANGES, REDUCE, Source, source_of
 
 __all__ = ["lower"]
-
-_NAMES: dict[object, str] = {}
-for _module, _prefix in ((np, "np"), (math, "math")):
-    for _name in vars(_module):
-        try:
-            _NAMES.setdefault(getattr(_module, _name), f"{_prefix}.{_name}")
-        except TypeError:
-            pass
-_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow)}
-_NAMES[np.float64], _NAMES[np.float32] = "np.float64", "np.float32"
-_NAMES[np.int64], _NAMES[np.int32] = "np.int64", "np.int32"
 
 
 def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Function:
@@ -47,24 +39,12 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Funct
     return made
 
 
-class Names:
-    """Names that are not used yet."""
+class _Done(ast.expr):
+    """An expression that is lowered already."""
 
-    def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
-
-    def fresh(self, name: str) -> str:
-        made, k = name, 1
-        while made in self.taken:
-            made, k = f"{name}{k}", k + 1
-        self.taken.add(made)
-        return made
-
-
-def _all_names(tree: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
-        n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)
-    }
+    def __init__(self, made: ast.expr) -> None:
+        super().__init__()
+        self.made = made
 
 
 class Lowering:
@@ -78,7 +58,7 @@ class Lowering:
         self.made = made
         self.rename = rename
         self.inlined = outer is not None
-        self.names: Names = outer.names if outer else Names(_all_names(source.node))
+        self.names: Names = outer.names if outer else Names(all_names(source.node))
         self.root: Lowering = outer.root if outer else self
         self.top: Block | None = None  # the outermost block
         self.straight: bool = outer is None or (outer.straight and outer.out is outer.top)  # it runs once
@@ -124,10 +104,10 @@ class Lowering:
             if isinstance(s, ast.Continue | ast.Break | ast.Return):
                 self.jump(s)
                 break
-            if isinstance(s, ast.If) and _jumps(s):
-                if _ends(s.body):
+            if isinstance(s, ast.If) and jumps(s):
+                if ends(s.body):
                     self.branch(s, s.body, [*s.orelse, *rest])
-                elif _ends(s.orelse):
+                elif ends(s.orelse):
                     self.branch(s, [*s.body, *rest], s.orelse)
                 elif not rest:
                     self.branch(s, s.body, s.orelse)
@@ -137,7 +117,7 @@ class Lowering:
                     )
                 break
             self.statement(s)
-            if self.returned and isinstance(s, ast.For | ast.While) and _jumps(s, ast.Return) and rest:
+            if self.returned and isinstance(s, ast.For | ast.While) and jumps(s, ast.Return) and rest:
                 self.emit(If(parse(f"not {self.returned}"), self.block(rest), []))
                 break
         made, self.out = self.out, saved
@@ -227,13 +207,15 @@ class Lowering:
             name = self.local(target)
             if name in self.bound:
                 raise self.source.refuse(s, f"the loop variable {target.id} is changed", "use another variable")
-            if not self.array(name, target, value):
+            if not Arrays(self).make(name, target, value):
+                if Slices(self).first(value) is not None:
+                    raise self.source.refuse(
+                        s, "a new array from an expression", "make it with np.empty, and assign to y[:]"
+                    )
                 if self.made.ranks.get(name):
                     raise self.source.refuse(s, f"{target.id} becomes a number and was an array", "use another name")
-                v = self.value(value)
-                if v is not None:
-                    self.made.ranks.setdefault(name, 0)
-                    self.emit(Assign(name, v))
+                self.made.ranks.setdefault(name, 0)
+                self.emit(Assign(name, self.value(value)))
         else:
             raise self.source.refuse(s, "an assignment to this", "assign to a name or to elements of an array")
 
@@ -283,7 +265,8 @@ class Lowering:
 
     def loop(self, s: ast.For | ast.While) -> None:
         line = self.line
-        index, test, bounds, parallel = "", None, [ast.Constant(0), ast.Constant(0), ast.Constant(1)], False
+        index, test = "", None
+        bounds: list[ast.expr] = [ast.Constant(0), ast.Constant(0), ast.Constant(1)]
         if isinstance(s, ast.For):
             assert isinstance(s.iter, ast.Call) and isinstance(s.target, ast.Name)
             given: list = [self.value(a) for a in s.iter.args]
@@ -293,7 +276,6 @@ class Lowering:
                 raise self.source.refuse(
                     s, f"the loop variable {s.target.id} is that of a loop around", "use another one"
                 )
-            parallel = self.source.resolve(s.iter.func) is not range
             self.made.ranks[index], self.made.kinds[index] = 0, "int"
             self.bound.append(index)
         else:
@@ -309,7 +291,8 @@ class Lowering:
         stop = self.stops.pop()
         if index:
             self.bound.remove(index)
-        made = Loop(index, *bounds, test, body, stop, "", parallel, line=line)  # type: ignore[arg-type]
+        start, end, step = bounds
+        made = Loop(index, start, end, step, test, body, stop, line=line)
         if stop or not index:
             made.count = self.names.fresh("turns")
             self.made.ranks[made.count] = 0
@@ -319,133 +302,6 @@ class Lowering:
             self.made.ranks[stop] = 0
             self.out.append(Assign(stop, ast.Constant(False)))
         self.out.append(made)
-
-    # Arrays.
-
-    def array(self, name: str, target: ast.Name, value: ast.expr) -> bool:
-        """Whether `value` makes an array; then it is allocated as `name`."""
-        if isinstance(value, ast.Name) and value.id[0] != "=" and self.made.ranks.get(self.local(value)):
-            raise self.source.refuse(target, f"a second name for the array {value.id}", f"write {value.id}.copy()")
-        if isinstance(value, ast.Name) and value.id[0] == "=" and self.made.ranks.get(value.id[1:]):
-            raise self.source.refuse(
-                target, "an array from a function that is called", "pass the array and let it be written"
-            )
-        if not isinstance(value, ast.Call):
-            return Slices(self).make(name, target, value)
-        called = self.source.resolve(value.func)
-        method = isinstance(value.func, ast.Attribute) and value.func.attr == "copy" and called is None
-        if not method and called not in ALLOCATE:
-            return Slices(self).make(name, target, value)
-        like = ""
-        if method or called in (np.copy, np.empty_like, np.zeros_like, np.ones_like):
-            given = value.func.value if method else value.args[0]  # type: ignore[attr-defined]
-            like = self.local(given) if isinstance(given, ast.Name) else ""
-            rank = self.made.ranks.get(like, 0)
-            if not rank or len(value.args) > (0 if method else 1) or value.keywords:
-                raise self.source.refuse(value, "a copy of this", "copy a whole array, named, with its own dtype")
-            shape = [parse(f"{like}.shape[{k}]") for k in range(rank)]
-            kind, dtype = self.made.kinds[like], f"{like}.dtype"
-        else:
-            sizes = value.args[0].elts if isinstance(value.args[0], ast.Tuple) else [value.args[0]]
-            if isinstance(value.args[0], ast.Attribute) and value.args[0].attr == "shape":
-                other = unparse(value.args[0])
-                sizes = [parse(f"{other}[{k}]") for k in range(self.made.ranks[self.local(value.args[0].value)])]  # type: ignore[arg-type]
-            shape, rank = [self.value(n) for n in sizes], len(sizes)
-            kind, dtype = self.dtype(value, 2 if called is np.full else 1)
-        copied = method or called is np.copy
-        fill = None
-        if copied:
-            fill = parse(like)
-        elif called is np.full:
-            fill = self.value(value.args[1])
-        elif called is not np.empty and called is not np.empty_like:
-            fill = ast.Constant(
-                (1.0 if kind == "float" else 1)
-                if called in (np.ones, np.ones_like)
-                else (0.0 if kind == "float" else 0)
-            )
-        self.allocate(name, target, shape, kind, dtype, like, fill)
-        return True
-
-    def dtype(self, call: ast.Call, position: int) -> tuple[str, str]:
-        """The kind of the array that `call` makes, and code for its dtype."""
-        given = next((k.value for k in call.keywords if k.arg == "dtype"), None)
-        if given is None and len(call.args) > position:
-            given = call.args[position]
-        if given is None:
-            return "float", "np.float64"
-        if isinstance(given, ast.Attribute) and given.attr == "dtype":
-            like = self.local(given.value)  # type: ignore[arg-type]
-            return self.made.kinds[like], f"{like}.dtype"
-        found = self.source.resolve(given)
-        dtypes = {float: np.float64, int: np.int64, bool: np.bool_}
-        try:
-            found = dtypes.get(found, found)  # type: ignore[call-overload]
-            letter = np.dtype(found).kind  # type: ignore[call-overload]
-            kind = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
-        except (TypeError, KeyError):
-            raise self.source.refuse(
-                call, "an array of this dtype", "use float64, float32 or an integer type"
-            ) from None
-        return kind, f"np.{np.dtype(found).name if kind != 'bool' else 'bool_'}"  # type: ignore[call-overload]
-
-    def allocate(
-        self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str, fill: ast.expr | None
-    ) -> None:
-        """An array `name`, filled; one made inside of a loop or branch is made once, at the top of the function."""
-        if self.made.ranks.get(name):
-            raise self.source.refuse(node, f"{name} is made a second time", "give the new array another name")
-        sizes = ", ".join(unparse(n) for n in shape)
-        dtype = self.dtypes[name] = self.dtypes.get(like, dtype) if like else dtype
-        text = (
-            f"np.empty(({sizes}{',' if len(shape) == 1 else ''}), {dtype})"
-            if len(shape) > 1
-            else f"np.empty({sizes}, {dtype})"
-        )
-        made = Alloc(name, parse(text), len(shape), like, kind, shape)
-        self.made.ranks[name], self.made.kinds[name] = len(shape), kind
-        sizes_like = {d: unparse(n) for d, n in enumerate(shape) if ".shape[" in unparse(n)[-12:]}
-        self.shapes[name] = {d: self.shapes.get(t.split(".")[0], {}).get(d, t) for d, t in sizes_like.items()}
-        if self.straight and self.out is self.top:
-            self.emit(made)
-        else:
-            self.at_top(node, made)
-        if fill is not None:
-            source = fill.id if isinstance(fill, ast.Name) and self.made.ranks.get(fill.id) else ""
-            self.fill(name, len(shape), source, fill)
-
-    def at_top(self, node: ast.AST, made: Alloc) -> None:
-        """Make an array before the statement of the outermost block in which this is, if its size is known there."""
-        root = self.root
-        used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len"}
-        known = {*self.made.parameters, *self.made.constants}
-        known |= {s.name for s in walk(root.top or []) if isinstance(s, Assign | Alloc)}
-        assert root.current is not None and root.top is not None
-        stored = {n.id for n in ast.walk(root.current) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        numbers = {n for n in used if not self.made.ranks.get(n)}
-        if not used <= known or numbers & stored:
-            raise self.source.refuse(
-                node, "a new array in a loop or branch, whose size is not known before it", "make it at the beginning"
-            )
-        root.top.append(made)
-        self.hoisted.add(made.name)
-
-    def fill(self, name: str, rank: int, source: str, value: ast.expr) -> None:
-        """Loops that set all elements of `name` to `value`, or to those of the array `source`."""
-        counters = [self.names.fresh(f"k{d}") for d in range(rank)]
-        index = (
-            ast.Tuple([ast.Name(c, ast.Load()) for c in counters], ast.Load())
-            if rank > 1
-            else ast.Name(counters[0], ast.Load())
-        )
-        read: ast.expr = ast.Subscript(ast.Name(source, ast.Load()), index, ast.Load()) if source else value
-        line, self.line = self.line, ""
-        inner: Block = [Store(name, index, read)]
-        for d, c in reversed(list(enumerate(counters))):
-            self.made.ranks[c], self.made.kinds[c] = 0, "int"
-            inner = [Loop(c, ast.Constant(0), parse(f"{name}.shape[{d}]"), ast.Constant(1), None, inner)]
-        inner[0].line = line
-        self.out += inner
 
     # Expressions.
 
@@ -527,7 +383,7 @@ class Lowering:
             return ast.Attribute(ast.Name(self.local(node.value), ast.Load()), node.attr, ast.Load())
         value = self.source.resolve(node)
         if isinstance(value, bool | int | float | np.number):
-            text = _NAMES.get(value) if isinstance(value, float) else None
+            text = FUNCTION_NAMES.get(value) if isinstance(value, float) else None
             owner = self.source.resolve(node.value)
             if owner in (math, np):
                 return parse(text or f"{'math' if owner is math else 'np'}.{node.attr}")
@@ -592,7 +448,7 @@ class Lowering:
             return Slices(self).reduce(node, called)
         if called in ALLOCATE or node.keywords:
             raise self.source.refuse(node, f"the call {unparse(node)} here", "assign the array to a name of its own")
-        return ast.Call(parse(_NAMES[called]), [self.value(a) for a in node.args], [])
+        return ast.Call(parse(FUNCTION_NAMES[called]), [self.value(a) for a in node.args], [])
 
     def inline(self, node: ast.Call) -> list[str] | None:
         """Lower a call of another such function into this one; the names of its results."""
@@ -622,32 +478,3 @@ class Lowering:
         self.out += inner.function()
         self.line = ""
         return inner.results
-
-
-class _Done(ast.expr):
-    """An expression that is lowered already."""
-
-    def __init__(self, made: ast.expr) -> None:
-        super().__init__()
-        self.made = made
-
-
-def _jumps(s: ast.stmt, kinds: type | tuple = (ast.Break, ast.Continue, ast.Return)) -> bool:
-    """Whether `s` contains a jump out of itself (break and continue of inner loops do not count)."""
-    if isinstance(s, kinds):
-        return True
-    if isinstance(s, ast.For | ast.While):
-        return any(_jumps(b, ast.Return) for b in s.body) and (kinds is ast.Return)
-    if isinstance(s, ast.If):
-        return any(_jumps(b, kinds) for b in [*s.body, *s.orelse])
-    return False
-
-
-def _ends(body: list[ast.stmt]) -> bool:
-    """Whether `body` always ends with a jump."""
-    if not body:
-        return False
-    last = body[-1]
-    if isinstance(last, ast.If):
-        return _ends(last.body) and _ends(last.orelse)
-    return isinstance(last, ast.Break | ast.Continue | ast.Return)

@@ -8,7 +8,7 @@ from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan, writes
 from .indices import plus
-from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, below, unparse, walk
+from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, unparse, walk
 from .tapes import Tape, tape_for
 
 __all__ = ["Reverse", "loop_head", "module"]
@@ -70,6 +70,7 @@ class Reverse:
         self.taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit", "grown"}
         self.bars = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
+        self.measuring = False
         self.value = ""  # what the statement at hand wrote
         self.seeds = [
             r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
@@ -96,6 +97,21 @@ class Reverse:
         found = dict.fromkeys(n for n in self.f.parameters if n in self.plan.active)
         found |= dict.fromkeys(n for s in walk(self.f.body) for n in writes(s) if n in self.plan.active)
         return list(found)
+
+    def stored(self) -> dict[str, Tape]:
+        """The tapes of loops, by what is stored and the loops."""
+        names = {s: ", ".join(p.index or "while" for p in tape.loops) for s, tape in self.tapes.items()}
+        return {f"{tape.name} over {names[s]}": tape for s, tape in self.tapes.items() if tape.loops}
+
+    def measure(self) -> str:
+        """The source of a function that only runs forward, and returns the bytes of the tapes."""
+        f, tapes = self.f, list(self.stored().values())
+        self.measuring = True
+        head = [*(self.zero(n) for n in self.start_values()), *(f"{tape.name}_bytes = 0" for tape in tapes)]
+        given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
+        lines = [*head, *self.forward(f.body), f"return ({''.join(f'{tape.name}_bytes, ' for tape in tapes)})"]
+        self.measuring = False
+        return f"def {f.name}_adjoint({', '.join(given)}):\n" + "\n".join(indent(lines)) + "\n"
 
     def source(self) -> str:
         f, plan = self.f, self.plan
@@ -185,6 +201,9 @@ class Reverse:
                                 lines += tape.allocate()
                     ends = [f"if {s.until}:", "    break"] if s.until else []
                     lines += [loop_head(s), *indent([*self.forward(s.body), *ends])]
+                    if self.measuring:
+                        inside = (tape for tape in self.tapes.values() if tape.loops and tape.loops[0] is s)
+                        lines += [f"{tape.name}_bytes = {tape.nbytes()}" for tape in inside]
         return lines
 
     def swap_bars(self, s: Swap) -> list[str]:
@@ -299,7 +318,7 @@ class Reverse:
         touches_itself = any(isinstance(a, ast.Subscript) and unparse(a.value) == name for a, _ in pull.parts)
         lines: list[str] = []
         g = bar
-        if pull.own is ONE and not touches_itself or once:
+        if (pull.own is ONE and not touches_itself) or once:
             if isinstance(s, Store) and len(pull.parts) > 1:
                 lines.append(f"{self.g} = {bar}")
                 g = self.g

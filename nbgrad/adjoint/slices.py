@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import TraceError
 from .algebra import FUNCTIONS, PASSIVE
+from .arrays import Arrays
 from .indices import distance, minus, plus
 from .ir import Assign, Block, Check, Loop, Store, parse, unparse
 
@@ -36,12 +37,6 @@ class Slices:
     def refuse(self, node: ast.expr, what: str, instead: str) -> TraceError:
         return self.low.source.refuse(node, what, instead)
 
-    def make(self, name: str, target: ast.Name, value: ast.expr) -> bool:
-        """Refuse a new array that is not made by a call."""
-        if self.first(value) is not None:
-            raise self.refuse(target, "a new array from an expression", "make it with np.empty, and assign to y[:]")
-        return False
-
     def store(self, s: ast.stmt, target: ast.Subscript, value: ast.expr) -> None:
         name, bounds = self.bounds(target)
         line, self.low.line = self.low.line, ""
@@ -56,7 +51,7 @@ class Slices:
         held = self.low.names.fresh("held")  # NumPy reads everything before it writes
         f = self.low.made
         shape = [parse(f"max({unparse(minus(stop, start))}, 0)") for _, start, stop in self.axes]
-        self.low.allocate(held, target, shape, f.kinds[name], f"{name}.dtype", name, None)
+        Arrays(self.low).allocate(held, target, shape, f.kinds[name], f"{name}.dtype", name, None)
         place = _index([minus(ast.Name(counter, ast.Load()), start) for counter, start, _ in self.axes])
         self.loops([Store(held, place, element)], line)
         self.loops([Store(name, _index(index), ast.Subscript(ast.Name(held, ast.Load()), place, ast.Load()))], "")
@@ -147,7 +142,7 @@ class Slices:
         value = self.low.value(node)
         text = unparse(value)
         if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant):
-            found = plus(size, -value.operand.value)  # type: ignore[operator]
+            found = plus(size, -value.operand.value)  # type: ignore[operator, arg-type]
             return found if last else parse(f"max({unparse(found)}, 0)")
         if isinstance(value, ast.Constant):
             return parse(f"min({text}, {unparse(size)})") if last else value
@@ -177,8 +172,8 @@ class Slices:
                     return self.low.value(node)
                 if not (called in FUNCTIONS or called in PASSIVE) or node.keywords:
                     raise self.refuse(node, f"the call {unparse(node)}", "write a loop")
-                holes = [ast.Name(f"hole{k}", ast.Load()) for k in range(len(node.args))]
-                self.low.locals |= {h.id for h in holes}
+                holes: list[ast.expr] = [ast.Name(f"hole{k}", ast.Load()) for k in range(len(node.args))]
+                self.low.locals |= {f"hole{k}" for k in range(len(holes))}
                 made = self.low.value(ast.copy_location(ast.Call(node.func, holes, []), node))
                 made.args = [self.value(a) for a in node.args]  # type: ignore[attr-defined]
                 return made

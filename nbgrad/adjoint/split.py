@@ -21,7 +21,7 @@ def split(f: Function, fixed: set[str]) -> None:
 
 
 def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
-    """Find blocks that hold all occurrences of `name`, each beginning with setting it, and all setting it themselves."""
+    """Find blocks that hold all occurrences of `name`, each beginning with setting it."""
     touching = [s for s in block if any(_mentions(name, t) for t in walk([s]))]
     if not touching:
         return True

@@ -9,6 +9,7 @@ import textwrap
 import types
 from collections.abc import Callable
 
+import numba
 import numpy as np
 
 from ..errors import TraceError
@@ -49,16 +50,7 @@ ALLOCATE = {np.empty, np.zeros, np.ones, np.full, np.empty_like, np.zeros_like, 
 REDUCE = {np.sum, np.dot, np.mean}
 
 
-def _prange() -> object:
-    try:
-        import numba
-
-        return numba.prange
-    except ImportError:
-        return range
-
-
-RANGES = {range, _prange()}
+RANGES = {range, numba.prange}  # turns of both run one after the other
 
 
 class Source:

@@ -34,6 +34,10 @@ class Tape:
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
         return [f"{self.name} = np.empty({shape}, {self.dtype})"] if self.sizes else []
 
+    def nbytes(self) -> str:
+        """Code for the bytes in use, after the loop."""
+        return f"{self.top} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
+
     def record(self, value: str) -> list[str]:
         if self.sizes is None:
             return [

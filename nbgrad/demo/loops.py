@@ -12,7 +12,7 @@ def heat(u, conductivity, dt, steps):
     """The heat equation in three dimensions, explicit steps; `u` is changed."""
     n, m, p = u.shape
     new = u.copy()
-    for t in range(steps):
+    for _ in range(steps):
         for i in range(1, n - 1):
             for j in range(1, m - 1):
                 for k in range(1, p - 1):
@@ -84,7 +84,7 @@ def cholesky(a):
 def sor(u, right, omega, sweeps):
     """Successive over-relaxation for Poisson's equation on a square, in place."""
     n, m = u.shape
-    for s in range(sweeps):
+    for _ in range(sweeps):
         for i in range(1, n - 1):
             for j in range(1, m - 1):
                 mean = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - right[i, j])
