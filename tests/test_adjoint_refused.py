@@ -66,7 +66,7 @@ AT_THE_CALL = {
     "return a, a": "twice",
     "a, n = 1.0, 2, 3\nreturn a": "one by one",
     "a = b = 1.0\nreturn a": "one assignment",
-    "for i in range(n):\n    if a > 1:\n        if a > 2:\n            continue\n        a += 1.0\n    a += 2.0\nreturn a": "if/else",
+    "for i in range(n):\n    if a > 1:\n        if a > 2:\n            continue\n    a += 2.0\nreturn a": "if/else",
     "x, y = y, y\nreturn a": "a, b = b, a",
     "x, y = y, x\nreturn x": "copy",
     "return x.strides[0] * a": "",
