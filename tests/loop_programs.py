@@ -72,7 +72,7 @@ def agrees(f, args, *, h=1e-6, rtol=2e-6, seed=0):
     names, params = pull.outputs, list(pull.parameters)
     weights = []
     for name in names:
-        if name in params:
+        if name in params and np.ndim(args[params.index(name)]):
             weights.append(rng.normal(size=args[params.index(name)].shape))
         else:
             shape = np.shape(value[len(weights)])

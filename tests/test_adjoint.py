@@ -147,8 +147,13 @@ def scale(x, factor):
         x[i] *= factor * x[i]
 
 
+def square(x, i):
+    x[i] *= x[i]
+    return x[i] + 1.0
+
+
 def calls(x, a):
-    s = 0.0
+    s = square(x, 1)
     for i in range(x.size):
         p, q = helper(x[i], a)
         s += p * q

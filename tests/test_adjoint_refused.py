@@ -12,12 +12,17 @@ from nbgrad.errors import AttrError, DTypeError, NBGradError, TraceError
 NUMBERS = [1.0, 2.0]
 
 
+def writes(p, q):
+    p[0] = q[0] * q[0]
+    return p[0]
+
+
 def made(body, head="x, y, a, n", number=[0]):  # noqa: B006
     number[0] += 1
     source = f"def f({head}):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
     filename = f"<refused {number[0]}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace = {"np": np, "math": math, "NUMBERS": NUMBERS}
+    namespace = {"np": np, "math": math, "NUMBERS": NUMBERS, "writes": writes}
     exec(compile(source, filename, "exec"), namespace)
     return namespace["f"]
 
@@ -69,7 +74,10 @@ AT_THE_CALL = {
     "for i in range(n):\n    if a > 1:\n        if a > 2:\n            continue\n    a += 2.0\nreturn a": "if/else",
     "x, y = y, y\nreturn a": "a, b = b, a",
     "x, y = y, x\nreturn x": "copy",
-    "return x.strides[0] * a": "",
+    "return x.strides[0] * a": "index a named array",
+    "b = a + writes(x, y)\nreturn b": "name first",
+    "b = a if n > 1 else np.sum(x)\nreturn b": "statements",
+    "b = writes(x, x)\nreturn b": "copy one",
 }  # fmt: skip
 
 

@@ -84,7 +84,8 @@ class Arrays:
             raise self.low.source.refuse(
                 call, "an array of this dtype", "use float64, float32 or an integer type"
             ) from None
-        return kind, f"np.{np.dtype(found).name if kind != 'bool' else 'bool_'}"
+        name = np.dtype(found).name if kind != "bool" else "bool_"  # type: ignore[call-overload]
+        return kind, f"np.{name}"
 
     def allocate(
         self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str, fill: ast.expr | None

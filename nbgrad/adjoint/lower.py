@@ -215,7 +215,8 @@ class Lowering:
                 if self.made.ranks.get(name):
                     raise self.source.refuse(s, f"{target.id} becomes a number and was an array", "use another name")
                 self.made.ranks.setdefault(name, 0)
-                self.emit(Assign(name, self.value(value)))
+                alone = isinstance(value, ast.Call) and self.callee(value) is not None
+                self.emit(Assign(name, self.call(value, True) if alone else self.value(value)))  # type: ignore[arg-type]
         else:
             raise self.source.refuse(s, "an assignment to this", "assign to a name or to elements of an array")
 
@@ -328,11 +329,11 @@ class Lowering:
             case ast.UnaryOp():
                 return ast.UnaryOp(node.op, self.value(node.operand))
             case ast.BoolOp():
-                return ast.BoolOp(node.op, [self.value(v) for v in node.values])
+                return ast.BoolOp(node.op, [self.value(node.values[0]), *(self.perhaps(v) for v in node.values[1:])])
             case ast.Compare():
                 return ast.Compare(self.value(node.left), node.ops, [self.value(c) for c in node.comparators])
             case ast.IfExp():
-                return ast.IfExp(self.value(node.test), self.value(node.body), self.value(node.orelse))
+                return ast.IfExp(self.value(node.test), self.perhaps(node.body), self.perhaps(node.orelse))
             case ast.Subscript():
                 found = self.element(node)
                 if found is not None:
@@ -344,6 +345,14 @@ class Lowering:
         raise self.source.refuse(
             node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
         )
+
+    def perhaps(self, node: ast.expr) -> ast.expr:
+        """A number that is not calculated every time."""
+        before = len(self.out)
+        made = self.value(node)
+        if len(self.out) > before:
+            raise self.source.refuse(node, "a call or sum that may not be reached", "write if and else as statements")
+        return made
 
     def name(self, node: ast.Name) -> ast.expr:
         if node.id.startswith("=") or node.id in self.locals:
@@ -431,9 +440,16 @@ class Lowering:
         plain = getattr(called, "py_func", called)
         return plain if isinstance(plain, types.FunctionType) else None
 
-    def call(self, node: ast.Call) -> ast.expr:
+    def call(self, node: ast.Call, alone: bool = False) -> ast.expr:
+        """A call, `alone` or in an expression: in one, what it writes would be seen too early."""
         if self.callee(node) is not None:
+            before = len(self.out)
             results = self.inline(node)
+            given = {self.local(a) for a in node.args if isinstance(a, ast.Name)}
+            if any(isinstance(s, Store) and s.array in given for s in walk(self.out[before:])) and not alone:
+                raise self.source.refuse(
+                    node, "a function that writes arrays, called in an expression", "assign its result to a name first"
+                )
             if not results or len(results) != 1 or self.made.ranks.get(results[0]):
                 raise self.source.refuse(
                     node, "a call that gives no number", "let it return one number, or unpack its tuple"

@@ -111,8 +111,23 @@ class Slices:
 
     def first(self, node: ast.expr) -> ast.expr | None:
         """The array or slice with the most axes in an expression."""
-        found = [n for n in _operands(node) if self.rank(n)]
+        found = [n for n in self.operands(node) if self.rank(n)]
         return max(found, key=self.rank) if found else None
+
+    def operands(self, node: ast.expr) -> list[ast.expr]:
+        """Named arrays and subscripts in elementwise arithmetic, not those inside of subscripts, sums or calls."""
+        match node:
+            case ast.Name() | ast.Subscript():
+                return [node]
+            case ast.Attribute():
+                return []
+            case ast.Call():
+                reduced = isinstance(node.func, ast.Attribute) and node.func.attr in ("sum", "dot", "mean", "copy")
+                named = isinstance(node.func, ast.Name) and node.func.id == "len"
+                if reduced or named or self.low.callee(node) is not None:
+                    return []
+                return [n for a in node.args for n in self.operands(a)]
+        return [n for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr) for n in self.operands(c)]
 
     def bounds(self, node: ast.expr) -> tuple[str, list]:
         """The array of a subscript, and for each axis its index, or the start and stop of its slice."""
@@ -210,19 +225,6 @@ class Slices:
             )
             self.overlap |= not apart and any(unparse(a) != unparse(b) for a, b in pairs)
         return ast.Subscript(ast.Name(name, ast.Load()), _index(index), ast.Load())
-
-
-def _operands(node: ast.expr) -> list[ast.expr]:
-    """Named arrays and subscripts in elementwise arithmetic, not those inside of subscripts or sums."""
-    if isinstance(node, ast.Name | ast.Subscript):
-        return [node]
-    if isinstance(node, ast.Attribute):
-        return []
-    if isinstance(node, ast.Call):
-        reduced = isinstance(node.func, ast.Attribute) and node.func.attr in ("sum", "dot", "mean", "copy")
-        named = isinstance(node.func, ast.Name) and node.func.id == "len"
-        return [] if reduced or named else [n for a in node.args for n in _operands(a)]
-    return [n for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr) for n in _operands(c)]
 
 
 def _shifted(counter: str, start: ast.expr, other: ast.expr) -> ast.expr:
