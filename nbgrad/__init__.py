@@ -16,6 +16,7 @@
 from . import autograd, functional, methods, nd, symbol, test_utils, testing
 from . import errors as base
 from . import symbol as sym
+from .adjoint import adjoint, tangent
 from .autograd import checkpoint
 from .codegen.threads import get_num_threads, set_num_threads
 from .compiler import jit
@@ -49,6 +50,7 @@ __all__ = [
     "ScipyObjective",
     "ScipyResiduals",
     "__version__",
+    "adjoint",
     "autograd",
     "base",
     "checkpoint",
@@ -75,6 +77,7 @@ __all__ = [
     "set_num_threads",
     "sym",
     "symbol",
+    "tangent",
     "test_utils",
     "testing",
     "value_and_grad",

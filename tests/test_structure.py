@@ -33,6 +33,7 @@ LAYERS = [
     {"kernels"},
     {
         "scopes",
+        "adjoint",
         "function",
         "primitive",
         "checkpoint",

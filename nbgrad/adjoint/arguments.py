@@ -1,0 +1,102 @@
+"""What a differentiated function is called with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import AttrError, DTypeError, ShapeError
+from .ir import Function, Store, Swap, walk
+from .subset import Source
+
+__all__ = ["apart", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
+
+
+def parameters(source: Source) -> list[str]:
+    arguments = source.node.args
+    return [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+
+
+def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str]]:
+    """The ranks and kinds of arguments."""
+    names = parameters(source)
+    if len(args) != len(names):
+        raise AttrError(f"{source.name}: {len(names)} arguments expected ({', '.join(names)}), {len(args)} given")
+    ranks, kinds = {}, {}
+    for name, a in zip(names, args, strict=True):
+        if isinstance(a, np.ndarray):
+            letter, ranks[name] = a.dtype.kind, a.ndim
+            wrong = a.ndim == 0 or (letter == "f" and a.dtype not in (np.float32, np.float64))
+        elif isinstance(a, bool | int | float | np.number | np.bool_):
+            letter, ranks[name] = np.asarray(a).dtype.kind, 0
+            wrong = False
+        else:
+            letter, wrong = "", True
+        if wrong or letter not in "fiub":
+            what = f"{a.dtype} array of {a.ndim} axes" if isinstance(a, np.ndarray) else type(a).__name__
+            raise DTypeError(
+                f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
+                "one axis or more, and numbers are expected"
+            )
+        kinds[name] = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
+    return ranks, kinds
+
+
+def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...] | None) -> list[str]:
+    """The parameters to differentiate with respect to."""
+    names = parameters(source)
+    if argnums is None:
+        return [n for n in names if kinds[n] == "float"]
+    found = []
+    for k in (argnums,) if isinstance(argnums, int) else argnums:
+        if not -len(names) <= k < len(names):
+            raise AttrError(f"{source.name}: argnums={argnums} and {len(names)} arguments")
+        if kinds[names[k]] != "float":
+            raise DTypeError(
+                f"{source.name}: argument {names[k]} is of kind {kinds[names[k]]}; only floats have gradients"
+            )
+        found.append(names[k])
+    return found
+
+
+def written(f: Function) -> list[str]:
+    """The array parameters that the function writes."""
+    names = {s.array for s in walk(f.body) if isinstance(s, Store)}
+    swaps = [(s.first, s.second) for s in walk(f.body) if isinstance(s, Swap)]
+    for _ in swaps:
+        for pair in swaps:
+            if names & set(pair):
+                names |= set(pair)
+    return [p for p in f.parameters if p in names]
+
+
+def outputs(f: Function) -> list[str]:
+    """What has a cotangent: the results, then the float arrays that are written."""
+    results = list(f.results or [])
+    return results + [p for p in written(f) if p not in results and f.kinds[p] == "float"]
+
+
+def apart(f: Function, args: tuple) -> None:
+    """Refuse a written array that shares memory with another argument."""
+    arrays = [(n, a) for n, a in zip(f.parameters, args, strict=True) if isinstance(a, np.ndarray)]
+    for n in written(f):
+        mine = dict(arrays)[n]
+        for other, a in arrays:
+            if other != n and np.may_share_memory(mine, a):
+                raise AttrError(
+                    f"{f.name}: the arrays {n} and {other} may share memory, and {n} is written; pass {other}.copy()"
+                )
+
+
+def cotangent(f: Function, name: str, given, like: np.ndarray | None):
+    """A cotangent (or tangent) as the generated code takes it: a float, or an array that may be written."""
+    if f.ranks.get(name, 0) == 0:
+        return 0.0 if given is None else float(given)
+    if like is None:
+        return np.array(given, copy=True)
+    if given is None:
+        return np.zeros_like(like)
+    made = np.empty_like(like)
+    if np.shape(given) != like.shape:
+        raise ShapeError(f"{f.name}: {name} has shape {like.shape}, what was given for it has shape {np.shape(given)}")
+    made[...] = given
+    return made

@@ -1,0 +1,60 @@
+"""Arithmetic of indices: sums of a text and a constant."""
+
+from __future__ import annotations
+
+import ast
+
+from .ir import parse, unparse
+
+__all__ = ["distance", "minus", "offset", "plus"]
+
+
+def distance(a: ast.expr, b: ast.expr) -> int | None:
+    """``a - b`` if it is a constant."""
+    (name, p), (other, q) = offset(a), offset(b)
+    return p - q if name == other else None
+
+
+def offset(node: ast.expr) -> tuple[str, int]:
+    """``i + 3`` as ("i", 3)."""
+    match node:
+        case ast.Constant(value=int() as n):
+            return "", n
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as n)):
+            return "", -n
+        case ast.BinOp(left=rest, op=ast.Add(), right=ast.Constant(value=int() as n)):
+            name, k = offset(rest)
+            return name, k + n
+        case ast.BinOp(left=ast.Constant(value=int() as n), op=ast.Add(), right=rest):
+            name, k = offset(rest)
+            return name, k + n
+        case ast.BinOp(left=rest, op=ast.Sub(), right=ast.Constant(value=int() as n)):
+            name, k = offset(rest)
+            return name, k - n
+    return unparse(node), 0
+
+
+def minus(a: ast.expr, b: ast.expr) -> ast.expr:
+    if isinstance(b, ast.Constant):
+        return plus(a, -b.value)  # type: ignore[operator, arg-type]
+    return ast.BinOp(a, ast.Sub(), b)
+
+
+def plus(node: ast.expr, k: int) -> ast.expr:
+    """``node + k``, with constants added up."""
+    match node:
+        case ast.Constant(value=int() as n):
+            return _integer(n + k)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as n)):
+            return _integer(k - n)
+        case ast.BinOp(left=rest, op=ast.Add(), right=ast.Constant(value=int() as n)):
+            return plus(rest, n + k)
+        case ast.BinOp(left=rest, op=ast.Sub(), right=ast.Constant(value=int() as n)):
+            return plus(rest, k - n)
+    if k == 0:
+        return node
+    return ast.BinOp(node, ast.Add() if k > 0 else ast.Sub(), ast.Constant(abs(k)))
+
+
+def _integer(n: int) -> ast.expr:
+    return ast.Constant(n) if n >= 0 else parse(str(n))

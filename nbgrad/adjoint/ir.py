@@ -1,0 +1,160 @@
+"""What a function of the subset is lowered to: a tree of few kinds of statements.
+
+Expressions stay Python syntax trees; :mod:`.algebra` makes expressions with derivatives of them. Slices, jumps, calls
+of other functions and tuples are gone, arrays are made at the top of the function only, and each array keeps its name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "If", "Loop", "Statement", "Store", "Swap", "below",
+           "parse", "reads", "unparse", "walk"]  # fmt: skip
+
+
+@dataclass(eq=False)
+class Statement:
+    """`line` is the text of the line it came from, for comments; empty where it shares the one before."""
+
+    line: str = field(default="", kw_only=True)
+
+
+@dataclass(eq=False)
+class Assign(Statement):
+    """``name = value``, of numbers."""
+
+    name: str
+    value: ast.expr
+
+
+@dataclass(eq=False)
+class Store(Statement):
+    """``array[index] = value``, one element."""
+
+    array: str
+    index: ast.expr
+    value: ast.expr
+
+    @property
+    def target(self) -> ast.Subscript:
+        return ast.Subscript(ast.Name(self.array, ast.Load()), self.index, ast.Load())
+
+
+@dataclass(eq=False)
+class Alloc(Statement):
+    """``name = value``, an array made anew: `value` is a call of np.empty, np.zeros or the like, or a copy."""
+
+    name: str
+    value: ast.expr
+    rank: int
+    source: str  # the array whose values or dtype it has, or ""
+    kind: str  # "float", "int" or "bool"
+    shape: list[ast.expr]
+
+
+@dataclass(eq=False)
+class Check(Statement):
+    """Raise a ValueError where `test` holds."""
+
+    test: ast.expr
+    message: str
+
+    def code(self) -> list[str]:
+        return [f"if {unparse(self.test)}:", f"    raise ValueError({self.message!r})"]
+
+
+@dataclass(eq=False)
+class Swap(Statement):
+    """``a, b = b, a`` of arrays."""
+
+    first: str
+    second: str
+
+
+@dataclass(eq=False)
+class If(Statement):
+    test: ast.expr
+    body: Block
+    orelse: Block
+
+
+@dataclass(eq=False)
+class Loop(Statement):
+    """``for index in range(start, stop, step)``, or, without an index, ``while test``.
+
+    `until`: a flag that ends the loop after the turn that sets it; `count`: the variable with the number of turns, of
+    loops whose number of turns is not known when they begin.
+    """
+
+    index: str
+    start: ast.expr
+    stop: ast.expr
+    step: ast.expr
+    test: ast.expr | None
+    body: Block
+    until: str = ""
+    count: str = ""
+
+
+Block = list[Statement]
+
+
+@dataclass(eq=False)
+class Function:
+    """A lowered function.
+
+    `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
+    stand for; `results` the names returned, None for a function that returns nothing.
+    """
+
+    name: str
+    parameters: list[str]
+    body: Block
+    results: list[str] | None
+    ranks: dict[str, int]
+    kinds: dict[str, str]
+    constants: dict[str, object]
+    where: str
+
+
+def parse(code: str) -> ast.expr:
+    return ast.parse(code, mode="eval").body
+
+
+def unparse(node: ast.AST) -> str:
+    return ast.unparse(node)
+
+
+def walk(block: Block) -> Iterator[Statement]:
+    """All statements of `block` and of the blocks in it, in the order of the text."""
+    for s in block:
+        yield s
+        for inner in below(s):
+            yield from walk(inner)
+
+
+def below(s: Statement) -> list[Block]:
+    """The blocks of a statement."""
+    if isinstance(s, If):
+        return [s.body, s.orelse]
+    return [s.body] if isinstance(s, Loop) else []
+
+
+def reads(*nodes: ast.AST | None) -> set[str]:
+    """The names whose values the expressions read. What is asked of an array's shape does not read its values."""
+    found: set[str] = set()
+    stack = [n for n in nodes if n is not None]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            continue  # an array's shape, or a module
+        elif isinstance(node, ast.Call):
+            if not (isinstance(node.func, ast.Name) and node.func.id == "len"):
+                stack += [a for a in node.args if not isinstance(a, ast.Starred)]
+        else:
+            stack += ast.iter_child_nodes(node)
+    return found

@@ -1,0 +1,41 @@
+"""Names: new ones, and those of functions in the code that is written."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import math
+
+import numpy as np
+
+__all__ = ["FUNCTION_NAMES", "Names", "all_names"]
+
+#: What a function is called in generated code.
+FUNCTION_NAMES: dict[object, str] = {}
+for _module, _prefix in ((np, "np"), (math, "math")):
+    for _name in vars(_module):
+        with contextlib.suppress(TypeError):  # what has no hash is no function
+            FUNCTION_NAMES.setdefault(getattr(_module, _name), f"{_prefix}.{_name}")
+FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow)}
+FUNCTION_NAMES[np.float64], FUNCTION_NAMES[np.float32] = "np.float64", "np.float32"
+FUNCTION_NAMES[np.int64], FUNCTION_NAMES[np.int32] = "np.int64", "np.int32"
+
+
+class Names:
+    """Names that are not used yet."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken
+
+    def fresh(self, name: str) -> str:
+        made, k = name, 1
+        while made in self.taken:
+            made, k = f"{name}{k}", k + 1
+        self.taken.add(made)
+        return made
+
+
+def all_names(tree: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
+        n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)
+    }

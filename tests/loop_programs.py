@@ -1,0 +1,98 @@
+"""The examples of :mod:`nbgrad.demo.loops` with arguments, and what checks any such function."""
+
+import numpy as np
+
+import nbgrad as nb
+from nbgrad.demo import loops
+
+
+def examples():
+    rng = np.random.default_rng(3)
+    normal, positive = rng.normal, lambda *shape: 1.0 + rng.random(shape)
+    matrix = normal(size=(5, 5))
+    starts = np.array([0, 2, 2, 5, 6])
+    columns = np.array([0, 3, 1, 2, 3, 0])
+    return {
+        "heat": (loops.heat, (normal(size=(4, 5, 4)), positive(4, 5, 4), 0.05, 3)),
+        "lynx_hare": (loops.lynx_hare, (np.array([0.5, 0.03, 0.02, 0.8]), np.array([30.0, 4.0]), 0.1,
+                                        np.zeros(12), np.zeros(12))),
+        "thomas": (loops.thomas, (normal(size=6), 5 + positive(6), normal(size=6), normal(size=6), np.zeros(6))),
+        "cholesky": (loops.cholesky, (matrix @ matrix.T + 5 * np.eye(5),)),
+        "sor": (loops.sor, (normal(size=(5, 6)), normal(size=(5, 6)), 1.4, 3)),
+        "soft_dtw": (loops.soft_dtw, (normal(size=5), normal(size=6), 0.7)),
+        "lstm": (loops.lstm, (normal(size=(4, 3)), normal(size=(8, 3)), normal(size=(8, 2)), normal(size=8),
+                              normal(size=(5, 2)))),
+        "pairwise": (loops.pairwise, (2.0 * normal(size=(6, 3)), 2.5)),
+        "csr_product": (loops.csr_product, (normal(size=6), columns, starts, normal(size=4), np.zeros(4))),
+    }  # fmt: skip
+
+
+def copies(args):
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+
+
+def floats(args):
+    return [
+        k for k, a in enumerate(args) if isinstance(a, float) or (isinstance(a, np.ndarray) and a.dtype.kind == "f")
+    ]
+
+
+def run(f, args):
+    """All outputs as one vector: the results, and all arrays of floats as they are afterwards."""
+    args = copies(args)
+    results = f(*args)
+    results = () if results is None else results if isinstance(results, tuple) else (results,)
+    parts = [np.ravel(r) for r in results]
+    return parts, [np.ravel(args[k]) for k in floats(args) if isinstance(args[k], np.ndarray)]
+
+
+def flat(*parts):
+    return np.concatenate([np.ravel(p) for p in parts]) if parts else np.zeros(0)
+
+
+def moved(args, directions, h):
+    args = list(copies(args))
+    for k, d in zip(floats(args), directions, strict=True):
+        args[k] = args[k] + h * d
+    return tuple(args)
+
+
+def agrees(f, args, *, h=1e-6, rtol=2e-6, seed=0):
+    """Whether the adjoint agrees with central differences in a random direction, for random cotangents."""
+    rng = np.random.default_rng(seed)
+    adj = nb.adjoint(f)
+    here = copies(args)
+    pull = adj.vjp(*here)
+    results, arrays = run(f, args)
+    for (_, a), b in zip([(k, here[k]) for k in floats(here) if isinstance(here[k], np.ndarray)], arrays, strict=True):
+        np.testing.assert_allclose(np.ravel(a), b, rtol=1e-12)  # what the function writes is written
+    value = () if pull.value is None else pull.value if isinstance(pull.value, tuple) else (pull.value,)
+    for a, b in zip(value, results, strict=True):
+        np.testing.assert_allclose(np.ravel(a), b, rtol=1e-12)
+    names, params = pull.outputs, list(pull.parameters)
+    weights = []
+    for name in names:
+        if name in params and np.ndim(args[params.index(name)]):
+            weights.append(rng.normal(size=args[params.index(name)].shape))
+        else:
+            shape = np.shape(value[len(weights)])
+            weights.append(rng.normal(size=shape) if shape else float(rng.normal()))
+    directions = [rng.normal(size=np.shape(args[k])) if np.ndim(args[k]) else float(rng.normal()) for k in floats(args)]
+
+    def projected(at):
+        at = copies(at)
+        out = f(*at)
+        out = () if out is None else out if isinstance(out, tuple) else (out,)
+        every = [*out, *(at[params.index(n)] for n in names[len(out) :])]
+        return sum(np.sum(w * o) for w, o in zip(weights, every, strict=True))
+
+    gradients = pull(tuple(weights))
+    found = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True))
+    duals = nb.tangent(f).jvp(args, tuple(directions))[1]
+    duals = duals if isinstance(duals, tuple) else (duals,)
+    forward = sum(np.sum(w * d) for w, d in zip(weights, duals, strict=True))
+    expected = (projected(moved(args, directions, h)) - projected(moved(args, directions, -h))) / (2 * h)
+    scale = max(1.0, sum(np.sum(np.abs(g * d)) for g, d in zip(gradients, directions, strict=True)))
+    assert abs(found - forward) <= 1e-12 * scale, (found, forward, adj.source)
+    assert abs(found - expected) <= rtol * scale, (found, expected, adj.source)
+    return adj

@@ -1,0 +1,163 @@
+"""Random functions with loops, branches, jumps and writes in place."""
+
+import linecache
+
+import numpy as np
+
+
+class Program:
+    """Writes the source of a function ``f(x, u, a, n)`` of a vector, a matrix, a number and an integer.
+
+    Values stay near 1, whatever is done to them: everything written goes through sine or tanh.
+    """
+
+    def __init__(self, random):
+        self.random = random
+        self.loops = []
+        self.numbers = ["a"]
+        self.vectors = ["x", "w"]
+        self.flags = 0
+
+    def source(self):
+        lines = [f"w = {self.random.choice(['np.zeros(x.size)', 'x.copy()', 'np.ones_like(x)'])}", "s = 0.5", "p = a"]
+        self.numbers += ["s", "p"]
+        lines += self.block(3, 4)
+        lines.append(
+            self.random.choice(
+                ["return s", "return s, p", "return s + w[1] * p + np.sum(u) + np.dot(x, w)", "return p, w"]
+            )
+        )
+        return "def f(x, u, a, n):\n" + "".join(f"    {line}\n" for line in lines)
+
+    def block(self, depth, most):
+        lines = []
+        for _ in range(self.random.randint(1, most)):
+            lines += self.statement(depth)
+        return lines
+
+    def index(self, size=5):
+        r = self.random
+        if self.loops and r.random() < 0.8:
+            name, low, high = r.choice(self.loops)
+            shift = r.randint(max(-low, -2), max(min(size - high, 2), 0)) if high <= size else 0
+            if high + shift <= size and low + shift >= 0:
+                return name if shift == 0 else f"{name} + {shift}" if shift > 0 else f"{name} - {-shift}"
+        return str(r.randint(0, size - 1))
+
+    def element(self):
+        if self.random.random() < 0.6:
+            return f"{self.random.choice(self.vectors)}[{self.index()}]"
+        return f"u[{self.index(4)}, {self.index(4)}]"
+
+    def atom(self):
+        r = self.random.random()
+        return (
+            self.element()
+            if r < 0.5
+            else self.random.choice(self.numbers)
+            if r < 0.85
+            else str(self.random.choice([0.5, 1.5, 2.0]))
+        )
+
+    def value(self, depth=2):
+        r = self.random
+        if depth == 0:
+            return self.atom()
+        kind = r.randint(0, 7)
+        a, b = self.value(depth - 1), self.value(depth - 1)
+        return [f"{a} + {b}", f"{a} - {b}", f"({a}) * ({b})", f"math.sin({a})", f"np.tanh({a}) * {self.atom()}",
+                f"({a}) / (2.0 + math.cos({b}))", f"(({a}) if {self.test()} else ({b}))",
+                f"math.exp(-({a}) ** 2)"][kind]  # fmt: skip
+
+    def test(self):
+        r = self.random.random()
+        if r < 0.4 and self.loops:
+            return f"{self.random.choice(self.loops)[0]} % 2 == 0"
+        return f"{self.atom()} {self.random.choice(['<', '>'])} {self.random.choice([0.1, 0.31, 0.77])}"
+
+    def bounded(self, text):
+        return f"{self.random.choice(['math.sin', 'np.tanh'])}({text})"
+
+    def statement(self, depth):
+        r = self.random
+        kind = r.random()
+        if depth == 0 or kind < 0.45:
+            return self.simple()
+        if kind < 0.7:
+            return self.loop(depth)
+        if kind < 0.85:
+            lines = [f"if {self.test()}:", *indent(self.block(depth - 1, 2))]
+            return [*lines, "else:", *indent(self.block(depth - 1, 2))] if r.random() < 0.5 else lines
+        if kind < 0.92:
+            self.flags += 1
+            q = f"q{self.flags}"
+            ends = [f"    if {self.test()}:", "        break"] if r.random() < 0.5 else []
+            return [
+                f"{q} = 0",
+                f"while {q} < {r.randint(1, 3)}:",
+                f"    {q} += 1",
+                *indent(self.block(depth - 1, 2)),
+                *ends,
+            ]
+        return [r.choice(["x[1:] = x[:-1] * a", "w[:] = np.sin(x) + w", "w[1:-1] += 0.3 * (w[2:] - w[:-2])",
+                          "u[1, :] = 0.5 * u[:, 2]", "x, w = w, x", "w[:3] *= u[0, 1:]", "x[:] = 0.3"])]  # fmt: skip
+
+    def simple(self):
+        r = self.random
+        target = r.choice([r.choice(["s", "p"]), self.element(), f"t{r.randint(0, 2)}"])
+        if target[0] == "t" and target[1:].isdigit():
+            lines = [f"{target} = {self.bounded(self.value())}"]
+            lines += [f"{self.element()} = {self.bounded(f'{target} + {self.value(1)}')}"]
+            return lines + ([f"{target} = {self.bounded(target)} * s", f"p = {target}"] if r.random() < 0.4 else [])
+        kind = r.random()
+        if kind < 0.3:
+            return [f"{target} += 0.1 * {self.bounded(self.value())}"]
+        if kind < 0.4:
+            return [f"{target} *= {self.bounded(self.value(1))}"]
+        return [f"{target} = {self.bounded(self.value())}"]
+
+    def loop(self, depth):
+        r = self.random
+        name = next(n for n in "ijklm" if n not in [v for v, _, _ in self.loops])
+        outer = [v for v in self.loops if v[1] >= 0]
+        if outer and r.random() < 0.3:
+            v, low, _ = r.choice(outer)
+            head, bounds = f"range({v}, 4)", (low, 4)
+        else:
+            head, bounds = r.choice([("range(4)", (0, 4)), ("range(1, 4)", (1, 4)), ("range(3, -1, -1)", (0, 4)),
+                                     ("range(0, 4, 2)", (0, 4)), ("range(n)", (0, 3)),
+                                     ("range(3, 0, -2)", (0, 4))])  # fmt: skip
+        self.loops.append((name, *bounds))
+        body = self.block(depth - 1, 3)
+        if r.random() < 0.25:
+            jump = r.choice(["continue", "break"])
+            at = r.randint(0, len([line for line in body if not line.startswith((" ", "else"))]))
+            body = insert(body, at, [f"if {self.test()}:", f"    {jump}"])
+        self.loops.pop()
+        return [f"for {name} in {head}:", *indent(body)]
+
+
+def insert(lines, at, new):
+    """`new` before the statement number `at` of a block."""
+    starts = [k for k, line in enumerate(lines) if not line.startswith((" ", "else"))] + [len(lines)]
+    return lines[: starts[at]] + new + lines[starts[at] :]
+
+
+def indent(lines):
+    return [f"    {line}" for line in lines]
+
+
+def function(source, number=[0]):  # noqa: B006 (each function has a file name of its own)
+    number[0] += 1
+    filename = f"<random loops {number[0]}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    import math
+
+    namespace = {"np": np, "math": math}
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace["f"]
+
+
+def arguments(seed):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=5), rng.normal(size=(4, 4)), 0.37, 3

@@ -1,0 +1,304 @@
+"""Adjoints and tangents of functions with loops."""
+
+import linecache
+import math
+
+import numba
+import numpy as np
+import pytest
+from loop_programs import agrees, examples
+
+import nbgrad as nb
+from nbgrad.demo import loops
+
+EXAMPLES = examples()
+RNG = np.random.default_rng(5)
+GRAVITY = 9.81
+TOLERANCE = 1e-9
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name):
+    agrees(*EXAMPLES[name])
+
+
+# One function per row of the table in docs/adjoint.md.
+
+
+def numbers(a, b):
+    c = a * b + GRAVITY
+    c, d = c / b, c * a
+    return c**3 + d**0.5 + a**b, -d
+
+
+def functions(x, a):
+    s = math.exp(-a) + np.log(x[0]) + math.atan2(x[1], a) + math.lgamma(a) + abs(x[2]) + max(a, x[3], 0.1)
+    s += (
+        min(x[0], x[1])
+        + np.hypot(a, x[1])
+        + math.erf(x[0])
+        + np.where(x[1] > a, x[2], x[3])
+        + math.floor(a)
+        + np.square(a)
+    )
+    return s + np.cos(np.sqrt(x[0])) + math.pow(a, 1.7) + float(int(a)) + math.log1p(a) + np.float64(a) % 0.7
+
+
+def steps(x):
+    s = 0.0
+    for i in range(x.size - 1, -1, -2):
+        for j in range(i, x.size, 3):
+            x[j] = x[j] * x[i] + math.sin(s)
+        s += x[i] * x[i]
+    return s
+
+
+def branches(x, y):
+    s = 0.0
+    for i in range(len(x)):
+        if x[i] > 1.0 and y[i] < 1.0:
+            s += x[i] * y[i]
+        elif not x[i] > 0.0:
+            x[i] = -x[i] * s
+        else:
+            y[i] *= x[i]
+    return s
+
+
+def newton(a):
+    y = a
+    count = 0
+    while abs(y * y - a) > TOLERANCE:
+        y = 0.5 * (y + a / y)
+        count += 1
+    return y, count
+
+
+def jumps(x, limit):
+    s = 1.0
+    for i in range(x.size):
+        if x[i] < 0.0:
+            continue
+        s *= 1.0 + x[i]
+        if s > limit:
+            break
+    for i in range(x.size):
+        if x[i] > 100.0:
+            return s
+        s += x[i] * s
+    return s
+
+
+def early(x, n):
+    if n < 2:
+        return x[0] * x[0]
+    for i in range(n):
+        for j in range(n):
+            if x[i] * x[j] > 1.5:
+                return x[i] * x[j]
+    return x[1]
+
+
+def local_arrays(x):
+    a = np.zeros_like(x)
+    b = np.ones((2, x.size))
+    c = x.copy()
+    d = np.full(x.size, x[1])
+    for i in range(x.size):
+        scratch = np.zeros(3)
+        for j in range(3):
+            scratch[j] += x[i] * j
+        a[i] = scratch[1] * scratch[2] + b[1, i] * c[i] * d[i]
+        c[i] *= 2.0
+    return a, np.sum(c)
+
+
+def slices(u, v):
+    u[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2]) * np.sin(v[:, 0])
+    v[2] *= u[:3]
+    v[:, 1] -= u[: v.shape[0]] * v[:, 2]
+    u[-2:] = 3.0
+
+
+def sums(x, y):
+    return np.sum(x[1:] * y[:-1]) * np.dot(x, y) + np.mean(x) + x.sum()
+
+
+def swaps(u, n):
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            new[i] = u[i] * u[i] + 0.3 * (u[i - 1] + u[i + 1])
+        u, new = new, u
+    return np.sum(u)
+
+
+@numba.njit
+def helper(p, q):
+    """A function that others call."""
+    if p > q:
+        return p * p, q
+    r = p * q
+    return r, r + q
+
+
+def scale(x, factor):
+    for i in range(x.size):
+        x[i] *= factor * x[i]
+
+
+def square(x, i):
+    x[i] *= x[i]
+    return x[i] + 1.0
+
+
+def calls(x, a):
+    s = square(x, 1)
+    for i in range(x.size):
+        p, q = helper(x[i], a)
+        s += p * q
+    scale(x, s)
+    return s
+
+
+def periodic(u, n):
+    for _ in range(n):
+        for i in range(u.size):
+            u[i] = u[i] * u[i - 1] + 0.5
+
+
+def parallel(x, y):
+    for i in numba.prange(x.size):
+        y[i] = math.exp(x[i]) * x[i - 1]
+
+
+def gather(x, index, y):
+    for i in range(index.size):
+        y[index[i]] = y[index[i]] * x[i]
+        if index[i] == 2:
+            index[i] = 0
+
+
+X = RNG.normal(size=6)
+ROWS = {
+    "numbers": (numbers, (1.3, 0.8)),
+    "functions": (functions, (np.array([0.6, 0.4, -0.5, 0.2]), 2.6)),
+    "steps": (steps, (X,)),
+    "branches": (branches, (X, RNG.normal(size=6))),
+    "newton": (newton, (2.3,)),
+    "jumps": (jumps, (X, 2.0)),
+    "early": (early, (np.array([1.0, 1.4, 1.2]), 3)),
+    "earlier": (early, (np.array([1.0, 1.4, 1.2]), 1)),
+    "local arrays": (local_arrays, (X,)),
+    "slices": (slices, (X, RNG.normal(size=(4, 3)))),
+    "sums": (sums, (X, RNG.normal(size=6))),
+    "swaps": (swaps, (X, 3)),
+    "swaps, even": (swaps, (X, 4)),
+    "calls": (calls, (X, 0.3)),
+    "periodic": (periodic, (X, 2)),
+    "parallel": (parallel, (X, np.zeros(6))),
+    "gather": (gather, (X, np.array([2, 0, 2, 2, 1, 0]), RNG.normal(size=3))),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_subset(name):
+    agrees(*ROWS[name])
+
+
+def test_compiled_functions_and_strided_arrays():
+    compiled = numba.njit(loops.thomas)
+    args = [np.repeat(a, 2)[::2] for a in EXAMPLES["thomas"][1]]
+    strided = nb.adjoint(compiled).vjp(*args)(np.ones(6))
+    plain = nb.adjoint(loops.thomas).vjp(*EXAMPLES["thomas"][1])(np.ones(6))
+    for a, b in zip(strided, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_float32():
+    x, y, gamma = EXAMPLES["soft_dtw"][1]
+    _, single = nb.adjoint(loops.soft_dtw).value_and_grad(x.astype(np.float32), y.astype(np.float32), gamma)
+    _, double = nb.adjoint(loops.soft_dtw).value_and_grad(x, y, gamma)
+    assert single[0].dtype == np.float32
+    np.testing.assert_allclose(single[0], double[0], rtol=1e-5, atol=1e-6)
+
+
+def test_argnums():
+    x, y, gamma = EXAMPLES["soft_dtw"][1]
+    value, (x_bar, y_bar, gamma_bar) = nb.adjoint(loops.soft_dtw).value_and_grad(x, y, gamma)
+    alone = nb.adjoint(loops.soft_dtw, argnums=2).value_and_grad(x, y, gamma)
+    assert alone == (value, gamma_bar)
+    _, (second, first) = nb.adjoint(loops.soft_dtw, argnums=(1, 0)).value_and_grad(x, y, gamma)
+    np.testing.assert_array_equal(first, x_bar)
+    np.testing.assert_array_equal(second, y_bar)
+
+
+def test_no_influence_no_gradient():
+    def f(x, a):
+        for i in range(x.size):
+            x[i] = 2.0
+        return math.floor(a)
+
+    x = np.ones(3)
+    value, (x_bar, a_bar) = nb.adjoint(f).value_and_grad(x, 2.5)
+    np.testing.assert_array_equal(x_bar, np.zeros(3))
+    assert (value, a_bar) == (2, 0.0)
+    np.testing.assert_array_equal(x, [2.0, 2.0, 2.0])
+
+
+def test_pullbacks_can_be_called_again_and_keep_the_arguments():
+    pull = nb.adjoint(loops.sor).vjp(*(u := [a.copy() if np.ndim(a) else a for a in EXAMPLES["sor"][1]]))
+    u[0][:] = 7.0
+    first, second = pull(np.ones((5, 6))), pull(np.ones((5, 6)))
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_linear_loops_store_nothing():
+    def smooth(u, n):
+        for _ in range(n):
+            for i in range(1, u.size - 1):
+                u[i] = 0.5 * u[i] + 0.25 * (u[i - 1] + u[i + 1])
+
+    assert nb.adjoint(smooth).report(np.ones(9), 3) == {}
+    for name in ("thomas", "pairwise", "csr_product", "soft_dtw"):
+        f, args = EXAMPLES[name]
+        assert nb.adjoint(f).report(*args) == {}
+
+
+def test_report():
+    f, args = EXAMPLES["heat"]
+    assert nb.adjoint(f).report(*args) == {"u_tape over _, i, j, k": 8 * 3 * 2 * 3 * 2}
+    assert nb.adjoint(newton).report(2.3) == {"y_tape over while": 8 * newton(2.3)[1]}
+
+
+def test_source_runs_alone():
+    adj = nb.adjoint(loops.pairwise)
+    x, cutoff = EXAMPLES["pairwise"][1]
+    value, (x_bar, cutoff_bar) = adj.value_and_grad(x, cutoff)
+    names: dict = {}
+    exec(adj.source, names)
+    again = np.zeros_like(x)
+    assert names["pairwise_adjoint"](x, cutoff, 1.0, again) == (value,)
+    np.testing.assert_array_equal(again, x_bar)
+    assert "# dx = position[i, 0] - position[j, 0]" in adj.source
+    assert cutoff_bar == 0.0
+
+
+def test_tangent_of_an_adjoint_is_a_hessian_product():
+    def f(x):
+        s = 0.0
+        for i in range(1, x.size):
+            s += math.exp(x[i] * x[i - 1])
+        return s
+
+    x, v = X / 3, RNG.normal(size=6)
+    adj = nb.adjoint(f)
+    adj.value_and_grad(x)
+    names: dict = {}
+    exec(compile(adj.source, "<adjoint of f>", "exec"), names)
+    linecache.cache["<adjoint of f>"] = (len(adj.source), None, adj.source.splitlines(keepends=True), "<adjoint of f>")
+    product = nb.tangent(names["f_adjoint"]).jvp((x, 1.0, np.zeros(6)), (v, 0.0, np.zeros(6)))[1][-1]
+    h = 1e-6
+    up, down = (adj.value_and_grad(x + k * h * v)[1][0] for k in (1, -1))
+    np.testing.assert_allclose(product, (up - down) / (2 * h), rtol=1e-6, atol=1e-8)
