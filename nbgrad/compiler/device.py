@@ -17,16 +17,7 @@ from ..plan import runners
 from ..structured import Structured
 from .device_program import DeviceProgram, between_copies
 
-__all__ = ["how", "runner"]
-
-
-def how(op: Structured, operands: tuple, results: tuple, attrs: dict) -> str:
-    """How an operator is run on a GPU: ``"device"``, ``"lower"``, ``"expand"`` or ``"host"``."""
-    if op.device_launcher is not None or op.anywhere:
-        return "device"
-    if _lowered(op, operands, results, attrs) is not None:
-        return "lower"
-    return "host" if op.expansion is None else "expand"
+__all__ = ["runner"]
 
 
 def runner(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Callable:

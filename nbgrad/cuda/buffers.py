@@ -25,14 +25,12 @@ class OnDevice:
     """The storage of an array kind on a GPU; one instance per (dtype, device). :meth:`Kernel.bind` takes it for a flat
     array there."""
 
-    __slots__ = ("char", "ctx", "itemsize", "name", "np")
+    __slots__ = ("ctx", "itemsize", "np")
 
     def __init__(self, dtype: np.dtype, ctx: Context) -> None:
         self.np = dtype
         self.ctx = ctx
         self.itemsize = dtype.itemsize
-        self.char = dtype.char
-        self.name = dtype.name
 
     def __repr__(self) -> str:
         return f"{self.np}@{self.ctx}"
@@ -183,21 +181,15 @@ class DeviceBuffer:
         return driver.address(self.array)
 
     @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
-
-    @property
     def strides(self) -> tuple[int]:
         return (self.dtype.itemsize,)
 
     def __len__(self) -> int:
         return self.size
 
-    def _like(self, size: int) -> DeviceBuffer:
-        return DeviceBuffer(self.number, pools(self.number).lend(size * self.dtype.itemsize), 0, size, self.dtype)
-
     def copy(self) -> DeviceBuffer:
-        other = self._like(self.size)
+        lease = pools(self.number).lend(self.size * self.dtype.itemsize)
+        other = DeviceBuffer(self.number, lease, 0, self.size, self.dtype)
         if self.size:
             driver.copy(self.number, self.array, other.array)
         return other

@@ -325,7 +325,7 @@ def current() -> int:
 
 # Kernels.
 
-#: Numba's parallel code generators order contractions as they like: a*b+c may be one fused operation, nothing else.
+#: a*b+c may be one fused operation, as on the CPU; nothing else is relaxed.
 _OPTIONS = {"fastmath": False, "opt": True}
 
 

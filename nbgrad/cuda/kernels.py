@@ -94,10 +94,6 @@ class DeviceKernel:
             found = self._launches[kinds] = driver.compiled(self.function(), kinds)
         return found
 
-    def ptx(self, kinds: Sequence, capability: tuple[int, int] = (8, 0)) -> str:
-        """The kernel's PTX, for looking at."""
-        return driver.ptx(self.function(), kinds, capability)
-
 
 _kernels: dict[tuple[str, str], DeviceKernel] = {}
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..codegen.compile import kernel
-from ..cuda.kernels import DeviceKernel, cuda, device
+from ..cuda.kernels import device_kernel
 from ..dtypes import as_dtype
 from ..elementwise import Elementwise
 from ..entry import as_array
@@ -94,9 +94,8 @@ def _recurrence(b, a, out, outer, n, inner, back):
 
 # On devices a thread has a line.
 
-
-@device
-def _device_sums(x, out, outer, n, inner, back):
+_LINE = """\
+def {name}({arrays}, out, outer, n, inner, back):
     for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
         at = (i // inner) * n * inner + i % inner + back * (n - 1) * inner
         step = -inner if back else inner
@@ -104,50 +103,20 @@ def _device_sums(x, out, outer, n, inner, back):
         out[at] = total
         for _ in range(1, n):
             at += step
-            total += x[at]
+            total = {following}
             out[at] = total
+"""
 
 
-@device
-def _device_products(x, out, outer, n, inner):
-    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
-        at = (i // inner) * n * inner + i % inner
-        total = x[at]
-        out[at] = total
-        for _ in range(1, n):
-            at += inner
-            total *= x[at]
-            out[at] = total
+def _line(name: str, following: str, arrays: str = "x", **helpers) -> Callable:
+    """Makes launchers, from the operands, the axis, and whether lines are walked from the end."""
+    launch = device_kernel(name, _LINE.format(name=name, arrays=arrays, following=following), helpers)
 
+    def bind(operands, results, *, axis: int, back: bool = False) -> Callable:
+        outer, n, inner = split(operands[0][0], axis)
+        return launch.run(outer * inner if n else 0, outer, n, inner, int(back))
 
-@device
-def _device_logs(x, out, outer, n, inner):
-    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
-        at = (i // inner) * n * inner + i % inner
-        total = x[at]
-        out[at] = total
-        for _ in range(1, n):
-            at += inner
-            total = logaddexp(total, x[at])
-            out[at] = total
-
-
-@device
-def _device_recurrence(b, a, out, outer, n, inner, back):
-    for i in range(cuda.grid(1), outer * inner, cuda.gridsize(1)):
-        at = (i // inner) * n * inner + i % inner + back * (n - 1) * inner
-        step = -inner if back else inner
-        state = b[at]
-        out[at] = state
-        for _ in range(1, n):
-            at += step
-            state = b[at] + a[at] * state
-            out[at] = state
-
-
-def _lines(launch: DeviceKernel, operands, axis: int, *numbers: int):
-    outer, n, inner = split(operands[0][0], axis)
-    return launch.run(outer * inner if n else 0, outer, n, inner, *numbers)
+    return bind
 
 
 # The families.
@@ -167,9 +136,7 @@ def _(data, out, *, axis, back):
     _cumsum(data._buf, out._buf, *split(data._shape, axis), int(back))
 
 
-@_running_sum.device
-def _(operands, results, *, axis, back):
-    return _lines(_device_sums, operands, axis, int(back))
+_running_sum.device(_line("running_sum", "total + x[at]"))
 
 
 _running_sum.vjp(data=lambda g, axis, back: _running_sum(g, axis=axis, back=not back))
@@ -198,9 +165,7 @@ def _(b, a, out, *, axis, back):
     _recurrence(b._buf, a._buf, out._buf, *split(b._shape, axis), int(back))
 
 
-@recurrence.device
-def _(operands, results, *, axis, back):
-    return _lines(_device_recurrence, operands, axis, int(back))
+recurrence.device(_line("recurrence", "x[at] + a[at] * total", "x, a"))
 
 
 def _shifted(x: NDArray, axis: int, by: int) -> NDArray:
@@ -233,9 +198,7 @@ def _(data, out, *, axis):
     _cumprod(data._buf, out._buf, *split(data._shape, axis))
 
 
-@_running_product.device
-def _(operands, results, *, axis):
-    return _lines(_device_products, operands, axis)
+_running_product.device(_line("running_product", "total * x[at]"))
 
 
 def _product_vjp(g, data, y, axis):
@@ -271,9 +234,7 @@ def _(data, out, *, axis):
     _logcumsumexp(data._buf, out._buf, *split(data._shape, axis))
 
 
-@_running_log_sum.device
-def _(operands, results, *, axis):
-    return _lines(_device_logs, operands, axis)
+_running_log_sum.device(_line("running_log_sum", "logaddexp(total, x[at])", logaddexp=logaddexp))
 
 
 def _log_sum_vjp(g, data, y, axis):
