@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from ..codegen.compile import built, generate
+from ..codegen.compile import Kernel, built, generate
 from . import driver, vectors
 from .buffers import DeviceBuffer, OnDevice
 
@@ -45,7 +45,8 @@ class DeviceKernel:
     build : callable
         Makes the Python function, given its global names as they are on the device.
     helpers : dict
-        The global names that it uses, besides ``cuda``, which is Numba's.
+        The global names that it uses, besides ``cuda``, which is Numba's. A kernel for the CPU is one, too: it is
+        called with parts of the arrays.
     """
 
     def __init__(self, name: str, build: Callable[[dict[str, Any]], Callable], helpers: dict[str, Any]) -> None:
@@ -150,7 +151,7 @@ def elementwise_entry(kernel: DeviceKernel, out: int, lanes: int) -> Callable:
 
 def _translated(name: str, value: object) -> object:
     """What a global name of a kernel means on CUDA."""
-    return LIBDEVICE.get(name, value)
+    return value.inlined() if isinstance(value, Kernel) else LIBDEVICE.get(name, value)
 
 
 # The simulator.
@@ -160,6 +161,8 @@ def _simulated(name: str, value: object) -> object:
     """What a global name of a kernel means in the simulator."""
     if name in vectors.SIMULATED:
         return vectors.SIMULATED[name]
+    if isinstance(value, Kernel):
+        return lambda *given: value(*[np.asarray(x) if np.ndim(x) else np.asarray(x).item() for x in given])
     return (
         _host(name, value)
         if isinstance(value, Dispatcher) or hasattr(value, "bodies") or hasattr(value, "_defn")
