@@ -172,10 +172,17 @@ def _simulated(name: str, value: object) -> object:
 
 @cache
 def _host(name: str, value: Any) -> Callable:
-    """A helper for kernels as a Python function of NumPy scalars: it runs a compiled kernel over one element."""
+    """A helper for kernels as a Python function of NumPy scalars: it runs a compiled kernel over one element.
+
+    One that is given arrays runs as Python.
+    """
     made: dict[int, Any] = {}
 
+    plain = _as_python(value) if isinstance(value, Dispatcher) else None
+
     def call(*arguments):
+        if any(np.ndim(a) for a in arguments):
+            return plain(*arguments)
         count = len(arguments)
         kernel = made.get(count)
         if kernel is None:
@@ -189,6 +196,13 @@ def _host(name: str, value: Any) -> Callable:
         return out[0]
 
     return call
+
+
+def _as_python(helper: Any) -> Callable:
+    function = helper.py_func
+    names = function.__globals__
+    used = {name: _simulated(name, names[name]) for name in function.__code__.co_names if name in names}
+    return FunctionType(function.__code__, {**names, **used})
 
 
 #: Helpers whose results have another type than their arguments.

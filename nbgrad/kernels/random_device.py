@@ -9,7 +9,6 @@ import numpy as np
 
 from ..codegen.compile import Kernel
 from ..context import Context
-from ..cuda.buffers import DeviceBuffer
 from ..cuda.kernels import DeviceKernel, device_kernel
 from ..ndarray import NDArray, from_value
 from . import philox
@@ -45,15 +44,7 @@ def _kernel(made: Kernel, per: int, arrays: int, numbers: int) -> DeviceKernel:
     return device_kernel(f"draw_{made.name}", source, {"made": made})
 
 
-def fill(
-    made: Kernel,
-    out: DeviceBuffer,
-    place: DeviceBuffer,
-    key: int,
-    start: int,
-    arrays: Sequence[DeviceBuffer],
-    numbers: Sequence,
-) -> None:
+def fill(made: Kernel, out, place, key: int, start: int, arrays: Sequence, numbers: Sequence) -> None:
     """What ``made(out, key, start, *arrays, *numbers)`` does on the CPU, with key and start counted from `place`."""
     per = philox.elements(made, out.dtype.itemsize)
     kernel = _kernel(made, per, len(arrays), len(numbers))

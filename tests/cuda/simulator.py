@@ -1,9 +1,9 @@
 """Numba's simulator, made quicker, and right where threads ask for shared memory at the same time.
 
-Numba starts a Python thread per thread of a block, looks again and again whether all of them wait, and finds memory that
-they share by looking through the stack, without a lock: two of them may get different memory. Here, kernels whose
-threads do not wait for one another run them one by one, the last one first; others run in threads that are kept, and
-meet at a barrier.
+Numba starts a Python thread per thread of a block, asks again and again whether all of them wait, and finds the memory
+that they share by a look through the stack, without a lock: two of them may get different memory. Here, threads that
+do not wait for one another run one by one, the last one first; others run in Python's threads, which are kept, and meet
+at a barrier.
 """
 
 import importlib
