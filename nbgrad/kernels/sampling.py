@@ -9,6 +9,8 @@ and the fourth the elements that share a block, from 1 on. So an element is stil
 * Poisson: inversion by sequential search for means below 10, else Hörmann 1993, "The transformed rejection method for
   generating Poisson random variables" (PTRS).
 * The negative binomial distributions are Poisson with a gamma-distributed mean.
+
+On devices the same kernels run (:mod:`.random_device`), with libdevice's logarithms and exponentials.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from ..cast import cast
 from ..codegen.compile import inline, kernel
 from ..codegen.launch import kind_of
 from ..context import Context, real
+from ..cuda.kernels import cuda, device
 from ..dtypes import as_dtype, float64, int64
 from ..elementwise import derived
 from ..entry import as_array, store_out
@@ -37,8 +40,10 @@ from .host import demanded
 from .indexing import take_axis
 from .philox import open64, to_normal
 from .random import draw
+from .scan import cumsum
 from .selection import where
 from .shape import reshape
+from .sorting_device import rank
 from .unary import log
 
 __all__ = ["gamma", "generalized_negative_binomial", "multinomial", "negative_binomial", "poisson"]
@@ -128,14 +133,14 @@ def _choose(u, sums, out, draws, n):
     for i in range(_U(out.size)):
         first = (i // many) * width
         target = u[i] * sums[first + width - _U(1)]
-        low, high = _U(0), width - _U(1)
-        while low < high:
-            middle = (low + high) // _U(2)
-            if sums[first + middle] > target:
-                high = middle
-            else:
-                low = middle + _U(1)
-        out[i] = low
+        out[i] = rank(sums, first, width - _U(1), target, True)
+
+
+@device
+def _device_choose(u, sums, out, draws, n):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        first = i // draws * n
+        out[i] = rank(sums, first, n - 1, u[i] * sums[first + n - 1], True)
 
 
 @structured("_chosen", method=False, differentiable=False)
@@ -149,6 +154,15 @@ def _(u, chances, out):
     if u.size:
         sums = np.cumsum(chances._view(), axis=1).reshape(-1)
         _choose(u._buf, sums, out._buf, u._shape[1], chances._shape[1])
+
+
+@_chosen.device
+def _(operands, results):
+    def run(u, chances, out) -> None:
+        sums = cumsum(chances, axis=1)
+        _device_choose(out.size, [u._buf, sums._buf, out._buf], u._shape[1], chances._shape[1])
+
+    return run
 
 
 class _Call:

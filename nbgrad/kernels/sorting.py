@@ -290,7 +290,7 @@ def take_along_axis(data, indices, axis=-1):
     [[2.0], [3.0]]
     """
     x, k = _axis_of(as_array(data, "take_along_axis"), axis, "take_along_axis")
-    index = integers(as_array(indices, "take_along_axis", "indices"), "take_along_axis")
+    index = integers(as_array(indices, "take_along_axis", "indices"), "take_along_axis", x)
     n = x.shape[k]
     expected = (*x.shape[:k], "any", *x.shape[k + 1 :])
     if index.ndim != x.ndim or any(a not in (b, "any") for a, b in zip(expected, index.shape)):

@@ -23,6 +23,7 @@ __all__ = ["keys_of", "order", "rank", "search"]
 
 #: Elements that a block sorts in shared memory.
 TILE = 4 * driver.block()
+ROOM = 2 * TILE  # of where they are, and where they go
 
 
 @inline
@@ -77,8 +78,8 @@ def _sort_tiles(keys, index, n, pieces):
 
     `index` gets the places of the elements in their rows.
     """
-    values = cuda.shared.array(2 * TILE, keys.dtype)
-    places = cuda.shared.array(2 * TILE, np.int32)
+    values = cuda.shared.array(ROOM, keys.dtype)
+    places = cuda.shared.array(ROOM, np.int32)
     t = cuda.threadIdx.x
     for piece in range(cuda.blockIdx.x, pieces, cuda.gridDim.x):
         if n <= TILE:
