@@ -27,6 +27,7 @@ from .. import context
 from ..context import Context
 from ..errors import ContextError
 from ..forks import free_in_child
+from .staging import Staging
 
 __all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "ptx", "simulated", "synchronize",
            "upload"]  # fmt: skip
@@ -37,6 +38,8 @@ BLOCK, _WAVES = 256, 8
 TILE = 16
 #: In the simulator, where each is a Python thread.
 _SIMULATED_BLOCK, _SIMULATED_TILE = 4, 2
+#: Bytes up to which a copy does not go through pinned memory; bytes of a piece of that, and pieces of a device at most.
+_DIRECT, _PIECE, _PIECES = 1 << 16, 1 << 22, 16
 
 _lock = free_in_child(threading.RLock())
 _owner = 0  # the process that the driver was started in
@@ -129,6 +132,25 @@ class _Device:
         self.number = number
         self.blocks = 1 if simulated() else _WAVES * count
         self.block = block()
+        self.staging = Staging(lambda: _Pinned(self.stream), _PIECE, _PIECES)
+
+
+class _Pinned:
+    """A piece of pinned memory; see :class:`.staging.Piece`."""
+
+    def __init__(self, stream: Any) -> None:
+        self.memory = _cuda().pinned_array(_PIECE, np.uint8)
+        self._event = _cuda().event() if simulated() else _cuda().event(timing=False)
+        self._stream = stream
+
+    def mark(self) -> None:
+        self._event.record(self._stream)
+
+    def done(self) -> bool:
+        return simulated() or self._event.query()
+
+    def wait(self) -> None:
+        self._event.synchronize()
 
 
 _devices: dict[int, _Device] = {}
@@ -212,16 +234,27 @@ def memory_info(number: int) -> tuple[int, int]:
 
 
 def upload(number: int, target: Any, values: np.ndarray) -> None:
-    """Copy a contiguous host array into a device array of the same size and dtype."""
+    """Copy a contiguous host array, which may be changed then, into a device array of the same size and dtype."""
     with _on(number) as device:
-        target.copy_to_device(values, stream=device.stream)
+        if values.nbytes > _DIRECT:
+            device.staging.upload(
+                values, lambda start, stop, memory: target[start:stop].copy_to_device(memory, stream=device.stream)
+            )
+        else:  # of a copy that is not pinned the driver makes one of its own, before it returns
+            target.copy_to_device(values.copy(), stream=device.stream)
 
 
 def download(number: int, source: Any) -> np.ndarray:
     """A host copy of a device array, when all that was begun on the device is done."""
+    found = np.empty(source.size, source.dtype)
     with _on(number) as device:
-        found = source.copy_to_host(stream=device.stream)
-        device.stream.synchronize()
+        if found.nbytes > _DIRECT:
+            device.staging.download(
+                found, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
+            )
+        else:
+            source.copy_to_host(found, stream=device.stream)
+            device.stream.synchronize()
     return found
 
 

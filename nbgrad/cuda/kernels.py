@@ -178,11 +178,9 @@ def _host(name: str, value: Any) -> Callable:
     """
     made: dict[int, Any] = {}
 
-    plain = _as_python(value) if isinstance(value, Dispatcher) else None
-
     def call(*arguments):
         if any(np.ndim(a) for a in arguments):
-            return plain(*arguments)
+            return _as_python(value)(*arguments)
         count = len(arguments)
         kernel = made.get(count)
         if kernel is None:
@@ -198,6 +196,7 @@ def _host(name: str, value: Any) -> Callable:
     return call
 
 
+@cache
 def _as_python(helper: Any) -> Callable:
     function = helper.py_func
     names = function.__globals__

@@ -186,7 +186,7 @@ def integers(indices, op: str, beside: NDArray | None = None) -> Any:
     finite goes unnoticed in those.
     """
     traced = tracing.current.graph is not None
-    if isinstance(indices, NDArray) and (traced or beside is not None and _together(indices._kind, beside._kind)):
+    if isinstance(indices, NDArray) and (traced or (beside is not None and _together(indices._kind, beside._kind))):
         if traced:
             (indices,) = tracing.lifted([indices])
         kind = kind_of(int64, indices._kind.ctx)

@@ -143,9 +143,9 @@ def _empty_keys(kind: Kind, n: int) -> Any:
 
 
 def keys_of(x: Any, kind: Kind, n: int, inner: int = 1, ascending: bool = True) -> Any:
-    """Integers in the order of the elements of a buffer of this kind, row by row: (outer, inner, n) of (outer, n, inner).
+    """Integers in the order of the elements of a buffer of this kind, or in that from the end, NaN last either way.
 
-    They are in the order that is wanted, NaN last either way.
+    They are put row by row: (outer, inner, n) of (outer, n, inner).
     """
     width = kind.storage.itemsize
     bits = x if kind.dtype.np.kind in "bu" else x.view(np.dtype(f"int{8 * width}"))
@@ -175,9 +175,7 @@ def order(x: Any, kind: Kind, out: Any, sizes: tuple[int, int, int], ascending: 
     outer, n, inner = sizes
     rows = outer * inner
     keys = keys_of(x, kind, n, inner, ascending)
-    widths = []
-    while TILE << len(widths) < n:
-        widths.append(TILE << len(widths))
+    widths = [TILE << k for k in range(((n - 1) // TILE).bit_length())]
     places = kind_of(int64, kind.ctx)
     straight = inner == 1 and count == n
     index = last = out if straight else places.empty(x.size, places.storage)
