@@ -406,6 +406,16 @@ def flat_positions(indices: np.ndarray, sizes: tuple[int, ...], op: str) -> np.n
     return total
 
 
+def _positions(rows: Any, sizes: tuple[int, ...], op: str) -> Any:
+    """:func:`flat_positions` of what :func:`integers` gave."""
+    if not isinstance(rows, NDArray) or not sizes:
+        return calculated(flat_positions, rows, shape=rows.shape[1:], sizes=sizes, op=op)
+    total: Any = 0
+    for k, n in enumerate(sizes):
+        total = total * n + in_range(reshape(rows[k], rows.shape[1:]), n, "raise", op)
+    return total
+
+
 @composite(
     method=True,
     samples=table(
@@ -433,14 +443,14 @@ def gather_nd(data, indices):
     Gradient: ``scatter_nd`` of g.
     """
     data = as_array(data, "gather_nd")
-    rows = integers(indices, "gather_nd")
+    rows = integers(indices, "gather_nd", data)
     if rows.ndim < 1 or rows.shape[0] > data.ndim:
         raise ShapeError(
             f"gather_nd: indices of shape {rows.shape} for data of shape {data.shape}: at most {data.ndim} rows"
         )
     m = rows.shape[0]
     flat = reshape(data, (size(data.shape[:m]), *data.shape[m:]))
-    positions = calculated(flat_positions, rows, shape=rows.shape[1:], sizes=data.shape[:m], op="gather_nd")
+    positions = _positions(rows, data.shape[:m], "gather_nd")
     return take_axis(flat, positions, 0)
 
 
@@ -468,11 +478,11 @@ def scatter_nd(data, indices, shape):
     Gradient: ``gather_nd`` of g.
     """
     data = as_array(data, "scatter_nd")
-    rows, shape = integers(indices, "scatter_nd"), tuple(int(n) for n in shape)
+    rows, shape = integers(indices, "scatter_nd", data), tuple(int(n) for n in shape)
     m = rows.shape[0] if rows.ndim else 0
     if not 1 <= m <= len(shape) or data.shape != rows.shape[1:] + shape[m:]:
         raise ShapeError(f"scatter_nd: data {data.shape} and indices {rows.shape} do not fit shape {shape}")
     many = size(rows.shape[1:])
-    positions = calculated(flat_positions, rows, shape=rows.shape[1:], sizes=shape[:m], op="scatter_nd")
+    positions = _positions(rows, shape[:m], "scatter_nd")
     flat = reshape(data, (many, *shape[m:]))
     return reshape(add_axis(flat, positions.reshape((many,)), 0, size(shape[:m])), shape)
