@@ -17,7 +17,7 @@ from ..codegen import threads
 from ..codegen.compile import kernel
 from ..codegen.launch import Kind, kind_of
 from ..context import real
-from ..dtypes import as_dtype, int64
+from ..dtypes import int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..ndarray import NDArray, placed
@@ -336,39 +336,6 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
     flat = (np.arange(outer)[:, None] * n + values.reshape(outer, inner)) * inner + np.arange(inner)
     out = take_axis(reshape(data, (data.size,)), flat.reshape(-1), 0)
     return reshape(out, data.shape[:k] + (1,) + data.shape[k + 1 :] if keepdims else rest or (1,))
-
-
-@composite(
-    method=True,
-    samples=table(
-        lambda i, depth, on_value=1.0, off_value=0.0: np.where(
-            i.astype(int)[..., None] == np.arange(depth), on_value, off_value
-        ),
-        [_at([1, 0, 5]), {"depth": 3}],
-        [_at([[1], [0]]), {"depth": 2, "on_value": 3.0, "off_value": -1.0}],
-        [_at(1), {"depth": 2}],
-        result="float32",
-    ),
-    differentiable=False,
-)
-def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
-    """A new last axis of length `depth` with `on_value` at the index and `off_value` elsewhere.
-
-    An index out of range gives `off_value` throughout. Gradient: 0.
-
-    Returns
-    -------
-    NDArray
-        Shape ``indices.shape + (depth,)``, of `dtype`.
-    """
-    values = integers(as_array(indices, "one_hot", "indices"), "one_hot")
-    if isinstance(values, NDArray):
-        return traced_index.one_hot(values, int(depth), on_value, off_value, as_dtype(dtype))
-    target, shape = as_dtype(dtype), (*values.shape, int(depth))
-    out = np.full(shape, off_value, target.np)
-    inside = np.flatnonzero((values >= 0) & (values < depth))
-    out.reshape(-1)[inside * shape[-1] + values.reshape(-1)[inside]] = on_value
-    return placed(out, kind_of(target, indices._kind.ctx))
 
 
 @composite(
