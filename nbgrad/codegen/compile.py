@@ -9,13 +9,15 @@ to compile and never to call.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import linecache
 import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import llvmlite
 import numba
@@ -325,7 +327,8 @@ class Kernel:
     def _compile_now(self, key: str, signature: tuple) -> Callable:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher._cache = _Keep()  # only a function with a cache keeps the object code we want to store
-        dispatcher.compile(signature)
+        with _uncollected():
+            dispatcher.compile(signature)
         result = dispatcher.overloads[signature]
         try:
             cache.store(key, serialize.dumps(result._reduce()))
@@ -349,6 +352,18 @@ class Kernel:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """A scope without Python's collector, which takes an eighth of compiling: it goes through objects that live on."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Lower(Lower):
