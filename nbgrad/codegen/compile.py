@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import ModuleType
 
 import llvmlite
 import numba
@@ -244,13 +245,17 @@ def _form(kind: types.Type) -> object:
 
 
 def module(name: str, source: str) -> Callable:
-    """The function `name` of a generated file, whose decorators and imports are in its text."""
+    """The function `name` of a generated file, whose decorators and imports are in its text; on disk, like kernels."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     filename = f"<nbgrad {name} {digest}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace: dict[str, object] = {"__name__": f"nbgrad_{name}_{digest}"}
-    exec(compile(source, filename, "exec"), namespace)
-    return namespace[name]  # type: ignore[return-value]
+    made = ModuleType(f"nbgrad_{name}_{digest}")
+    sys.modules[made.__name__] = made  # where code that was stored looks for the names that it uses
+    exec(compile(source, filename, "exec"), vars(made))
+    function = vars(made)[name]
+    if is_nopython(function):
+        function._cache = _OnDisk(name, source, function)
+    return function
 
 
 class Kernel:
@@ -309,35 +314,21 @@ class Kernel:
         return entry
 
     def _compile(self, signature: tuple) -> Callable:
-        parts = (_environment_fingerprint(), self._fingerprint(), of_options(self._options), str(signature))
-        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        key = _key(self._fingerprint(), self._options, signature)
         start = time.perf_counter()
-        entry, how = _load(key), "loaded"
-        if entry is None:
-            entry, how = self._compile_now(key, signature), "compiled"
-        history[key] = how
-        if "compile" in config.LOG:
-            took = 1e3 * (time.perf_counter() - start)
-            shown = ", ".join(f"{t.dtype}[]" if isinstance(t, types.Array) else str(t) for t in signature)
-            print(f"nbgrad: {how} {self.name}({shown}) in {took:.1f} ms", file=sys.stderr)
-        return entry
+        result, how = _load(key), "loaded"
+        if result is None:
+            result, how = self._compile_now(key, signature), "compiled"
+        _log(how, key, self.name, signature, start)
+        return result.entry_point
 
-    def _compile_now(self, key: str, signature: tuple) -> Callable:
+    def _compile_now(self, key: str, signature: tuple) -> CompileResult:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher._cache = _Keep()  # only a function with a cache keeps the object code we want to store
         dispatcher.compile(signature)
         result = dispatcher.overloads[signature]
-        try:
-            cache.store(key, serialize.dumps(result._reduce()))
-        except (
-            AttributeError,
-            TypeError,
-            ValueError,
-            pickle.PicklingError,
-        ) as err:  # another Numba's internals
-            if "compile" in config.LOG:
-                print(f"nbgrad: {self.name} cannot be stored: {err}", file=sys.stderr)
-        return result.entry_point
+        _store(key, self.name, result)
+        return result
 
     def within(self) -> Callable:
         """The function for use in other compiled code (:func:`nopython`)."""
@@ -396,7 +387,57 @@ class _Keep(NullCache):
         return None
 
 
-def _load(key: str) -> Callable | None:
+class _OnDisk(_Keep):
+    """Where a function that Numba dispatches is kept on disk: as kernels are."""
+
+    def __init__(self, name: str, source: str, function) -> None:
+        self.name = name
+        self.parts = source, function
+        self.start = 0.0
+
+    def key(self, signature: tuple) -> str:
+        source, function = self.parts
+        return _key(source + of_function(function.py_func), function.targetoptions, signature)
+
+    def load_overload(self, sig, target_context):
+        self.start = time.perf_counter()
+        result = _load(self.key(sig))
+        if result is not None:
+            _log("loaded", self.key(sig), self.name, sig, self.start)
+        return result
+
+    def save_overload(self, sig, cres):
+        _store(self.key(sig), self.name, cres)
+        _log("compiled", self.key(sig), self.name, sig, self.start)
+
+
+def _key(fingerprint: str, options: dict, signature: tuple) -> str:
+    parts = (_environment_fingerprint(), fingerprint, of_options(options), str(signature))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _log(how: str, key: str, name: str, signature: tuple, start: float) -> None:
+    history[key] = how
+    if "compile" in config.LOG:
+        took = 1e3 * (time.perf_counter() - start)
+        shown = ", ".join(f"{t.dtype}[]" if isinstance(t, types.Array) else str(t) for t in signature)
+        print(f"nbgrad: {how} {name}({shown}) in {took:.1f} ms", file=sys.stderr)
+
+
+def _store(key: str, name: str, result: CompileResult) -> None:
+    try:
+        cache.store(key, serialize.dumps(result._reduce()))
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+        pickle.PicklingError,
+    ) as err:  # another Numba's internals
+        if "compile" in config.LOG:
+            print(f"nbgrad: {name} cannot be stored: {err}", file=sys.stderr)
+
+
+def _load(key: str) -> CompileResult | None:
     payload = cache.load(key)
     if payload is None:
         return None
@@ -406,7 +447,7 @@ def _load(key: str) -> Callable | None:
         context = cpu_target.target_context
         if b"NRT_" in payload:
             rtsys.initialize(context)
-        return CompileResult._rebuild(context, *pickle.loads(payload)).entry_point
+        return CompileResult._rebuild(context, *pickle.loads(payload))
     except Exception:  # whatever is wrong with a stored kernel, compiling it again mends it
         return None
 
