@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .ir import Alloc, Assign, Block, Loop, Store, parse, unparse, walk
+from .ir import Alloc, Assign, Block, Grow, Loop, Store, parse, unparse, walk
 from .subset import ALLOCATE
+from .tapes import GROWN
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -21,6 +23,30 @@ class Arrays:
 
     def __init__(self, lowering: Lowering) -> None:
         self.low = lowering
+
+    def again(self, target: ast.Name, value: ast.expr) -> bool:
+        """A tape that grows; or, where they hold for all that follows, a second name and ``u = u.copy()``. Whether
+        it is one of these."""
+        low = self.low
+        called = low.callee(value) if isinstance(value, ast.Call) else None
+        if called is not None and called.__name__ == "grown" and inspect.getsource(called).endswith(GROWN):
+            low.emit(Grow(low.local(target)))
+            return True
+        if not (low.straight and low.out is low.top):
+            return False
+        if isinstance(value, ast.Name) and value.id[0] != "=" and low.made.ranks.get(low.local(value)):
+            if target.id in low.rename:
+                return False
+            low.rename[target.id] = low.local(value)
+            low.shared.add(low.local(value))
+            return True
+        copied = isinstance(value, ast.Call) and unparse(value) == f"{target.id}.copy()"
+        if not copied or not low.made.ranks.get(low.local(target)):
+            return False
+        name = low.names.fresh(target.id)
+        made = self.make(name, target, value)
+        low.rename[target.id] = name
+        return made
 
     def make(self, name: str, target: ast.Name, value: ast.expr) -> bool:
         """Whether `value` makes an array; then it is allocated as `name`."""

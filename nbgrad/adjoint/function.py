@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttrError
-from .arguments import apart, describe, outputs, wanted, written
+from .arguments import apart, describe, outputs, parameters, wanted, written
 from .generated import Backwards, Forwards
+from .ir import Function
 from .kinds import infer
 from .lower import lower
-from .subset import source_of
+from .subset import Source, source_of
 
 __all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
 
@@ -83,15 +84,28 @@ class _Differentiated:
 
     _how: Callable
 
-    def __init__(self, f: Callable, argnums: int | tuple[int, ...] | None) -> None:
-        self._source = source_of(f)
+    def __init__(self, f: Callable | _Differentiated, argnums: int | tuple[int, ...] | None) -> None:
+        self._of = f if isinstance(f, _Differentiated) else None
+        self._sources: dict[Any, Source] = {}
+        self._source = None if isinstance(f, _Differentiated) else source_of(f)
         self._argnums = argnums
         self._made: dict[tuple, Any] = {}
         self._last: Any = None
-        self.__name__ = f"{self._source.name}_{type(self).__name__.lower()}"
+        name = f.__name__ if isinstance(f, _Differentiated) else self._source.name  # type: ignore[union-attr]
+        self.__name__ = f"{name}_{type(self).__name__.lower()}"
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__.lower()} of {self._source.name}>"
+        return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
+
+    def compiled(self, *args) -> Callable:
+        """The generated function for arguments like these, for your own compiled code.
+
+        It takes the arguments, and then cotangents (an adjoint's: of the results that are floats or local arrays, and
+        of the arrays) or tangents (of the arguments), as its signature in :attr:`source` says. An adjoint returns the
+        results and the gradients by numbers, a tangent the results and their derivatives; what belongs to an array is
+        in the array that was given for it.
+        """
+        return self._generated(args).entry
 
     @property
     def source(self) -> str:
@@ -107,15 +121,27 @@ class _Differentiated:
         return made
 
     def _variant(self, how: Callable, args: tuple, differentiated: bool) -> Any:
-        ranks, kinds = describe(self._source, args)
-        key = (differentiated, *ranks.values(), *kinds.values())
+        source = self._read(args)
+        ranks, kinds = describe(source, args)
+        key = (source, differentiated, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
-            f = lower(self._source, ranks, kinds)
-            infer(f, self._source)
-            wrt = wanted(self._source, kinds, self._argnums) if differentiated else []
-            made = self._made[key] = how(f, self._source, wrt)
+            f = lower(source, ranks, kinds)
+            infer(f, source)
+            wrt = wanted(source, kinds, self._argnums) if differentiated else []
+            made = self._made[key] = how(f, source, wrt)
         return made
+
+    def _read(self, args: tuple) -> Source:
+        """The source that is differentiated; that of an adjoint or a tangent depends on its arguments."""
+        if self._source is not None:
+            return self._source
+        assert self._of is not None
+        count = len(parameters(self._of._read(args)))
+        entry = self._of._generated(args[:count]).entry
+        if entry not in self._sources:
+            self._sources[entry] = source_of(entry)
+        return self._sources[entry]
 
 
 class Tangent(_Differentiated):
@@ -153,6 +179,7 @@ class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
 
     _how = Backwards
+    _second: Tangent | None = None
 
     def value_and_grad(self, *args) -> tuple[Any, Any]:
         """The result, a number, and its gradients.
@@ -166,7 +193,7 @@ class Adjoint(_Differentiated):
         """
         made = self._generated(args)
         f = made.f
-        if f.results is None or len(f.results) != 1 or f.ranks.get(f.results[0], 0):
+        if not self._one_number(f):
             raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
         results, gradients = made(args, {f.results[0]: 1.0})
         return results[0], self._form(gradients)
@@ -181,6 +208,51 @@ class Adjoint(_Differentiated):
         made = self._generated(args)
         snapshot = tuple(a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True))
         return Pullback(self, made, snapshot, self._primal(args))
+
+    def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
+        """The product of the Hessian with a direction: the derivative of the gradients in it.
+
+        Parameters
+        ----------
+        args : tuple
+            The arguments; they are left alone.
+        direction : tuple
+            One per argument that is differentiated; None for zeros.
+        cotangents : optional
+            The weights of the outputs, as for the pullback of :meth:`vjp`, of whose sum this is the Hessian. They may be
+            left out if the function returns one number.
+
+        Returns
+        -------
+        tuple, or a single product where `argnums` is an int
+        """
+        made = self._generated(tuple(args))
+        f, names = made.f, outputs(made.f)
+        if cotangents is None and not self._one_number(f):
+            raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
+        given = (1.0,) if cotangents is None else cotangents if isinstance(cotangents, tuple) else (cotangents,)
+        along = direction if isinstance(direction, tuple) else (direction,)
+        for what, wanted_, found in (("cotangents", names, given), ("directions", made.wrt, along)):
+            if len(found) != len(wanted_):
+                raise AttrError(f"{f.name}: {len(wanted_)} {what} expected ({', '.join(wanted_)}), {len(found)} given")
+        seeds = dict(zip(names, given, strict=True))
+        local = any(f.ranks.get(n) for n in made.reverse.seeds)
+        bars = made.bars(args, seeds, self._primal(_copies(args)) if local else ())
+        if self._second is None:
+            self._second = Tangent(self, tuple(f.parameters.index(n) for n in made.wrt))
+        second = self._second._generated((*args, *bars.values()))
+        derivatives = second((*args, *bars.values()), dict(zip(made.wrt, along, strict=True)))[1]
+        found = dict(zip(outputs(second.f), derivatives, strict=True))
+        products = [found.get(made.reverse.bars.get(n)) for n in made.wrt]
+        return self._form(
+            tuple(
+                p if p is not None else np.zeros_like(a) if isinstance(a, np.ndarray) else 0.0
+                for p, a in zip(products, (args[f.parameters.index(n)] for n in made.wrt), strict=True)
+            )
+        )
+
+    def _one_number(self, f: Function) -> bool:
+        return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)
 
     def report(self, *args) -> dict[str, int]:
         """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""

@@ -12,7 +12,7 @@ import numpy as np
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import Arrays
 from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, parse, unparse, walk
-from .jumps import ends, jumps
+from .jumps import ends, jumps, raised
 from .names import FUNCTION_NAMES, Names, all_names
 from .slices import Slices
 from .subset import ALLOCATE, RANGES, REDUCE, Source, source_of
@@ -30,6 +30,8 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Funct
     made.body = body
     made.results = lowering.results
     swapped = {n for s in walk(made.body) if isinstance(s, Swap) for n in (s.first, s.second)}
+    if swapped & lowering.shared:
+        raise source.refuse(source.node, "an array with two names that changes places", "copy it")
     if swapped & lowering.hoisted:
         raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
     if swapped & set(made.results or []) & set(parameters):
@@ -66,6 +68,7 @@ class Lowering:
         self.shapes: dict[str, dict[int, str]] = outer.shapes if outer else {}  # of arrays made like others
         self.dtypes: dict[str, str] = outer.dtypes if outer else {}  # code for the dtypes of local arrays
         self.hoisted: set[str] = outer.hoisted if outer else set()  # arrays made inside of loops, once for all turns
+        self.shared: set[str] = outer.shared if outer else set()  # arrays with several names
         self.bound: list[str] = list(outer.bound) if outer else []  # loop variables in scope
         self.within: tuple = (*outer.within, source.node.name) if outer else (source.node.name,)
         self.results: list[str] | None = None
@@ -104,6 +107,10 @@ class Lowering:
             if isinstance(s, ast.Continue | ast.Break | ast.Return):
                 self.jump(s)
                 break
+            if raised(s):
+                assert isinstance(s, ast.If)
+                self.emit(Check(self.value(s.test), raised(s)))
+                continue
             if isinstance(s, ast.If) and jumps(s):
                 if ends(s.body):
                     self.branch(s, s.body, [*s.orelse, *rest])
@@ -151,7 +158,8 @@ class Lowering:
             parts = s.value.elts if isinstance(s.value, ast.Tuple) else [s.value]
             names = []
             for k, part in enumerate(parts):
-                if self.results is None and isinstance(part, ast.Name) and not self.inlined and not self.returned:
+                free = self.results is None and not self.inlined and not self.returned
+                if free and isinstance(part, ast.Name) and part.id in self.locals:
                     names.append(self.local(part))
                     continue
                 if isinstance(part, ast.Name) and self.made.ranks.get(self.local(part)):
@@ -204,6 +212,8 @@ class Lowering:
         elif isinstance(target, ast.Tuple):
             self.unpack(s, target, value)
         elif isinstance(target, ast.Name):
+            if Arrays(self).again(target, value):
+                return
             name = self.local(target)
             if name in self.bound:
                 raise self.source.refuse(s, f"the loop variable {target.id} is changed", "use another variable")
@@ -458,13 +468,20 @@ class Lowering:
         called = self.source.resolve(node.func)
         if called is np.where and len(node.args) == 3:
             return ast.IfExp(*[self.value(a) for a in node.args])
+        if called is len and isinstance(node.args[0], ast.Call) and self.source.resolve(node.args[0].func) is range:
+            bounds = [self.value(a) for a in node.args[0].args]
+            return ast.Call(ast.Name("len", ast.Load()), [ast.Call(ast.Name("range", ast.Load()), bounds, [])], [])
         if called is len:
             return ast.Call(ast.Name("len", ast.Load()), [ast.Name(self.local(node.args[0]), ast.Load())], [])  # type: ignore[arg-type]
         if called in REDUCE or called is None:
             return Slices(self).reduce(node, called)
         if called in ALLOCATE or node.keywords:
             raise self.source.refuse(node, f"the call {unparse(node)} here", "assign the array to a name of its own")
-        return ast.Call(parse(FUNCTION_NAMES[called]), [self.value(a) for a in node.args], [])
+        name = FUNCTION_NAMES.get(called)
+        if name is None:
+            name = called.__name__  # type: ignore[attr-defined]
+            self.made.helpers[name] = self.root.source.outside[name] = called
+        return ast.Call(parse(name), [self.value(a) for a in node.args], [])
 
     def inline(self, node: ast.Call) -> list[str] | None:
         """Lower a call of another such function into this one; the names of its results."""

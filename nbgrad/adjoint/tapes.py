@@ -8,7 +8,14 @@ from .analysis import writes
 from .indices import minus
 from .ir import Function, Loop, reads, unparse, walk
 
-__all__ = ["Tape", "tape_for", "trips"]
+__all__ = ["GROWN", "Tape", "tape_for", "trips"]
+
+#: A function of generated files.
+GROWN = """def grown(tape):
+    larger = np.zeros(2 * tape.size, tape.dtype)
+    larger[:tape.size] = tape
+    return larger
+"""
 
 
 class Tape:
