@@ -227,6 +227,8 @@ def _template(fn: Fn) -> tuple[str, dict[str, object]]:
     """Python code for an application, and the names it needs besides math and np."""
     if fn.name == "power":
         return "({0}) ** ({1})", {}
+    if fn.name in ("and", "or"):
+        return f"({{0}} {fn.name} {{1}})", {}
     ours = _NAMES.get(fn.name) or (f"math.{fn.name}" if fn.name in _SAME and hasattr(math, fn.name) else "")
     if ours:
         slots = fn.template.count("{")

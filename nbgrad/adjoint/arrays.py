@@ -25,8 +25,7 @@ class Arrays:
         self.low = lowering
 
     def again(self, target: ast.Name, value: ast.expr) -> bool:
-        """A tape that grows; or, where they hold for all that follows, a second name and ``u = u.copy()``. Whether
-        it is one of these."""
+        """Whether it is a tape that grows, or ``u = u.copy()`` where that holds for all that follows."""
         low = self.low
         called = low.callee(value) if isinstance(value, ast.Call) else None
         if called is not None and called.__name__ == "grown" and inspect.getsource(called).endswith(GROWN):
@@ -34,12 +33,6 @@ class Arrays:
             return True
         if not (low.straight and low.out is low.top):
             return False
-        if isinstance(value, ast.Name) and value.id[0] != "=" and low.made.ranks.get(low.local(value)):
-            if target.id in low.rename:
-                return False
-            low.rename[target.id] = low.local(value)
-            low.shared.add(low.local(value))
-            return True
         copied = isinstance(value, ast.Call) and unparse(value) == f"{target.id}.copy()"
         if not copied or not low.made.ranks.get(low.local(target)):
             return False
@@ -141,7 +134,7 @@ class Arrays:
     def at_top(self, node: ast.AST, made: Alloc) -> None:
         """Make an array before the statement of the outermost block in which this is, if its size is known there."""
         root = self.low.root
-        used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len"}
+        used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len", "range"}
         known = {*self.low.made.parameters, *self.low.made.constants}
         known |= {s.name for s in walk(root.top or []) if isinstance(s, Assign | Alloc)}
         assert root.current is not None and root.top is not None

@@ -87,12 +87,11 @@ class _Differentiated:
     def __init__(self, f: Callable | _Differentiated, argnums: int | tuple[int, ...] | None) -> None:
         self._of = f if isinstance(f, _Differentiated) else None
         self._sources: dict[Any, Source] = {}
-        self._source = None if isinstance(f, _Differentiated) else source_of(f)
+        self._source: Source | None = None if isinstance(f, _Differentiated) else source_of(f)
         self._argnums = argnums
         self._made: dict[tuple, Any] = {}
         self._last: Any = None
-        name = f.__name__ if isinstance(f, _Differentiated) else self._source.name  # type: ignore[union-attr]
-        self.__name__ = f"{name}_{type(self).__name__.lower()}"
+        self.__name__: str = f"{self._source.name if self._source else f.__name__}_{type(self).__name__.lower()}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
@@ -219,8 +218,8 @@ class Adjoint(_Differentiated):
         direction : tuple
             One per argument that is differentiated; None for zeros.
         cotangents : optional
-            The weights of the outputs, as for the pullback of :meth:`vjp`, of whose sum this is the Hessian. They may be
-            left out if the function returns one number.
+            The weights of the outputs, as for the pullback of :meth:`vjp`: it is the Hessian of their weighted sum.
+            They may be left out if the function returns one number.
 
         Returns
         -------
@@ -232,24 +231,19 @@ class Adjoint(_Differentiated):
             raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
         given = (1.0,) if cotangents is None else cotangents if isinstance(cotangents, tuple) else (cotangents,)
         along = direction if isinstance(direction, tuple) else (direction,)
-        for what, wanted_, found in (("cotangents", names, given), ("directions", made.wrt, along)):
-            if len(found) != len(wanted_):
-                raise AttrError(f"{f.name}: {len(wanted_)} {what} expected ({', '.join(wanted_)}), {len(found)} given")
-        seeds = dict(zip(names, given, strict=True))
+        for what, expected, got in (("cotangents", names, given), ("directions", made.wrt, along)):
+            if len(got) != len(expected):
+                raise AttrError(f"{f.name}: {len(expected)} {what} expected ({', '.join(expected)}), {len(got)} given")
         local = any(f.ranks.get(n) for n in made.reverse.seeds)
-        bars = made.bars(args, seeds, self._primal(_copies(args)) if local else ())
+        values = self._primal(_copies(args)) if local else ()
+        full = (*args, *made.bars(args, dict(zip(names, given, strict=True)), values).values())
         if self._second is None:
             self._second = Tangent(self, tuple(f.parameters.index(n) for n in made.wrt))
-        second = self._second._generated((*args, *bars.values()))
-        derivatives = second((*args, *bars.values()), dict(zip(made.wrt, along, strict=True)))[1]
-        found = dict(zip(outputs(second.f), derivatives, strict=True))
-        products = [found.get(made.reverse.bars.get(n)) for n in made.wrt]
-        return self._form(
-            tuple(
-                p if p is not None else np.zeros_like(a) if isinstance(a, np.ndarray) else 0.0
-                for p, a in zip(products, (args[f.parameters.index(n)] for n in made.wrt), strict=True)
-            )
-        )
+        second = self._second._generated(full)
+        derivatives = second(full, dict(zip(made.wrt, along, strict=True)))[1]
+        products = dict(zip(outputs(second.f), derivatives, strict=True))
+        zeros = {n: np.zeros_like(a) if f.ranks[n] else 0.0 for n, a in zip(f.parameters, args, strict=True)}
+        return self._form(tuple(products.get(made.reverse.bars.get(n, ""), zeros[n]) for n in made.wrt))
 
     def _one_number(self, f: Function) -> bool:
         return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)

@@ -113,7 +113,7 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for, and `helpers` which functions they are; `results` the names returned, None for a function that returns nothing.
+    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing.
     """
 
     name: str

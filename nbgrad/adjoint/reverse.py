@@ -161,13 +161,17 @@ class Reverse:
         for s in swaps:
             if touched & {s.first, s.second}:
                 touched |= {s.first, s.second}
+
+        def moves(name: str) -> bool:
+            return any(name in (s.first, s.second) for s in swaps)
+
         for r in f.results or []:
-            if r in touched or (f.ranks.get(r) and any(r in (s.first, s.second) for s in swaps)):
+            if r in touched or (f.ranks.get(r) and moves(r)):
                 self.kept[r] = self.fresh(f"{r}_value")
-                lines.append(f"{self.kept[r]} = {r}")
+                own = f.ranks.get(r) and r not in f.parameters
+                lines.append(f"{self.kept[r]} = {r}{'.copy()' if own else ''}")
         for n in sorted(touched):
-            foreign = n in f.parameters or n in (f.results or []) or any(n in (s.first, s.second) for s in swaps)
-            if f.ranks.get(n) and foreign:
+            if f.ranks.get(n) and (n in f.parameters or moves(n)):
                 lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
         return lines
 
