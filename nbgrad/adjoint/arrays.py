@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .ir import Alloc, Assign, Block, Grow, Loop, Store, parse, unparse, walk
+from .routines import GROWN
 from .subset import ALLOCATE
-from .tapes import GROWN
 
 if TYPE_CHECKING:
     from .lower import Lowering

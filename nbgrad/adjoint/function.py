@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import AttrError
-from .arguments import apart, describe, outputs, parameters, wanted, written
-from .generated import Backwards, Forwards
+from .arguments import apart, copies, describe, outputs, parameters, wanted, written
+from .checkpoints import check, choose
+from .generated import Backwards, Checkpointing, Forwards
 from .ir import Function
 from .kinds import infer
 from .lower import lower
@@ -18,16 +19,30 @@ from .subset import Source, source_of
 __all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
 
 
-def adjoint(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Adjoint:
+def adjoint(
+    f: Callable | Adjoint | Tangent,
+    argnums: int | tuple[int, ...] | None = None,
+    *,
+    checkpoint: int | Literal["auto"] | None = None,
+    loop: str | None = None,
+    memory: int | None = None,
+) -> Adjoint:
     """The adjoint of a function with loops: reverse mode, as source code that Numba compiles.
 
     Parameters
     ----------
     f : callable
         A Python function, or one that Numba compiles, of numbers and NumPy arrays, in the subset of Python that
-        ``docs/adjoint.md`` lists.
+        ``docs/adjoint.md`` lists. Or an adjoint or tangent: the generated function is differentiated then.
     argnums : int or tuple of int, optional
         The arguments to differentiate with respect to; without it, all that are floats or arrays of floats.
+    checkpoint : int or "auto", optional
+        Keep this many snapshots of what an outermost loop changes, and run its turns again from them, instead of
+        storing what all of them overwrite. With "auto", as many as `memory` holds; none if what is stored fits.
+    loop : str, optional
+        The variable of that loop. Without it, it is the loop for which most is stored.
+    memory : int, optional
+        Bytes for "auto"; a quarter of the memory that is free when not given.
 
     Returns
     -------
@@ -46,7 +61,7 @@ def adjoint(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Adjoin
     >>> print(value, x_bar)
     5.0 [0.6 0.8]
     """
-    return Adjoint(f, argnums)
+    return Adjoint(f, argnums, checkpoint, loop, memory)
 
 
 def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangent:
@@ -75,14 +90,8 @@ def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangen
     return Tangent(f, argnums)
 
 
-def _copies(args: tuple) -> tuple:
-    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
-
-
 class _Differentiated:
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
-
-    _how: Callable
 
     def __init__(self, f: Callable | _Differentiated, argnums: int | tuple[int, ...] | None) -> None:
         self._of = f if isinstance(f, _Differentiated) else None
@@ -114,7 +123,7 @@ class _Differentiated:
         return self._last.text
 
     def _generated(self, args: tuple) -> Any:
-        made = self._variant(type(self)._how, args, True)
+        made = self._variant(self._make, args, True)
         apart(made.f, args)
         self._last = made
         return made
@@ -146,7 +155,7 @@ class _Differentiated:
 class Tangent(_Differentiated):
     """What :func:`tangent` gives."""
 
-    _how = Forwards
+    _make = Forwards
 
     def jvp(self, args: tuple, tangents: tuple) -> tuple[Any, Any]:
         """The outputs and their derivatives in a direction.
@@ -177,8 +186,24 @@ class Tangent(_Differentiated):
 class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
 
-    _how = Backwards
     _second: Tangent | None = None
+
+    def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None) -> None:
+        super().__init__(f, argnums)
+        if checkpoint is None and (loop is not None or memory is not None):
+            raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
+        if not (checkpoint in (None, "auto") or (isinstance(checkpoint, int) and checkpoint > 0)):
+            raise AttrError(f"{self.__name__}: checkpoint must be a number of snapshots or 'auto', got {checkpoint!r}")
+        self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
+        if checkpoint is not None and self._source is not None:
+            check(self._source, loop)
+
+    def _make(self, f: Function, source: Source, wrt: list[str]) -> Backwards:
+        made = Backwards(f, source, wrt)
+        loop = None if self._checkpoint is None else choose(made.reverse, self._loop)
+        if loop is None:
+            return made
+        return Checkpointing(made, loop, None if self._checkpoint == "auto" else self._checkpoint, self._memory)
 
     def value_and_grad(self, *args) -> tuple[Any, Any]:
         """The result, a number, and its gradients.
@@ -235,7 +260,7 @@ class Adjoint(_Differentiated):
             if len(got) != len(expected):
                 raise AttrError(f"{f.name}: {len(expected)} {what} expected ({', '.join(expected)}), {len(got)} given")
         local = any(f.ranks.get(n) for n in made.reverse.seeds)
-        values = self._primal(_copies(args)) if local else ()
+        values = self._primal(copies(args)) if local else ()
         full = (*args, *made.bars(args, dict(zip(names, given, strict=True)), values).values())
         if self._second is None:
             self._second = Tangent(self, tuple(f.parameters.index(n) for n in made.wrt))
@@ -251,7 +276,7 @@ class Adjoint(_Differentiated):
     def report(self, *args) -> dict[str, int]:
         """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""
         made = self._generated(args)
-        return made.stored(_copies(args), self._primal(_copies(args)))
+        return made.stored(copies(args), self._primal(copies(args)))
 
     def _primal(self, args: tuple) -> tuple:
         """Call the function itself, compiled; its results."""

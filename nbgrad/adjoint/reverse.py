@@ -9,7 +9,8 @@ from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan, writes
 from .indices import plus
 from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, unparse, walk
-from .tapes import GROWN, Tape, tape_for
+from .routines import routines
+from .tapes import Tape, tape_for
 
 __all__ = ["Reverse", "definition", "indent", "loop_head", "module"]
 
@@ -43,8 +44,7 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
         head += ["", *(f"{k} = {v!r}" for k, v in plain)]
-    grown = f"@njit\n{GROWN}\n\n" if "grown(" in body else ""
-    return "\n".join([*head, "", "", ""]) + grown + "@njit(nogil=True, error_model='numpy')\n" + body
+    return "\n".join([*head, "", "", ""]) + routines(body) + "@njit(nogil=True, error_model='numpy')\n" + body
 
 
 class Reverse:
@@ -210,13 +210,16 @@ class Reverse:
                     if not self.plan.enclosing[s]:
                         for tape in self.tapes.values():
                             if tape.loops and tape.loops[0] is s:
-                                lines += tape.allocate()
+                                lines += self.allocate(tape)
                     ends = [f"if {s.until}:", "    break"] if s.until else []
                     lines += [loop_head(s), *indent([*self.forward(s.body), *ends])]
                     if self.measuring:
                         inside = (tape for tape in self.tapes.values() if tape.loops and tape.loops[0] is s)
                         lines += [f"{tape.name}_bytes = {tape.nbytes()}" for tape in inside]
         return lines
+
+    def allocate(self, tape: Tape) -> list[str]:
+        return tape.allocate()
 
     def swap_bars(self, s: Swap) -> list[str]:
         if s.first not in self.bars:

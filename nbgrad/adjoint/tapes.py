@@ -8,14 +8,7 @@ from .analysis import writes
 from .indices import minus
 from .ir import Function, Loop, reads, unparse, walk
 
-__all__ = ["GROWN", "Tape", "tape_for", "trips"]
-
-#: A function of generated files.
-GROWN = """def grown(tape):
-    larger = np.zeros(2 * tape.size, tape.dtype)
-    larger[:tape.size] = tape
-    return larger
-"""
+__all__ = ["Tape", "tape_for", "trips"]
 
 
 class Tape:
@@ -44,6 +37,11 @@ class Tape:
     def nbytes(self) -> str:
         """Code for the bytes in use, after the loop."""
         return f"{self.top} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
+
+    def nbytes_before(self) -> str | None:
+        """Code for the bytes of the array, before it is made; None for a stack."""
+        item = f"{self.dtype.removesuffix('.dtype')}.itemsize" if self.dtype.endswith(".dtype") else "8"
+        return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
 
     def record(self, value: str) -> list[str]:
         if self.sizes is None:
