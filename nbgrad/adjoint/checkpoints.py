@@ -21,6 +21,7 @@ from .tapes import Tape, trips
 
 __all__ = ["Checkpointed", "check", "choose", "runs"]
 
+
 def runs(turns: int, snapshots: int) -> int:
     """How many turns the schedule runs besides those that record."""
     repeats, reach, once = 0, 1, 0
@@ -70,7 +71,7 @@ def choose(plain: Reverse, name: str | None) -> Loop | None:
     found = min(stored, key=lambda s: (sizes[s][0], -len(sizes[s])))
     if not found.index or found.count:
         what, instead = _UNKNOWN
-        raise TraceError(f"adjoint: {plain.f.where}: {what} in '{found.line}'; {instead}, or name another loop by loop=")
+        raise TraceError(f"adjoint: {plain.f.where}: {what} in '{found.line}'; {instead}, or name another by loop=")
     return found
 
 

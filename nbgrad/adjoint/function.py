@@ -93,6 +93,8 @@ def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangen
 class _Differentiated:
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
 
+    _make: Callable
+
     def __init__(self, f: Callable | _Differentiated, argnums: int | tuple[int, ...] | None) -> None:
         self._of = f if isinstance(f, _Differentiated) else None
         self._sources: dict[Any, Source] = {}

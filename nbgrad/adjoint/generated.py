@@ -70,7 +70,7 @@ class Backwards:
 
 
 class Checkpointing(Backwards):
-    """The same with checkpoints in a loop, of which `count` says how many; or `memory`, what they may take, in bytes."""
+    """The same with checkpoints in a loop; `count` says how many, or `memory` how many bytes they may take."""
 
     reverse: Checkpointed
 

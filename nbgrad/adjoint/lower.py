@@ -466,7 +466,7 @@ class Lowering:
             raise self.source.refuse(node, f"the call {unparse(node)} here", "assign the array to a name of its own")
         name = FUNCTION_NAMES.get(called)
         if name is None:  # in generated code
-            name = FUNCTIONS[called].template.partition("(")[0]  # type: ignore[attr-defined]
+            name = FUNCTIONS[called].template.partition("(")[0]
             self.made.helpers[name] = self.root.source.outside[name] = called
         return ast.Call(parse(name), [self.value(a) for a in node.args], [])
 
