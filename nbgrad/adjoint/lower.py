@@ -459,14 +459,14 @@ class Lowering:
         if called is np.where and len(node.args) == 3:
             return ast.IfExp(*[self.value(a) for a in node.args])
         if called is len and isinstance(node.args[0], ast.Name):
-            return ast.Call(ast.Name("len", ast.Load()), [ast.Name(self.local(node.args[0]), ast.Load())], [])  # type: ignore[arg-type]
+            return ast.Call(ast.Name("len", ast.Load()), [ast.Name(self.local(node.args[0]), ast.Load())], [])
         if called in REDUCE or called is None:
             return Slices(self).reduce(node, called)
         if called in ALLOCATE or node.keywords:
             raise self.source.refuse(node, f"the call {unparse(node)} here", "assign the array to a name of its own")
         name = FUNCTION_NAMES.get(called)
         if name is None:  # in generated code
-            name = FUNCTIONS[called].template.partition("(")[0]
+            name = FUNCTIONS[called].template.partition("(")[0]  # type: ignore[attr-defined]
             self.made.helpers[name] = self.root.source.outside[name] = called
         return ast.Call(parse(name), [self.value(a) for a in node.args], [])
 
