@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from .. import config
 from ..codegen.compile import python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import kind_of
 from ..context import CPU0, Context
 from ..cuda.kernels import device_kernel
 from ..cuda.product import product
+from ..cuda.replay import Replay
 from ..dtypes import DType
 from ..ndarray import wrap
 from ..shapes import size
@@ -81,10 +83,18 @@ class DeviceProgram:
         for g in self.groups:
             self._step(g)
         self.steps = self._released()
+        opaque = [s.value.attrs[0] for s in made if s.how == "opaque"]
+        #: Calls may become graphs: users' code does not run in them, and there is something to put together.
+        self.replayed = config.GRAPHS and fixed and len(self._steps) > 1 and not any(x.foreign for x in opaque)
 
     def __call__(self, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Run it on the buffers of the arguments, into those of the results."""
         self._into(given, made)
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The same, as graphs where that can be."""
+        return Replay(self.ctx.device_id, self._into)
 
     @cached_property
     def _into(self) -> Callable:
@@ -96,7 +106,13 @@ class DeviceProgram:
         """The Python function that does it all; see :meth:`.Compiled.caller`."""
         lines = [f"a{k} = {code}" for k, code in enumerate(loads)]
         lines += [self._empty(f"out{k}", v) for k, v in enumerate(self.outputs)]
-        return self._function("leaves", [*lines, *self.steps, f"return {gives}"], names)
+        steps = self.steps
+        if self.replayed:
+            names = {**names, "replay": self.replay}
+            given = "".join(f"a{k}, " for k in range(len(self.arguments)))
+            made = "".join(f"out{k}, " for k in range(len(self.outputs)))
+            steps = [f"replay(({given}), ({made}))"]
+        return self._function("leaves", [*lines, *steps, f"return {gives}"], names)
 
     def _function(self, arguments: str, lines: list[str], names: dict) -> Callable:
         for name, make in self._makers.items():

@@ -21,6 +21,7 @@ class Memory:
     def __init__(self, array):
         self.array = array
         self.dtype, self.size = array.dtype, array.size
+        self.__cuda_array_interface__ = {"data": (array.ctypes.data, False)}
 
     def __getitem__(self, part):
         return Memory(self.array[part])
