@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from weakref import WeakSet
 
@@ -44,6 +44,7 @@ def on_device(dtype: np.dtype, ctx: Context) -> OnDevice:
     return OnDevice(dtype, ctx)
 
 
+@lru_cache(1 << 12)
 def rounded(size: int) -> int:
     """The size of the memory that a buffer of `size` bytes is lent: four sizes per power of two, at least 512."""
     step = max(512, 1 << max(0, size.bit_length() - 3))

@@ -240,9 +240,8 @@ def copy(number: int, source: Any, target: Any) -> None:
 
 def fill(number: int, target: Any, size: int, value) -> None:
     """Set the `size` elements of a device array."""
-    given: Any = target.dtype.type(value).item()
-    kind: Any = given.__class__
-    _filler(target.dtype, kind)(number, size, [target, size, given])
+    kind: Any = float if target.dtype.kind == "f" else int
+    _filler(target.dtype, kind)(number, size, [target, size, kind(target.dtype.type(value))])
 
 
 def _fill(out, n, value):
