@@ -24,6 +24,8 @@ from ..dtypes import DType
 from ..ndarray import wrap
 from ..shapes import size
 from .compiled import outputs
+from .device_epilogues import followed
+from .device_epilogues import written as finish
 from .device_groups import Group, grouped
 from .device_kernels import written
 from .device_source import Kernel
@@ -71,8 +73,9 @@ class DeviceProgram:
         self.arguments = list(arguments)
         self.outputs = outputs(graph, results)
         made, full = statements(graph, self.outputs)
-        self.groups = grouped(made, full, self.outputs)
         self.fixed = fixed
+        groups = grouped(made, full, self.outputs)
+        self.groups = followed(groups, self.outputs) if fixed else groups
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.kernels: list[Kernel] = []
@@ -155,6 +158,8 @@ class DeviceProgram:
             self._opaque(next(iter(g.members.values())).s)
         elif g.how == "product":
             self._product(next(iter(g.members.values())).s)
+        elif g.product is not None:
+            self._epilogue(g, g.product)
         else:
             self._kernels(g)
 
@@ -197,14 +202,32 @@ class DeviceProgram:
 
     def _product(self, s: Statement) -> None:
         out, lines = self._array(s.value)
+        self._multiplied(s, out, lines, "", set())
+
+    def _epilogue(self, g: Group, s: Statement) -> None:
+        """A product, and what its elements go through."""
+        lines: list[str] = []
+        for value in sorted(g.stored, key=lambda v: v.number):
+            lines += self._array(value)[1]
+        epilogue, arrays = finish(g)
+        name = f"epilogue{len(self._steps)}"
+        self.globals[name] = epilogue
+        self.texts.append(epilogue.source)
+        first, *more = [self.names[v] for v in arrays]
+        self._multiplied(
+            s, first, lines, f", epilogue={name}, more=({''.join(f'{x}, ' for x in more)})", {first, *more}
+        )
+
+    def _multiplied(self, s: Statement, out: str, lines: list[str], other: str, read: set[str]) -> None:
         a, b = s.value.inputs
         transpose_a, transpose_b = s.value.attrs
         *stack, m, n = s.value.shape
         k = a.shape[-2] if transpose_a else a.shape[-1]
         left, right = self.names[a.value], self.names[b.value]
         self.globals["product"] = product
-        lines.append(f"product({left}, {right}, {out}, {size(stack)}, ({m}, {k}, {n}), ({transpose_a}, {transpose_b}))")
-        self._steps.append((lines, {left, right}))
+        sizes = f"{size(stack)}, ({m}, {k}, {n}), ({transpose_a}, {transpose_b})"
+        lines.append(f"product({left}, {right}, {out}, {sizes}{other})")
+        self._steps.append((lines, {left, right} | read))
 
     def _opaque(self, s: Statement) -> None:
         """An operator's own kernels, or the CPU's program between copies."""
@@ -235,7 +258,7 @@ class DeviceProgram:
 
     def _parts_of(self, s: Statement) -> list[Value]:
         """The results of an opaque step that somebody reads."""
-        every = [a.value for g in self.groups for m in g.members.values() for a in m.s.reads] + self.outputs
+        every = [a.value for g in self.groups for s in g.statements() for a in s.reads] + self.outputs
         return list(dict.fromkeys(v for v in every if v.op == "part" and v.inputs[0].value is s.value))
 
 

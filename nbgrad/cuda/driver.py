@@ -449,6 +449,11 @@ def compiled(function: Callable, kinds: Sequence) -> Launch:
     return Launch(_cuda().jit(_signature(kinds), **_OPTIONS)(function), kinds)
 
 
+def inner(function: Callable) -> Callable:
+    """A function for kernels to call."""
+    return function if simulated() else _cuda().jit(device=True, **_OPTIONS)(function)
+
+
 def ptx(function: Callable, kinds: Sequence, capability: tuple[int, int]) -> str:
     """The kernel's PTX for a compute capability. Needs numba-cuda with the toolkit's compiler, and no device."""
     dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")

@@ -7,6 +7,8 @@ what it reads from there is used more than once.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -17,7 +19,7 @@ from . import driver
 from .buffers import DeviceBuffer
 from .kernels import DeviceKernel
 
-__all__ = ["library", "product"]
+__all__ = ["Epilogue", "library", "product"]
 
 #: Blocks of threads from which on larger tiles are worth more than more of them.
 _BUSY = 64
@@ -35,8 +37,19 @@ _LOADS = """\
 """
 
 
+@dataclass(frozen=True)
+class Epilogue:
+    """What becomes of an element: ``epilogue(j, made, *arrays)``, for the `j`-th, which is `made`."""
+
+    source: str
+    helpers: dict[str, Any] = field(compare=False)
+
+
 @lru_cache
-def _kernel(dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_b: bool) -> DeviceKernel:
+def _kernel(
+    dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_b: bool, epilogue: Epilogue | None, count: int
+) -> DeviceKernel:
+    """The kernel, for `count` arrays that the results go to, or through."""
     number, edge, depth = f"np.{dtype.name}", tile * each, tile
     pitch = edge + 1  # so that neighbours in a column are in different banks
 
@@ -49,9 +62,10 @@ def _kernel(dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_
             end=end, source=source, at=at,
         )  # fmt: skip
 
+    outs = [f"out{k}" for k in range(count)]
     pairs = [(i, j) for i in range(each) for j in range(each)]
     lines = [
-        "def product(out, a, b, rows, a_stacks, b_stacks, m, k, n, down, across):",
+        f"def product({''.join(f'{x}, ' for x in outs)}a, b, rows, a_stacks, b_stacks, m, k, n, down, across):",
         f"    left = cuda.shared.array({pitch * depth}, {number})",
         f"    right = cuda.shared.array({pitch * depth}, {number})",
         "    t = cuda.threadIdx.x",
@@ -77,12 +91,21 @@ def _kernel(dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_
     ]
     for i, j in pairs:
         at = f"(stack * m + row + y + {i * tile}) * n + column + x + {j * tile}"
+        end = f"epilogue({at}, c{i}_{j}, {', '.join(outs)})"
         lines += [
             f"        if row + y + {i * tile} < m and column + x + {j * tile} < n:",
-            f"            out[{at}] = c{i}_{j}",
+            f"            out0[{at}] = c{i}_{j}" if epilogue is None else f"            {end}",
         ]
     source = "\n".join(lines) + "\n"
-    return DeviceKernel("product", lambda names: built("product", source, names, source), {"np": np})
+
+    def build(names: dict[str, Any]) -> Callable:
+        whole = source
+        if epilogue is not None:
+            whole += epilogue.source
+            names = {**names, "epilogue": driver.inner(built("epilogue", epilogue.source, names, epilogue.source))}
+        return built("product", source, names, whole)
+
+    return DeviceKernel("product", build, {"np": np} | ({} if epilogue is None else epilogue.helpers))
 
 
 @cache
@@ -115,6 +138,8 @@ def product(
     sizes: tuple[int, int, int],
     transposed: tuple[bool, bool] = (False, False),
     repeated: tuple[int, int] | None = None,
+    epilogue: Epilogue | None = None,
+    more: Sequence[DeviceBuffer] = (),
 ) -> None:
     """Products of stacks of matrices, all of one dtype that can be calculated in.
 
@@ -128,12 +153,14 @@ def product(
     transposed : (bool, bool)
     repeated : (int, int), optional
         How many matrices of `a` and of `b` there are, if less: they are taken in turn.
+    epilogue : Epilogue, optional
+        What is done with the elements, by nbgrad's kernel. Its arrays are `out`, of any dtype, and `more`.
     """
     m, k, n = sizes
     if out.size == 0:
         return
     cupy = library()
-    if cupy is not None and repeated is None and k and out.dtype.kind == "f":
+    if cupy is not None and repeated is None and epilogue is None and k and out.dtype.kind == "f":
         _by_library(cupy, a, b, out, stacks, sizes, transposed)
         return
     tile = driver.tile()
@@ -142,5 +169,5 @@ def product(
         if stacks * down * across >= _BUSY:
             break
     rows = stacks * down * across
-    launch = _kernel(out.dtype, tile, each, bool(transposed[0]), bool(transposed[1]))
-    launch(0, [out, a, b], rows, *(repeated or (stacks, stacks)), m, k, n, down, across, rows=rows)
+    launch = _kernel(a.dtype, tile, each, bool(transposed[0]), bool(transposed[1]), epilogue, 1 + len(more))
+    launch(0, [out, *more, a, b], rows, *(repeated or (stacks, stacks)), m, k, n, down, across, rows=rows)

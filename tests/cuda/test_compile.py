@@ -116,3 +116,12 @@ def test_products_are_in_registers(dtype, compiled):
     short = {"float64": "f64", "float32": "f32"}[dtype]
     assert len(made) == len(CAPABILITIES)
     assert all(text.count(f"fma.rn.{short}") >= 16 and ".local" not in text for text in made)
+
+
+def test_what_follows_products_is_in_their_kernels(compiled):
+    """It is no call in there."""
+    x = nd.zeros((512, 512), ctx=nb.gpu(0), dtype="float32")
+    nb.jit(lambda x: nd.tanh(nd.dot(x, x) + x[0]) * x)(x)
+    assert [name.split("_")[0] for name in compiled] == ["product"]
+    for text in next(iter(compiled.values())):
+        assert text.count("fma.rn.f32") >= 16 and "call" not in text and ".local" not in text

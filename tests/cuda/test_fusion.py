@@ -8,7 +8,8 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.compiler import device_groups, device_source
+from nbgrad.codegen import graph
+from nbgrad.compiler import device_groups, device_source, statements
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import test_jit_random_graphs as graphs
@@ -65,6 +66,39 @@ def test_rows_in_parts(gpu, monkeypatch):
     x = np.random.default_rng(1).standard_normal((40, 50))
     assert kernels(both, x) == 4
     assert kernels(nb.value_and_grad(lambda x: nd.sum(nd.softmax(x) ** 2)), x) > 4
+
+
+def layer(x, w, b, r):
+    return nd.relu(nd.dot(x, w) * 0.5 + b) + r
+
+
+@pytest.mark.parametrize(
+    "function, products, followed",
+    [
+        (layer, 1, 1),
+        (nb.grad(lambda x, w, b, r: nd.sum(layer(x, w, b, r) ** 2), argnums=1), 2, 1),
+        (lambda x, w, b, r: (layer(x, w, b, r), nd.dot(x, w)), 1, 1),  # the product is a result, too
+        (lambda x, w, b, r: nd.batch_dot(nd.stack(x, -x), nd.stack(w, w * 2)) * r, 1, 1),
+        (lambda x, w, b, r: nd.dot(x, w)[:, ::-1] + b, 1, 0),  # other elements than the kernel has
+        (lambda x, w, b, r: nd.dot(x, w) * nd.dot(x * 2, w), 2, 1),
+        (lambda x, w, b, r: nd.softmax(nd.dot(x, w) + b), 1, 0),  # rows
+    ],
+)
+def test_what_follows_a_product(gpu, function, products, followed, monkeypatch):
+    """It is computed where the product's elements are."""
+    monkeypatch.setattr(graph, "large", lambda m, k, n: True)
+    monkeypatch.setattr(statements, "large", lambda m, k, n: True)
+    values = [np.random.default_rng(2).standard_normal(s) for s in ((6, 4), (4, 5), (5,), (6, 5))]
+    found = []
+    for ctx in (nb.cpu(0), gpu):
+        compiled = nb.jit(function)
+        y = compiled(*[nd.array(v, ctx=ctx, dtype="float64") for v in values])
+        found.append([z.asnumpy() for z in (y if isinstance(y, tuple) else [y])])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12)
+    groups = compiled.latest.compiled.groups
+    assert sum(g.how == "product" or g.product is not None for g in groups) == products
+    assert compiled.report().count("goes on") == compiled.source().count("def epilogue") == followed
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
