@@ -1,6 +1,6 @@
-"""Elementwise steps that follow a matrix product, computed where its kernel has the elements: nothing is stored between.
+"""Elementwise steps that follow a matrix product, computed where its kernel has the elements.
 
-For nbgrad's own kernel of products; a library's has its end.
+So products are not stored for them. This is for nbgrad's own kernel; what follows a library's is a kernel of its own.
 """
 
 from __future__ import annotations
