@@ -29,16 +29,17 @@ from ..errors import ContextError
 from ..forks import free_in_child
 from . import launches
 from .launches import local
+from .staging import Staging
 
-__all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "ptx",
+__all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "signature",
            "simulated", "synchronize", "together", "upload", "view"]  # fmt: skip
 
 #: Threads of a block, and blocks per multiprocessor at most: loops take strides of all threads there are.
 BLOCK, _WAVES = 256, 8
-#: Edge of the tiles of a matrix product, whose elements have a thread each.
+#: Edge of the tiles of a matrix product, whose elements have a thread each. (In the simulator, threads are Python's.)
 TILE = 16
-#: In the simulator, where each is a Python thread.
-_SIMULATED_BLOCK, _SIMULATED_TILE = 4, 2
+#: Bytes up to which a copy does not go through pinned memory; bytes of a piece of that, and pieces of a device at most.
+_DIRECT, _PIECE, _PIECES = 1 << 16, 1 << 22, 16
 
 _lock = free_in_child(threading.RLock())
 _owner = 0  # the process that the driver was started in
@@ -51,12 +52,12 @@ def simulated() -> bool:
 
 def block() -> int:
     """Threads of a block."""
-    return _SIMULATED_BLOCK if simulated() else BLOCK
+    return 4 if simulated() else BLOCK
 
 
 def tile() -> int:
     """The edge of a square of as many threads."""
-    return _SIMULATED_TILE if simulated() else TILE
+    return 2 if simulated() else TILE
 
 
 @cache
@@ -131,6 +132,25 @@ class _Device:
         self.number = number
         self.blocks = 1 if simulated() else _WAVES * count
         self.block = block()
+        self.staging = Staging(lambda: _Pinned(self.stream), _PIECE, _PIECES)
+
+
+class _Pinned:
+    """A piece of pinned memory; see :class:`.staging.Piece`."""
+
+    def __init__(self, stream: Any) -> None:
+        self.memory = _cuda().pinned_array(_PIECE, np.uint8)
+        self._event = _cuda().event() if simulated() else _cuda().event(timing=False)
+        self._stream = stream
+
+    def mark(self) -> None:
+        self._event.record(self._stream)
+
+    def done(self) -> bool:
+        return simulated() or self._event.query()
+
+    def wait(self) -> None:
+        self._event.synchronize()
 
 
 _devices: dict[int, _Device] = {}
@@ -157,8 +177,7 @@ def _ready(number: int) -> _Device | None:
     return _device(number)
 
 
-#: What the parts of Numba, and we, call failures of the driver.
-_FAILURES = ("CudaAPIError", "CUDAError", "DriverError")
+_FAILURES = ("CudaAPIError", "CUDAError", "DriverError")  # what the parts of Numba, and we, call those of the driver
 
 
 @contextlib.contextmanager
@@ -166,12 +185,11 @@ def _on(number: int, launch: bool = False) -> Iterator[_Device]:
     """A scope in which a device is this thread's. `launch`: what happens there can be noted."""
     _start()
     device = _device(number)
-    notes = local.notes
-    if notes is not None and not launch:
-        notes.whole = False
+    if local.notes is not None and not launch:
+        local.notes.whole = False
     try:
         if simulated() or _cuda().get_current_device().id == number:
-            local.started = _single() and notes is None
+            local.started = _single() and local.notes is None
             yield device
         else:
             with _cuda().gpus[number]:
@@ -219,16 +237,27 @@ def memory_info(number: int) -> tuple[int, int]:
 
 
 def upload(number: int, target: Any, values: np.ndarray) -> None:
-    """Copy a contiguous host array into a device array of the same size and dtype."""
+    """Copy a contiguous host array, which may be changed then, into a device array of the same size and dtype."""
     with _on(number) as device:
-        target.copy_to_device(values, stream=device.stream)
+        if values.nbytes > _DIRECT:
+            device.staging.upload(
+                values, lambda start, stop, memory: target[start:stop].copy_to_device(memory, stream=device.stream)
+            )
+        else:  # of a copy that is not pinned the driver makes one of its own, before it returns
+            target.copy_to_device(values.copy(), stream=device.stream)
 
 
 def download(number: int, source: Any) -> np.ndarray:
     """A host copy of a device array, when all that was begun on the device is done."""
+    found = np.empty(source.size, source.dtype)
     with _on(number) as device:
-        found = source.copy_to_host(stream=device.stream)
-        device.stream.synchronize()
+        if found.nbytes > _DIRECT:
+            device.staging.download(
+                found, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
+            )
+        else:
+            source.copy_to_host(found, stream=device.stream)
+            device.stream.synchronize()
     return found
 
 
@@ -287,8 +316,7 @@ def elapsed(number: int, call: Callable[[], object], times: int) -> float:
 def stream(number: int) -> int:
     """The address of the stream on which everything happens."""
     with _on(number) as device:
-        handle = device.stream.handle
-        return int(getattr(handle, "value", handle))
+        return int(getattr(device.stream.handle, "value", device.stream.handle))
 
 
 def name(number: int) -> str:
@@ -345,7 +373,7 @@ def current() -> int:
 # Kernels.
 
 #: a*b+c may be one fused operation, as on the CPU; nothing else is relaxed.
-_OPTIONS = {"fastmath": False, "opt": True}
+OPTIONS = {"fastmath": False, "opt": True}
 
 
 class Launch:
@@ -395,9 +423,8 @@ class Launch:
             direct(device.stream.handle, blocks, threads, direct.packed(arguments))
             return
         key = device.number, blocks, threads
-        start = self._configured.get(key)
-        if start is None:
-            start = self._configured[key] = self._function[blocks, threads, device.stream]
+        start = self._configured.get(key) or self._function[blocks, threads, device.stream]
+        self._configured[key] = start
         if simulated():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
@@ -446,27 +473,16 @@ def together(number: int, nodes: Sequence) -> Callable[[], None]:
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:
     """A kernel from a Python function and the kinds of its arguments: dtypes (of flat arrays), ``int``, ``float``."""
-    return Launch(_cuda().jit(_signature(kinds), **_OPTIONS)(function), kinds)
+    return Launch(_cuda().jit(signature(kinds), **OPTIONS)(function), kinds)
 
 
 def inner(function: Callable) -> Callable:
     """A function for kernels to call."""
-    return function if simulated() else _cuda().jit(device=True, **_OPTIONS)(function)
+    return function if simulated() else _cuda().jit(device=True, **OPTIONS)(function)
 
 
-def ptx(function: Callable, kinds: Sequence, capability: tuple[int, int]) -> str:
-    """The kernel's PTX for a compute capability. Needs numba-cuda with the toolkit's compiler, and no device."""
-    dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
-    before = dispatcher.get_current_device  # device functions ask the current device what to compile for
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
-    try:
-        text, _ = _cuda().compile_ptx(function, _signature(kinds), cc=capability, **_OPTIONS)
-    finally:
-        dispatcher.get_current_device = before
-    return text
-
-
-def _signature(kinds: Sequence) -> tuple:
+def signature(kinds: Sequence) -> tuple:
+    """The Numba types of arguments of these kinds."""
     return tuple([_type(kind) for kind in kinds])
 
 
