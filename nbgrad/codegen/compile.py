@@ -324,9 +324,19 @@ class Kernel:
         stored.store(key, self.name, result)
         return result
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Their names."""
+        code = self._build().__code__
+        return code.co_varnames[: code.co_argcount]
+
     def within(self) -> Callable:
         """The function for use in other compiled code (:func:`nopython`)."""
         return numba.njit(self._build(), **self._options)
+
+    def inlined(self) -> Callable:
+        """The function as a helper of other kernels, which give it parts of their arrays."""
+        return inline(self._build())
 
     def llvm(self, *kinds, asm: bool = False) -> str:
         """LLVM IR (or machine code) for one combination of argument kinds, for looking at."""
