@@ -144,6 +144,24 @@ def test_before_and_after_the_loop(uncompiled):
     assert "history" not in adj._last.reverse.state
 
 
+def overwritten(x, n):
+    """The loop's turns write what nobody reads in it, and what follows changes that."""
+    w = np.zeros(x.size)
+    for _ in range(n):
+        for i in range(x.size):
+            x[i] *= x[i]
+            w[i] = x[i]
+        last = x[0]
+    for i in range(w.size):
+        w[i] = 0.5 * w[i] * x[0]
+    last *= w[0]
+    return w, last
+
+
+def test_results_that_turns_would_overwrite(uncompiled):
+    same(overwritten, (np.linspace(0.5, 0.9, 4), 4))
+
+
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 4))
 def test_random_functions(seed, count):
