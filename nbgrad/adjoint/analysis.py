@@ -48,6 +48,7 @@ class Plan:
     restored: set[str] = field(default_factory=set)
     moving: set[str] = field(default_factory=set)
     lasting: set[str] = field(default_factory=set)
+    independence: Independence = field(init=False)
 
 
 def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
@@ -75,6 +76,8 @@ def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
+    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
+    made.independence = Independence(f, made.enclosing, swapped)
     _ways(f, made)
     return made
 
@@ -304,8 +307,7 @@ def _matters(s: Statement, made: Plan) -> bool:
 
 def _ways(f: Function, made: Plan) -> None:
     """Iterate: what is saved must be restored, for which loops and tests are needed, whose values may be saved."""
-    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-    independence = Independence(f, made.enclosing, swapped)
+    independence = made.independence
     while True:
         before = len(made.save), len(made.keep), len(made.redo)
         needed: set[str] = set()

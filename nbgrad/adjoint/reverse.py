@@ -9,7 +9,9 @@ from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan, writes
 from .indices import plus
 from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, unparse, walk
+from .steps import Item, Nest, Step, flat
 from .tapes import Tape, tape_for
+from .turns import PLUS, Turns
 
 __all__ = ["Reverse", "loop_head", "module"]
 
@@ -46,7 +48,7 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
         head += ["", *(f"{k} = {v!r}" for k, v in plain)]
-    grown = _GROWN if "grown(" in body else ""
+    grown = "".join(text for name, text in (("grown(", _GROWN), ("plus(", PLUS)) if name in body)
     return "\n".join([*head, "", "", ""]) + grown + "@njit(nogil=True, error_model='numpy')\n" + body
 
 
@@ -67,10 +69,12 @@ class Reverse:
         self.f = f
         self.plan = plan
         self.helpers: dict[str, object] = {}
-        self.taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit", "grown"}
+        self.taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit", "grown", "plus"}
         self.bars = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
         self.measuring = False
+        self.names: dict[tuple[Loop, str, str], str] = {}
+        self.ahead: list[Item] = []  # what goes before the outermost loop at hand
         self.value = ""  # what the statement at hand wrote
         self.seeds = [
             r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
@@ -92,6 +96,17 @@ class Reverse:
             made = f"{name}{k}"
         self.taken.add(made)
         return made
+
+    def named(self, loop: Loop, name: str, what: str) -> str:
+        """The name of something in a loop: the same one each time."""
+        key = loop, name, what
+        if key not in self.names:
+            self.names[key] = self.fresh(name)
+        return self.names[key]
+
+    @staticmethod
+    def head(loop: Loop) -> str:
+        return loop_head(loop)
 
     def active_names(self) -> list[str]:
         found = dict.fromkeys(n for n in self.f.parameters if n in self.plan.active)
@@ -121,7 +136,7 @@ class Reverse:
         head = [self.zero(n) for n in self.start_values()]
         forward = self.forward(f.body)
         middle = self.turn_round()
-        backward = self.backward(f.body)
+        backward = flat(self.backward(f.body))
         results = [*(self.kept.get(r, r) for r in f.results or []), *(self.bars[n] for n in self.numbers)]
         tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
         lines = [*head, *forward, "", *middle, *backward, *tail]
@@ -214,37 +229,38 @@ class Reverse:
 
     # The sweep back.
 
-    def backward(self, block: Block) -> list[str]:
-        lines: list[str] = []
+    def backward(self, block: Block) -> list[Item]:
+        items: list[Item] = []
         for s in block:
             if isinstance(s, Assign) and s in self.plan.keep:
-                lines += self.tapes[s].fetch(s.name)
+                items += self.tapes[s].fetch(ast.Name(s.name))
             elif s in self.plan.redo:
-                lines.append(f"{s.name} = {unparse(s.value)}")  # type: ignore[attr-defined]
+                assert isinstance(s, Assign)
+                items.append(Step(ast.Name(s.name), "=", unparse(s.value)))
             if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
-                lines.append(f"{self.bars[s.name]} = 0.0")
-        return lines + self.undone(block)
+                items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
+        return items + self.undone(block)
 
-    def undone(self, block: Block) -> list[str]:
+    def undone(self, block: Block) -> list[Item]:
         """The sweep back through `block`. Where all that a branch adds to are definitions before it, their derivatives
         are zero if it is not taken, and go into it."""
-        lines: list[str] = []
+        items: list[Item] = []
         for k in range(len(block) - 1, -1, -1):
             s = block[k]
             made = self.undo(s)
+            line = [f"# {s.line}"] if made and s.line else []
             if (
                 made
                 and isinstance(s, If)
-                and not lines
+                and not items
                 and self.only_definitions(block[:k])
                 and not self.backward(s.orelse)
             ):
-                made += indent(self.undone(block[:k]))
-                return [f"# {s.line}", *made] if s.line else made
-            if made and s.line:
-                lines.append(f"# {s.line}")
-            lines += made
-        return lines
+                assert isinstance(made[-1], Nest)
+                made[-1].body += self.undone(block[:k])
+                return [*line, *made]
+            items += [*line, *made]
+        return items
 
     def only_definitions(self, block: Block) -> bool:
         return all(
@@ -254,30 +270,39 @@ class Reverse:
             for s in block
         )
 
-    def undo(self, s: Statement) -> list[str]:
+    def undo(self, s: Statement) -> list[Item]:
         match s:
             case Assign():
-                back = self.tapes[s].fetch(s.name) if s in self.plan.save else []
+                back = self.tapes[s].fetch(ast.Name(s.name)) if s in self.plan.save else []
                 return back + self.pull(s, ast.Name(s.name, ast.Load()))
             case Store():
                 self.value, back = unparse(s.target), []
                 if s in self.plan.save:
                     if any(VALUE.name in free(p) for _, p in self.plan.pulls[s].parts):
                         self.value = self.y
-                        back.append(f"{self.y} = {unparse(s.target)}")
-                    back += self.tapes[s].fetch(unparse(s.target))
+                        back.append(Step(ast.Name(self.y), "=", unparse(s.target)))
+                    back += self.tapes[s].fetch(s.target)
                 return back + self.pull(s, s.target)
             case Swap():
                 return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_bars(s)]
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
+                test = unparse(s.test)
                 if body:
-                    return [f"if {unparse(s.test)}:", *indent(body), *(["else:", *indent(orelse)] if orelse else [])]
-                return [f"if not ({unparse(s.test)}):", *indent(orelse)] if orelse else []
+                    return [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
+                return [Nest(f"if not ({test}):", orelse, test)] if orelse else []
             case Loop():
                 inner = self.backward(s.body)
-                return [self.reversed_head(s), *indent(inner)] if inner else []
+                return self.turns(s, inner) if inner else []
         return []
+
+    def turns(self, s: Loop, inner: list[Item]) -> list[Item]:
+        """The sweep back through a loop, whose body it is `inner`."""
+        made = Turns(self, s, inner).items()
+        if self.plan.enclosing[s]:
+            return made
+        made, self.ahead = [*self.ahead, *made], []
+        return made
 
     def reversed_head(self, s: Loop) -> str:
         if not s.index:
@@ -301,13 +326,13 @@ class Reverse:
         last = f"{unparse(start)} + ({turns} - 1) * ({step})"
         return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
 
-    def bar(self, node: ast.expr) -> str:
+    def bar(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Name):
-            return self.bars[node.id]
+            return ast.Name(self.bars[node.id])
         assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-        return f"{self.bars[node.value.id]}[{_index(node.slice)}]"
+        return ast.Subscript(ast.Name(self.bars[node.value.id]), node.slice, ast.Load())
 
-    def pull(self, s: Assign | Store, target: ast.expr) -> list[str]:
+    def pull(self, s: Assign | Store, target: ast.expr) -> list[Item]:
         """The derivative of one statement."""
         name = writes(s)[0]
         if name not in self.bars:
@@ -316,26 +341,21 @@ class Reverse:
         local = s in self.plan.defined and name in self.in_blocks
         bar, once = self.bar(target), s in self.plan.defined
         touches_itself = any(isinstance(a, ast.Subscript) and unparse(a.value) == name for a, _ in pull.parts)
-        lines: list[str] = []
-        g = bar
-        if (pull.own is ONE and not touches_itself) or once:
-            if isinstance(s, Store) and len(pull.parts) > 1:
-                lines.append(f"{self.g} = {bar}")
-                g = self.g
-        elif pull.parts or pull.own is not ZERO:
-            lines.append(f"{self.g} = {bar}")
+        items: list[Item] = []
+        g = unparse(bar)
+        held = isinstance(s, Store) and len(pull.parts) > 1
+        if not ((pull.own is ONE and not touches_itself) or once):
+            held = bool(pull.parts) or pull.own is not ZERO
+        if held:
+            items.append(Step(ast.Name(self.g), "=", g))
             g = self.g
         if pull.own is not ONE and not (once and (local or name not in self.f.parameters)):
-            lines.append(f"{bar} = {self.code(pull.own, g) if pull.own is not ZERO else '0.0'}")
+            items.append(Step(bar, "=", self.code(pull.own, g) if pull.own is not ZERO else "0.0"))
         for atom, part in pull.parts:
             minus = part.fn is neg(COTANGENT).fn
-            lines.append(f"{self.bar(atom)} {'-' if minus else '+'}= {self.code(part.args[0] if minus else part, g)}")
-        return lines
+            value = self.code(part.args[0] if minus else part, g)
+            items.append(Step(self.bar(atom), "-=" if minus else "+=", value))
+        return items
 
     def code(self, e: Expr, g: str) -> str:
         return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.helpers)
-
-
-def _index(node: ast.expr) -> str:
-    text = unparse(node)
-    return text[1:-1] if isinstance(node, ast.Tuple) else text

@@ -7,6 +7,7 @@ import ast
 from .analysis import writes
 from .indices import minus
 from .ir import Function, Loop, reads, unparse, walk
+from .steps import Item, Step
 
 __all__ = ["Tape", "tape_for", "trips"]
 
@@ -48,10 +49,10 @@ class Tape:
             ]
         return [f"{self.name}[{self.index}] = {value}" if self.sizes else f"{self.name} = {value}"]
 
-    def fetch(self, target: str) -> list[str]:
+    def fetch(self, target: ast.expr) -> list[Item]:
         if self.sizes is None:
-            return [f"{self.top} -= 1", f"{target} = {self.name}[{self.top}]"]
-        return [f"{target} = {self.name}[{self.index}]" if self.sizes else f"{target} = {self.name}"]
+            return [f"{self.top} -= 1", Step(target, "=", f"{self.name}[{self.top}]")]
+        return [Step(target, "=", f"{self.name}[{self.index}]" if self.sizes else self.name)]
 
 
 def tape_for(name: str, dtype: str, loops: tuple[Loop, ...], f: Function) -> Tape:

@@ -1,0 +1,233 @@
+"""The sweep back through an innermost loop, written so that it runs fast.
+
+Where no turn reads what another one writes, the turns go forward, as in the function: the compiler then knows that
+indices count from the front, and can use vector registers. Sums over all turns are made apart: those of numbers by
+``plus``, whose additions may be reordered, and those that go into one element of an array in a number. What goes into
+several neighbours (the sweep back through a stencil) is put into rows first, which are then added one by one.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .analysis import writes
+from .indices import offset, plus
+from .ir import Loop, parse, reads, unparse, walk
+from .steps import Item, Nest, Step, steps
+
+if TYPE_CHECKING:
+    from .reverse import Reverse
+
+__all__ = ["PLUS", "Turns"]
+
+PLUS = """@njit(fastmath={"reassoc", "nsz"}, forceinline=True)
+def plus(total, term):  # in any order
+    return total + term
+
+
+"""
+#: Loops that are known to have no more turns than this stay as they are.
+_SHORT = 8
+
+
+class Turns:
+    """One loop; `body` is what undoes a turn."""
+
+    def __init__(self, reverse: Reverse, loop: Loop, body: list[Item]) -> None:
+        self.reverse = reverse
+        self.plan = reverse.plan
+        self.loop = loop
+        self.body = body
+        self.loops = (*self.plan.enclosing[loop], loop)
+        self.steps = list(steps(body))
+        self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
+        self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
+        self.read: dict[str, set[str]] = {}  # indices of those that are read
+        self.added: dict[str, dict[str, list[tuple[Step, int]]]] = {}  # what is added to each element
+        self.seen: set[str] = set()  # all names that are read
+
+    def items(self) -> list[Item]:
+        if not self.simple():
+            return [Nest(self.reverse.reversed_head(self.loop), self.body)]
+        self.look()
+        free = self.free()
+        before, after = self.sums(free)
+        if free and self.vectors():
+            after += self.rows()
+        head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
+        return [*before, Nest(head, self.body), *after]
+
+    def simple(self) -> bool:
+        """Whether there are only assignments and branches."""
+        stack = list(self.body)
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Nest):
+                if not item.test:
+                    return False
+                stack += item.body
+            elif isinstance(item, str) and not item.startswith("#"):
+                return False
+        return bool(self.loop.index) and not self.loop.count
+
+    def look(self) -> None:
+        """Find out what is read and written where."""
+        nodes: list[ast.expr] = []
+        stack = list(self.body)
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Nest):
+                nodes.append(parse(item.test))
+                stack += item.body
+        for s, depth in self.steps:
+            nodes += s.read()
+            if isinstance(s.target, ast.Subscript):
+                index = unparse(s.target.slice)
+                if s.how == "=":
+                    self.stored.setdefault(s.name, set()).add(index)
+                else:
+                    self.added.setdefault(s.name, {}).setdefault(index, []).append((s, depth))
+        for n in (n for node in nodes for n in ast.walk(node)):
+            if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name):
+                self.read.setdefault(n.value.id, set()).add(unparse(n.slice))
+        self.seen = reads(*nodes)
+
+    def free(self) -> bool:
+        """Whether the turns may run in any order."""
+        reverse = self.reverse
+        own = {s.name for s in walk(self.loop.body) if s in self.plan.defined}  # type: ignore[attr-defined]
+        own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y}
+        if self.set - own:
+            return False
+        summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
+        if summed & self.seen:
+            return False
+        for name in {*self.stored, *self.added}:
+            if name in self.stored or name in self.read:
+                indices = {*self.stored.get(name, ()), *self.added.get(name, ()), *self.read.get(name, ())}
+                if len(indices) > 1 or not any(self.counts(p) for p in _parts(parse(min(indices)))):
+                    return False
+        return True
+
+    def counts(self, part: ast.expr) -> bool:
+        """Whether an index is that of the turn, moved by a constant."""
+        return offset(part)[0] == self.loop.index and self.plan.independence.counted(part, self.loops)
+
+    def constant(self, *nodes: ast.expr) -> bool:
+        """Whether what is evaluated is the same in all turns."""
+        names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return not names & {self.loop.index, *self.set, *self.stored, *(s.name for s, _ in self.steps)}
+
+    def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
+        """Make sums apart; what goes before the loop and after it."""
+        before: list[Item] = []
+        after: list[Item] = []
+        for name, elements in self.added.items():
+            if name in self.stored or name in self.read:
+                continue
+            for index, found in list(elements.items()):
+                target = found[0][0].target
+                assert isinstance(target, ast.Subscript)
+                if not self.constant(target.slice):
+                    continue
+                total = self.reverse.named(self.loop, f"{name}_sum", index)
+                before.append(Step(ast.Name(total), "=", "0.0"))
+                after.append(Nest(f"if {total} != 0.0:", [Step(target, "+=", total)], f"{total} != 0.0"))
+                for s, _ in found:
+                    s.target = ast.Name(total)
+                del elements[index]
+        if free and self.vectors():
+            for s, _ in self.steps:
+                if isinstance(s.target, ast.Name) and s.how != "=" and s.name not in self.set:
+                    value = s.value if s.how == "+=" else unparse(ast.UnaryOp(ast.USub(), parse(s.value)))
+                    s.how, s.value = "=", f"plus({s.name}, {value})"
+        return before, after
+
+    def vectors(self) -> bool:
+        """Whether what is added to goes along with the turns, in neighbouring elements."""
+        return all(
+            self.counts(parts[-1]) and self.constant(*parts[:-1])
+            for elements in self.added.values()
+            for parts in (_parts(parse(index)) for index in elements)
+        )
+
+    # Stencils.
+
+    def rows(self) -> list[Item]:
+        """Put what goes into several neighbours into rows; the loops that add them."""
+        several = {name: elements for name, elements in self.added.items() if len(elements) > 1}
+        if not several or not self.lasting():
+            return []
+        groups: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # shift, sign and row
+        made: dict[tuple, str] = {}
+        changed = {id(s): k for k, (s, _) in enumerate(self.steps)}
+        for name, elements in several.items():
+            for index, found in elements.items():
+                parts = _parts(parse(index))
+                shift, rest = offset(parts[-1])[1], ", ".join(unparse(p) for p in parts[:-1])
+                first, depth = found[0]
+                alone = len(found) == 1 and depth == 0 and isinstance(parse(first.value), ast.Name)
+                version = sum(s.name == first.value for s, _ in self.steps[: changed[id(first)]])
+                key = (name, first.value, version) if alone else (name, index)
+                sign = "-" if alone and first.how == "-=" else "+"
+                groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
+                if key in made:
+                    _drop(self.body, first)
+                    continue
+                row = made[key] = self.reverse.named(self.loop, f"{name}_row", index)
+                groups[name, rest][-1] = (shift, sign, row)
+                place = ast.Name(row)  # its index is filled in below, when the margin is known
+                if depth:
+                    self.body.insert(0, Step(place, "=", "0.0"))
+                elif first.how == "-=" and not alone:
+                    first.value = unparse(ast.UnaryOp(ast.USub(), parse(first.value)))
+                for s, _ in found:
+                    s.target = place
+                first.how = first.how if depth else "="
+        margin = max(max(c for c, _, _ in g) - min(c for c, _, _ in g) for g in groups.values())
+        rows = {row: key[0] for key, row in made.items()}
+        turn = ast.Name(self.loop.index)
+        for s, _ in steps(self.body):
+            if isinstance(s.target, ast.Name) and s.name in rows:
+                s.target = parse(f"{s.name}[{unparse(plus(turn, margin))}]")
+        size = unparse(plus(self.loop.stop, 2 * margin))
+        low = f"max({size}, {2 * margin})"
+        self.reverse.ahead += [f"{row} = np.zeros({low}, {name}.dtype)" for row, name in rows.items()]
+        return [self.gather(name, rest, terms, margin) for (name, rest), terms in groups.items()]
+
+    def gather(self, name: str, rest: str, terms: list[tuple[int, str, str]], margin: int) -> Item:
+        """The loop that adds rows to one row of an array. Beside what the turns wrote, rows are zeros."""
+        turn = ast.Name(self.loop.index)
+        least, most = min(c for c, _, _ in terms), max(c for c, _, _ in terms)
+        if least == most:
+            start, stop, at = self.loop.start, self.loop.stop, plus(turn, least)
+        else:
+            start, stop, at = plus(self.loop.start, least), plus(self.loop.stop, most), turn
+        value = ""
+        for shift, sign, row in terms:
+            element = f"{row}[{unparse(plus(turn, margin - (shift if least != most else 0)))}]"
+            value += f" {sign} {element}" if value else element if sign == "+" else f"-{element}"
+        target = parse(f"{name}[{rest + ', ' if rest else ''}{unparse(at)}]")
+        head = self.reverse.head(Loop(self.loop.index, start, stop, self.loop.step, None, []))
+        if value.startswith("-") and len(terms) == 1:
+            return Nest(head, [Step(target, "-=", value[1:])])
+        return Nest(head, [Step(target, "+=", value)])
+
+    def lasting(self) -> bool:
+        """Whether one row is enough for all turns of the loops around."""
+        start, stop = self.loop.start, self.loop.stop
+        if unparse(self.loop.step) != "1" or not self.plan.independence.counted(start, self.loops[:-1]):
+            return False
+        if isinstance(start, ast.Constant) and isinstance(stop, ast.Constant) and stop.value - start.value <= _SHORT:  # type: ignore[operator]
+            return False
+        return not reads(start, stop) & {n for s in walk([self.loops[0]]) for n in writes(s)}
+
+
+def _parts(index: ast.expr) -> list[ast.expr]:
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _drop(items: list[Item], step: Step) -> None:
+    if step in items:
+        items.remove(step)
