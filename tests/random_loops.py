@@ -22,6 +22,8 @@ class Program:
         lines = [f"w = {self.random.choice(['np.zeros(x.size)', 'x.copy()', 'np.ones_like(x)'])}", "s = 0.5", "p = a"]
         self.numbers += ["s", "p"]
         lines += self.block(3, 4)
+        if self.random.random() < 0.5:
+            return "def f(x, u, a, n):\n" + "".join(f"    {line}\n" for line in lines + self.ending())
         lines.append(
             self.random.choice(
                 ["return s", "return s, p", "return s + w[1] * p + np.sum(u) + np.dot(x, w)", "return p, w"]
@@ -130,6 +132,34 @@ class Program:
                            f"{mine} = 0.5 * {mine} + 0.1 * t0"])]  # fmt: skip
         stop = r.choice([str(high), f"n + {high - 3}"])
         return [f"for {name} in range({low}, {stop}):", *indent(body)]
+
+    def ending(self):
+        """Loops that add up totals and fill elements of their own, and what follows them."""
+        r = self.random
+        lines = ["total = 0.0"]
+        self.numbers += ["q"]
+        for _ in range(r.randint(1, 2)):
+            self.loops = [("i", 0, 4)]
+            body = [f"q = {self.atom()}" if r.random() < 0.8 else "q = q", f"t0 = {self.value(1)}"]
+            for _ in range(r.randint(0, 2)):
+                self.loops.append(("j", 0, 4))
+                inner = [r.choice([f"q = {self.bounded(self.value(1))}", f"t1 = {self.bounded(self.value(1))}",
+                                   f"w[i] += 0.1 * {self.value(1)}", f"total += 0.1 * {self.bounded('q')}",
+                                   f"x[j] = {self.bounded('q')}", f"s += 0.1 * {self.value(1)}"])
+                         for _ in range(r.randint(1, 2))]  # fmt: skip
+                inner += [f"q = q * {self.atom()} * 0.5"]
+                if r.random() < 0.3:
+                    inner = [f"if {self.test()}:", *indent(inner)]
+                self.loops.pop()
+                body += [f"for j in range({r.choice(['4', 'i', 'n'])}):", *indent(inner)]
+            body += [r.choice(["total += q * t0", "w[i] = q", "w[i] = 0.5 * w[i] + t0", "u[1, i] = t0 * q", "p = p + q"])]
+            if r.random() < 0.3:
+                body += [f"if t0 < {self.atom()}:", "    t2 = q * t0", "    total -= 0.2 * t2"]
+            lines += ["q = 0.3", "for i in range(4):", *indent(body)]
+            if r.random() < 0.2:
+                lines += [r.choice(["total = 0.5 * total", "w[2] = total", "p = 0.4", "total = total * total"])]
+        lines += r.choice([[], [], ["total = 0.5 * total"], ["x[1] = 0.0"], ["total = total * a"]])
+        return [*lines, r.choice(["return total", "return total, w", "return 0.5 * total, p * s"])]
 
     def atom_apart(self):
         return self.random.choice(["0.3", "a", "p", "0.2"])

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 
 from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
+from .fusion import Fusion
 from .independence import Independence
 from .indices import offset
-from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, walk
+from .ir import (
+    Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, uses, walk, writes,
+)  # fmt: skip
 from .split import split
 from .subset import Source
 
@@ -49,6 +52,7 @@ class Plan:
     moving: set[str] = field(default_factory=set)
     lasting: set[str] = field(default_factory=set)
     independence: Independence = field(init=False)
+    fusion: Fusion = field(init=False)
 
 
 def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
@@ -78,8 +82,14 @@ def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
             made.pulls[s] = _pull(s, made)
     swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     made.independence = Independence(f, made.enclosing, swapped)
-    _ways(f, made)
-    return made
+    refused: set[Loop] = set()
+    while True:
+        made.fusion = Fusion(f, made, sweep_reads, refused)
+        made.save, made.keep, made.redo = set(), set(), set()
+        _ways(f, made)
+        if not (wrong := made.fusion.wrong()):
+            return made
+        refused |= wrong
 
 
 def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]) -> set[str]:
@@ -144,43 +154,11 @@ def _define(f: Function, block: Block, k: int, name: str, value: ast.expr, s: St
     return ast.Name(name, ast.Load())
 
 
-def writes(s: Statement) -> list[str]:
-    """The names that a statement itself writes."""
-    match s:
-        case Assign():
-            return [s.name]
-        case Store():
-            return [s.array]
-        case Alloc():
-            return [s.name]
-        case Swap():
-            return [s.first, s.second]
-        case Loop() if s.index:
-            return [s.index]
-    return []
-
-
 def _enclose(block: Block, loops: tuple[Loop, ...], made: Plan) -> None:
     for s in block:
         made.enclosing[s] = loops
         for inner in below(s):
             _enclose(inner, (*loops, s) if isinstance(s, Loop) else loops, made)
-
-
-def uses(s: Statement) -> set[str]:
-    """The names that a statement itself reads."""
-    match s:
-        case Assign():
-            return reads(s.value)
-        case Store():
-            return reads(s.index, s.value)
-        case Alloc():
-            return reads(s.value)
-        case If():
-            return reads(s.test)
-        case Loop():
-            return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count) if n}
-    return set()
 
 
 # Definitions.
@@ -306,8 +284,28 @@ def _matters(s: Statement, made: Plan) -> bool:
 
 
 def _ways(f: Function, made: Plan) -> None:
+    """Choose. Numbers that are made of array elements which would have to be saved are kept instead if that stores no
+    more: then nothing is put back, nor calculated again."""
+    _settle(f, made, set())
+    saved = {s.array for s in made.save if isinstance(s, Store)}
+    costly = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
+    if costly:
+        first = made.save, made.keep, made.redo
+        size = _size(made)
+        made.save, made.keep, made.redo = set(), set(), set()
+        _settle(f, made, costly)
+        if _size(made) > size:
+            made.save, made.keep, made.redo = first
+    made.restored = {writes(s)[0] for s in made.save}
+
+
+def _size(made: Plan) -> int:
+    """How much is stored, if each loop has 1000 turns."""
+    return sum(1000 ** len(made.enclosing[s]) for s in (*made.save, *made.keep))
+
+
+def _settle(f: Function, made: Plan, kept: set[Statement]) -> None:
     """Iterate: what is saved must be restored, for which loops and tests are needed, whose values may be saved."""
-    independence = made.independence
     while True:
         before = len(made.save), len(made.keep), len(made.redo)
         needed: set[str] = set()
@@ -315,25 +313,24 @@ def _ways(f: Function, made: Plan) -> None:
             needed |= sweep_reads(s, made)
             if s in made.save and isinstance(s, Store):
                 needed |= reads(s.index)
-        _definitions_needed(f, made, needed, independence)
+        _definitions_needed(f, made, needed, kept)
         required: dict[str, list] = {}
-        _require(f.body, required, made, independence)
+        _require(f.body, required, made, made.independence)
         if before == (len(made.save), len(made.keep), len(made.redo)):
             break
-    made.restored = {writes(s)[0] for s in made.save}
 
 
-def _definitions_needed(f: Function, made: Plan, needed: set[str], independence: Independence) -> None:
-    """Decide for the definitions that are read whether they are calculated again or kept."""
+def _definitions_needed(f: Function, made: Plan, needed: set[str], kept: set[Statement]) -> None:
+    """Decide for the definitions that are read whether they are calculated again or kept; those in `kept` are."""
     grew = True
     while grew:
         grew = False
         for s, block in made.defined.items():
             assert isinstance(s, Assign)
-            if s.name not in needed or s in made.keep or s in made.redo or block is f.body:
+            if s.name not in needed or s in made.keep or s in made.redo or made.fusion.lasts(s, block):
                 continue
             grew = True
-            if _still_there(s, block, made, independence):
+            if s not in kept and _still_there(s, block, made, made.independence):
                 made.redo.add(s)
                 needed |= reads(s.value)
             else:
@@ -395,6 +392,8 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 _require(s.body, required, made, independence)
                 _require(s.orelse, other, made, independence)
                 _join(required, other)
+            case Loop() if s in made.fusion.loops:  # nothing of it is needed later
+                _require(s.body, {k: list(v) for k, v in required.items()}, made, independence)
             case Loop():
                 while True:
                     start = {k: list(v) for k, v in required.items()}

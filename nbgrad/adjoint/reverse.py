@@ -6,9 +6,9 @@ import ast
 
 from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code
-from .analysis import Plan, writes
+from .analysis import Plan
 from .indices import plus
-from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, unparse, walk
+from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, unparse, walk, writes
 from .steps import Item, Nest, Step, flat
 from .tapes import Tape, tape_for
 from .turns import PLUS, Turns
@@ -73,6 +73,8 @@ class Reverse:
         self.bars = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
         self.measuring = False
+        self.done = plan.fusion.done
+        self.zeroed = False  # whether cotangents have got their first values
         self.names: dict[tuple[Loop, str, str], str] = {}
         self.ahead: list[Item] = []  # what goes before the outermost loop at hand
         self.value = ""  # what the statement at hand wrote
@@ -86,7 +88,8 @@ class Reverse:
             if s in plan.save or s in plan.keep:
                 name = writes(s)[0]
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
-                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, plan.enclosing[s], f)
+                loops = plan.fusion.rest(plan.enclosing[s])
+                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, f)
                 self.taken.add(self.tapes[s].top)
 
     def fresh(self, name: str) -> str:
@@ -134,6 +137,7 @@ class Reverse:
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = [self.zero(n) for n in self.start_values()]
+        self.zeroed = False
         forward = self.forward(f.body)
         middle = self.turn_round()
         backward = flat(self.backward(f.body))
@@ -174,11 +178,16 @@ class Reverse:
             foreign = n in f.parameters or n in (f.results or []) or any(n in (s.first, s.second) for s in swaps)
             if f.ranks.get(n) and foreign:
                 lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
-        lines += [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if f.ranks.get(n)]
+        return lines if self.zeroed else [*lines, *flat(self.zeros())]
+
+    def zeros(self) -> list[Item]:
+        """The cotangents where the sweep back begins."""
+        self.zeroed = True
+        items: list[Item] = [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if self.f.ranks.get(n)]
         for n, bar in self.bars.items():
-            if not f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
-                lines.append(f"{bar} = 0.0")
-        return lines
+            if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
+                items.append(f"{bar} = 0.0")
+        return items
 
     # The function itself.
 
@@ -210,16 +219,45 @@ class Reverse:
                     if s.orelse:
                         lines += ["else:", *indent(self.forward(s.orelse))]
                 case Loop():
-                    if not self.plan.enclosing[s]:
-                        for tape in self.tapes.values():
-                            if tape.loops and tape.loops[0] is s:
-                                lines += tape.allocate()
-                    ends = [f"if {s.until}:", "    break"] if s.until else []
-                    lines += [loop_head(s), *indent([*self.forward(s.body), *ends])]
-                    if self.measuring:
-                        inside = (tape for tape in self.tapes.values() if tape.loops and tape.loops[0] is s)
-                        lines += [f"{tape.name}_bytes = {tape.nbytes()}" for tape in inside]
+                    lines += self.forward_loop(s)
         return lines
+
+    def forward_loop(self, s: Loop) -> list[str]:
+        """A loop, and, where its turns are undone at once, what undoes each."""
+        fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
+        early: list[Item] = []
+        if s in fusion.early and not self.measuring:
+            early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], True)]
+        inside: list[Item] = list(self.forward(s.body))
+        after: list[Item] = []
+        if s in fusion.loops and not self.measuring:
+            back = self.backward(s.body)
+            if any(t in fusion.loops for t in s.body):
+                cut = next((k for k, item in enumerate(back) if not isinstance(item, Step)), len(back))
+                inside, back = [*back[:cut], *inside], back[cut:]
+            before, after = Turns(self, s, back).apart()
+            early, inside = [*early, *before], [*inside, *back]
+        if s.until:
+            inside += [f"if {s.until}:", "    break"]
+        made: list[Item] = []
+        for tape in self.tapes.values():
+            if tape.loops and tape.loops[0] is s:
+                lines = tape.allocate()
+                first = 0 if not enclosing or tape.bounds() & self.changed(enclosing[0]) else 1
+                self.before_all(*lines[:first])
+                made += lines[first:]
+                after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
+        if not enclosing:
+            made, self.ahead = [*self.ahead, *made], []
+        return flat([*early, *made, Nest(loop_head(s), inside), *after])
+
+    def before_all(self, *items: Item) -> None:
+        """Put `items` before the outermost loop at hand."""
+        self.ahead += [item for item in items if item not in self.ahead]
+
+    @staticmethod
+    def changed(loop: Loop) -> set[str]:
+        return {n for s in walk([loop]) for n in writes(s)}
 
     def swap_bars(self, s: Swap) -> list[str]:
         if s.first not in self.bars:
@@ -241,13 +279,13 @@ class Reverse:
                 items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
         return items + self.undone(block)
 
-    def undone(self, block: Block) -> list[Item]:
-        """The sweep back through `block`. Where all that a branch adds to are definitions before it, their derivatives
-        are zero if it is not taken, and go into it."""
+    def undone(self, block: Block, early: bool = False) -> list[Item]:
+        """The sweep back through `block`, without what is undone `early`. Where all that a branch adds to are
+        definitions before it, their derivatives are zero if it is not taken, and go into it."""
         items: list[Item] = []
         for k in range(len(block) - 1, -1, -1):
             s = block[k]
-            made = self.undo(s)
+            made = self.undo(s) if early or s not in self.done else []
             line = [f"# {s.line}"] if made and s.line else []
             if (
                 made
@@ -298,7 +336,7 @@ class Reverse:
 
     def turns(self, s: Loop, inner: list[Item]) -> list[Item]:
         """The sweep back through a loop, whose body it is `inner`."""
-        made = Turns(self, s, inner).items()
+        made: list[Item] = Turns(self, s, inner).items()
         if self.plan.enclosing[s]:
             return made
         made, self.ahead = [*self.ahead, *made], []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from .analysis import writes
 from .indices import minus
-from .ir import Function, Loop, reads, unparse, walk
+from .ir import Function, Loop, reads, unparse, walk, writes
 from .steps import Item, Step
 
 __all__ = ["Tape", "tape_for", "trips"]
@@ -34,6 +33,10 @@ class Tape:
             return [f"{self.name} = np.empty(64, {self.dtype})", f"{self.top} = 0"]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
         return [f"{self.name} = np.empty({shape}, {self.dtype})"] if self.sizes else []
+
+    def bounds(self) -> set[str]:
+        """The names on which its size depends."""
+        return {n for p in self.loops for n in reads(p.start, p.stop, p.step)} if self.sizes else set()
 
     def nbytes(self) -> str:
         """Code for the bytes in use, after the loop."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .analysis import writes
 from .indices import offset, plus
 from .ir import Loop, parse, reads, unparse, walk
 from .steps import Item, Nest, Step, steps
@@ -57,6 +56,13 @@ class Turns:
             after += self.rows()
         head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
         return [*before, Nest(head, self.body), *after]
+
+    def apart(self) -> tuple[list[Item], list[Item]]:
+        """Make sums apart, where turns are undone at once; what goes before the loop and after it."""
+        if not self.simple():
+            return [], []
+        self.look()
+        return self.sums(False)
 
     def simple(self) -> bool:
         """Whether there are only assignments and branches."""
@@ -117,7 +123,7 @@ class Turns:
     def constant(self, *nodes: ast.expr) -> bool:
         """Whether what is evaluated is the same in all turns."""
         names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
-        return not names & {self.loop.index, *self.set, *self.stored, *(s.name for s, _ in self.steps)}
+        return not names & {*self.reverse.changed(self.loop), *(s.name for s, _ in self.steps)}
 
     def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
         """Make sums apart; what goes before the loop and after it."""
@@ -193,7 +199,7 @@ class Turns:
                 s.target = parse(f"{s.name}[{unparse(plus(turn, margin))}]")
         size = unparse(plus(self.loop.stop, 2 * margin))
         low = f"max({size}, {2 * margin})"
-        self.reverse.ahead += [f"{row} = np.zeros({low}, {name}.dtype)" for row, name in rows.items()]
+        self.reverse.before_all(*(f"{row} = np.zeros({low}, {name}.dtype)" for row, name in rows.items()))
         return [self.gather(name, rest, terms, margin) for (name, rest), terms in groups.items()]
 
     def gather(self, name: str, rest: str, terms: list[tuple[int, str, str]], margin: int) -> Item:
@@ -221,7 +227,7 @@ class Turns:
             return False
         if isinstance(start, ast.Constant) and isinstance(stop, ast.Constant) and stop.value - start.value <= _SHORT:  # type: ignore[operator]
             return False
-        return not reads(start, stop) & {n for s in walk([self.loops[0]]) for n in writes(s)}
+        return not reads(start, stop) & self.reverse.changed(self.loops[0])
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:
