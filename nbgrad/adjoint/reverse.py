@@ -9,7 +9,7 @@ from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
 from .indices import plus
 from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, unparse, walk, writes
-from .steps import Item, Nest, Step, flat
+from .steps import Item, Nest, Step, flat, tidy
 from .tapes import Tape, tape_for
 from .turns import PLUS, Turns
 
@@ -277,7 +277,7 @@ class Reverse:
                 items.append(Step(ast.Name(s.name), "=", unparse(s.value)))
             if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
                 items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
-        return items + self.undone(block)
+        return tidy(items + self.undone(block))
 
     def undone(self, block: Block, early: bool = False) -> list[Item]:
         """The sweep back through `block`, without what is undone `early`. Where all that a branch adds to are

@@ -8,18 +8,21 @@ from dataclasses import dataclass, field
 
 from .ir import parse, unparse
 
-__all__ = ["Item", "Nest", "Step", "flat", "steps"]
+__all__ = ["Item", "Nest", "Step", "flat", "negative", "steps", "tidy"]
 
 
 @dataclass(eq=False)
 class Step:
-    """``target = value``, or with ``+=`` or ``-=``."""
+    """``target = value``, or with ``+=`` or ``-=``; `free`: the additions of all turns may be reordered."""
 
     target: ast.expr
     how: str
     value: str
+    free: bool = False
 
     def __str__(self) -> str:
+        if self.free:
+            return f"{self.name} = plus({self.name}, {self.value if self.how == '+=' else negative(self.value)})"
         return f"{unparse(self.target)} {self.how} {self.value}"
 
     @property
@@ -42,8 +45,44 @@ class Nest:
     body: list[Item] = field(default_factory=list)
     test: str = ""
 
+    @property
+    def first(self) -> ast.AST:
+        """What the first line evaluates."""
+        return parse(self.test) if self.test else ast.parse(f"{self.head} pass")
+
 
 Item = str | Step | Nest
+
+
+def negative(value: str) -> str:
+    return unparse(ast.UnaryOp(ast.USub(), parse(value)))
+
+
+def tidy(items: list[Item]) -> list[Item]:
+    """`items`, a whole block, with ``v = 0.0; v += e`` as one step."""
+    made = list(items)
+    for k, start in enumerate(made):
+        if not (isinstance(start, Step) and isinstance(start.target, ast.Name) and start.value == "0.0"):
+            continue
+        later = next((s for s in made[k + 1 :] if _mentions(s, start.name)), None)
+        if not isinstance(later, Step) or later.name != start.name or later.how == "=" or later.free:
+            continue
+        if not any(isinstance(n, ast.Name) and n.id == start.name for n in ast.walk(parse(later.value))):
+            made[k] = ""
+            later.value = later.value if later.how == "+=" else negative(later.value)
+            later.how = "="
+    return [item for item in made if item != ""]
+
+
+def _mentions(item: Item, name: str) -> bool:
+    if isinstance(item, Nest):
+        return any(n.id == name for n in ast.walk(item.first) if isinstance(n, ast.Name)) or any(
+            _mentions(s, name) for s in item.body
+        )
+    if isinstance(item, Step):
+        nodes = [item.target, *item.read()]
+        return any(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
+    return not item.startswith("#")
 
 
 def flat(items: list[Item]) -> list[str]:

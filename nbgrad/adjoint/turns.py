@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .indices import offset, plus
 from .ir import Loop, parse, reads, unparse, walk
-from .steps import Item, Nest, Step, steps
+from .steps import Item, Nest, Step, negative, steps, tidy
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -39,53 +39,40 @@ class Turns:
         self.loop = loop
         self.body = body
         self.loops = (*self.plan.enclosing[loop], loop)
-        self.steps = list(steps(body))
+        self.steps = list(steps(body))  # with the number of branches around each
         self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
         self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
         self.read: dict[str, set[str]] = {}  # indices of those that are read
         self.added: dict[str, dict[str, list[tuple[Step, int]]]] = {}  # what is added to each element
         self.seen: set[str] = set()  # all names that are read
+        self.inner = True  # whether it is an innermost loop
 
     def items(self) -> list[Item]:
-        if not self.simple():
+        if not self.plain() or not self.loop.index or self.loop.count:
             return [Nest(self.reverse.reversed_head(self.loop), self.body)]
-        self.look()
         free = self.free()
-        before, after = self.sums(free)
-        if free and self.vectors():
+        before, after = self.sums(free) if self.inner else ([], [])
+        if free and self.inner and self.vectors():
             after += self.rows()
         head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
         return [*before, Nest(head, self.body), *after]
 
     def apart(self) -> tuple[list[Item], list[Item]]:
         """Make sums apart, where turns are undone at once; what goes before the loop and after it."""
-        if not self.simple():
-            return [], []
-        self.look()
-        return self.sums(False)
+        return self.sums(False) if self.plain() and self.inner else ([], [])
 
-    def simple(self) -> bool:
-        """Whether there are only assignments and branches."""
+    def plain(self) -> bool:
+        """Whether there are only assignments, branches and loops. Finds out what they read and write where."""
+        nodes: list[ast.AST] = []
         stack = list(self.body)
         while stack:
             item = stack.pop()
             if isinstance(item, Nest):
-                if not item.test:
-                    return False
+                self.inner = self.inner and bool(item.test)
+                nodes.append(item.first)
                 stack += item.body
             elif isinstance(item, str) and not item.startswith("#"):
                 return False
-        return bool(self.loop.index) and not self.loop.count
-
-    def look(self) -> None:
-        """Find out what is read and written where."""
-        nodes: list[ast.expr] = []
-        stack = list(self.body)
-        while stack:
-            item = stack.pop()
-            if isinstance(item, Nest):
-                nodes.append(parse(item.test))
-                stack += item.body
         for s, depth in self.steps:
             nodes += s.read()
             if isinstance(s.target, ast.Subscript):
@@ -97,19 +84,22 @@ class Turns:
         for n in (n for node in nodes for n in ast.walk(node)):
             if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name):
                 self.read.setdefault(n.value.id, set()).add(unparse(n.slice))
-        self.seen = reads(*nodes)
+            elif isinstance(n, ast.Name):
+                self.seen.add(n.id)
+        return True
 
     def free(self) -> bool:
         """Whether the turns may run in any order."""
-        reverse = self.reverse
-        own = {s.name for s in walk(self.loop.body) if s in self.plan.defined}  # type: ignore[attr-defined]
+        reverse, inside = self.reverse, list(walk(self.loop.body))
+        own = {s.name for s in inside if s in self.plan.defined}  # type: ignore[attr-defined]
         own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y}
+        own |= {name for (loop, _, _), name in reverse.names.items() if loop in inside}
         if self.set - own:
             return False
         summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
         if summed & self.seen:
             return False
-        for name in {*self.stored, *self.added}:
+        for name in {*self.stored, *self.added} - own:
             if name in self.stored or name in self.read:
                 indices = {*self.stored.get(name, ()), *self.added.get(name, ()), *self.read.get(name, ())}
                 if len(indices) > 1 or not any(self.counts(p) for p in _parts(parse(min(indices)))):
@@ -146,8 +136,7 @@ class Turns:
         if free and self.vectors():
             for s, _ in self.steps:
                 if isinstance(s.target, ast.Name) and s.how != "=" and s.name not in self.set:
-                    value = s.value if s.how == "+=" else unparse(ast.UnaryOp(ast.USub(), parse(s.value)))
-                    s.how, s.value = "=", f"plus({s.name}, {value})"
+                    s.free = True
         return before, after
 
     def vectors(self) -> bool:
@@ -174,8 +163,9 @@ class Turns:
                 shift, rest = offset(parts[-1])[1], ", ".join(unparse(p) for p in parts[:-1])
                 first, depth = found[0]
                 alone = len(found) == 1 and depth == 0 and isinstance(parse(first.value), ast.Name)
-                version = sum(s.name == first.value for s, _ in self.steps[: changed[id(first)]])
-                key = (name, first.value, version) if alone else (name, index)
+                value = self.original(first.value) if alone else ""
+                version = sum(s.name == value for s, _ in self.steps[: changed[id(first)]])
+                key = (name, value, version) if alone else (name, index)
                 sign = "-" if alone and first.how == "-=" else "+"
                 groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
                 if key in made:
@@ -183,24 +173,35 @@ class Turns:
                     continue
                 row = made[key] = self.reverse.named(self.loop, f"{name}_row", index)
                 groups[name, rest][-1] = (shift, sign, row)
-                place = ast.Name(row)  # its index is filled in below, when the margin is known
-                if depth:
-                    self.body.insert(0, Step(place, "=", "0.0"))
-                elif first.how == "-=" and not alone:
-                    first.value = unparse(ast.UnaryOp(ast.USub(), parse(first.value)))
-                for s, _ in found:
-                    s.target = place
-                first.how = first.how if depth else "="
+                if len(found) > 1 or depth:  # a number first
+                    part = self.reverse.named(self.loop, f"{name}_part", index)
+                    self.body.insert(0, Step(ast.Name(part), "=", "0.0"))
+                    for s, _ in found:
+                        s.target = ast.Name(part)
+                    self.body.append(Step(ast.Name(row), "=", part))
+                    continue
+                if first.how == "-=" and not alone:
+                    first.value = negative(first.value)
+                first.target, first.how = ast.Name(row), "="
         margin = max(max(c for c, _, _ in g) - min(c for c, _, _ in g) for g in groups.values())
         rows = {row: key[0] for key, row in made.items()}
         turn = ast.Name(self.loop.index)
-        for s, _ in steps(self.body):
+        self.body[:] = tidy(self.body)
+        for s, _ in steps(self.body):  # now that the margin is known
             if isinstance(s.target, ast.Name) and s.name in rows:
                 s.target = parse(f"{s.name}[{unparse(plus(turn, margin))}]")
         size = unparse(plus(self.loop.stop, 2 * margin))
         low = f"max({size}, {2 * margin})"
         self.reverse.before_all(*(f"{row} = np.zeros({low}, {name}.dtype)" for row, name in rows.items()))
         return [self.gather(name, rest, terms, margin) for (name, rest), terms in groups.items()]
+
+    def original(self, name: str) -> str:
+        """The number of which another one is a copy, or `name`."""
+        found = [s for s, _ in self.steps if s.name == name]
+        copied = parse(found[0].value) if len(found) == 1 else None
+        if isinstance(copied, ast.Name) and sum(s.name == copied.id for s, _ in self.steps) == 1:
+            return self.original(copied.id)
+        return name
 
     def gather(self, name: str, rest: str, terms: list[tuple[int, str, str]], margin: int) -> Item:
         """The loop that adds rows to one row of an array. Beside what the turns wrote, rows are zeros."""
