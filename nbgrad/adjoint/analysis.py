@@ -21,7 +21,7 @@ from .indices import offset
 from .ir import (
     Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, uses, walk, writes,
 )  # fmt: skip
-from .split import split
+from .split import carry, split
 from .subset import Source
 
 __all__ = ["Plan", "Pull", "plan"]
@@ -51,13 +51,14 @@ class Plan:
     restored: set[str] = field(default_factory=set)
     moving: set[str] = field(default_factory=set)
     lasting: set[str] = field(default_factory=set)
+    carried: set[Statement] = field(default_factory=set)
     independence: Independence = field(init=False)
     fusion: Fusion = field(init=False)
 
 
-def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
+def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
-    of loops that change in what they control."""
+    of loops that change in what they control, and `carried` ones."""
     algebra = Algebra(source.resolve, set())
     split(
         f,
@@ -70,7 +71,7 @@ def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
-    made = Plan(algebra, algebra.active)
+    made = Plan(algebra, algebra.active, carried=set(carried))
     _fix_controls(f, f.body, changing(f))
     _enclose(f.body, (), made)
     find_definitions(f, made)
@@ -88,8 +89,25 @@ def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
         made.save, made.keep, made.redo = set(), set(), set()
         _ways(f, made)
         if not (wrong := made.fusion.wrong()):
-            return made
+            break
         refused |= wrong
+    found = [] if carried else _carries(f, made)
+    if found:
+        return plan(f, source, wrt, tuple(carry(f, loop, s) for loop, s in found))
+    return made
+
+
+def _carries(f: Function, made: Plan) -> list[tuple[Loop, Assign]]:
+    """The numbers that change in the middle of turns, for which numbers made of them would be kept. If they changed at
+    the end, these could be calculated again."""
+    found = []
+    for loop in walk(f.body):
+        if not isinstance(loop, Loop) or not made.keep & set(loop.body):
+            continue
+        written = [n for s in walk(loop.body) for n in writes(s)]
+        found += [(loop, s) for s in loop.body
+                  if isinstance(s, Assign) and s in made.save and s.name in made.active and written.count(s.name) == 1]  # fmt: skip
+    return found
 
 
 def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]) -> set[str]:
@@ -166,7 +184,7 @@ def _enclose(block: Block, loops: tuple[Loop, ...], made: Plan) -> None:
 
 def find_definitions(f: Function, made: Plan) -> None:
     fixed = {*f.parameters, *(f.results or []), *(s.index for s in walk(f.body) if isinstance(s, Loop)), *f.constants}
-    for name in {s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed:
+    for name in sorted({s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed):
         found: dict[Statement, Block] = {}
         if _cover(name, f.body, found):
             made.defined |= found
@@ -345,7 +363,7 @@ def _still_there(s: Assign, block: Block, made: Plan, independence: Independence
     after = block[block.index(s) + 1 :]
     for t in walk(after):
         hit = read & set(writes(t))
-        if not hit:
+        if not hit or t in made.carried:  # what is carried is undone first
             continue
         if not isinstance(t, Store) or not independence.differ(t, s, elements_in(s.value, t.array)):
             return False

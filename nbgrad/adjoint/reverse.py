@@ -157,7 +157,7 @@ class Reverse:
         """Numbers that are saved before they are set for the first time."""
         return [
             n
-            for n in dict.fromkeys(s.name for s in self.plan.save if isinstance(s, Assign))
+            for n in dict.fromkeys(s.name for s in walk(self.f.body) if isinstance(s, Assign) and s in self.plan.save)
             if n not in self.f.parameters
         ]
 
@@ -227,7 +227,7 @@ class Reverse:
         fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
         early: list[Item] = []
         if s in fusion.early and not self.measuring:
-            early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], True)]
+            early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], early=True)]
         inside: list[Item] = list(self.forward(s.body))
         after: list[Item] = []
         if s in fusion.loops and not self.measuring:
@@ -268,28 +268,35 @@ class Reverse:
     # The sweep back.
 
     def backward(self, block: Block) -> list[Item]:
+        end = len(block)
+        while end and block[end - 1] in self.plan.carried:
+            end -= 1
         items: list[Item] = []
+        for s in block:
+            if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
+                items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
+        items += self.undone(block[end:])
         for s in block:
             if isinstance(s, Assign) and s in self.plan.keep:
                 items += self.tapes[s].fetch(ast.Name(s.name))
             elif s in self.plan.redo:
                 assert isinstance(s, Assign)
                 items.append(Step(ast.Name(s.name), "=", unparse(s.value)))
-            if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
-                items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
-        return tidy(items + self.undone(block))
+        return tidy(items + self.undone(block, end))
 
-    def undone(self, block: Block, early: bool = False) -> list[Item]:
-        """The sweep back through `block`, without what is undone `early`. Where all that a branch adds to are
+    def undone(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
+        """The sweep back through `block` (up to `end`), without what is undone `early`. Where all that a branch adds to are
         definitions before it, their derivatives are zero if it is not taken, and go into it."""
         items: list[Item] = []
-        for k in range(len(block) - 1, -1, -1):
+        last = not self.plan.carried & set(block) and not self.done & set(block)  # nothing was undone before
+        for k in range(len(block) - 1 if end is None else end - 1, -1, -1):
             s = block[k]
             made = self.undo(s) if early or s not in self.done else []
             line = [f"# {s.line}"] if made and s.line else []
             if (
                 made
                 and isinstance(s, If)
+                and last
                 and not items
                 and self.only_definitions(block[:k])
                 and not self.backward(s.orelse)
