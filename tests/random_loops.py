@@ -152,7 +152,9 @@ class Program:
                     inner = [f"if {self.test()}:", *indent(inner)]
                 self.loops.pop()
                 body += [f"for j in range({r.choice(['4', 'i', 'n'])}):", *indent(inner)]
-            body += [r.choice(["total += q * t0", "w[i] = q", "w[i] = 0.5 * w[i] + t0", "u[1, i] = t0 * q", "p = p + q"])]
+            body += [
+                r.choice(["total += q * t0", "w[i] = q", "w[i] = 0.5 * w[i] + t0", "u[1, i] = t0 * q", "p = p + q"])
+            ]
             if r.random() < 0.3:
                 body += [f"if t0 < {self.atom()}:", "    t2 = q * t0", "    total -= 0.2 * t2"]
             lines += ["q = 0.3", "for i in range(4):", *indent(body)]

@@ -52,8 +52,8 @@ class Plan:
     moving: set[str] = field(default_factory=set)
     lasting: set[str] = field(default_factory=set)
     carried: set[Statement] = field(default_factory=set)
-    independence: Independence = field(init=False)
-    fusion: Fusion = field(init=False)
+    independence: Independence = None  # type: ignore[assignment]  # set when the rest is known
+    fusion: Fusion = None  # type: ignore[assignment]
 
 
 def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..expr import ONE, free
 from .algebra import VALUE
 from .indices import offset
-from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, below, reads, uses, walk, writes
+from .ir import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, Swap, below, reads, uses, walk, writes
 
 if TYPE_CHECKING:
     from .analysis import Plan
@@ -86,7 +86,7 @@ class Fusion:
         suffix: Block = []
         while at and not below(block[at - 1]):
             s = block[at - 1]
-            if isinstance(s, Swap) or (isinstance(s, Alloc) and s.name in self.made.active):
+            if isinstance(s, Swap) or (isinstance(s, Alloc | Grow) and s.name in self.made.active):
                 return
             if isinstance(s, Assign | Store) and self.active(s):
                 suffix.insert(0, s)
@@ -118,7 +118,7 @@ class Fusion:
         """Whether nothing in `s` is differentiated."""
         return not any(
             isinstance(t, Swap)
-            or (isinstance(t, Alloc) and t.name in self.made.active)
+            or (isinstance(t, Alloc | Grow) and t.name in self.made.active)
             or (isinstance(t, Assign | Store) and self.active(t))
             for t in walk([s])
         )
@@ -145,7 +145,7 @@ class Fusion:
         if not loop.index or loop.count or loop.until:
             return None
         inside = list(walk(loop.body))
-        if any(isinstance(t, Swap | Alloc) or (isinstance(t, Loop) and t.until) for t in inside):
+        if any(isinstance(t, Swap | Alloc | Grow) or (isinstance(t, Loop) and t.until) for t in inside):
             return None
         stored = [t for t in inside if isinstance(t, Assign | Store) and self.active(t)]
         if not any(isinstance(t, Loop) for t in inside) and not _worth(stored, self.made):

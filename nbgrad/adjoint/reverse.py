@@ -8,27 +8,26 @@ from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
 from .indices import plus
-from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, unparse, walk, writes
+from .ir import (
+    Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, changed, unparse, walk, writes,
+)  # fmt: skip
+from .routines import routines
 from .steps import Item, Nest, Step, flat, tidy
 from .tapes import Tape, tape_for
-from .turns import PLUS, Turns
+from .turns import Turns
 
-__all__ = ["Reverse", "loop_head", "module"]
+__all__ = ["Reverse", "definition", "indent", "loop_head", "module"]
 
 _DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
 _ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
-_GROWN = """@njit
-def grown(tape):
-    larger = np.empty(2 * tape.size, tape.dtype)
-    larger[:tape.size] = tape
-    return larger
-
-
-"""
 
 
 def indent(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines] or ["    pass"]
+
+
+def definition(name: str, parameters: list[str], lines: list[str]) -> str:
+    return f"def {name}({', '.join(parameters)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
 
 
 def loop_head(s: Loop) -> str:
@@ -44,12 +43,12 @@ def loop_head(s: Loop) -> str:
 def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     """A whole file around a generated function, to be pasted anywhere."""
     head = ["import math", "", "import numpy as np", "from numba import njit"]
+    helpers = {**f.helpers, **helpers}
     head += [f"from {getattr(v, 'bodies', (v,))[0].__module__} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
         head += ["", *(f"{k} = {v!r}" for k, v in plain)]
-    grown = "".join(text for name, text in (("grown(", _GROWN), ("plus(", PLUS)) if name in body)
-    return "\n".join([*head, "", "", ""]) + grown + "@njit(nogil=True, error_model='numpy')\n" + body
+    return "\n".join([*head, "", "", ""]) + routines(body) + "@njit(nogil=True, error_model='numpy')\n" + body
 
 
 class Reverse:
@@ -129,22 +128,25 @@ class Reverse:
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
         lines = [*head, *self.forward(f.body), f"return ({''.join(f'{tape.name}_bytes, ' for tape in tapes)})"]
         self.measuring = False
-        return f"def {f.name}_adjoint({', '.join(given)}):\n" + "\n".join(indent(lines)) + "\n"
+        return definition(f"{f.name}_adjoint", given, lines)
 
     def source(self) -> str:
-        f, plan = self.f, self.plan
-        name = f"{f.name}_adjoint"
+        f = self.f
+        lines = self.sweeps()
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
+        results = [*(self.kept.get(r, r) for r in f.results or []), *(self.bars[n] for n in self.numbers)]
+        tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
+        return definition(f"{f.name}_adjoint", given, [*lines, *tail])
+
+    def sweeps(self) -> list[str]:
+        """The function, and the sweep back."""
+        f, plan = self.f, self.plan
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = [self.zero(n) for n in self.start_values()]
         self.zeroed = False
         forward = self.forward(f.body)
         middle = self.turn_round()
-        backward = flat(self.backward(f.body))
-        results = [*(self.kept.get(r, r) for r in f.results or []), *(self.bars[n] for n in self.numbers)]
-        tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
-        lines = [*head, *forward, "", *middle, *backward, *tail]
-        return f"def {name}({', '.join(given)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
+        return [*head, *forward, "", *middle, *flat(self.backward(f.body))]
 
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""
@@ -163,21 +165,7 @@ class Reverse:
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
-        f, lines = self.f, []
-        self.kept: dict[str, str] = {}
-        swaps = [s for s in walk(f.body) if isinstance(s, Swap)]
-        touched = set(self.plan.restored)
-        for s in swaps:
-            if touched & {s.first, s.second}:
-                touched |= {s.first, s.second}
-        for r in f.results or []:
-            if r in touched or (f.ranks.get(r) and any(r in (s.first, s.second) for s in swaps)):
-                self.kept[r] = self.fresh(f"{r}_value")
-                lines.append(f"{self.kept[r]} = {r}")
-        for n in sorted(touched):
-            foreign = n in f.parameters or n in (f.results or []) or any(n in (s.first, s.second) for s in swaps)
-            if f.ranks.get(n) and foreign:
-                lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
+        lines = self.put_aside()
         return lines if self.zeroed else [*lines, *flat(self.zeros())]
 
     def zeros(self) -> list[Item]:
@@ -188,6 +176,30 @@ class Reverse:
             if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
                 items.append(f"{bar} = 0.0")
         return items
+
+    def put_aside(self) -> list[str]:
+        """Copies of what the caller gets and the sweep back changes."""
+        f = self.f
+        lines: list[str] = []
+        self.kept: dict[str, str] = {}
+        swaps = [s for s in walk(f.body) if isinstance(s, Swap)]
+        touched = set(self.plan.restored)
+        for s in swaps:
+            if touched & {s.first, s.second}:
+                touched |= {s.first, s.second}
+
+        def moves(name: str) -> bool:
+            return any(name in (s.first, s.second) for s in swaps)
+
+        for r in f.results or []:
+            if r in touched or (f.ranks.get(r) and moves(r)):
+                self.kept[r] = self.fresh(f"{r}_value")
+                own = f.ranks.get(r) and r not in f.parameters
+                lines.append(f"{self.kept[r]} = {r}{'.copy()' if own else ''}")
+        for n in sorted(touched):
+            if f.ranks.get(n) and (n in f.parameters or moves(n)):
+                lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
+        return lines
 
     # The function itself.
 
@@ -211,6 +223,8 @@ class Reverse:
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.bars:
                         lines.append(f"{self.bars[s.name]} = np.zeros_like({s.name})")
+                case Grow():
+                    lines += [f"{n} = grown({n})" for n in (s.name, self.bars.get(s.name)) if n]
                 case Swap():
                     lines.append(f"{s.first}, {s.second} = {s.second}, {s.first}")
                     lines += self.swap_bars(s)
@@ -242,8 +256,8 @@ class Reverse:
         made: list[Item] = []
         for tape in self.tapes.values():
             if tape.loops and tape.loops[0] is s:
-                lines = tape.allocate()
-                first = 0 if not enclosing or tape.bounds() & self.changed(enclosing[0]) else 1
+                lines = self.allocate(tape)
+                first = 0 if not enclosing or tape.bounds() & changed(enclosing[0]) else 1
                 self.before_all(*lines[:first])
                 made += lines[first:]
                 after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
@@ -255,9 +269,8 @@ class Reverse:
         """Put `items` before the outermost loop at hand."""
         self.ahead += [item for item in items if item not in self.ahead]
 
-    @staticmethod
-    def changed(loop: Loop) -> set[str]:
-        return {n for s in walk([loop]) for n in writes(s)}
+    def allocate(self, tape: Tape) -> list[str]:
+        return tape.allocate()
 
     def swap_bars(self, s: Swap) -> list[str]:
         if s.first not in self.bars:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from .indices import minus
-from .ir import Function, Loop, reads, unparse, walk, writes
+from .ir import Function, Loop, changed, reads, unparse
 from .steps import Item, Step
 
 __all__ = ["Tape", "tape_for", "trips"]
@@ -42,6 +42,11 @@ class Tape:
         """Code for the bytes in use, after the loop."""
         return f"{self.top} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
 
+    def nbytes_before(self) -> str | None:
+        """Code for the bytes of the array, before it is made; None for a stack."""
+        item = f"{self.dtype.removesuffix('.dtype')}.itemsize" if self.dtype.endswith(".dtype") else "8"
+        return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
+
     def record(self, value: str) -> list[str]:
         if self.sizes is None:
             return [
@@ -61,7 +66,7 @@ class Tape:
 def tape_for(name: str, dtype: str, loops: tuple[Loop, ...], f: Function) -> Tape:
     if not loops:
         return Tape(name, dtype, [], [], loops)
-    changing = {n for s in walk([loops[0]]) for n in writes(s)}
+    changing = changed(loops[0])
     known = all(p.index and not p.count for p in loops)
     known = known and not any(reads(p.start, p.stop, p.step) & changing for p in loops)
     known = known and len({p.index for p in loops}) == len(loops)

@@ -12,20 +12,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import offset, plus
-from .ir import Loop, parse, reads, unparse, walk
+from .ir import Loop, changed, parse, reads, unparse, walk
 from .steps import Item, Nest, Step, negative, steps, tidy
 
 if TYPE_CHECKING:
     from .reverse import Reverse
 
-__all__ = ["PLUS", "Turns"]
+__all__ = ["Turns"]
 
-PLUS = """@njit(fastmath={"reassoc", "nsz"}, forceinline=True)
-def plus(total, term):  # in any order
-    return total + term
-
-
-"""
 #: Loops that are known to have no more turns than this stay as they are.
 _SHORT = 8
 
@@ -113,7 +107,7 @@ class Turns:
     def constant(self, *nodes: ast.expr) -> bool:
         """Whether what is evaluated is the same in all turns."""
         names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
-        return not names & {*self.reverse.changed(self.loop), *(s.name for s, _ in self.steps)}
+        return not names & {*changed(self.loop), *(s.name for s, _ in self.steps)}
 
     def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
         """Make sums apart; what goes before the loop and after it."""
@@ -156,7 +150,7 @@ class Turns:
             return []
         groups: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # shift, sign and row
         made: dict[tuple, str] = {}
-        changed = {id(s): k for k, (s, _) in enumerate(self.steps)}
+        at = {id(s): k for k, (s, _) in enumerate(self.steps)}
         for name, elements in several.items():
             for index, found in elements.items():
                 parts = _parts(parse(index))
@@ -164,7 +158,7 @@ class Turns:
                 first, depth = found[0]
                 alone = len(found) == 1 and depth == 0 and isinstance(parse(first.value), ast.Name)
                 value = self.original(first.value) if alone else ""
-                version = sum(s.name == value for s, _ in self.steps[: changed[id(first)]])
+                version = sum(s.name == value for s, _ in self.steps[: at[id(first)]])
                 key = (name, value, version) if alone else (name, index)
                 sign = "-" if alone and first.how == "-=" else "+"
                 groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
@@ -228,7 +222,7 @@ class Turns:
             return False
         if isinstance(start, ast.Constant) and isinstance(stop, ast.Constant) and stop.value - start.value <= _SHORT:  # type: ignore[operator]
             return False
-        return not reads(start, stop) & self.reverse.changed(self.loops[0])
+        return not reads(start, stop) & changed(self.loops[0])
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:
