@@ -11,11 +11,12 @@ import ast
 from copy import copy
 
 from ..errors import AttrError, TraceError
-from .analysis import Plan, uses, writes
+from .analysis import Plan
 from .forward import Forward
-from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, parse, reads, unparse, walk
+from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, changed, parse, reads, unparse, uses, walk, writes
 from .jumps import jumps
 from .reverse import Reverse, definition, indent, loop_head
+from .steps import flat
 from .subset import Source
 from .tapes import Tape, trips
 
@@ -104,7 +105,7 @@ class Checkpointed(Reverse):
             )
         self.recording = False
         self.tapes_before: list[str] = []  # code for tapes of which each turn has the same use
-        self.changed = {loop.index, *(n for s in walk(loop.body) for n in writes(s))}
+        self.changed = changed(loop)
         self.snapshots = self.fresh("snapshots")
         self.kept_of = {n: self.fresh(f"{n}_kept") for n in self.state}
         self.sizes = [t.nbytes_before() for t in Reverse(f, plan, wrt).tapes.values() if t.loops and t.loops[0] is loop]
@@ -137,6 +138,7 @@ class Checkpointed(Reverse):
     def sweeps(self) -> list[str]:
         f, plan, loop = self.f, self.plan, self.loop
         self.tapes_before.clear()
+        self.zeroed = False
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         turns, turn, left, stop = (self.fresh(n) for n in ("turns", "turn", "left", "stop"))
         first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("kept_at")
@@ -146,8 +148,8 @@ class Checkpointed(Reverse):
         self.recording = True
         record = self.forward(loop.body)
         self.recording = False
-        after, middle, back = self.forward(self.after), self.turn_round(), self.undone(self.after)
-        reverse = self.backward(loop.body)
+        after, middle, back = self.forward(self.after), self.turn_round(), flat(self.undone(self.after))
+        reverse = flat(self.backward(loop.body))
         made = [
             *self.begin(),
             *before,
@@ -182,7 +184,7 @@ class Checkpointed(Reverse):
             f"            {latest} -= 1",
             f"        {turn} = {when}[{latest}]",
             *(f"        {n}{'[:]' if f.ranks.get(n) else ''} = {k}[{latest}]" for n, k in self.kept_of.items()),
-            *self.undone(self.before),
+            *flat(self.undone(self.before)),
         ]
         return made
 
