@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import tracing
+from ..codegen.launch import kind_of
 from ..context import real
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, full
+from ..ndarray import NDArray, full, placed
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
@@ -61,7 +63,14 @@ def _(operands, results, *, axis, ascending, count):
 
 def _order_of(x: NDArray, axis: int, ascending: bool, count: int | None = None) -> NDArray:
     count = x.shape[axis] if count is None else count
+    if _here(x):
+        return placed(_ordered(x._view(), axis, ascending, count), kind_of(int64, x._kind.ctx))
     return _order(x.detach(), axis=axis, ascending=bool(ascending), count=count)
+
+
+def _here(*arrays: NDArray) -> bool:
+    """Whether NumPy can be asked: nothing is traced, and the arrays are in the host's memory."""
+    return tracing.current.graph is None and not any(x._kind.gpu for x in arrays)
 
 
 def _axis_of(data: NDArray, axis, op: str) -> tuple[NDArray, int]:
@@ -340,6 +349,8 @@ def searchsorted(a, v, side="left"):
         raise ShapeError(f"searchsorted: a must be a vector, got shape {a.shape}")
     if side not in ("left", "right"):
         raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    if _here(a, v):
+        return placed(np.asarray(np.searchsorted(a._view(), v._view(), side)), kind_of(int64, v._kind.ctx))
     common = as_dtype(np.result_type(a.dtype, v.dtype)) if a._kind.dtype.is_float or v._kind.dtype.is_float else int64
     a, v = [arrayed(x.detach(), common, x) for x in (a, v)]
     return _places_in(a, v, right=side == "right")
