@@ -8,7 +8,11 @@ from ..errors import AttrError, DTypeError, ShapeError
 from .ir import Function, Store, Swap, walk
 from .subset import Source
 
-__all__ = ["apart", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
+__all__ = ["apart", "copies", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
+
+
+def copies(args: tuple) -> tuple:
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
 
 
 def parameters(source: Source) -> list[str]:

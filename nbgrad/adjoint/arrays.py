@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .ir import Alloc, Assign, Block, Loop, Store, parse, unparse, walk
+from .ir import Alloc, Assign, Block, Grow, Loop, Store, parse, unparse, walk
+from .routines import GROWN
 from .subset import ALLOCATE
 
 if TYPE_CHECKING:
@@ -21,6 +23,23 @@ class Arrays:
 
     def __init__(self, lowering: Lowering) -> None:
         self.low = lowering
+
+    def again(self, target: ast.Name, value: ast.expr) -> bool:
+        """Whether it is a tape that grows, or ``u = u.copy()`` where that holds for all that follows."""
+        low = self.low
+        called = low.callee(value) if isinstance(value, ast.Call) else None
+        if called is not None and called.__name__ == "grown" and inspect.getsource(called).endswith(GROWN):
+            low.emit(Grow(low.local(target)))
+            return True
+        if not (low.straight and low.out is low.top):
+            return False
+        copied = isinstance(value, ast.Call) and unparse(value) == f"{target.id}.copy()"
+        if not copied or not low.made.ranks.get(low.local(target)):
+            return False
+        name = low.names.fresh(target.id)
+        made = self.make(name, target, value)
+        low.rename[target.id] = name
+        return made
 
     def make(self, name: str, target: ast.Name, value: ast.expr) -> bool:
         """Whether `value` makes an array; then it is allocated as `name`."""
@@ -115,7 +134,7 @@ class Arrays:
     def at_top(self, node: ast.AST, made: Alloc) -> None:
         """Make an array before the statement of the outermost block in which this is, if its size is known there."""
         root = self.low.root
-        used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len"}
+        used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len", "range"}
         known = {*self.low.made.parameters, *self.low.made.constants}
         known |= {s.name for s in walk(root.top or []) if isinstance(s, Assign | Alloc)}
         assert root.current is not None and root.top is not None

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "If", "Loop", "Statement", "Store", "Swap", "below",
+__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
            "parse", "reads", "unparse", "walk"]  # fmt: skip
 
 
@@ -74,6 +74,13 @@ class Swap(Statement):
 
 
 @dataclass(eq=False)
+class Grow(Statement):
+    """``name = grown(name)``: room for more elements of a vector, zeros."""
+
+    name: str
+
+
+@dataclass(eq=False)
 class If(Statement):
     test: ast.expr
     body: Block
@@ -106,7 +113,7 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for; `results` the names returned, None for a function that returns nothing.
+    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing.
     """
 
     name: str
@@ -117,6 +124,7 @@ class Function:
     kinds: dict[str, str]
     constants: dict[str, object]
     where: str
+    helpers: dict[str, object] = field(default_factory=dict)
 
 
 def parse(code: str) -> ast.expr:

@@ -12,7 +12,7 @@ import numpy as np
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import Arrays
 from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, parse, unparse, walk
-from .jumps import ends, jumps
+from .jumps import ends, jumps, raised
 from .names import FUNCTION_NAMES, Names, all_names
 from .slices import Slices
 from .subset import ALLOCATE, RANGES, REDUCE, Source, source_of
@@ -83,8 +83,7 @@ class Lowering:
         body = self.source.node.body
         if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
             body = body[1:]
-        if any(isinstance(n, ast.Return) for s in body for loop in ast.walk(s) if isinstance(loop, ast.For | ast.While)
-               for n in ast.walk(loop)):  # fmt: skip
+        if any(isinstance(s, ast.For | ast.While) and jumps(s, ast.Return) for b in body for s in ast.walk(b)):
             self.returned = self.names.fresh("returned")
         lowered = self.block(body)
         if self.returned:
@@ -97,8 +96,7 @@ class Lowering:
         if self.top is None:
             self.top = self.out
         for k, s in enumerate(statements):
-            if self.out is self.top:
-                self.current = s
+            self.current = s if self.out is self.top else self.current
             rest = statements[k + 1 :]
             self.line = self.source.lines[s.lineno - 1].strip()
             if isinstance(s, ast.Continue | ast.Break | ast.Return):
@@ -151,8 +149,9 @@ class Lowering:
             parts = s.value.elts if isinstance(s.value, ast.Tuple) else [s.value]
             names = []
             for k, part in enumerate(parts):
-                if self.results is None and isinstance(part, ast.Name) and not self.inlined and not self.returned:
-                    names.append(self.local(part))
+                named = isinstance(part, ast.Name) and part.id in self.locals
+                if named and self.results is None and not self.inlined and not self.returned:
+                    names.append(self.local(part))  # type: ignore[arg-type]
                     continue
                 if isinstance(part, ast.Name) and self.made.ranks.get(self.local(part)):
                     names.append(self.local(part))
@@ -189,10 +188,10 @@ class Lowering:
                 target = parse(unparse(s.target))
                 ast.copy_location(target, s.target)
                 self.assign(s, s.target, ast.BinOp(target, s.op, s.value))
-            case ast.For():
+            case ast.For() | ast.While():
                 self.loop(s)
-            case ast.While():
-                self.loop(s)
+            case ast.If() if raised(s):
+                self.emit(Check(self.value(s.test), raised(s)))
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Expr(value=ast.Call() as call):
@@ -204,6 +203,8 @@ class Lowering:
         elif isinstance(target, ast.Tuple):
             self.unpack(s, target, value)
         elif isinstance(target, ast.Name):
+            if Arrays(self).again(target, value):
+                return
             name = self.local(target)
             if name in self.bound:
                 raise self.source.refuse(s, f"the loop variable {target.id} is changed", "use another variable")
@@ -265,8 +266,7 @@ class Lowering:
         self.emit(Store(element.value.id, element.slice, self.value(value)))  # type: ignore[attr-defined]
 
     def loop(self, s: ast.For | ast.While) -> None:
-        line = self.line
-        index, test = "", None
+        line, index, test = self.line, "", None
         bounds: list[ast.expr] = [ast.Constant(0), ast.Constant(0), ast.Constant(1)]
         if isinstance(s, ast.For):
             assert isinstance(s.iter, ast.Call) and isinstance(s.target, ast.Name)
@@ -388,7 +388,7 @@ class Lowering:
         return ast.Name(name, ast.Load())
 
     def attribute(self, node: ast.Attribute) -> ast.expr:
-        if isinstance(node.value, ast.Name) and node.value.id in self.locals and node.attr in ("size", "ndim"):
+        if isinstance(node.value, ast.Name) and node.value.id in self.locals and node.attr in ("size", "ndim", "shape"):
             return ast.Attribute(ast.Name(self.local(node.value), ast.Load()), node.attr, ast.Load())
         value = self.source.resolve(node)
         if isinstance(value, bool | int | float | np.number):
@@ -458,13 +458,17 @@ class Lowering:
         called = self.source.resolve(node.func)
         if called is np.where and len(node.args) == 3:
             return ast.IfExp(*[self.value(a) for a in node.args])
-        if called is len:
-            return ast.Call(ast.Name("len", ast.Load()), [ast.Name(self.local(node.args[0]), ast.Load())], [])  # type: ignore[arg-type]
+        if called is len and isinstance(node.args[0], ast.Name):
+            return ast.Call(ast.Name("len", ast.Load()), [ast.Name(self.local(node.args[0]), ast.Load())], [])
         if called in REDUCE or called is None:
             return Slices(self).reduce(node, called)
         if called in ALLOCATE or node.keywords:
             raise self.source.refuse(node, f"the call {unparse(node)} here", "assign the array to a name of its own")
-        return ast.Call(parse(FUNCTION_NAMES[called]), [self.value(a) for a in node.args], [])
+        name = FUNCTION_NAMES.get(called)
+        if name is None:  # in generated code
+            name = FUNCTIONS[called].template.partition("(")[0]  # type: ignore[attr-defined]
+            self.made.helpers[name] = self.root.source.outside[name] = called
+        return ast.Call(parse(name), [self.value(a) for a in node.args], [])
 
     def inline(self, node: ast.Call) -> list[str] | None:
         """Lower a call of another such function into this one; the names of its results."""

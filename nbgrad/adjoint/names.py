@@ -16,7 +16,7 @@ for _module, _prefix in ((np, "np"), (math, "math")):
     for _name in vars(_module):
         with contextlib.suppress(TypeError):  # what has no hash is no function
             FUNCTION_NAMES.setdefault(getattr(_module, _name), f"{_prefix}.{_name}")
-FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow)}
+FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow, range)}
 FUNCTION_NAMES[np.float64], FUNCTION_NAMES[np.float32] = "np.float64", "np.float32"
 FUNCTION_NAMES[np.int64], FUNCTION_NAMES[np.int32] = "np.int64", "np.int32"
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import TraceError
 from .algebra import FUNCTIONS, PASSIVE
+from .jumps import raised
 
 __all__ = ["Source", "check", "source_of"]
 
@@ -106,8 +107,11 @@ def check(source: Source) -> None:
             source.node, "*args, **kwargs and keyword-only parameters are not supported", "name each parameter"
         )
     for statement in source.node.body:
-        for node in ast.walk(statement):
-            _check(source, node)
+        nodes = list(ast.walk(statement))
+        fine = {n for s in nodes if raised(s) for n in ast.walk(s.body[0])}  # type: ignore[attr-defined]
+        for node in nodes:
+            if node not in fine:
+                _check(source, node)
 
 
 def _check(source: Source, node: ast.AST) -> None:
