@@ -1,4 +1,4 @@
-"""nbgrad on a GPU, eager and compiled, beside torch (also compiled, and as CUDA graphs), jax and cupy, if they are there.
+"""nbgrad on a GPU, eager and compiled, beside torch (also compiled, and as CUDA graphs), jax and cupy, where installed.
 
     python benchmarks/gpu.py [PATTERN ...] [--device 0] [--rounds 20] [--json FILE] [--tiny]
 
