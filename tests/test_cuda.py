@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,10 @@ def test_compiled():
     run("test_compile.py", NUMBA_ENABLE_CUDASIM="0")
 
 
-@pytest.mark.skipif(sys.platform != "linux" or not shutil.which("cc"), reason="needs Linux and a C compiler")
+@pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("cc") or find_spec("numba_cuda") is None,
+    reason="needs Linux, a C compiler and numba-cuda",
+)
 def test_with_a_stub_of_the_driver(tmp_path):
     stub = tmp_path / "libcuda.so.1"
     made = ["cc", "-shared", "-fPIC", "-o", str(stub), str(FOLDER / "driver.c"), "-ldl"]

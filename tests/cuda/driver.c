@@ -55,7 +55,7 @@ launch *stub_launch(long k) { return &launches[k]; }
 
 static launch described(kernel *f, unsigned blocks, unsigned threads, void **words)
 {
-    launch found = {{(word)f, blocks, threads, f->words}};
+    launch found = {{(word)f, blocks, threads, f->words}, {0}};
     for (int k = 0; k < f->words; k++)
         found.words[k] = *(word *)words[k];
     return found;
@@ -114,8 +114,7 @@ int cuEventSynchronize(void *event) { CALL; return 0; }
 int cuEventQuery(void *event) { CALL; return 0; }
 int cuEventDestroy_v2(void *event) { CALL; return 0; }
 
-/* Kernels. How many words one takes is in its name: seven for each array, one for each number, which is an int64 (x)
-   or a float64 (d), at the end or between arrays. */
+/* Kernels. Their names say how many arrays they take, each of seven words; numbers are not looked at. */
 
 int cuLibraryLoadData(void **l, const void *c, int *a, void **b, unsigned n, int *o, void **v, unsigned m)
 {
