@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from ..errors import TraceError
+from .adopted import adopt, original
 from .algebra import FUNCTIONS, PASSIVE
 from .jumps import raised
 
@@ -151,7 +152,8 @@ def _operator(source: Source, node: ast.AST, op: ast.AST) -> None:
 
 
 def _check_call(source: Source, node: ast.Call) -> None:
-    called = source.resolve(node.func)
+    called = original(source.resolve(node.func))
+    adopt(called)
     if called is np.where or (
         isinstance(node.func, ast.Attribute) and node.func.attr in ("copy", "sum") and called is None
     ):
