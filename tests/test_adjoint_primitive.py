@@ -220,6 +220,13 @@ def test_primitives_in_functions_that_are_differentiated():
     assert "from nbgrad.adjoint.adopted import logistic_vjp" in adj.source
     with pytest.raises(TraceError):  # the rule has none of its own
         adj.hvp((v, a), (v, None), (1.0, None))
+    function = logistic.forward
+
+    def plainly(x):
+        return function(x, 2.0)
+
+    y = plainly(0.3)  # what the primitive is made of has its own derivative
+    assert nb.adjoint(plainly).value_and_grad(0.3)[1][0] == pytest.approx(2 * y * (1 - y))
     of_arrays = nb.primitive(numba.njit(lambda x: np.sqrt(np.sum(x * x))), numba.njit(lambda g, y, x: g * x / y))
 
     def whole(x):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from .adopted import original
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import Arrays
 from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, parse, unparse, walk
@@ -429,7 +428,7 @@ class Lowering:
     # Calls.
 
     def callee(self, node: ast.Call) -> Callable | None:
-        called = original(self.source.resolve(node.func))
+        called = self.source.resolve(node.func)
         try:
             if called in FUNCTIONS or called in PASSIVE or called in REDUCE or called in ALLOCATE or called in RANGES:
                 return None
