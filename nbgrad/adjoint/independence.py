@@ -1,7 +1,9 @@
 """Whether a statement can overwrite an element of an array that another one has read before it.
 
 Indices are compared as sums of a text and a constant. A loop around both statements orders them: an element that the
-write meets in turn w and the read in turn r, with r - w constant, has not been read yet if r comes after w.
+write meets in turn w and the read in turn r, with r - w constant, has not been read yet if r comes after w. Where that
+does not tell, it is asked whether turns of the loops can exist in which the read comes first and the indices are equal:
+linear inequalities between the loops' variables and bounds.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import ast
 from collections.abc import Iterable
 
 from .indices import distance, offset
-from .ir import Function, Loop, Statement, Store, walk
+from .inequalities import Form, impossible, less, linear
+from .ir import Function, Loop, Statement, Store, unparse, walk, writes
 
 __all__ = ["Independence"]
 
@@ -21,11 +24,85 @@ class Independence:
     def __init__(self, f: Function, enclosing: dict[Statement, tuple[Loop, ...]], swapped: set[str]) -> None:
         self.enclosing = enclosing
         self.swapped = swapped
+        self.parameters = set(f.parameters)
         self.place = {s: k for k, s in enumerate(walk(f.body))}
+        self.numbers = [n for s in walk(f.body) for n in writes(s) if not f.ranks.get(n)]
+        self.known: dict[tuple, bool] = {}
 
     def apart(self, write: Store, reader: Statement, indices: Iterable[ast.expr]) -> bool:
         """Whether `write` surely overwrites none of the elements at `indices` that `reader` has read before."""
-        return write.array not in self.swapped and all(self._unread(write, reader, index) for index in indices)
+        return write.array not in self.swapped and all(
+            self._unread(write, reader, index) or self.never(write, reader, index) for index in indices
+        )
+
+    def stays(self, s: Store, stores: Iterable[Store]) -> bool:
+        """Whether none of `stores` overwrites what `s` has written."""
+        return s.array not in self.swapped and all(self.never(t, s, s.index, False) for t in stores)
+
+    def never(self, write: Store, reader: Statement, index: ast.expr, itself: bool = True) -> bool:
+        """Whether no turns of the loops exist in which `reader` meets `index`, and then `write` the same element.
+        A statement comes before `itself` where it reads what it overwrites."""
+        key = write, reader, unparse(index), itself
+        if key not in self.known:
+            self.known[key] = self._never(write, reader, index, itself)
+        return self.known[key]
+
+    def _never(self, write: Store, reader: Statement, index: ast.expr, itself: bool) -> bool:
+        first, later = self.enclosing[reader], self.enclosing[write]
+        forms = [*self._turns(first, "first "), *self._turns(later, "later ")]
+        equal = False
+        for a, b in zip(_parts(index), _parts(write.index), strict=True):
+            p, q = self._form(a, first, "first "), self._form(b, later, "later ")
+            if p is None or q is None or not all(impossible([*forms, less(x, {}, 1)]) for x in (p, q)):
+                continue  # unknown, or it may count from the end
+            forms += [less(p, q), less(q, p)]
+            equal = True
+        if not equal:
+            return False
+        if impossible(forms):
+            return True
+        common = [a for a, b in zip(first, later, strict=False) if a is b]
+        for loop in common:
+            step = offset(loop.step)
+            if not loop.index or step[0] or not step[1]:
+                return False
+            a, b = {f"first {loop.index}": 1}, {f"later {loop.index}": 1}
+            before, after = (a, b) if step[1] > 0 else (b, a)
+            if not impossible([*forms, less(before, after, 1)]):
+                return False
+            forms += [less(a, b), less(b, a)]
+        before = self.place[reader] < self.place[write] or (reader is write and itself)
+        return not before or impossible(forms)
+
+    def _turns(self, loops: tuple[Loop, ...], which: str) -> list[Form]:
+        """The bounds of the loops' variables."""
+        forms = []
+        for depth, loop in enumerate(loops):
+            step = offset(loop.step)
+            if not loop.index or step[0] or not step[1]:
+                continue
+            start, stop = (self._form(n, loops[:depth], which) for n in (loop.start, loop.stop))
+            here = {f"{which}{loop.index}": 1}
+            up = step[1] > 0
+            if start is not None:
+                forms.append(less(start, here) if up else less(here, start))
+            if stop is not None:
+                forms.append(less(here, stop, 1) if up else less(stop, here, 1))
+        return forms
+
+    def _form(self, node: ast.expr, loops: tuple[Loop, ...], which: str) -> Form | None:
+        """An index or bound; a loop's variable is that of a turn, other names must have one value only."""
+        turning = {p.index for p in loops}
+
+        def symbol(n: ast.expr) -> str | None:
+            if isinstance(n, ast.Name) and n.id in turning:
+                return f"{which}{n.id}"
+            if isinstance(n, ast.Name) and self.numbers.count(n.id) <= (n.id not in self.parameters):
+                return n.id
+            text = unparse(n)
+            return text if text.endswith(".size") or (".shape[" in text and text.count("[") == 1) else None
+
+        return linear(node, symbol)
 
     def differ(self, write: Store, reader: Statement, indices: list[ast.expr]) -> bool:
         """Whether `indices`, as of `reader`, surely differ from that of `write` in the same turn of the loops."""
