@@ -20,7 +20,7 @@ from .independence import Independence
 from .ir import (
     Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, uses, walk, writes,
 )  # fmt: skip
-from .split import carry, split
+from .split import carry, factor, split
 from .subset import Source
 
 __all__ = ["Plan", "Pull", "plan"]
@@ -70,6 +70,7 @@ def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, .
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
+    factor(f, algebra)
     made = Plan(algebra, algebra.active, carried=set(carried))
     _fix_controls(f, f.body, changing(f))
     _enclose(f.body, (), made)

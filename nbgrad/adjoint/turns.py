@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .indices import offset, plus
 from .ir import Loop, changed, parse, reads, unparse, walk
-from .steps import Item, Nest, Step, negative, steps, tidy
+from .steps import Item, Nest, Step, steps, tidy
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -156,11 +156,13 @@ class Turns:
                 parts = _parts(parse(index))
                 shift, rest = offset(parts[-1])[1], ", ".join(unparse(p) for p in parts[:-1])
                 first, depth = found[0]
-                alone = len(found) == 1 and depth == 0 and isinstance(parse(first.value), ast.Name)
-                value = self.original(first.value) if alone else ""
-                version = sum(s.name == value for s, _ in self.steps[: at[id(first)]])
-                key = (name, value, version) if alone else (name, index)
-                sign = "-" if alone and first.how == "-=" else "+"
+                alone = len(found) == 1 and depth == 0
+                value, negated = _unsigned(parse(first.value))
+                names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+                version = sum(s.name in names for s, _ in self.steps[: at[id(first)]])
+                same = self.original(value.id) if isinstance(value, ast.Name) else unparse(value)
+                key = (name, same, version) if alone else (name, index)
+                sign = "-" if alone and (first.how == "-=") != negated else "+"
                 groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
                 if key in made:
                     _drop(self.body, first)
@@ -174,9 +176,7 @@ class Turns:
                         s.target = ast.Name(part)
                     self.body.append(Step(ast.Name(row), "=", part))
                     continue
-                if first.how == "-=" and not alone:
-                    first.value = negative(first.value)
-                first.target, first.how = ast.Name(row), "="
+                first.target, first.how, first.value = ast.Name(row), "=", unparse(value)
         margin = max(max(c for c, _, _ in g) - min(c for c, _, _ in g) for g in groups.values())
         rows = {row: key[0] for key, row in made.items()}
         turn = ast.Name(self.loop.index)
@@ -227,6 +227,19 @@ class Turns:
 
 def _parts(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _unsigned(node: ast.expr) -> tuple[ast.expr, bool]:
+    """`node` or its negative, without the signs that apply to all of it, and whether it is the negative."""
+    match node:
+        case ast.UnaryOp(op=ast.USub()):
+            inner, negated = _unsigned(node.operand)
+            return inner, not negated
+        case ast.BinOp(op=ast.Mult() | ast.Div()):
+            left, negated = _unsigned(node.left)
+            right, other = _unsigned(node.right)
+            return ast.BinOp(left, node.op, right), negated != other
+    return node, False
 
 
 def _drop(items: list[Item], step: Step) -> None:
