@@ -24,9 +24,11 @@ class Independence:
     def __init__(self, f: Function, enclosing: dict[Statement, tuple[Loop, ...]], swapped: set[str]) -> None:
         self.enclosing = enclosing
         self.swapped = swapped
-        self.parameters = set(f.parameters)
         self.place = {s: k for k, s in enumerate(walk(f.body))}
-        self.numbers = [n for s in walk(f.body) for n in writes(s) if not f.ranks.get(n)]
+        numbers = [(n, s) for s in walk(f.body) for n in writes(s) if not f.ranks.get(n)]
+        written = [n for n, _ in numbers] + f.parameters
+        #: Names that have several values.
+        self.varying = {n for n, s in numbers if enclosing[s] or isinstance(s, Loop) or written.count(n) > 1}
         self.known: dict[tuple, bool] = {}
 
     def apart(self, write: Store, reader: Statement, indices: Iterable[ast.expr]) -> bool:
@@ -49,15 +51,8 @@ class Independence:
 
     def _never(self, write: Store, reader: Statement, index: ast.expr, itself: bool) -> bool:
         first, later = self.enclosing[reader], self.enclosing[write]
-        forms = [*self._turns(first, "first "), *self._turns(later, "later ")]
-        equal = False
-        for a, b in zip(_parts(index), _parts(write.index), strict=True):
-            p, q = self._form(a, first, "first "), self._form(b, later, "later ")
-            if p is None or q is None or not all(impossible([*forms, less(x, {}, 1)]) for x in (p, q)):
-                continue  # unknown, or it may count from the end
-            forms += [less(p, q), less(q, p)]
-            equal = True
-        if not equal:
+        forms = self._equal(index, first, _named(first, "first "), write.index, later, _named(later, "later "))
+        if forms is None:
             return False
         if impossible(forms):
             return True
@@ -74,15 +69,46 @@ class Independence:
         before = self.place[reader] < self.place[write] or (reader is write and itself)
         return not before or impossible(forms)
 
-    def _turns(self, loops: tuple[Loop, ...], which: str) -> list[Form]:
+    def meet(self, loop: Loop, a: ast.expr, b: ast.expr, differ: bool) -> bool:
+        """Whether a turn of `loop` may meet the element `a` and one the element `b` that is the same; `differ`: two
+        turns. Names that the loop writes besides its variable are not known."""
+        outer = self.enclosing[loop]
+        loops = (*outer, loop)
+        first, later = ({**{p.index: p.index for p in outer}, loop.index: which} for which in ("first", "later"))
+        forms = self._equal(a, loops, first, b, loops, later)
+        if forms is None:
+            return True
+        if not differ:
+            return not impossible(forms)
+        return not all(impossible([*forms, less({p: 1}, {q: 1}, 1)])
+                       for p, q in (("first", "later"), ("later", "first")))  # fmt: skip
+
+    def _equal(
+        self, a: ast.expr, first: tuple[Loop, ...], one: dict[str, str],
+        b: ast.expr, later: tuple[Loop, ...], other: dict[str, str],
+    ) -> list[Form] | None:  # fmt: skip
+        """What holds where two indices are equal; None if that cannot be said. `one` and `other` name the variables of
+        the loops around each."""
+        forms = [*self._turns(first, one), *self._turns(later, other)]
+        equal = False
+        for p, q in zip(_parts(a), _parts(b), strict=True):
+            x, y = self._form(p, one), self._form(q, other)
+            if x is None or y is None or not all(impossible([*forms, less(z, {}, 1)]) for z in (x, y)):
+                continue  # unknown, or it may count from the end
+            forms += [less(x, y), less(y, x)]
+            equal = True
+        return forms if equal else None
+
+    def _turns(self, loops: tuple[Loop, ...], names: dict[str, str]) -> list[Form]:
         """The bounds of the loops' variables."""
         forms = []
         for depth, loop in enumerate(loops):
             step = offset(loop.step)
             if not loop.index or step[0] or not step[1]:
                 continue
-            start, stop = (self._form(n, loops[:depth], which) for n in (loop.start, loop.stop))
-            here = {f"{which}{loop.index}": 1}
+            outer = {p.index: names[p.index] for p in loops[:depth] if p.index}
+            start, stop = (self._form(n, outer) for n in (loop.start, loop.stop))
+            here = {names[loop.index]: 1}
             up = step[1] > 0
             if start is not None:
                 forms.append(less(start, here) if up else less(here, start))
@@ -90,15 +116,14 @@ class Independence:
                 forms.append(less(here, stop, 1) if up else less(stop, here, 1))
         return forms
 
-    def _form(self, node: ast.expr, loops: tuple[Loop, ...], which: str) -> Form | None:
-        """An index or bound; a loop's variable is that of a turn, other names must have one value only."""
-        turning = {p.index for p in loops}
+    def _form(self, node: ast.expr, names: dict[str, str]) -> Form | None:
+        """An index or bound; `names` are those of loops' variables, and others must have one value only."""
 
         def symbol(n: ast.expr) -> str | None:
-            if isinstance(n, ast.Name) and n.id in turning:
-                return f"{which}{n.id}"
-            if isinstance(n, ast.Name) and self.numbers.count(n.id) <= (n.id not in self.parameters):
-                return n.id
+            if isinstance(n, ast.Name) and n.id in names:
+                return names[n.id]
+            if isinstance(n, ast.Name):
+                return None if n.id in self.varying else n.id
             text = unparse(n)
             return text if text.endswith(".size") or (".shape[" in text and text.count("[") == 1) else None
 
@@ -165,6 +190,10 @@ def _ahead(loop: Loop, pairs: list[tuple[ast.expr, ast.expr]]) -> int | None:
         if name == other == loop.index:
             return (p - q) * (1 if step[1] > 0 else -1)
     return None
+
+
+def _named(loops: tuple[Loop, ...], which: str) -> dict[str, str]:
+    return {p.index: f"{which}{p.index}" for p in loops if p.index}
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:

@@ -93,12 +93,25 @@ class Turns:
         summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
         if summed & self.seen:
             return False
-        for name in {*self.stored, *self.added} - own:
-            if name in self.stored or name in self.read:
-                indices = {*self.stored.get(name, ()), *self.added.get(name, ()), *self.read.get(name, ())}
-                if len(indices) > 1 or not any(self.counts(p) for p in _parts(parse(min(indices)))):
-                    return False
-        return True
+        return all(self.separate(name) for name in {*self.stored, *self.added} - own)
+
+    def separate(self, name: str) -> bool:
+        """Whether no turn reads or sets elements of an array that another one changes."""
+        if name not in self.stored and name not in self.read:
+            return True
+        stored, added, read = (k.get(name, ()) for k in (self.stored, self.added, self.read))
+        indices = {*stored, *added, *read}
+        if len(indices) == 1:
+            return any(self.counts(p) for p in _parts(parse(min(indices))))
+        pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
+        return self.inner and not any(
+            self.plan.independence.meet(self.loop, parse(a), parse(b), True) for a, b in pairs
+        )
+
+    def untouched(self, name: str, index: str) -> bool:
+        """Whether turns only add to an element."""
+        others = {*self.stored.get(name, ()), *self.read.get(name, ())}
+        return not any(self.plan.independence.meet(self.loop, parse(index), parse(b), False) for b in others)
 
     def counts(self, part: ast.expr) -> bool:
         """Whether an index is that of the turn, moved by a constant."""
@@ -114,12 +127,10 @@ class Turns:
         before: list[Item] = []
         after: list[Item] = []
         for name, elements in self.added.items():
-            if name in self.stored or name in self.read:
-                continue
             for index, found in list(elements.items()):
                 target = found[0][0].target
                 assert isinstance(target, ast.Subscript)
-                if not self.constant(target.slice):
+                if not self.constant(target.slice) or not self.untouched(name, index):
                     continue
                 total = self.reverse.named(self.loop, f"{name}_sum", index)
                 before.append(Step(ast.Name(total), "=", "0.0"))
@@ -145,7 +156,8 @@ class Turns:
 
     def rows(self) -> list[Item]:
         """Put what goes into several neighbours into rows; the loops that add them."""
-        several = {name: elements for name, elements in self.added.items() if len(elements) > 1}
+        several = {name: elements for name, elements in self.added.items()
+                   if len(elements) > 1 and name not in self.stored and name not in self.read}  # fmt: skip
         if not several or not self.lasting():
             return []
         groups: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # shift, sign and row
