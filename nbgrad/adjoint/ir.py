@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 __all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
-           "changed", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
+           "changed", "elements_in", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -148,6 +148,11 @@ def below(s: Statement) -> list[Block]:
     if isinstance(s, If):
         return [s.body, s.orelse]
     return [s.body] if isinstance(s, Loop) else []
+
+
+def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
+    """The indices at which an expression reads `array`."""
+    return [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
 
 
 def reads(*nodes: ast.AST | None) -> set[str]:
