@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 __all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
-           "changed", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
+           "changed", "elements_in", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -149,6 +149,11 @@ def below(s: Statement) -> list[Block]:
     if isinstance(s, If):
         return [s.body, s.orelse]
     return [s.body] if isinstance(s, Loop) else []
+
+
+def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
+    """The indices at which an expression reads `array`."""
+    return [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
 
 
 #: What expressions read, once it is asked; no expression is changed after that.
