@@ -1,30 +1,19 @@
 """Random functions: adjoint, tangent and differences agree."""
 
 import os
-import re
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loop_programs import agrees
+from loop_programs import agrees, uncompiled
 from random_loops import Program, arguments, function
 
-from nbgrad.adjoint import generated
-from nbgrad.codegen import compile as compiling
-
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))
-
-
-def uncompiled(name, source):
-    """What the generated file defines, run by Python: a hundred times faster than compiling it."""
-    return compiling.module(name, re.sub(r"@njit.*\n", "", source))
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
 def test_random_functions(random, seed):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generated, "compiled_module", uncompiled)
+    with uncompiled():
         source = Program(random).source()
         agrees(function(source), arguments(seed), rtol=1e-5)
 

@@ -64,6 +64,8 @@ PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan,
            np.floor, np.ceil, np.trunc, np.rint, np.sign,
            np.isnan, np.isinf, np.isfinite, np.int64, np.int32, np.bool_}  # fmt: skip
 
+#: Operators that give no real numbers.
+_WHOLE = (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _OPERATIONS: dict[type, Callable] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -97,10 +99,10 @@ class Algebra:
             case ast.Subscript():
                 return self.depends(node.value, names)
             case ast.BinOp():
-                passive = isinstance(node.op, ast.FloorDiv)
+                passive = isinstance(node.op, _WHOLE)
                 return not passive and (self.depends(node.left, names) or self.depends(node.right, names))
             case ast.UnaryOp():
-                return not isinstance(node.op, ast.Not) and self.depends(node.operand, names)
+                return not isinstance(node.op, ast.Not | ast.Invert) and self.depends(node.operand, names)
             case ast.IfExp():
                 return self.depends(node.body, names) or self.depends(node.orelse, names)
             case ast.Call():

@@ -17,9 +17,25 @@ from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
 from .independence import Independence
 from .indices import offset
-from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, walk
+from .ir import (
+    Alloc,
+    Assign,
+    Block,
+    Check,
+    Function,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    below,
+    parse,
+    reads,
+    unparse,
+    walk,
+)
+from .names import resolve
 from .split import split
-from .subset import Source
 
 __all__ = ["Plan", "Pull", "plan"]
 
@@ -50,10 +66,10 @@ class Plan:
     lasting: set[str] = field(default_factory=set)
 
 
-def plan(f: Function, source: Source, wrt: set[str]) -> Plan:
+def plan(f: Function, wrt: set[str]) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
     of loops that change in what they control."""
-    algebra = Algebra(source.resolve, set())
+    algebra = Algebra(resolve, set())
     split(
         f,
         {
@@ -173,7 +189,7 @@ def uses(s: Statement) -> set[str]:
             return reads(s.index, s.value)
         case Alloc():
             return reads(s.value)
-        case If():
+        case If() | Check():
             return reads(s.test)
         case Loop():
             return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count) if n}

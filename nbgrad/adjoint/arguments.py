@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
 from ..errors import AttrError, DTypeError, ShapeError
 from .ir import Function, Store, Swap, walk
 from .subset import Source
 
-__all__ = ["apart", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
+__all__ = ["apart", "completed", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
 
 
 def parameters(source: Source) -> list[str]:
     arguments = source.node.args
-    return [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    return [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def completed(source: Source, args: tuple) -> tuple:
+    """The arguments, with defaults for those that are not given."""
+    missing = [p.default for p in source.signature.parameters.values()][len(args) :]
+    return args if inspect.Parameter.empty in missing else (*args, *missing)
 
 
 def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str]]:

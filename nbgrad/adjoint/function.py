@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttrError
-from .arguments import apart, describe, outputs, wanted, written
+from .arguments import apart, completed, describe, outputs, wanted, written
 from .generated import Backwards, Forwards
 from .kinds import infer
 from .lower import lower
@@ -112,9 +112,9 @@ class _Differentiated:
         made = self._made.get(key)
         if made is None:
             f = lower(self._source, ranks, kinds)
-            infer(f, self._source)
+            infer(f)
             wrt = wanted(self._source, kinds, self._argnums) if differentiated else []
-            made = self._made[key] = how(f, self._source, wrt)
+            made = self._made[key] = how(f, wrt)
         return made
 
 
@@ -139,7 +139,8 @@ class Tangent(_Differentiated):
             The results, in order, and then the arrays of floats that the function writes: a tuple, or the output
             itself if there is one.
         """
-        made = self._generated(tuple(args))
+        args = completed(self._source, tuple(args))
+        made = self._generated(args)
         given = tangents if isinstance(tangents, tuple) else (tangents,)
         if len(given) != len(made.wrt):
             raise AttrError(
@@ -164,6 +165,7 @@ class Adjoint(_Differentiated):
         value : float
         gradients : tuple, or a single one where `argnums` is an int
         """
+        args = completed(self._source, args)
         made = self._generated(args)
         f = made.f
         if f.results is None or len(f.results) != 1 or f.ranks.get(f.results[0], 0):
@@ -178,12 +180,14 @@ class Adjoint(_Differentiated):
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
         a tuple with one gradient per argument. ``.value`` is what the function returned.
         """
+        args = completed(self._source, args)
         made = self._generated(args)
         snapshot = tuple(a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True))
         return Pullback(self, made, snapshot, self._primal(args))
 
     def report(self, *args) -> dict[str, int]:
         """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""
+        args = completed(self._source, args)
         made = self._generated(args)
         return made.stored(_copies(args), self._primal(_copies(args)))
 

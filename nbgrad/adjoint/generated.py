@@ -12,7 +12,6 @@ from .arguments import cotangent, outputs, written
 from .forward import Forward
 from .ir import Function
 from .reverse import Reverse, module
-from .subset import Source
 
 __all__ = ["Backwards", "Forwards"]
 
@@ -20,10 +19,10 @@ __all__ = ["Backwards", "Forwards"]
 class Backwards:
     """The adjoint for one combination of ranks and kinds of arguments."""
 
-    def __init__(self, f: Function, source: Source, wrt: list[str]) -> None:
+    def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.reverse = Reverse(f, plan(f, source, set(wrt)), wrt)
+        self.reverse = Reverse(f, plan(f, set(wrt)), wrt)
         self.text = module(self.reverse.source(), f, self.reverse.helpers)
         self.entry = compiled_module(f"{f.name}_adjoint", self.text)
 
@@ -62,10 +61,10 @@ class Backwards:
 class Forwards:
     """The tangent for one combination of ranks and kinds of arguments."""
 
-    def __init__(self, f: Function, source: Source, wrt: list[str]) -> None:
+    def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.forward = Forward(f, plan(f, source, set(wrt)), wrt)
+        self.forward = Forward(f, plan(f, set(wrt)), wrt)
         self.text = module(self.forward.source(), f, self.forward.helpers)
         self.entry = compiled_module(f"{f.name}_tangent", self.text)
 

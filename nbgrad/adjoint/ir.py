@@ -56,13 +56,14 @@ class Alloc(Statement):
 
 @dataclass(eq=False)
 class Check(Statement):
-    """Raise a ValueError where `test` holds."""
+    """Raise an error where `test` holds."""
 
     test: ast.expr
     message: str
+    error: str = "ValueError"
 
     def code(self) -> list[str]:
-        return [f"if {unparse(self.test)}:", f"    raise ValueError({self.message!r})"]
+        return [f"if {unparse(self.test)}:", f"    raise {self.error}({self.message!r})"]
 
 
 @dataclass(eq=False)
