@@ -38,10 +38,10 @@ TOLERANCES = {"mxnet": 1e-5}
 class Worker:
     """The process of one library."""
 
-    def __init__(self, library: str, python: str, threads: int) -> None:
+    def __init__(self, library: str, python: str, threads: int, script: str = "worker.py") -> None:
         self.library = library
         self.process = subprocess.Popen(
-            [python, str(HERE / "worker.py"), library, str(threads)],
+            [python, str(HERE / script), library, str(threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
 

@@ -29,6 +29,9 @@ import numpy as np
 from libraries import LIBRARIES
 from workloads import WORKLOADS
 
+TALK = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)  # what libraries print is no reply
+
 
 def as_numpy(x) -> np.ndarray:
     x = x.detach() if hasattr(x, "detach") else x
@@ -43,30 +46,37 @@ def summary(value, gradients) -> list[float]:
     return found
 
 
+def serve(answer) -> None:
+    """Reply to each line with what `answer` makes of it."""
+    for line in sys.stdin:
+        try:
+            reply = answer(json.loads(line))
+        except Exception as err:
+            reply = {"error": f"{type(err).__name__}: {err}"[:200]}
+        print(json.dumps(reply), file=TALK)
+
+
+def seconds(run, rounds: int) -> dict:
+    start = perf_counter()
+    for _ in range(rounds):
+        run()
+    return {"seconds": perf_counter() - start}
+
+
 def main() -> None:
-    talk = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no reply
     make = LIBRARIES[sys.argv[1]].start()
     run = None
-    for line in sys.stdin:
-        asked = json.loads(line)
-        if "prepare" in asked:
-            run = None
-            workload = WORKLOADS[asked["prepare"]]
-            arrays = workload.arrays(np.random.default_rng(0))
-            try:
-                start = perf_counter()
-                run = make(workload, arrays)
-                found = summary(*run())
-                reply = {"gradients": found, "first": perf_counter() - start}
-            except Exception as err:
-                reply = {"error": f"{type(err).__name__}: {err}"[:200]}
-        else:
-            start = perf_counter()
-            for _ in range(asked["rounds"]):
-                run()
-            reply = {"seconds": perf_counter() - start}
-        print(json.dumps(reply), file=talk)
+
+    def answer(asked: dict) -> dict:
+        nonlocal run
+        if "rounds" in asked:
+            return seconds(run, asked["rounds"])
+        run = None
+        workload = WORKLOADS[asked["prepare"]]
+        run = make(workload, workload.arrays(np.random.default_rng(0)))
+        return {"gradients": summary(*run())}
+
+    serve(answer)
 
 
 if __name__ == "__main__":

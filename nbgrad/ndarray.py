@@ -120,6 +120,9 @@ class NDArray:
         >>> nd.ones((2,)).asnumpy()
         array([1., 1.], dtype=float32)
         """
+        if self._kind.gpu:
+            there: Any = self._buf.view(self._kind.dtype.np)
+            return there.download().reshape(self._shape)
         return self._view().copy()
 
     def _view(self) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import tape, tracing
+from .adjoint.composed import Loops, Variant
 from .cast import cast
 from .codegen.compile import is_nopython, returned
 from .codegen.launch import kind_of
@@ -99,6 +100,7 @@ class Primitive:
         self.vjp = vjp
         self.infer = infer
         self.name = getattr(forward, "__name__", type(forward).__name__)
+        self._loops: Loops | None = None
         self._rule = _Rule(self)
 
     def __repr__(self) -> str:
@@ -121,20 +123,22 @@ class Primitive:
                 return inf
             seen.add(found)
             found, count = found.vjp, count + 1
-        return count + (found.vjp is not None)
+        if found.vjp is None:
+            return count if found._read().why else inf
+        return count + 1
 
     def __call__(self, *args, **kwargs):
         if kwargs:
             bound = inspect.signature(self.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
-        call = _Call(self.forward, self.name, args)
+        call = self._call(args)
         if not call.arrays:
             return self.forward(*args)
-        if is_nopython(self.forward) and any(x._kind.dtype.name == "float16" for x in call.arrays):
+        if is_nopython(call.function) and any(x._kind.dtype.name == "float16" for x in call.arrays):
             raise DTypeError(f"{self.name}: Numba has no arrays of float16; give it astype('float32')")
         if tracing.current.graph is not None:
-            call = _Call(self.forward, self.name, call.args(tracing.lifted(call.arrays)))
+            call = self._call(call.args(tracing.lifted(call.arrays)))
             several, results = self._traced(call)
         else:
             given = call.run(call.arrays)
@@ -145,6 +149,20 @@ class Primitive:
         if observers:
             observed(self.name, call.arrays, results)
         return results[0] if several is None else several(results)
+
+    def _read(self) -> Loops:
+        if self._loops is None:
+            self._loops = Loops(self.forward)
+        return self._loops
+
+    def _call(self, args: tuple) -> _Call:
+        """The call; without a `vjp`, of the function as :mod:`.adjoint` reads it, if it can."""
+        call = _Call(self.forward, self.name, args)
+        if self.vjp is None and call.arrays:
+            call.derived = self._read().variant([_described(x) for x in args])
+            if isinstance(call.derived, Variant):
+                call.function = call.derived.function
+        return call
 
     def _traced(self, call: _Call) -> tuple[type | None, list[NDArray]]:
         """The results as a step of the program that is traced; and tuple or list, if they come in one."""
@@ -188,6 +206,7 @@ class _Call:
         self.build: Callable[[Iterator], tuple] = flatten(args, self.leaves)
         self.places = [k for k, x in enumerate(self.leaves) if isinstance(x, NDArray)]
         self.arrays: list[NDArray] = [self.leaves[k] for k in self.places]
+        self.derived: Variant | str = ""  # or why there is none
 
     def args(self, arrays: Sequence[Any]) -> tuple:
         """The arguments, with others in place of the arrays."""
@@ -311,18 +330,20 @@ class _Rule(tape.Rule):
 
     def grads(self, node, g, useful):
         function = self.primitive.vjp
-        if function is None:
+        args, several, avals = node.attrs
+        if function is None and not isinstance(args.derived, Variant):
             raise NBGradError(
                 f"{self.name}: it has no derivative; give one, primitive(forward, vjp), or decorate a function with "
-                f"@{self.name}.defvjp"
+                f"@{self.name}.defvjp. None can be written for it: {args.derived}"
             )
-        args, several, avals = node.attrs
         name = f"{self.name}.vjp"
         arrays, results = _saved(node, args, avals)
         gs = [_zeros(y) if h is None else h for h, y in zip(g if isinstance(g, list) else [g], results, strict=True)]
+        wanted = [tape.wanted(p, useful) for p in node.parents]
+        if function is None:
+            return _derived(args, gs, arrays, wanted)
         heads, ys = (gs[0], results[0]) if several is None else (several(gs), several(results))
         call = _Call(function, name, (heads, ys, *args.args(arrays)))
-        wanted = [tape.wanted(p, useful) for p in node.parents]
         if isinstance(function, Primitive):
             return _cotangents(name, function(*call.args(call.arrays)), args, arrays, wanted)
         if not any(x._kind.traced for x in call.arrays):
@@ -340,6 +361,25 @@ class _Rule(tape.Rule):
         native = call.native(avals, [paths.get(args.places[k], ()) for k in chosen])
         made = iter(opaque.step(name, run, call.arrays, avals, native))
         return opaque.ended(self.name, [next(made) if want else None for want in wanted], node, gs)
+
+
+def _described(x: Any) -> Any:
+    """An argument for :class:`.Loops`, which asks for its rank and dtype."""
+    if not isinstance(x, NDArray):
+        return x
+    return np.empty((0,) * len(x._shape), x._kind.dtype.np) if x._shape else x._kind.dtype.np.type(0)
+
+
+def _derived(
+    args: _Call, gs: Sequence[NDArray], arrays: Sequence[NDArray], wanted: Sequence[bool]
+) -> list[NDArray | None]:
+    """The cotangents of the arguments by the adjoint that was written for the function."""
+    assert isinstance(args.derived, Variant)
+    places = [k for k, want in zip(args.places, wanted, strict=True) if want]
+    pull, outputs = args.derived.pullback(tuple(places), primitive)
+    found = iter(_listed(pull(*[gs[k] for k in outputs], *args.args(arrays))))
+    name = f"{args.name}.vjp"
+    return [_cotangent(name, next(found), x) if want else None for x, want in zip(arrays, wanted, strict=True)]
 
 
 def _saved(node, args: _Call, avals: Sequence) -> tuple[list[NDArray], list[NDArray]]:

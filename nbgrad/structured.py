@@ -145,7 +145,7 @@ class Structured(tape.Rule):
         return rule
 
     def device(self, binder: Callable) -> Callable:
-        """Decorator: what :meth:`bind`'s function is, for arrays on a GPU."""
+        """Decorator: what :meth:`bind`'s function is, for arrays on a GPU; None where there are no kernels for that."""
         self.device_launcher = lambda operands, results, attrs: binder(operands, results, **attrs)
         return binder
 

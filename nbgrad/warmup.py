@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from typing import NamedTuple, TextIO
 
 from . import autograd
-from .codegen import compile
+from .codegen import stored
 from .dtypes import as_dtype
 from .elementwise import Elementwise
 from .entry import Entry, lookup
@@ -118,7 +118,7 @@ def _progress(total: int, stream: TextIO) -> Callable[[int, int], None]:
 
 def _run(name: str, dtypes: Sequence[str], order: int) -> tuple[dict[str, str], list[str]]:
     """Run all ways of calling one operator; the kernels it was the first to need here, and what failed."""
-    before = set(compile.history)
+    before = set(stored.history)
     failures = []
     for dtype in dtypes:
         for way in _ways(operators[name], dtype):
@@ -126,7 +126,7 @@ def _run(name: str, dtypes: Sequence[str], order: int) -> tuple[dict[str, str], 
                 _differentiate(*way, order)
             except Exception as err:  # one operator's trouble is not the others'
                 failures.append(f"{name} on {dtype}: {type(err).__name__}: {err}")
-    return {key: how for key, how in compile.history.items() if key not in before}, list(dict.fromkeys(failures))
+    return {key: how for key, how in stored.history.items() if key not in before}, list(dict.fromkeys(failures))
 
 
 #: Something to call with operands, the operands, the places of those to differentiate by, whether in several ways.

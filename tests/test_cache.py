@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from nbgrad import config
-from nbgrad.codegen import cache, compile
+from nbgrad.codegen import cache
+from nbgrad.codegen import stored as machine_code
 from nbgrad.codegen.compile import generate, inline, kernel
 from nbgrad.vmath import exponential
 
@@ -224,18 +225,22 @@ def test_the_key_follows_source_options_signature_and_versions(monkeypatch, fres
     assert compiled(source.replace("1", "2")) == 1
     assert compiled(source, reorder=True) == 1
     assert compiled(source, "float32") == 1
-    monkeypatch.setattr(compile, "_environment", "another version")
+    monkeypatch.setattr(machine_code, "_environment", "another version")
     assert compiled(source) == 1 and compiled(source) == 0
 
 
 def test_the_environment_is_in_the_key(monkeypatch):
-    monkeypatch.setattr(compile, "_environment", "")
-    before = compile._environment_fingerprint()
-    for target, name in ((config, "__version__"), (compile.numba, "__version__"), (compile.llvmlite, "__version__")):
+    monkeypatch.setattr(machine_code, "_environment", "")
+    before = machine_code._environment_fingerprint()
+    for target, name in (
+        (config, "__version__"),
+        (machine_code.numba, "__version__"),
+        (machine_code.llvmlite, "__version__"),
+    ):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compile, "_environment", "")
+            patch.setattr(machine_code, "_environment", "")
             patch.setattr(target, name, "0.0.0")
-            assert compile._environment_fingerprint() != before
+            assert machine_code._environment_fingerprint() != before
 
 
 def test_sets_in_code_do_not_depend_on_the_hash_seed():

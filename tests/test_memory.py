@@ -22,9 +22,11 @@ CASES = [pytest.param(e, s, id=f"{e.name}-{s!r}") for e in operators.values() fo
 @pytest.fixture(autouse=True)
 def _no_collector():
     gc.disable()
+    gc.freeze()  # what earlier tests left need not be gone through again and again
     try:
         yield
     finally:
+        gc.unfreeze()
         gc.enable()
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..expr import ONE, ZERO, Expr, Fn, as_expr, const, order, rebuild, select, substitute, var, vjp
 from ..kernels import scalar as vm
 from .ir import parse, unparse
+from .names import FUNCTION_NAMES, HELPERS
 
 __all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code"]
 
@@ -45,6 +46,12 @@ def _table() -> dict[object, Callable]:
 
     found |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
               np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power}  # fmt: skip
+    for fn in vars(vm).values():  # what generated code calls
+        if isinstance(fn, Fn):
+            name, _, slots = fn.template.partition("(")
+            if name in fn.helpers and slots.rstrip(")") == ", ".join(f"{{{k}}}" for k in range(slots.count("{"))):
+                function = fn.helpers[name]
+                found[function], HELPERS[name], FUNCTION_NAMES[function] = fn, function, name
     found[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
     found[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
     return found
@@ -224,6 +231,8 @@ def _template(fn: Fn) -> tuple[str, dict[str, object]]:
     """Python code for an application, and the names it needs besides math and np."""
     if fn.name == "power":
         return "({0}) ** ({1})", {}
+    if fn.name in ("and", "or"):
+        return f"({{0}} {fn.name} {{1}})", {}
     ours = _NAMES.get(fn.name) or (f"math.{fn.name}" if fn.name in _SAME and hasattr(math, fn.name) else "")
     if ours:
         slots = fn.template.count("{")

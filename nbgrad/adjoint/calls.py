@@ -103,7 +103,12 @@ class Calls(Expressions):
         pack = self.tuple_of(node.args[0])
         if pack is not None:
             return Scalar(ast.Constant(len(pack.items)))
-        view = self.view(node.args[0])
+        inner = node.args[0]
+        if isinstance(inner, ast.Call) and self.function_of(inner.func) is range:
+            return Scalar(
+                ast.Call(parse("len"), [ast.Call(parse("range"), [self.value(a) for a in inner.args], [])], [])
+            )
+        view = self.view(inner)
         if self.is_whole(view) and isinstance(node.args[0], ast.Name) and view.name in self.made.parameters:
             return Scalar(parse(f"len({view.name})"))
         return Scalar(self.shape(view)[0])

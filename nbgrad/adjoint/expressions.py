@@ -9,7 +9,7 @@ import numpy as np
 
 from .indices import distance
 from .ir import Assign, Block, If, parse, unparse
-from .names import FUNCTION_NAMES, RESERVED
+from .names import FUNCTION_NAMES, HELPERS, RESERVED
 from .scope import Pack, Scope
 from .trees import Elementwise, Leaf, Scalar, Tree, combine
 from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, normal, size_of
@@ -366,6 +366,8 @@ class Expressions(Scope):
     def apply(self, called: object, args: list[Tree]) -> Tree:
         """A function of numbers, or of the elements of arrays."""
         name = FUNCTION_NAMES[called]
+        if name in HELPERS:
+            self.made.helpers[name] = called
         return combine(lambda *given: ast.Call(parse(name), list(given), []), args)
 
 

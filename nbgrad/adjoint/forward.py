@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..expr import ONE, Expr, var
 from .algebra import code
 from .analysis import Plan, writes
-from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Store, Swap, unparse, walk
+from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk
 from .reverse import indent, loop_head
 
 __all__ = ["Forward"]
@@ -65,6 +65,8 @@ class Forward:
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.dots:
                         lines.append(f"{self.dots[s.name]} = np.zeros_like({s.name})")
+                case Grow():
+                    lines += [f"{n} = grown({n})" for n in (s.name, self.dots.get(s.name)) if n]
                 case Swap():
                     lines.append(f"{s.first}, {s.second} = {s.second}, {s.first}")
                     if s.first in self.dots:

@@ -3,30 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import AttrError
-from .arguments import apart, completed, describe, outputs, wanted, written
-from .generated import Backwards, Forwards
+from .arguments import apart, completed, copies, describe, outputs, parameters, wanted, written
+from .checkpoints import check, choose
+from .generated import Backwards, Checkpointing, Forwards
+from .ir import Function
 from .kinds import infer
 from .lower import lower
-from .subset import source_of
+from .subset import Source, source_of
 
 __all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
 
 
-def adjoint(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Adjoint:
+def adjoint(
+    f: Callable | Adjoint | Tangent,
+    argnums: int | tuple[int, ...] | None = None,
+    *,
+    checkpoint: int | Literal["auto"] | None = None,
+    loop: str | None = None,
+    memory: int | None = None,
+) -> Adjoint:
     """The adjoint of a function with loops: reverse mode, as source code that Numba compiles.
 
     Parameters
     ----------
     f : callable
         A Python function, or one that Numba compiles, of numbers and NumPy arrays, in the subset of Python that
-        ``docs/adjoint.md`` lists.
+        ``docs/adjoint.md`` lists. Or an adjoint or tangent: the generated function is differentiated then.
     argnums : int or tuple of int, optional
         The arguments to differentiate with respect to; without it, all that are floats or arrays of floats.
+    checkpoint : int or "auto", optional
+        Keep this many snapshots of what an outermost loop changes, and run its turns again from them, instead of
+        storing what all of them overwrite. With "auto", as many as `memory` holds; none if what is stored fits.
+    loop : str, optional
+        The variable of that loop. Without it, it is the loop for which most is stored.
+    memory : int, optional
+        Bytes for "auto"; a quarter of the memory that is free when not given.
 
     Returns
     -------
@@ -45,7 +61,7 @@ def adjoint(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Adjoin
     >>> print(value, x_bar)
     5.0 [0.6 0.8]
     """
-    return Adjoint(f, argnums)
+    return Adjoint(f, argnums, checkpoint, loop, memory)
 
 
 def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangent:
@@ -74,24 +90,32 @@ def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangen
     return Tangent(f, argnums)
 
 
-def _copies(args: tuple) -> tuple:
-    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
-
-
 class _Differentiated:
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
 
-    _how: Callable
+    _make: Callable
 
-    def __init__(self, f: Callable, argnums: int | tuple[int, ...] | None) -> None:
-        self._source = source_of(f)
+    def __init__(self, f: Callable | _Differentiated, argnums: int | tuple[int, ...] | None) -> None:
+        self._of = f if isinstance(f, _Differentiated) else None
+        self._sources: dict[Any, Source] = {}
+        self._source: Source | None = None if isinstance(f, _Differentiated) else source_of(f)
         self._argnums = argnums
         self._made: dict[tuple, Any] = {}
         self._last: Any = None
-        self.__name__ = f"{self._source.name}_{type(self).__name__.lower()}"
+        self.__name__: str = f"{self._source.name if self._source else f.__name__}_{type(self).__name__.lower()}"
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__.lower()} of {self._source.name}>"
+        return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
+
+    def compiled(self, *args) -> Callable:
+        """The generated function for arguments like these, for your own compiled code.
+
+        It takes the arguments, and then cotangents (an adjoint's: of the results that are floats or local arrays, and
+        of the arrays) or tangents (of the arguments), as its signature in :attr:`source` says. An adjoint returns the
+        results and the gradients by numbers, a tangent the results and their derivatives; what belongs to an array is
+        in the array that was given for it.
+        """
+        return self._generated(self._given(args)).entry
 
     @property
     def source(self) -> str:
@@ -100,28 +124,44 @@ class _Differentiated:
             raise AttrError(f"{self.__name__}.source depends on the types of the arguments: make a call first")
         return self._last.text
 
+    def _given(self, args: tuple) -> tuple:
+        """The arguments, with defaults."""
+        return completed(self._source, args) if self._source is not None else args
+
     def _generated(self, args: tuple) -> Any:
-        made = self._variant(type(self)._how, args, True)
+        made = self._variant(self._make, args, True)
         apart(made.f, args)
         self._last = made
         return made
 
     def _variant(self, how: Callable, args: tuple, differentiated: bool) -> Any:
-        ranks, kinds = describe(self._source, args)
-        key = (differentiated, *ranks.values(), *kinds.values())
+        source = self._read(args)
+        ranks, kinds = describe(source, args)
+        key = (source, differentiated, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
-            f = lower(self._source, ranks, kinds)
+            f = lower(source, ranks, kinds)
             infer(f)
-            wrt = wanted(self._source, kinds, self._argnums) if differentiated else []
+            wrt = wanted(source, kinds, self._argnums) if differentiated else []
             made = self._made[key] = how(f, wrt)
         return made
+
+    def _read(self, args: tuple) -> Source:
+        """The source that is differentiated; that of an adjoint or a tangent depends on its arguments."""
+        if self._source is not None:
+            return self._source
+        assert self._of is not None
+        count = len(parameters(self._of._read(args)))
+        entry = self._of._generated(args[:count]).entry
+        if entry not in self._sources:
+            self._sources[entry] = source_of(entry)
+        return self._sources[entry]
 
 
 class Tangent(_Differentiated):
     """What :func:`tangent` gives."""
 
-    _how = Forwards
+    _make = Forwards
 
     def jvp(self, args: tuple, tangents: tuple) -> tuple[Any, Any]:
         """The outputs and their derivatives in a direction.
@@ -139,7 +179,7 @@ class Tangent(_Differentiated):
             The results, in order, and then the arrays of floats that the function writes: a tuple, or the output
             itself if there is one.
         """
-        args = completed(self._source, tuple(args))
+        args = self._given(tuple(args))
         made = self._generated(args)
         given = tangents if isinstance(tangents, tuple) else (tangents,)
         if len(given) != len(made.wrt):
@@ -153,7 +193,24 @@ class Tangent(_Differentiated):
 class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
 
-    _how = Backwards
+    _second: Tangent | None = None
+
+    def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None) -> None:
+        super().__init__(f, argnums)
+        if checkpoint is None and (loop is not None or memory is not None):
+            raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
+        if not (checkpoint in (None, "auto") or (isinstance(checkpoint, int) and checkpoint > 0)):
+            raise AttrError(f"{self.__name__}: checkpoint must be a number of snapshots or 'auto', got {checkpoint!r}")
+        self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
+        if checkpoint is not None and self._source is not None:
+            check(self._source, loop)
+
+    def _make(self, f: Function, wrt: list[str]) -> Backwards:
+        made = Backwards(f, wrt)
+        loop = None if self._checkpoint is None else choose(made.reverse, self._loop)
+        if loop is None:
+            return made
+        return Checkpointing(made, loop, None if self._checkpoint == "auto" else self._checkpoint, self._memory)
 
     def value_and_grad(self, *args) -> tuple[Any, Any]:
         """The result, a number, and its gradients.
@@ -165,10 +222,10 @@ class Adjoint(_Differentiated):
         value : float
         gradients : tuple, or a single one where `argnums` is an int
         """
-        args = completed(self._source, args)
+        args = self._given(args)
         made = self._generated(args)
         f = made.f
-        if f.results is None or len(f.results) != 1 or f.ranks.get(f.results[0], 0):
+        if not self._one_number(f):
             raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
         results, gradients = made(args, {f.results[0]: 1.0})
         return results[0], self._form(gradients)
@@ -180,16 +237,57 @@ class Adjoint(_Differentiated):
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
         a tuple with one gradient per argument. ``.value`` is what the function returned.
         """
-        args = completed(self._source, args)
+        args = self._given(args)
         made = self._generated(args)
         snapshot = tuple(a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True))
         return Pullback(self, made, snapshot, self._primal(args))
 
+    def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
+        """The product of the Hessian with a direction: the derivative of the gradients in it.
+
+        Parameters
+        ----------
+        args : tuple
+            The arguments; they are left alone.
+        direction : tuple
+            One per argument that is differentiated; None for zeros.
+        cotangents : optional
+            The weights of the outputs, as for the pullback of :meth:`vjp`: it is the Hessian of their weighted sum.
+            They may be left out if the function returns one number.
+
+        Returns
+        -------
+        tuple, or a single product where `argnums` is an int
+        """
+        args = self._given(tuple(args))
+        made = self._generated(args)
+        f, names = made.f, outputs(made.f)
+        if cotangents is None and not self._one_number(f):
+            raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
+        given = (1.0,) if cotangents is None else cotangents if isinstance(cotangents, tuple) else (cotangents,)
+        along = direction if isinstance(direction, tuple) else (direction,)
+        for what, expected, got in (("cotangents", names, given), ("directions", made.wrt, along)):
+            if len(got) != len(expected):
+                raise AttrError(f"{f.name}: {len(expected)} {what} expected ({', '.join(expected)}), {len(got)} given")
+        local = any(f.ranks.get(n) for n in made.reverse.seeds)
+        values = self._primal(copies(args)) if local else ()
+        full = (*args, *made.bars(args, dict(zip(names, given, strict=True)), values).values())
+        if self._second is None:
+            self._second = Tangent(self, tuple(f.parameters.index(n) for n in made.wrt))
+        second = self._second._generated(full)
+        derivatives = second(full, dict(zip(made.wrt, along, strict=True)))[1]
+        products = dict(zip(outputs(second.f), derivatives, strict=True))
+        zeros = {n: np.zeros_like(a) if f.ranks[n] else 0.0 for n, a in zip(f.parameters, args, strict=True)}
+        return self._form(tuple(products.get(made.reverse.bars.get(n, ""), zeros[n]) for n in made.wrt))
+
+    def _one_number(self, f: Function) -> bool:
+        return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)
+
     def report(self, *args) -> dict[str, int]:
         """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""
-        args = completed(self._source, args)
+        args = self._given(args)
         made = self._generated(args)
-        return made.stored(_copies(args), self._primal(_copies(args)))
+        return made.stored(copies(args), self._primal(copies(args)))
 
     def _primal(self, args: tuple) -> tuple:
         """Call the function itself, compiled; its results."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from ..codegen.compile import module as compiled_module
 from .analysis import plan
-from .arguments import cotangent, outputs, written
+from .arguments import copies, cotangent, outputs, written
+from .checkpoints import Checkpointed, runs
 from .forward import Forward
-from .ir import Function
+from .ir import Function, Loop
 from .reverse import Reverse, module
 
-__all__ = ["Backwards", "Forwards"]
+__all__ = ["Backwards", "Checkpointing", "Forwards"]
 
 
 class Backwards:
@@ -22,9 +24,17 @@ class Backwards:
     def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.reverse = Reverse(f, plan(f, set(wrt)), wrt)
-        self.text = module(self.reverse.source(), f, self.reverse.helpers)
-        self.entry = compiled_module(f"{f.name}_adjoint", self.text)
+        self.plan = plan(f, set(wrt))
+        self._write(Reverse(f, self.plan, wrt))
+
+    def _write(self, reverse: Reverse) -> None:
+        self.reverse = reverse
+        self.text = module(reverse.source(), self.f, reverse.helpers)
+        self.entry = compiled_module(f"{self.f.name}_adjoint", self.text)
+
+    def more(self, args: tuple) -> tuple:
+        """Further arguments of the code."""
+        return ()
 
     def bars(self, args: tuple, cotangents: dict[str, Any], values: tuple) -> dict[str, Any]:
         """The cotangents that the code takes, by name."""
@@ -46,7 +56,7 @@ class Backwards:
         f, names = self.f, self.reverse
         given = dict(zip(f.parameters, args, strict=True))
         bars = self.bars(args, cotangents, values)
-        found = self.entry(*args, *bars.values()) or ()
+        found = self.entry(*args, *bars.values(), *self.more(args)) or ()
         count = len(f.results or [])
         numbers = dict(zip(names.numbers, found[count:], strict=True))
         gradients = []
@@ -56,6 +66,54 @@ class Backwards:
             else:
                 gradients.append(numbers.get(n, np.zeros_like(given[n]) if f.ranks[n] else 0.0))
         return tuple(found[:count]), tuple(gradients)
+
+
+class Checkpointing(Backwards):
+    """The same with checkpoints in a loop; `count` says how many, or `memory` how many bytes they may take."""
+
+    reverse: Checkpointed
+
+    def __init__(self, plain: Backwards, loop: Loop, count: int | None, memory: int | None) -> None:
+        self.f, self.wrt, self.plan = plain.f, plain.wrt, plain.plan
+        self.plain = plain
+        self.count = count
+        self.memory = memory
+        self._write(Checkpointed(self.f, self.plan, self.wrt, loop))
+        name = f"{self.f.name}_budget"
+        self._budget = compiled_module(name, module(self.reverse.budget(), self.f, self.reverse.helpers))
+
+    def snapshots(self, args: tuple) -> tuple[int, int, int]:
+        """How many there are for these arguments, 0 where the tapes fit without; how large one is, and the turns."""
+        turns, each, tapes = self._budget(*copies(args))
+        if self.count is not None:
+            return min(self.count, max(turns, 1)), each, turns
+        budget = available() // 4 if self.memory is None else self.memory
+        if 0 <= tapes <= budget:
+            return 0, each, turns
+        return max(min(budget // max(each, 1), turns), 1), each, turns
+
+    def more(self, args: tuple) -> tuple:
+        return (self.count if self.count is not None else self.snapshots(args)[0],)
+
+    def stored(self, args: tuple, values: tuple) -> dict[str, int]:
+        count, each, turns = self.snapshots(args)
+        if not count:
+            return self.plain.stored(args, values)
+        kept = f"{count} snapshots of {', '.join(self.reverse.state)}"
+        return {kept: count * each, "turns run again": runs(turns, count), **super().stored(args, values)}
+
+    def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
+        if self.count is None and not self.snapshots(args)[0]:
+            return self.plain(args, cotangents, values)
+        return super().__call__(args, cotangents, values)
+
+
+def available() -> int:
+    """Bytes of memory that are free; a guess where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**31
 
 
 class Forwards:

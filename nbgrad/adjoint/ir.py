@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "If", "Loop", "Statement", "Store", "Swap", "below",
+__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
            "parse", "reads", "unparse", "walk"]  # fmt: skip
 
 
@@ -75,6 +75,13 @@ class Swap(Statement):
 
 
 @dataclass(eq=False)
+class Grow(Statement):
+    """``name = grown(name)``: room for more elements of a vector, zeros."""
+
+    name: str
+
+
+@dataclass(eq=False)
 class If(Statement):
     test: ast.expr
     body: Block
@@ -107,7 +114,7 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for; `results` the names returned, None for a function that returns nothing.
+    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing.
     """
 
     name: str
@@ -118,6 +125,7 @@ class Function:
     kinds: dict[str, str]
     constants: dict[str, object]
     where: str
+    helpers: dict[str, object] = field(default_factory=dict)
 
 
 def parse(code: str) -> ast.expr:
@@ -154,7 +162,8 @@ def reads(*nodes: ast.AST | None) -> set[str]:
         elif isinstance(node, ast.Attribute):
             continue  # an array's shape, or a module
         elif isinstance(node, ast.Call):
-            if not (isinstance(node.func, ast.Name) and node.func.id == "len"):
+            length = isinstance(node.func, ast.Name) and node.func.id == "len" and isinstance(node.args[0], ast.Name)
+            if not length:
                 stack += [a for a in node.args if not isinstance(a, ast.Starred)]
         else:
             stack += ast.iter_child_nodes(node)

@@ -10,25 +10,22 @@ from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan, writes
 from .indices import plus
-from .ir import Alloc, Assign, Block, Check, Function, If, Loop, Statement, Store, Swap, unparse, walk
+from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, unparse, walk
+from .routines import routines
 from .tapes import Tape, tape_for
 
-__all__ = ["Reverse", "loop_head", "module"]
+__all__ = ["Reverse", "definition", "indent", "loop_head", "module"]
 
 _DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
 _ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
-_GROWN = """@njit
-def grown(tape):
-    larger = np.empty(2 * tape.size, tape.dtype)
-    larger[:tape.size] = tape
-    return larger
-
-
-"""
 
 
 def indent(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines] or ["    pass"]
+
+
+def definition(name: str, parameters: list[str], lines: list[str]) -> str:
+    return f"def {name}({', '.join(parameters)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
 
 
 def loop_head(s: Loop) -> str:
@@ -44,12 +41,12 @@ def loop_head(s: Loop) -> str:
 def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     """A whole file around a generated function, to be pasted anywhere."""
     head = ["import math", "", "import numpy as np", "from numba import njit"]
+    helpers = {**f.helpers, **helpers}
     head += [f"from {getattr(v, 'bodies', (v,))[0].__module__} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
         head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
-    grown = _GROWN if "grown(" in body else ""
-    return "\n".join([*head, "", "", ""]) + grown + "@njit(nogil=True, error_model='numpy')\n" + body
+    return "\n".join([*head, "", "", ""]) + routines(body) + "@njit(nogil=True, error_model='numpy')\n" + body
 
 
 def _literal(value: object) -> str:
@@ -119,21 +116,24 @@ class Reverse:
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
         lines = [*head, *self.forward(f.body), f"return ({''.join(f'{tape.name}_bytes, ' for tape in tapes)})"]
         self.measuring = False
-        return f"def {f.name}_adjoint({', '.join(given)}):\n" + "\n".join(indent(lines)) + "\n"
+        return definition(f"{f.name}_adjoint", given, lines)
 
     def source(self) -> str:
-        f, plan = self.f, self.plan
-        name = f"{f.name}_adjoint"
+        f = self.f
+        lines = self.sweeps()
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
+        results = [*(self.kept.get(r, r) for r in f.results or []), *(self.bars[n] for n in self.numbers)]
+        tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
+        return definition(f"{f.name}_adjoint", given, [*lines, *tail])
+
+    def sweeps(self) -> list[str]:
+        """The function, and the sweep back."""
+        f, plan = self.f, self.plan
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = [self.zero(n) for n in self.start_values()]
         forward = self.forward(f.body)
         middle = self.turn_round()
-        backward = self.backward(f.body)
-        results = [*(self.kept.get(r, r) for r in f.results or []), *(self.bars[n] for n in self.numbers)]
-        tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
-        lines = [*head, *forward, "", *middle, *backward, *tail]
-        return f"def {name}({', '.join(given)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
+        return [*head, *forward, "", *middle, *self.backward(f.body)]
 
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""
@@ -152,25 +152,35 @@ class Reverse:
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
-        f, lines = self.f, []
+        f, lines = self.f, self.put_aside()
+        lines += [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if f.ranks.get(n)]
+        for n, bar in self.bars.items():
+            if not f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
+                lines.append(f"{bar} = 0.0")
+        return lines
+
+    def put_aside(self) -> list[str]:
+        """Copies of what the caller gets and the sweep back changes."""
+        f = self.f
+        lines: list[str] = []
         self.kept: dict[str, str] = {}
         swaps = [s for s in walk(f.body) if isinstance(s, Swap)]
         touched = set(self.plan.restored)
         for s in swaps:
             if touched & {s.first, s.second}:
                 touched |= {s.first, s.second}
+
+        def moves(name: str) -> bool:
+            return any(name in (s.first, s.second) for s in swaps)
+
         for r in f.results or []:
-            if r in touched or (f.ranks.get(r) and any(r in (s.first, s.second) for s in swaps)):
+            if r in touched or (f.ranks.get(r) and moves(r)):
                 self.kept[r] = self.fresh(f"{r}_value")
-                lines.append(f"{self.kept[r]} = {r}")
+                own = f.ranks.get(r) and r not in f.parameters
+                lines.append(f"{self.kept[r]} = {r}{'.copy()' if own else ''}")
         for n in sorted(touched):
-            foreign = n in f.parameters or n in (f.results or []) or any(n in (s.first, s.second) for s in swaps)
-            if f.ranks.get(n) and foreign:
+            if f.ranks.get(n) and (n in f.parameters or moves(n)):
                 lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
-        lines += [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if f.ranks.get(n)]
-        for n, bar in self.bars.items():
-            if not f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
-                lines.append(f"{bar} = 0.0")
         return lines
 
     # The function itself.
@@ -195,6 +205,8 @@ class Reverse:
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.bars:
                         lines.append(f"{self.bars[s.name]} = np.zeros_like({s.name})")
+                case Grow():
+                    lines += [f"{n} = grown({n})" for n in (s.name, self.bars.get(s.name)) if n]
                 case Swap():
                     lines.append(f"{s.first}, {s.second} = {s.second}, {s.first}")
                     lines += self.swap_bars(s)
@@ -206,13 +218,16 @@ class Reverse:
                     if not self.plan.enclosing[s]:
                         for tape in self.tapes.values():
                             if tape.loops and tape.loops[0] is s:
-                                lines += tape.allocate()
+                                lines += self.allocate(tape)
                     ends = [f"if {s.until}:", "    break"] if s.until else []
                     lines += [loop_head(s), *indent([*self.forward(s.body), *ends])]
                     if self.measuring:
                         inside = (tape for tape in self.tapes.values() if tape.loops and tape.loops[0] is s)
                         lines += [f"{tape.name}_bytes = {tape.nbytes()}" for tape in inside]
         return lines
+
+    def allocate(self, tape: Tape) -> list[str]:
+        return tape.allocate()
 
     def swap_bars(self, s: Swap) -> list[str]:
         if s.first not in self.bars:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 
 from .arrays import copied
 from .calls import Calls
 from .expressions import Done, Several
-from .ir import Assign, Check, Store, Swap, parse, unparse
+from .ir import Assign, Check, Grow, Store, Swap, parse, unparse
+from .routines import GROWN
 from .scope import Pack, stored_names
 from .trees import Elementwise, Leaf, Op, Scalar, Tree
 from .views import Axis, View
@@ -32,6 +34,9 @@ class Storing(Calls):
             if function is not None:
                 self.functions[target.id] = function
                 return
+            if self.grows(value):
+                self.emit(Grow(self.owners[target.id]))
+                return
             if target.id not in self.arrays and self.made.ranks.get(self.local(target)) is None:
                 self.hint = self.local(target)
             tree = self.tree(value)
@@ -39,6 +44,11 @@ class Storing(Calls):
             self.name_it(s, target.id, tree, value)
         else:
             raise self.source.refuse(s, "an assignment to this", "assign to a name or to elements of an array")
+
+    def grows(self, value: ast.expr) -> bool:
+        """Whether it is a tape of generated code that gets more room."""
+        called = self.callee(value) if isinstance(value, ast.Call) else None
+        return getattr(called, "__name__", "") == "grown" and inspect.getsource(called).endswith(GROWN)  # type: ignore[arg-type]
 
     def augmented(self, s: ast.AugAssign) -> None:
         read = parse(unparse(s.target))

@@ -38,6 +38,11 @@ class Tape:
         """Code for the bytes in use, after the loop."""
         return f"{self.top} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
 
+    def nbytes_before(self) -> str | None:
+        """Code for the bytes of the array, before it is made; None for a stack."""
+        item = f"{self.dtype.removesuffix('.dtype')}.itemsize" if self.dtype.endswith(".dtype") else "8"
+        return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
+
     def record(self, value: str) -> list[str]:
         if self.sizes is None:
             return [

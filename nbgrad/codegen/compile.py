@@ -9,35 +9,32 @@ to compile and never to call.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import linecache
-import pickle
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
-import llvmlite
 import numba
 import numpy as np
-from llvmlite import binding as llvm
 from numba import types
-from numba.core import serialize
-from numba.core.caching import NullCache
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.lowering import Lower
-from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.runtime import rtsys
+from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 from .. import config
 from ..cuda.buffers import OnDevice
 from ..forks import free_in_child
-from . import cache
-from .fingerprint import of_function, of_options, of_value
+from . import stored
+from .fingerprint import of_function, of_value
 
 __all__ = [
     "STILL",
@@ -73,10 +70,7 @@ _REORDER = {"contract", "reassoc", "nsz"}
 #: LLVM's word for a function that does not move its stack, which llvmlite does not know.
 STILL = '"no-realign-stack"'
 
-#: The kernels this process has, by key in the cache: "loaded" or "compiled".
-history: dict[str, str] = {}
 _lock = free_in_child(threading.RLock())
-_environment = ""
 
 
 def inline(function=None, *, reorder: bool = False):
@@ -244,13 +238,17 @@ def _form(kind: types.Type) -> object:
 
 
 def module(name: str, source: str) -> Callable:
-    """The function `name` of a generated file, whose decorators and imports are in its text."""
+    """The function `name` of a generated file, whose decorators and imports are in its text; on disk, like kernels."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     filename = f"<nbgrad {name} {digest}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace: dict[str, object] = {"__name__": f"nbgrad_{name}_{digest}"}
-    exec(compile(source, filename, "exec"), namespace)
-    return namespace[name]  # type: ignore[return-value]
+    made = ModuleType(f"nbgrad_{name}_{digest}")
+    sys.modules[made.__name__] = made  # where code that was stored looks for the names that it uses
+    exec(compile(source, filename, "exec"), vars(made))
+    function = vars(made)[name]
+    if is_nopython(function):
+        function._cache = stored.OnDisk(name, source, function)
+    return function
 
 
 class Kernel:
@@ -309,39 +307,36 @@ class Kernel:
         return entry
 
     def _compile(self, signature: tuple) -> Callable:
-        parts = (_environment_fingerprint(), self._fingerprint(), of_options(self._options), str(signature))
-        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        key = stored.key(self._fingerprint(), self._options, signature)
         start = time.perf_counter()
-        entry, how = _load(key), "loaded"
-        if entry is None:
-            entry, how = self._compile_now(key, signature), "compiled"
-        history[key] = how
-        if "compile" in config.LOG:
-            took = 1e3 * (time.perf_counter() - start)
-            shown = ", ".join(f"{t.dtype}[]" if isinstance(t, types.Array) else str(t) for t in signature)
-            print(f"nbgrad: {how} {self.name}({shown}) in {took:.1f} ms", file=sys.stderr)
-        return entry
-
-    def _compile_now(self, key: str, signature: tuple) -> Callable:
-        dispatcher = numba.njit(self._build(), **self._options)
-        dispatcher._cache = _Keep()  # only a function with a cache keeps the object code we want to store
-        dispatcher.compile(signature)
-        result = dispatcher.overloads[signature]
-        try:
-            cache.store(key, serialize.dumps(result._reduce()))
-        except (
-            AttributeError,
-            TypeError,
-            ValueError,
-            pickle.PicklingError,
-        ) as err:  # another Numba's internals
-            if "compile" in config.LOG:
-                print(f"nbgrad: {self.name} cannot be stored: {err}", file=sys.stderr)
+        result, how = stored.load(key), "loaded"
+        if result is None:
+            result, how = self._compile_now(key, signature), "compiled"
+        stored.log(how, key, self.name, signature, start)
         return result.entry_point
+
+    def _compile_now(self, key: str, signature: tuple) -> CompileResult:
+        dispatcher = numba.njit(self._build(), **self._options)
+        dispatcher._cache = stored.Keep()  # only a function with a cache keeps the object code we want to store
+        with _uncollected():
+            dispatcher.compile(signature)
+        result = dispatcher.overloads[signature]
+        stored.store(key, self.name, result)
+        return result
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Their names."""
+        code = self._build().__code__
+        return code.co_varnames[: code.co_argcount]
 
     def within(self) -> Callable:
         """The function for use in other compiled code (:func:`nopython`)."""
         return numba.njit(self._build(), **self._options)
+
+    def inlined(self) -> Callable:
+        """The function as a helper of other kernels, which give it parts of their arrays."""
+        return inline(self._build())
 
     def llvm(self, *kinds, asm: bool = False) -> str:
         """LLVM IR (or machine code) for one combination of argument kinds, for looking at."""
@@ -349,6 +344,18 @@ class Kernel:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """A scope without Python's collector, which takes an eighth of compiling: it goes through objects that live on."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Lower(Lower):
@@ -389,28 +396,6 @@ class _KernelsApart(_Kernels):
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
 
-class _Keep(NullCache):
-    """Stands where Numba's own disk cache would, and does nothing: loading and storing is done here."""
-
-    def load_overload(self, sig, target_context):
-        return None
-
-
-def _load(key: str) -> Callable | None:
-    payload = cache.load(key)
-    if payload is None:
-        return None
-    try:
-        # All that loaded code can need of Numba is its runtime's symbols. A first *dispatch* would load every
-        # typing and lowering registry as well, which takes 0.3 to 0.5 s.
-        context = cpu_target.target_context
-        if b"NRT_" in payload:
-            rtsys.initialize(context)
-        return CompileResult._rebuild(context, *pickle.loads(payload)).entry_point
-    except Exception:  # whatever is wrong with a stored kernel, compiling it again mends it
-        return None
-
-
 def _numba_type(kind, name: str):
     if kind is int:
         return types.int64
@@ -435,25 +420,3 @@ def _checking(entry: Callable, kinds: tuple, name: str) -> Callable:
         entry(*args)
 
     return call
-
-
-def _environment_fingerprint() -> str:
-    """Everything outside a kernel's own source that its machine code depends on."""
-    global _environment
-    if not _environment:
-        knobs = (
-            "OPT",
-            "BOUNDSCHECK",
-            "DISABLE_JIT",
-            "LOOP_VECTORIZE",
-            "SLP_VECTORIZE",
-            "ENABLE_AVX",
-            "CPU_NAME",
-        )
-        settings = [f"{knob}={getattr(numba.config, knob, None)}" for knob in knobs]
-        _environment = "|".join(
-            [config.__version__, numba.__version__, llvmlite.__version__, np.__version__, sys.version,
-             sys.platform, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
-             str(numba.config.CPU_FEATURES), repr(_OPTIONS), *settings]
-        )  # fmt: skip
-    return _environment

@@ -6,10 +6,11 @@ Its derivative is a choice between their pullbacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cache, partial
 from typing import Any
 
 from .. import tape
-from ..codegen.compile import nopython, python
+from ..codegen.compile import nopython
 from ..codegen.graph import Value
 from ..codegen.launch import kind_of
 from ..context import CPU0, Context
@@ -86,7 +87,7 @@ class _Runner:
     def __init__(self, whole: _Branch) -> None:
         self.name = whole.name
         self.texts: list[str] = []
-        calls = []
+        self.calls: list[Callable[[], Callable]] = []  # make what is called; a side never taken is never compiled
         self.sides: list[Compiled] = []
         arguments: list[Value] = []
         for side, which in zip(whole.sides, ("then", "else"), strict=True):
@@ -97,27 +98,26 @@ class _Runner:
             text = "\n    ".join(["def call(operands, results):", *lines, *compiled.steps])
             self.texts += compiled.texts
             self.sides.append(compiled)
-            calls.append(python(compiled.name, text, compiled.globals))
+            self.calls.append(cache(partial(compiled.function, compiled.name, text, {})))
             arguments += side.arguments
-        self.calls = calls
         self.foreign = any(runner.foreign for side in self.sides for runner, _, _ in side.opaque.values())
         self.avals = [((), None), *((v.shape, kind_of(v.dtype, CPU0)) for v in arguments)]
 
     def run(self, *arrays) -> None:
         *operands, results = arrays
-        self.calls[0 if operands[0]._buf[0] else 1](operands, results)
+        self.calls[0 if operands[0]._buf[0] else 1]()(operands, results)
 
     @property
     def native(self) -> Callable | None:
         """What makes it lines of a nopython function, if both sides can be; see :class:`.opaque.Opaque`."""
-        steps = [found for side in self.sides if (found := side.native()) is not None]
-        if len(steps) < len(self.sides):
+        if not all(side.nopython for side in self.sides):
             return None
 
         def native(operands: list[str], results: list[str], prefix: str) -> tuple[list[str], dict[str, Any]]:
             lines, names = [], {}
             condition, *rest = operands
-            for side, (inside, used), head in zip(self.sides, steps, (f"if {condition}[0]:", "else:"), strict=True):
+            for side, head in zip(self.sides, (f"if {condition}[0]:", "else:"), strict=True):
+                inside, used = side.native()
                 arguments = {f"a{k}": v.dtype for k, v in enumerate(side.arguments)}
                 arguments |= {f"out{k}": v.dtype for k, v in enumerate(side.outputs)}
                 made = [allocated(k, *v) for k, v in side.buffers.items() if k not in arguments]

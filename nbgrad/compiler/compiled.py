@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Compiled:
         Number of a call that is opaque -> what runs it, the names of its operands, and those of its results (None if
         nobody reads them).
     globals : dict
-        What that code uses.
+        What that code uses, but for the kernels: they are compiled when a :meth:`function` of the code is made.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class Compiled:
         self.texts: list[str] = []
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
+        self._makers: dict[str, Callable] = {}
         self.buffers = {self.names[v]: (v.dtype, size(v.shape)) for v in self.outputs}
         self.calls: list[Call | str] = []
         self.opaque: dict[int, tuple[Any, list[str], list[str | None]]] = {}
@@ -163,8 +164,16 @@ class Compiled:
             if self.inside and self.pure:
                 self.globals[entry] = nested(self.name, source.text, source.helpers)
             else:
-                self.globals[entry] = generate(self.name, source.text, source.helpers, apart=True).bind(*kinds)
+                made = generate(self.name, source.text, source.helpers, apart=True)
+                self._makers[entry] = partial(made.bind, *kinds)
         return entry
+
+    def function(self, name: str, text: str, names: dict) -> Callable:
+        """A Python function from its source, which uses the kernels and `names`."""
+        while self._makers:
+            entry, make = self._makers.popitem()
+            self.globals[entry] = make()
+        return python(name, text, {**self.globals, **names})
 
     @cached_property
     def steps(self) -> list[str]:
@@ -208,8 +217,13 @@ class Compiled:
         outs = made[0] if plan.single else f"[{', '.join(made)}]"
         self.calls.append(f"run{number}({', '.join([*given, outs])})")
 
-    def native(self) -> tuple[list[str], dict[str, Any]] | None:
-        """The steps as lines of a nopython function, and what else these use; None if one runs from Python."""
+    @property
+    def nopython(self) -> bool:
+        """Whether the steps can be part of a nopython function: none runs from Python."""
+        return all(runner.native is not None for runner, _, _ in self.opaque.values())
+
+    def native(self) -> tuple[list[str], dict[str, Any]]:
+        """The steps as lines of a nopython function, and what else these use."""
         names: dict[str, Any] = {"np": np}
         for k, source in enumerate(self.sources):
             names[f"kernel{k}"] = generate(self.name, source.text, source.helpers, apart=True).within()
@@ -222,8 +236,6 @@ class Compiled:
                 lines.append(f"{call.entry}({', '.join([*call.arguments, *own])})")
                 continue
             runner, operands, results = self.opaque[number]
-            if runner.native is None:
-                return None
             found, used = runner.native(operands, results, f"step{number}")
             lines += found
             names |= used
@@ -244,7 +256,7 @@ class Compiled:
         lines = [f"a{k} = {code}" for k, code in enumerate(loads)]
         lines += [f"{name} = {code}" for name, code in self.space.items()] + [*self.steps, f"return {gives}"]
         text = "def call(leaves):\n" + "\n".join(f"    {line}" for line in lines)
-        return python(self.name, text, {**self.globals, **names})
+        return self.function(self.name, text, names)
 
 
 def allocated(name: str, dtype: DType, n: int) -> str:

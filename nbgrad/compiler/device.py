@@ -29,8 +29,9 @@ def runner(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Call
     operands, results : tuple of (shape, kind)
     attrs : dict
     """
-    if op.device_launcher is not None:
-        return op.device_launcher(operands, results, attrs)
+    own = op.device_launcher and op.device_launcher(operands, results, attrs)
+    if own is not None:
+        return own
     if op.anywhere:
         return op.bound(operands, results, attrs)
     program = _lowered(op, operands, results, attrs)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from ..codegen.compile import python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import kind_of
@@ -252,7 +250,7 @@ def between_copies(call: Callable[[list, list], None], operands: Sequence[tuple]
     """
 
     def run(given: list, made: list) -> None:
-        arrays = [wrap(np.array(x.host()), *aval) for x, aval in zip(given, operands, strict=True)]
+        arrays = [wrap(x.download(), *aval) for x, aval in zip(given, operands, strict=True)]
         outs = [
             None if y is None else wrap(kind.empty(size(shape), kind.storage), shape, kind)
             for y, (shape, kind) in zip(made, results, strict=True)

@@ -91,10 +91,9 @@ class _Native:
         assert isinstance(compiled, Compiled)
         sizes = compiled.buffers.items()
         self.lines += [allocated(name, dtype, n) for name, (dtype, n) in sizes if name not in given]
-        steps = compiled.native()
-        assert steps is not None
-        self.lines += steps[0]
-        self.names |= steps[1]
+        lines, names = compiled.native()
+        self.lines += lines
+        self.names |= names
 
     def _code(self, tree: Any, outs: Iterator[int], given: list[str]) -> str:
         """Code for the results: lists become tuples, arrays without axes numbers."""

@@ -7,12 +7,12 @@ where, in the arrays of the whole loop, a step reads and writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from functools import cache, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..codegen.compile import generate, nopython, python
+from ..codegen.compile import Kernel, generate, nopython, python
 from ..codegen.launch import kind_of
 from ..context import CPU0, Context
 from ..dtypes import DType, int64
@@ -102,31 +102,40 @@ class Runner:
         space = {name: code for name, code in compiled.space.items() if not name.startswith("out")}
         code = f"def call():\n    return [{', '.join(space.values())}]"
         self.space = python(f"{whole.name}_space", code, compiled.globals)
-        arrays = self._arrays(space)
-        steps = None if compiled.pure else compiled.native()
+        self.arrays = self._arrays(space)
         self.foreign = any(runner.foreign for runner, _, _ in compiled.opaque.values())
-        self.call: Callable
-        self.inside: Callable[[], Any] | None = None  # makes the same for compiled code
-        text = self._text(whole.name, arrays, compiled.steps if steps is None else steps[0])
-        if compiled.pure:
-            kernels = {name: v for name, v in compiled.globals.items() if name.startswith("kernel")}
-            kernel = generate(whole.name, text, kernels, apart=True)
-            self.call = kernel.bind(int, *(dtype.storage for dtype in arrays.values()))
-            self.inside = kernel.within
-        elif steps is not None:
-            kinds = [(None, np.dtype(np.int64)), *((1, dtype.storage) for dtype in arrays.values())]
-            self.inside = cache(partial(nopython, whole.name, text, steps[1], kinds))
-        if self.foreign and self.inside is not None:  # not kept on disk: where Python would be called in every turn
-            self.call = self.inside()
-        elif not compiled.pure:
-            text = self._text("call", arrays, compiled.steps)
-            self.call = python(whole.name, text, compiled.globals)
-        self.texts = [*compiled.texts, text]
-        self.native = None if self.inside is None else self._native
+        self.native = self._native if compiled.nopython else None
+        self.texts = [*compiled.texts, self._text(whole.name, compiled.steps)]
 
-    def _text(self, name: str, arrays: Iterable[str], steps: list[str]) -> str:
+    # Both are compiled when they are first called for, and seldom both.
+
+    @cached_property
+    def call(self) -> Callable:
+        """``call(n, *arrays)``: so many turns."""
+        compiled = self.compiled
+        if compiled.pure:
+            return self._kernel.bind(int, *(dtype.storage for dtype in self.arrays.values()))
+        if self.foreign and compiled.nopython:  # not kept on disk: where Python would be called in every turn
+            return self._inside
+        return compiled.function(self.name, self._text("call", compiled.steps), {})
+
+    @cached_property
+    def _inside(self) -> Callable:
+        """The same for compiled code."""
+        if self.compiled.pure:
+            return self._kernel.within()
+        lines, names = self.compiled.native()
+        kinds = [(None, np.dtype(np.int64)), *((1, dtype.storage) for dtype in self.arrays.values())]
+        return nopython(self.name, self._text(self.name, lines), names, kinds)
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        kernels = {name: v for name, v in self.compiled.globals.items() if name.startswith("kernel")}
+        return generate(self.name, self._text(self.name, self.compiled.steps), kernels, apart=True)
+
+    def _text(self, name: str, steps: list[str]) -> str:
         """The loop's code, which does these steps."""
-        lines = [f"def {name}({', '.join(['n', *arrays])}):", "    for t in range(n):"]
+        lines = [f"def {name}({', '.join(['n', *self.arrays])}):", "    for t in range(n):"]
         return "\n".join([*lines, *(f"        {line}" for line in self._lines(steps))]) + "\n"
 
     def _arrays(self, space: Iterable[str]) -> dict[str, DType]:
@@ -221,7 +230,6 @@ class Runner:
 
     def _native(self, operands: list[str], results: list[str | None], prefix: str) -> tuple[list[str], dict[str, Any]]:
         """What :meth:`run` does, as lines of a nopython function, and what these use."""
-        assert self.inside is not None
         rows, states, outputs = self.whole.counts
         m, taken = f"{prefix}_m", f"{prefix}_taken"
         lines = [f"{m} = {f'{operands[-1]}[0]' if self.whole.counted else self.whole.n}"]
@@ -264,4 +272,4 @@ class Runner:
             after.append(f"    {name}[{taken} * {size(self.whole.traced.results[k].shape)} :] = 0")
         if after and (self.whole.counted or self.whole.stops is not None):
             lines += [f"if {taken} < {self.whole.n}:", *after]
-        return lines, {f"{prefix}_call": self.inside()}
+        return lines, {f"{prefix}_call": self._inside}

@@ -200,9 +200,13 @@ class DeviceBuffer:
         assert dtype.itemsize == self.dtype.itemsize, (dtype, self.dtype)
         return DeviceBuffer(self.number, self.lease, self.start, self.size, dtype)
 
+    def download(self) -> np.ndarray:
+        """A host copy."""
+        return driver.download(self.number, self.array) if self.size else np.empty(0, self.dtype)
+
     def host(self) -> np.ndarray:
         """A host copy, read-only: what is written into it would be lost."""
-        values = driver.download(self.number, self.array) if self.size else np.empty(0, self.dtype)
+        values = self.download()
         values.flags.writeable = False
         return values
 

@@ -27,6 +27,7 @@ from .. import context
 from ..context import Context
 from ..errors import ContextError
 from ..forks import free_in_child
+from .staging import Staging
 
 __all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "ptx", "simulated", "synchronize",
            "upload"]  # fmt: skip
@@ -37,6 +38,8 @@ BLOCK, _WAVES = 256, 8
 TILE = 16
 #: In the simulator, where each is a Python thread.
 _SIMULATED_BLOCK, _SIMULATED_TILE = 4, 2
+#: Bytes up to which a copy does not go through pinned memory; bytes of a piece of that, and pieces of a device at most.
+_DIRECT, _PIECE, _PIECES = 1 << 16, 1 << 22, 16
 
 _lock = free_in_child(threading.RLock())
 _owner = 0  # the process that the driver was started in
@@ -129,6 +132,25 @@ class _Device:
         self.number = number
         self.blocks = 1 if simulated() else _WAVES * count
         self.block = block()
+        self.staging = Staging(lambda: _Pinned(self.stream), _PIECE, _PIECES)
+
+
+class _Pinned:
+    """A piece of pinned memory; see :class:`.staging.Piece`."""
+
+    def __init__(self, stream: Any) -> None:
+        self.memory = _cuda().pinned_array(_PIECE, np.uint8)
+        self._event = _cuda().event() if simulated() else _cuda().event(timing=False)
+        self._stream = stream
+
+    def mark(self) -> None:
+        self._event.record(self._stream)
+
+    def done(self) -> bool:
+        return simulated() or self._event.query()
+
+    def wait(self) -> None:
+        self._event.synchronize()
 
 
 _devices: dict[int, _Device] = {}
@@ -212,16 +234,27 @@ def memory_info(number: int) -> tuple[int, int]:
 
 
 def upload(number: int, target: Any, values: np.ndarray) -> None:
-    """Copy a contiguous host array into a device array of the same size and dtype."""
+    """Copy a contiguous host array, which may be changed then, into a device array of the same size and dtype."""
     with _on(number) as device:
-        target.copy_to_device(values, stream=device.stream)
+        if values.nbytes > _DIRECT:
+            device.staging.upload(
+                values, lambda start, stop, memory: target[start:stop].copy_to_device(memory, stream=device.stream)
+            )
+        else:  # of a copy that is not pinned the driver makes one of its own, before it returns
+            target.copy_to_device(values.copy(), stream=device.stream)
 
 
 def download(number: int, source: Any) -> np.ndarray:
     """A host copy of a device array, when all that was begun on the device is done."""
+    found = np.empty(source.size, source.dtype)
     with _on(number) as device:
-        found = source.copy_to_host(stream=device.stream)
-        device.stream.synchronize()
+        if found.nbytes > _DIRECT:
+            device.staging.download(
+                found, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
+            )
+        else:
+            source.copy_to_host(found, stream=device.stream)
+            device.stream.synchronize()
     return found
 
 
@@ -378,16 +411,33 @@ def compiled(function: Callable, kinds: Sequence) -> Launch:
     return Launch(_cuda().jit(_signature(kinds), **_OPTIONS)(function))
 
 
-def ptx(function: Callable, kinds: Sequence, capability: tuple[int, int]) -> str:
-    """The kernel's PTX for a compute capability. Needs numba-cuda with the toolkit's compiler, and no device."""
+def ptx(function: Callable, kinds: Sequence, capabilities: Sequence[tuple[int, int]]) -> list[str]:
+    """The kernel's PTX for each of these compute capabilities, which Numba's part of the work is done once for.
+
+    Needs numba-cuda with the toolkit's compiler, and no device.
+    """
     dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
-    before = dispatcher.get_current_device  # device functions ask the current device what to compile for
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    nvvm: Any = importlib.import_module("numba.cuda.cudadrv.nvvm")
+    given: dict[str, Any] = {}
+    before, compile_ir = dispatcher.get_current_device, nvvm.compile_ir
+
+    def kept(ir, **options) -> bytes:
+        given.update(ir=ir, options=options)
+        return compile_ir(ir, **options)
+
+    first, *others = capabilities
+    # Device functions ask the current device what to compile for.
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=first)
+    nvvm.compile_ir = kept
     try:
-        text, _ = _cuda().compile_ptx(function, _signature(kinds), cc=capability, **_OPTIONS)
+        text, _ = _cuda().compile_ptx(function, _signature(kinds), cc=first, **_OPTIONS)
     finally:
-        dispatcher.get_current_device = before
-    return text
+        dispatcher.get_current_device, nvvm.compile_ir = before, compile_ir
+    texts = [text]
+    for major, minor in others:
+        made = compile_ir(given["ir"], **{**given["options"], "arch": f"compute_{major}{minor}"})
+        texts.append(made.decode().strip("\x00").strip())
+    return texts
 
 
 def _signature(kinds: Sequence) -> tuple:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from ..codegen.compile import built, generate
+from ..codegen.compile import Kernel, built, generate
 from . import driver, vectors
 from .buffers import DeviceBuffer, OnDevice
 
@@ -45,7 +45,8 @@ class DeviceKernel:
     build : callable
         Makes the Python function, given its global names as they are on the device.
     helpers : dict
-        The global names that it uses, besides ``cuda``, which is Numba's.
+        The global names that it uses, besides ``cuda``, which is Numba's. A kernel for the CPU is one, too: it is
+        called with parts of the arrays.
     """
 
     def __init__(self, name: str, build: Callable[[dict[str, Any]], Callable], helpers: dict[str, Any]) -> None:
@@ -150,7 +151,7 @@ def elementwise_entry(kernel: DeviceKernel, out: int, lanes: int) -> Callable:
 
 def _translated(name: str, value: object) -> object:
     """What a global name of a kernel means on CUDA."""
-    return LIBDEVICE.get(name, value)
+    return value.inlined() if isinstance(value, Kernel) else LIBDEVICE.get(name, value)
 
 
 # The simulator.
@@ -160,6 +161,8 @@ def _simulated(name: str, value: object) -> object:
     """What a global name of a kernel means in the simulator."""
     if name in vectors.SIMULATED:
         return vectors.SIMULATED[name]
+    if isinstance(value, Kernel):
+        return lambda *given: value(*[np.asarray(x) if np.ndim(x) else np.asarray(x).item() for x in given])
     return (
         _host(name, value)
         if isinstance(value, Dispatcher) or hasattr(value, "bodies") or hasattr(value, "_defn")
@@ -169,10 +172,15 @@ def _simulated(name: str, value: object) -> object:
 
 @cache
 def _host(name: str, value: Any) -> Callable:
-    """A helper for kernels as a Python function of NumPy scalars: it runs a compiled kernel over one element."""
+    """A helper for kernels as a Python function of NumPy scalars: it runs a compiled kernel over one element.
+
+    One that is given arrays runs as Python.
+    """
     made: dict[int, Any] = {}
 
     def call(*arguments):
+        if any(np.ndim(a) for a in arguments):
+            return _as_python(value)(*arguments)
         count = len(arguments)
         kernel = made.get(count)
         if kernel is None:
@@ -186,6 +194,14 @@ def _host(name: str, value: Any) -> Callable:
         return out[0]
 
     return call
+
+
+@cache
+def _as_python(helper: Any) -> Callable:
+    function = helper.py_func
+    names = function.__globals__
+    used = {name: _simulated(name, names[name]) for name in function.__code__.co_names if name in names}
+    return FunctionType(function.__code__, {**names, **used})
 
 
 #: Helpers whose results have another type than their arguments.

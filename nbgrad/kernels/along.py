@@ -19,7 +19,7 @@ from ..shapes import size
 from ..structured import REQUIRED, Spec, structured
 from .reduce import split
 
-__all__ = ["DEEP", "PLACES", "read_along"]
+__all__ = ["DEEP", "PLACES", "add_along", "read_along"]
 
 # Kernels: x (outer, n, inner), index (outer, m, inner) -> out (outer, m, inner).
 
@@ -129,3 +129,8 @@ def read_along(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray
     if isinstance(index, NDArray):
         return _along(data, index, axis=axis)
     return _along(data, placed(index, kind_of(int64, real(data._kind.ctx))), axis=axis)
+
+
+def add_along(data: NDArray, index: NDArray, axis: int, n: int) -> NDArray:
+    """Zeros of length `n` along an axis, with the elements of `data` added at indices that are known to be in range."""
+    return _along_add(data, index, axis=axis, n=n)

@@ -15,7 +15,7 @@ from .. import tracing
 from ..cast import cast
 from ..codegen import threads
 from ..codegen.compile import kernel
-from ..codegen.launch import kind_of
+from ..codegen.launch import Kind, kind_of
 from ..context import real
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
@@ -179,13 +179,16 @@ def _(graph, x, index, *, axis, n):
     return graph.scatter(x, index, axis, n) if index.value.dtype is int64 and x.value.dtype.is_float else None
 
 
-def integers(indices, op: str) -> Any:
+def integers(indices, op: str, beside: NDArray | None = None) -> Any:
     """Indices as int64; floats are truncated, as MXNet's float32 indices require.
 
-    A NumPy array. While tracing, a traced one; what is not finite goes unnoticed in it.
+    A NumPy array. While tracing, a traced one, and if they are on a GPU `beside` an array, one there; what is not
+    finite goes unnoticed in those.
     """
-    if isinstance(indices, NDArray) and tracing.current.graph is not None:
-        (indices,) = tracing.lifted([indices])
+    traced = tracing.current.graph is not None
+    if isinstance(indices, NDArray) and (traced or (beside is not None and _together(indices._kind, beside._kind))):
+        if traced:
+            (indices,) = tracing.lifted([indices])
         kind = kind_of(int64, indices._kind.ctx)
         return indices.detach() if indices._kind is kind else cast(indices.detach(), kind)
     values = indices._view() if isinstance(indices, NDArray) else np.asarray(indices)
@@ -194,6 +197,10 @@ def integers(indices, op: str) -> Any:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise AttrError(f"{op}: indices must be finite")
     return values.astype(np.int64)
+
+
+def _together(a: Kind, b: Kind) -> bool:
+    return a.gpu and a.ctx == b.ctx
 
 
 def in_range(index: Any, n: int, mode: str, op: str) -> Any:
@@ -251,7 +258,7 @@ def take(a, indices, axis=0, mode="clip"):
     """
     a = as_array(a, "take", "a")
     k = resolve_axis(axis, a.ndim, "take")
-    return take_axis(a, in_range(integers(indices, "take"), a.shape[k], mode, "take"), k)
+    return take_axis(a, in_range(integers(indices, "take", a), a.shape[k], mode, "take"), k)
 
 
 @composite(
@@ -314,12 +321,12 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
         data, axis = reshape(data, (data.size,)), 0
     k = resolve_axis(axis, data.ndim, "pick")
     rest = data.shape[:k] + data.shape[k + 1 :]
-    values = in_range(integers(index, "pick"), data.shape[k], mode, "pick")
+    values = in_range(integers(index, "pick", data), data.shape[k], mode, "pick")
     if values.size != size(rest):
         raise ShapeError(
             f"pick: index of shape {values.shape} does not fit data of shape {data.shape} without axis {k}"
         )
-    if not isinstance(values, NDArray):
+    if not (isinstance(values, NDArray) and values._kind.traced):
         found = read_along(data, values.reshape(data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
         return found if keepdims else reshape(found, rest or (1,))
     outer, n, inner = _parts(data.shape, k)

@@ -14,7 +14,8 @@ Every kernel takes ``out, key, offset, ...`` and numbers its blocks from `offset
   outputs, integers and permutations.
 
 :func:`consumed` says how many blocks that is. A fill can be split where a block begins: at multiples of 4
-elements (or 2), with as many blocks added to `offset`.
+elements (or 2), with as many blocks added to `offset`. On a device every thread fills such pieces
+(:mod:`.random_device`); a permutation, each step of which needs those before it, is drawn on the CPU.
 """
 
 import numpy as np
@@ -32,10 +33,14 @@ _LOW = _U(0xFFFFFFFF)
 _0, _1, _2, _3, _8, _11, _12, _32 = (_U(n) for n in (0, 1, 2, 3, 8, 11, 12, 32))
 
 
+def elements(made: Kernel, itemsize: int) -> int:
+    """How many elements of `itemsize` bytes a kernel of this module, or one like them, draws from a block."""
+    return 4 if made is bernoulli or (made not in (integers, permutation) and itemsize == 4) else 2
+
+
 def consumed(made: Kernel, n: int, itemsize: int) -> int:
-    """How many blocks of its stream a kernel of this module uses to fill `n` elements of `itemsize` bytes."""
-    narrow = made is bernoulli or (made not in (integers, permutation) and itemsize == 4)
-    return -(-n // (4 if narrow else 2))
+    """How many blocks of its stream it uses to fill `n` of them."""
+    return -(-n // elements(made, itemsize))
 
 
 @inline

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .. import tracing
+from ..cast import cast
 from ..codegen.graph import Graph
 from ..codegen.launch import kind_of
 from ..context import CPU0, Context, real, usable
@@ -29,7 +30,7 @@ from ..forks import free_in_child
 from ..ndarray import NDArray, from_value, wrap
 from ..shapes import as_shape, size
 from ..structured import REQUIRED, Spec, structured
-from . import philox
+from . import philox, random_device
 from .binary import add, multiply
 from .host import demanded
 from .indexing import take_axis
@@ -184,6 +185,18 @@ def _(*arrays, made, start, numbers):
     made(out._buf, key, first + start, *[p._buf for p in parameters], *numbers)
 
 
+@_drawn.device
+def _(operands, results, *, made, start, numbers):
+    if not random_device.draws(made):
+        return None
+
+    def run(place, *arrays):
+        *parameters, out = arrays
+        random_device.fill(made, out._buf, place._buf, 0, start, [p._buf for p in parameters], numbers)
+
+    return run
+
+
 def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *parameters) -> NDArray:
     """An array filled by one of :mod:`.philox`'s kernels, or one like them, with the next numbers of the stream.
 
@@ -198,14 +211,14 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
         operands = tracing.lifted([PART, *arrays])
         numbers = parameters[len(arrays) :]
         return _drawn(*operands, made=kernel, start=offset, shape=shape, dtype=dtype, numbers=numbers)
-    here = kind_of(inner.dtype, CPU0)
-    buffer = here.empty(n, here.storage)
-    given = [p._buf if not p._kind.gpu else p._buf.reshape(-1) for p in arrays]
-    kernel(buffer, key, offset, *given, *parameters[len(arrays) :])
-    out = wrap(inner.empty(n, inner.storage), shape, inner) if inner.gpu else wrap(buffer, shape, inner)
-    if inner.gpu:  # the same numbers, whatever the device
-        out._buf[:] = buffer
-    return out if inner is kind else out.astype(dtype.type)
+    here = inner if not inner.gpu or random_device.draws(kernel) else kind_of(inner.dtype, CPU0)
+    out = wrap(here.empty(n, here.storage), shape, here)
+    given, numbers = [p.as_in_context(here.ctx)._buf for p in arrays], parameters[len(arrays) :]
+    if here.gpu:
+        random_device.fill(kernel, out._buf, random_device.origin(here.ctx)._buf, key, offset, given, numbers)
+    else:
+        kernel(out._buf, key, offset, *given, *numbers)
+    return cast(out, kind)
 
 
 def _float_dtype(dtype, op: str) -> DType:

@@ -9,6 +9,8 @@ and the fourth the elements that share a block, from 1 on. So an element is stil
 * Poisson: inversion by sequential search for means below 10, else Hörmann 1993, "The transformed rejection method for
   generating Poisson random variables" (PTRS).
 * The negative binomial distributions are Poisson with a gamma-distributed mean.
+
+On devices the same kernels run (:mod:`.random_device`), with libdevice's logarithms and exponentials.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import numpy as np
 from ..cast import cast
 from ..codegen.compile import inline, kernel
 from ..codegen.launch import kind_of
-from ..context import CPU0, Context
+from ..context import Context, real
+from ..cuda.kernels import cuda, device
 from ..dtypes import as_dtype, float64, int64
 from ..elementwise import derived
 from ..entry import as_array, store_out
@@ -37,8 +40,10 @@ from .host import demanded
 from .indexing import take_axis
 from .philox import open64, to_normal
 from .random import draw
+from .scan import cumsum
 from .selection import where
 from .shape import reshape
+from .sorting_device import rank
 from .unary import log
 
 __all__ = ["gamma", "generalized_negative_binomial", "multinomial", "negative_binomial", "poisson"]
@@ -55,12 +60,13 @@ def _words(key, start, i, per, attempt):
 
 
 @kernel
-def _gamma(out, key, offset, alpha, scale, count):
-    """Gamma with shape ``alpha[i // count]``, times ``scale[i // count]``."""
+def _gamma(out, key, offset, alpha, scale, count, first):
+    """Gamma with shape ``alpha[i // count]``, times ``scale[i // count]``; `first` is the i of the first element."""
     k, start, many = _U(key), _U(offset), _U(count)
     per = _U(4) if out.itemsize == 4 else _U(2)
     for i in range(_U(out.size)):
-        shape = alpha[i // many]
+        at = (i + _U(first)) // many
+        shape = alpha[at]
         d = (shape if shape >= 1.0 else shape + 1.0) - 1.0 / 3.0
         c = 1.0 / math.sqrt(9.0 * d)
         a, b, e, f = _words(k, start, i, per, _U(0))
@@ -76,16 +82,16 @@ def _gamma(out, key, offset, alpha, scale, count):
             if t > 0.0:
                 v = t * t * t
                 accepted = math.log(open64(e, f)) < 0.5 * x * x + d - d * v + d * math.log(v)
-        out[i] = boost * d * v * scale[i // many]
+        out[i] = boost * d * v * scale[at]
 
 
 @kernel
-def _poisson(out, key, offset, lam, count):
-    """Poisson with mean ``lam[i // count]``."""
+def _poisson(out, key, offset, lam, count, first):
+    """Poisson with mean ``lam[i // count]``; `first` is the i of the first element."""
     k, start, many = _U(key), _U(offset), _U(count)
     per = _U(4) if out.itemsize == 4 else _U(2)
     for i in range(_U(out.size)):
-        mean = lam[i // many]
+        mean = lam[(i + _U(first)) // many]
         found = 0.0
         if mean < 10.0:
             a, b, e, f = _words(k, start, i, per, _U(0))
@@ -127,14 +133,14 @@ def _choose(u, sums, out, draws, n):
     for i in range(_U(out.size)):
         first = (i // many) * width
         target = u[i] * sums[first + width - _U(1)]
-        low, high = _U(0), width - _U(1)
-        while low < high:
-            middle = (low + high) // _U(2)
-            if sums[first + middle] > target:
-                high = middle
-            else:
-                low = middle + _U(1)
-        out[i] = low
+        out[i] = rank(sums, first, width - _U(1), target, True)
+
+
+@device
+def _device_choose(u, sums, out, draws, n):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        first = i // draws * n
+        out[i] = rank(sums, first, n - 1, u[i] * sums[first + n - 1], True)
 
 
 @structured("_chosen", method=False, differentiable=False)
@@ -148,6 +154,15 @@ def _(u, chances, out):
     if u.size:
         sums = np.cumsum(chances._view(), axis=1).reshape(-1)
         _choose(u._buf, sums, out._buf, u._shape[1], chances._shape[1])
+
+
+@_chosen.device
+def _(operands, results):
+    def run(u, chances, out) -> None:
+        sums = cumsum(chances, axis=1)
+        _device_choose(out.size, [u._buf, sums._buf, out._buf], u._shape[1], chances._shape[1])
+
+    return run
 
 
 class _Call:
@@ -172,24 +187,28 @@ class _Call:
         self.block = as_shape(empty if shape in (None, 0) else shape, f"{op}: shape")
         self.shape = self.outer + self.block
         self.count = max(size(self.block), 1)
-        self.values: list[NDArray] = []
         for name, p in parameters.items():
             if not isinstance(p, NDArray | int | float | np.number):
                 raise AttrError(f"{op}: {name} must be a number or an NDArray, got {p!r}")
-            kind = kind_of(float64, p._kind.ctx if isinstance(p, NDArray) else CPU0)
-            self.values.append(
-                cast(p.detach(), kind) if isinstance(p, NDArray) else from_value([p], like=kind, dtype=float64)
-            )
-        if not arrays:
+        if arrays:
+            self.values = [cast(p.detach(), kind_of(float64, p._kind.ctx)) for p in parameters.values()]
+            self.plain = None
+        else:
+            self.plain = [np.array([p], np.float64) for p in parameters.values()]
+            self.values = [from_value(p, ctx=None if ctx is None else real(ctx)) for p in self.plain]
             self.count = max(size(self.shape), 1)
 
     def demand(self, holds, what: str) -> None:
         """Check the parameters, by a function of them all."""
-        first, *others = self.values
-        self.values[0] = demanded(holds, f"{self.op}: {what}", first, *others)
+        message = f"{self.op}: {what}"
+        if self.plain is None:
+            first, *others = self.values
+            self.values[0] = demanded(holds, message, first, *others)
+        elif not np.all(holds(*self.plain)):
+            raise AttrError(message)
 
     def draw(self, made, *values: NDArray) -> NDArray:
-        return draw(made, self.shape, self.dtype, self.ctx, *values, self.count)
+        return draw(made, self.shape, self.dtype, self.ctx, *values, self.count, 0)
 
 
 def _is_gamma(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:
@@ -286,12 +305,12 @@ def poisson(lam=1.0, shape=None, dtype=None, ctx: Context | None = None, out=Non
 
 def _mixture(call: _Call, means: NDArray, out) -> NDArray:
     """Poisson numbers, one for each mean."""
-    return store_out(draw(_poisson, call.shape, call.dtype, call.ctx, means, 1), out, call.op)
+    return store_out(draw(_poisson, call.shape, call.dtype, call.ctx, means, 1, 0), out, call.op)
 
 
 def _means(call: _Call, shape: NDArray, scale: NDArray) -> NDArray:
     """Gamma distributed, as float64."""
-    return draw(_gamma, call.shape, float64, call.ctx, shape, scale, call.count)
+    return draw(_gamma, call.shape, float64, call.ctx, shape, scale, call.count, 0)
 
 
 def negative_binomial(k=1, p=1.0, shape=None, dtype=None, ctx: Context | None = None, out=None, name=None) -> NDArray:

@@ -8,20 +8,22 @@ The order is stable: equal elements keep theirs, whether ascending or descending
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..cast import cast
+from ..codegen.launch import kind_of
+from ..context import real
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray
+from ..ndarray import NDArray, full
 from ..samples import Input, table
 from ..shapes import axis as resolve_axis
-from ..structured import composite
-from .along import DEEP, PLACES, read_along
-from .host import arrayed, calculated
+from ..structured import REQUIRED, Spec, composite, structured
+from . import sorting_device
+from .along import DEEP, PLACES, add_along, read_along
 from .indexing import in_range, integers
+from .reduce import split
 from .shape import reshape
 
 __all__ = ["argsort", "searchsorted", "sort", "take_along_axis", "topk"]
@@ -35,10 +37,32 @@ def _ordered(values: np.ndarray, axis: int, ascending: bool, count: int) -> np.n
     return order if count == order.shape[axis] else order.take(range(count), axis)
 
 
-def _order(x: NDArray, axis: int, ascending: bool, count: int | None = None) -> Any:
+@structured("_order", moves_only=True, method=False, differentiable=False, samples=table(
+    lambda a, axis, ascending, count: _ordered(a, axis, ascending, count),
+    [(2, 7), {"axis": 1, "ascending": True, "count": 7}], [(2, 3, 2), {"axis": 1, "ascending": False, "count": 2}],
+    [(1, 90), {"axis": 1, "ascending": False, "count": 90}], [(0, 2), {"axis": 1, "ascending": True, "count": 1}],
+    result="int64",
+))  # fmt: skip
+def _order(data, axis=REQUIRED, ascending=REQUIRED, count=REQUIRED):
+    """The first `count` places, as int64, in the stable order of the elements along an axis, NaN last."""
+    shape = (*data._shape[:axis], count, *data._shape[axis + 1 :])
+    return Spec(shape, int64, axis=axis, ascending=ascending, count=count)
+
+
+@_order.run
+def _(data, out, *, axis, ascending, count):
+    np.copyto(out._view(), _ordered(data._view(), axis, ascending, count))
+
+
+@_order.device
+def _(operands, results, *, axis, ascending, count):
+    ((shape, kind),) = operands
+    return lambda x, out: sorting_device.order(x._buf, kind, out._buf, split(shape, axis), ascending, count)
+
+
+def _order_of(x: NDArray, axis: int, ascending: bool, count: int | None = None) -> NDArray:
     count = x.shape[axis] if count is None else count
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    return calculated(_ordered, x, shape=shape, axis=axis, ascending=bool(ascending), count=count)
+    return _order(x.detach(), axis=axis, ascending=bool(ascending), count=count)
 
 
 def _axis_of(data: NDArray, axis, op: str) -> tuple[NDArray, int]:
@@ -48,7 +72,7 @@ def _axis_of(data: NDArray, axis, op: str) -> tuple[NDArray, int]:
     return data, resolve_axis(axis, data.ndim, op)
 
 
-def _positions(index: np.ndarray | NDArray, n: int, dtype, data: NDArray, op: str) -> NDArray:
+def _positions(index: NDArray, n: int, dtype, op: str) -> NDArray:
     """Positions below `n` as an array of `dtype`."""
     target = as_dtype(dtype)
     if target.name == "bool":
@@ -56,7 +80,7 @@ def _positions(index: np.ndarray | NDArray, n: int, dtype, data: NDArray, op: st
     limit = 2 ** (np.finfo(target.np).nmant + 1) if target.is_float else int(np.iinfo(target.np).max)
     if n - 1 > limit:
         raise DTypeError(f"{op}: positions below {n} are not exact in {target}; use dtype='int64'")
-    return arrayed(index, target, data)
+    return cast(index, kind_of(target, index._kind.ctx))
 
 
 def _sorted(a: np.ndarray, axis=-1, is_ascend=True) -> np.ndarray:
@@ -108,7 +132,7 @@ def sort(data, axis=-1, is_ascend=True):
     ([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
     """
     x, k = _axis_of(as_array(data, "sort"), axis, "sort")
-    return read_along(x, _order(x, k, is_ascend), k)
+    return read_along(x, _order_of(x, k, is_ascend), k)
 
 
 @composite(
@@ -155,13 +179,7 @@ def argsort(data, axis=-1, is_ascend=True, dtype="float32"):
     [1, 2, 0]
     """
     x, k = _axis_of(as_array(data, "argsort"), axis, "argsort")
-    return _positions(_order(x, k, is_ascend), x.shape[k], dtype, x, "argsort")
-
-
-def _marked(chosen: np.ndarray, sizes: tuple[int, ...], axis: int) -> np.ndarray:
-    mask = np.zeros(sizes, np.uint8)
-    np.put_along_axis(mask, chosen, 1, axis)
-    return mask
+    return _positions(_order_of(x, k, is_ascend), x.shape[k], dtype, "argsort")
 
 
 def _top(a: np.ndarray, axis=-1, k=1, ret_typ="value", is_ascend=False) -> np.ndarray:
@@ -226,14 +244,13 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
     n = x.shape[along]
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k > n:
         raise AttrError(f"topk: k must be an integer of at most {n} (the elements along axis {axis}), got {k!r}")
-    chosen = _order(x, along, is_ascend, int(k) if k >= 1 else n)
+    chosen = _order_of(x, along, is_ascend, int(k) if k >= 1 else n)
     if ret_typ == "mask":
-        dtype = data._kind.dtype
-        mask = calculated(_marked, chosen, shape=x.shape, dtype=dtype, sizes=x.shape, axis=along)
-        return reshape(arrayed(mask, dtype, data), data.shape)
+        ones = full(chosen.shape, 1, ctx=real(x._kind.ctx), dtype=x._kind.dtype)
+        return reshape(add_along(ones, chosen, along, n), data.shape)
     if ret_typ == "value":
         return read_along(x, chosen, along)
-    positions = _positions(chosen, n, dtype, x, "topk")
+    positions = _positions(chosen, n, dtype, "topk")
     return positions if ret_typ == "indices" else [read_along(x, chosen, along), positions]
 
 
@@ -273,7 +290,7 @@ def take_along_axis(data, indices, axis=-1):
     [[2.0], [3.0]]
     """
     x, k = _axis_of(as_array(data, "take_along_axis"), axis, "take_along_axis")
-    index = integers(as_array(indices, "take_along_axis", "indices"), "take_along_axis")
+    index = integers(as_array(indices, "take_along_axis", "indices"), "take_along_axis", x)
     n = x.shape[k]
     expected = (*x.shape[:k], "any", *x.shape[k + 1 :])
     if index.ndim != x.ndim or any(a not in (b, "any") for a, b in zip(expected, index.shape)):
@@ -324,5 +341,23 @@ def searchsorted(a, v, side="left"):
         raise ShapeError(f"searchsorted: a must be a vector, got shape {a.shape}")
     if side not in ("left", "right"):
         raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
-    found = calculated(np.searchsorted, a, v, shape=v.shape, side=side)
-    return _positions(found, a.size + 1, int64, v, "searchsorted")
+    common = as_dtype(np.result_type(a.dtype, v.dtype)) if a._kind.dtype.is_float or v._kind.dtype.is_float else int64
+    a, v = [cast(x.detach(), kind_of(common, x._kind.ctx)) for x in (a, v)]
+    return _places_in(a, v, right=side == "right")
+
+
+@structured("_places_in", moves_only=True, method=False, differentiable=False)
+def _places_in(a, v, right=REQUIRED):
+    """Where the elements of `v` go in the ascending vector `a`, which has its dtype, as int64."""
+    return Spec(v._shape, int64, right=right)
+
+
+@_places_in.run
+def _(a, v, out, *, right):
+    np.copyto(out._view(), np.searchsorted(a._view(), v._view(), "right" if right else "left"))
+
+
+@_places_in.device
+def _(operands, results, *, right):
+    kind = operands[0][1]
+    return lambda a, v, out: sorting_device.search(a._buf, v._buf, kind, out._buf, right)

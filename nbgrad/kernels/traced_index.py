@@ -1,4 +1,5 @@
-"""Indices that are traced: what operators of :mod:`.indexing` calculate with NumPy, calculated by operators."""
+"""Indices that are traced or on a GPU: what operators of :mod:`.indexing` calculate with NumPy, calculated by
+operators."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import numpy as np
 from ..cast import cast
 from ..codegen.launch import kind_of
 from ..context import current_context
+from ..cuda.kernels import cuda, device
 from ..dtypes import DType, int64
 from ..elementwise import derived
 from ..errors import RangeError
@@ -37,10 +39,36 @@ def _checked(index, n=REQUIRED, op=REQUIRED):
 @_checked.run
 def _(index, out, *, n, op):
     values = index._buf
+    _check(values, n, op)
+    np.copyto(out._buf, np.where(values < 0, values + n, values))
+
+
+@device
+def _from_start(index, out, outside, n):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
+        place = index[i]
+        if place < -n or place >= n:
+            outside[0] = 1
+        out[i] = place + n if place < 0 else place
+
+
+@_checked.device
+def _(operands, results, *, n, op):
+    kind = operands[0][1]
+
+    def run(index, out) -> None:
+        outside = kind.zeros(1)
+        _from_start(out.size, [index._buf, out._buf, outside], n)
+        if out.size and outside.host()[0]:  # one number is waited for, and what follows never sees a wrong index
+            _check(index._buf.host(), n, op)
+
+    return run
+
+
+def _check(values: np.ndarray, n: int, op: str) -> None:
     bad = values[(values < -n) | (values >= n)]
     if bad.size:
         raise RangeError(f"{op}: index {bad[0]} is out of range for an axis of length {n}")
-    np.copyto(out._buf, np.where(values < 0, values + n, values))
 
 
 def in_range(index: NDArray, n: int, mode: str, op: str) -> NDArray:

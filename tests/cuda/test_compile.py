@@ -11,6 +11,7 @@ import nbgrad as nb
 from nbgrad import context, nd
 from nbgrad.cuda import driver
 from nbgrad.errors import NBGradError
+from nbgrad.kernels import sorting_device
 
 CAPABILITIES = (8, 0), (9, 0)
 
@@ -35,7 +36,7 @@ def compiled(monkeypatch):
     texts = {}
 
     def compile_only(function, kinds):
-        texts.setdefault(function.__name__, []).extend([driver.ptx(function, kinds, c) for c in CAPABILITIES])
+        texts.setdefault(function.__name__, []).extend(driver.ptx(function, kinds, CAPABILITIES))
         return lambda *arguments: None
 
     def store(number, target, source):
@@ -115,3 +116,34 @@ def test_products_are_in_registers(dtype, compiled):
     short = {"float64": "f64", "float32": "f32"}[dtype]
     assert len(made) == len(CAPABILITIES)
     assert all(text.count(f"fma.rn.{short}") >= 16 and ".local" not in text for text in made)
+
+
+DRAWS = {
+    "uniform": lambda **how: nd.random.uniform(0, 2, **how),
+    "normal": lambda **how: nd.random.normal(1, 2, **how),
+    "exponential": lambda **how: nd.random.exponential(2, **how),
+    "bernoulli": lambda **how: nb.random.bernoulli(0.3, **how),
+    "gamma": lambda **how: nd.random.gamma(2.0, 3.0, **how),
+    "poisson": lambda **how: nd.random.poisson(30.0, **how),
+    "integers": lambda dtype, **how: nd.random.randint(
+        0, 9, dtype={"float64": "int64", "float32": "int32"}[dtype], **how
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_random_numbers(name, dtype, compiled):
+    DRAWS[name](shape=(5, 3), ctx=nb.gpu(0), dtype=dtype)
+    (texts,) = [texts for made, texts in compiled.items() if made.startswith("draw_")]
+    assert len(texts) == len(CAPABILITIES) and not any(".local" in text for text in texts)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8"])
+def test_sorting(dtype, compiled):
+    """Rows of more than a tile, too."""
+    nd.sort(nd.zeros((2, 2 * sorting_device.TILE + 1), ctx=nb.gpu(0), dtype=dtype))
+    made = {name: texts for name in ("_keys", "_sort_tiles", "_merge") for texts in [compiled.get(name)]}
+    assert made["_keys"] and not any(".local" in text for texts in made.values() for text in texts or ())
+    if dtype == "float64":
+        assert all(texts for texts in made.values()) and all(".shared" in text for text in made["_sort_tiles"])

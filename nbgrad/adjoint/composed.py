@@ -1,0 +1,88 @@
+"""Functions with loops as operations: what :func:`nbgrad.primitive` makes of them, where no derivative is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..codegen.compile import is_nopython, module
+from ..errors import NBGradError
+from .analysis import plan
+from .arguments import describe, parameters, written
+from .kinds import infer
+from .lower import lower
+from .pure import Pullback, function
+from .reverse import module as file_of
+from .subset import Source, source_of
+
+__all__ = ["Loops", "Variant"]
+
+
+class Loops:
+    """A function, as far as it is in the subset that has adjoints; `why` says why it is not, if it is not."""
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+        self._source: Source | None = None
+        self.why = ""
+        self._made: dict[tuple, Variant | str] = {}
+        try:
+            self._source = source_of(function)
+        except NBGradError as err:
+            self.why = str(err)
+
+    def variant(self, args: list) -> Variant | str:
+        """The operation for arguments like these, or why there is none."""
+        if self._source is None:
+            return self.why
+        try:
+            ranks, kinds = describe(self._source, tuple(args))
+        except NBGradError as err:
+            return str(err)
+        key = (*ranks.values(), *kinds.values())
+        made = self._made.get(key)
+        if made is None:
+            try:
+                made = Variant(self.function, self._source, ranks, kinds)
+            except NBGradError as err:
+                made = str(err)
+            self._made[key] = made
+        return made
+
+
+class Variant:
+    """An operation for one combination of ranks and kinds of arguments.
+
+    Attributes
+    ----------
+    function : callable
+        Compiled; it leaves its arguments alone and returns, after the results, the arrays that the function writes.
+    """
+
+    def __init__(self, original: Callable, source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> None:
+        self.source = source
+        self.kinds = ranks, kinds
+        self.parameters = parameters(source)
+        f = self._lowered()
+        plain = is_nopython(original) and not written(f)
+        self.function = original if plain else module(*function(f))
+        results = list(f.results or [])
+        self.outputs = [*results, *(n for n in written(f) if n not in results)]
+        self._pulls: dict[tuple, tuple[Any, list[int]]] = {}
+
+    def _lowered(self):
+        f = lower(self.source, *self.kinds)
+        infer(f)
+        return f
+
+    def pullback(self, places: tuple[int, ...], wrap: Callable) -> tuple[Any, list[int]]:
+        """The gradients by the arguments at `places`, as a function of cotangents and the arguments that ``wrap(...)``
+        made an operation; and of which outputs it takes cotangents."""
+        found = self._pulls.get(places)
+        if found is None:
+            wrt = [self.parameters[k] for k in places]
+            f = self._lowered()
+            made = Pullback(f, plan(f, set(wrt)), wrt)
+            compiled = module(f"{f.name}_vjp", file_of(made.source(), f, made.helpers))
+            found = self._pulls[places] = wrap(compiled), [self.outputs.index(n) for n in made.cotangents]
+        return found

@@ -1,0 +1,33 @@
+"""Functions that generated files define for themselves."""
+
+from __future__ import annotations
+
+__all__ = ["GROWN", "routines"]
+
+#: More room for a tape.
+GROWN = """def grown(tape):
+    larger = np.zeros(2 * tape.size, tape.dtype)
+    larger[:tape.size] = tape
+    return larger
+"""
+
+#: The schedule of checkpoints.
+_AHEAD = '''def ahead(turns, snapshots):
+    """How many of `turns` to run before the next snapshot, if there are `snapshots`, the present one among them."""
+    if snapshots == 1:
+        return turns - 1
+    repeats, reach = 0, 1  # reach is the binomial coefficient of snapshots + repeats over repeats
+    while reach < turns:
+        repeats += 1
+        reach = reach * (snapshots + repeats) // repeats
+    fewer = reach * snapshots // (snapshots + repeats)  # with one snapshot less
+    once = reach * repeats // (snapshots + repeats)  # with one repeat less
+    twice = once * (repeats - 1) // (snapshots + repeats - 1)
+    return max(twice, turns - fewer, 1)
+'''
+
+
+def routines(body: str) -> str:
+    """The definitions of those that `body` calls."""
+    used = (text for text in (GROWN, _AHEAD) if f" {text[4 : text.index('(')]}(" in body)
+    return "".join(f"@njit\n{text}\n\n" for text in used)
