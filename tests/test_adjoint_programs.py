@@ -4,27 +4,28 @@ import math
 
 import numpy as np
 import pytest
-from adjoint_programs import PROGRAMS, Pendulum, normal, positive
 from loop_programs import agrees, uncompiled
+from programs import PROGRAMS
+from programs.data import normal, positive
+from programs.motion import Pendulum
 
 import nbgrad as nb
 
-BY_NAME = {f.__name__: (f, args) for f, args in PROGRAMS.items()}
 TABLE = np.array([[0.5, 1.5], [2.5, 3.5]])
 PAIR = (0.25, 4.0)
 SCALE = np.float64(1.25)
 X, Y, A = normal(6), normal(6), normal(4, 5)
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name):
     with uncompiled():
-        agrees(*BY_NAME[name], rtol=1e-5)
+        agrees(*PROGRAMS[name], rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["laplace", "march"])
 def test_compiled_programs(name):
-    agrees(*BY_NAME[name], rtol=1e-5)
+    agrees(*PROGRAMS[name], rtol=1e-5)
 
 
 # One function per construct; the first lines of docs/adjoint.md's table are in test_adjoint.py.

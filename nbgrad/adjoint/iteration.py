@@ -129,9 +129,10 @@ class Iteration(Calls):
 
     def rows_of(self, s: ast.For, target: ast.expr, given: ast.expr, counter: str, first: list[ast.stmt],
                 sizes: list[ast.expr]) -> None:  # fmt: skip
-        if isinstance(given, ast.Name) and given.id in stored_names(s.body):
-            raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
         tree = self.tree(given)
+        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
+        if isinstance(tree, Leaf) and tree.view.name in moved:
+            raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
         if isinstance(tree, Several):
             view = self.listed(s, tree)
         elif tree.rank:

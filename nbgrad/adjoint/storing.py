@@ -97,7 +97,8 @@ class Storing(Calls):
             self.write(s, self.all_of(owner), tree)
             return
         if isinstance(tree, Leaf):
-            if alias and name.split(".")[0] in self.rebound:
+            base = name.split(".")[0]
+            if alias and base in self.rebound and self.stores.count(base) > 1:
                 self.copy_for(name, tree.view, s)
                 return
             view = self.frozen(tree.view) if alias else tree.view
