@@ -44,7 +44,9 @@ def primitive(
         ``vjp(g, result, x, y, ...)``, where `g` is like the result, gives the cotangents of the arguments: the
         products of `g` with their Jacobians, each like its argument. One per argument (a single one need not be in a
         tuple), None for zero; for what is neither an array nor a float anything will do, and at the end nothing.
-        Without one, differentiating is an error; ``defvjp`` gives it later.
+        ``defvjp`` gives it later. Without one, a function with plain loops, in the subset of :func:`nbgrad.adjoint`,
+        has the derivatives that its adjoint gives, of any order. Numba compiles it, and it may write into its
+        arguments: copies of them are written, and returned after the results.
     infer : callable, optional
         ``infer(x, y, ...)`` says what comes out of `forward` where only shapes and dtypes are known, in functions that
         ``nbgrad.jit`` compiles: for each result an argument that it is like, or ``(shape, dtype)``. Without it,

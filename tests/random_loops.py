@@ -22,6 +22,8 @@ class Program:
         lines = [f"w = {self.random.choice(['np.zeros(x.size)', 'x.copy()', 'np.ones_like(x)'])}", "s = 0.5", "p = a"]
         self.numbers += ["s", "p"]
         lines += self.block(3, 4)
+        if self.random.random() < 0.5:
+            return "def f(x, u, a, n):\n" + "".join(f"    {line}\n" for line in lines + self.ending())
         lines.append(
             self.random.choice(
                 ["return s", "return s, p", "return s + w[1] * p + np.sum(u) + np.dot(x, w)", "return p, w"]
@@ -81,8 +83,10 @@ class Program:
     def statement(self, depth):
         r = self.random
         kind = r.random()
-        if depth == 0 or kind < 0.45:
+        if depth == 0 or kind < 0.4:
             return self.simple()
+        if kind < 0.45:
+            return self.stencil()
         if kind < 0.7:
             return self.loop(depth)
         if kind < 0.85:
@@ -101,6 +105,66 @@ class Program:
             ]
         return [r.choice(["x[1:] = x[:-1] * a", "w[:] = np.sin(x) + w", "w[1:-1] += 0.3 * (w[2:] - w[:-2])",
                           "u[1, :] = 0.5 * u[:, 2]", "x, w = w, x", "w[:3] *= u[0, 1:]", "x[:] = 0.3"])]  # fmt: skip
+
+    def stencil(self):
+        """A loop whose turns are independent, and that reads neighbours."""
+        r = self.random
+        name = next(n for n in "ijklm" if n not in [v for v, _, _ in self.loops])
+        low, high = r.choice([(1, 4), (0, 4), (2, 3), (1, 3)])
+        source, target = r.choice([("x", "w"), ("w", "x"), ("u", "w"), ("x", "u")])
+        rows = [v for v, a, b in self.loops if a >= 0 and b <= 4] + ["0", "2"]
+
+        def at(array, shift):
+            index = name if shift == 0 else f"{name} {'+-'[shift < 0]} {abs(shift)}"
+            return f"{array}[{r.choice(rows)}, {index}]" if array == "u" else f"{array}[{index}]"
+
+        shifts = range(-low, (4 if source == "u" else 5) - high + 1)
+        terms = [f"{self.atom_apart()} * {at(source, r.choice(shifts))}" for _ in range(r.randint(1, 4))]
+        body = [f"t0 = {' + '.join(terms)}"]
+        if r.random() < 0.4:
+            body += [f"t1 = math.sin({at(source, r.choice(shifts))} * t0)"]
+            body += [f"if t0 > {r.choice([0.1, -0.2])}:", f"    t1 = t0 * {at(source, r.choice(shifts))}"]
+            body += ["t0 = t0 - t1"]
+        if r.random() < 0.4:
+            body += [f"s += 0.1 * {self.bounded('t0 * p')}"]
+        mine = at(target, 0)
+        body += [r.choice([f"{mine} = {self.bounded('t0')}", f"{mine} += 0.1 * {self.bounded('t0')}",
+                           f"{mine} = 0.5 * {mine} + 0.1 * t0"])]  # fmt: skip
+        stop = r.choice([str(high), f"n + {high - 3}"])
+        return [f"for {name} in range({low}, {stop}):", *indent(body)]
+
+    def ending(self):
+        """Loops that add up totals and fill elements of their own, and what follows them."""
+        r = self.random
+        lines = ["total = 0.0"]
+        self.numbers += ["q"]
+        for _ in range(r.randint(1, 2)):
+            self.loops = [("i", 0, 4)]
+            body = [f"q = {self.atom()}" if r.random() < 0.8 else "q = q", f"t0 = {self.value(1)}"]
+            for _ in range(r.randint(0, 2)):
+                self.loops.append(("j", 0, 4))
+                inner = [r.choice([f"q = {self.bounded(self.value(1))}", f"t1 = {self.bounded(self.value(1))}",
+                                   f"w[i] += 0.1 * {self.value(1)}", f"total += 0.1 * {self.bounded('q')}",
+                                   f"x[j] = {self.bounded('q')}", f"s += 0.1 * {self.value(1)}"])
+                         for _ in range(r.randint(1, 2))]  # fmt: skip
+                inner += [f"q = q * {self.atom()} * 0.5"]
+                if r.random() < 0.3:
+                    inner = [f"if {self.test()}:", *indent(inner)]
+                self.loops.pop()
+                body += [f"for j in range({r.choice(['4', 'i', 'n'])}):", *indent(inner)]
+            body += [
+                r.choice(["total += q * t0", "w[i] = q", "w[i] = 0.5 * w[i] + t0", "u[1, i] = t0 * q", "p = p + q"])
+            ]
+            if r.random() < 0.3:
+                body += [f"if t0 < {self.atom()}:", "    t2 = q * t0", "    total -= 0.2 * t2"]
+            lines += ["q = 0.3", "for i in range(4):", *indent(body)]
+            if r.random() < 0.2:
+                lines += [r.choice(["total = 0.5 * total", "w[2] = total", "p = 0.4", "total = total * total"])]
+        lines += r.choice([[], [], ["total = 0.5 * total"], ["x[1] = 0.0"], ["total = total * a"]])
+        return [*lines, r.choice(["return total", "return total, w", "return 0.5 * total, p * s"])]
+
+    def atom_apart(self):
+        return self.random.choice(["0.3", "a", "p", "0.2"])
 
     def simple(self):
         r = self.random

@@ -110,6 +110,7 @@ AT_THE_CALL = {
     "for i in range(n):\n    x[0] = a\n    x = x * 2\nreturn x[0]": "an array parameter that is written",
     "d = np.zeros(4)\nfor i in range(n):\n    d = x\nreturn d[0]": "write d[:] = ...",
     "u = x.copy()\nw = u[1:]\nu, y = y, u\nreturn w[0]": "before the other one changes",
+    "w = x * 2\nfor i in range(n):\n    w, x = x, w\n    w = w * 2\nreturn a": "which changes places with a parameter",
     "for v in x:\n    x = x * 2\nreturn a": "made anew in it",
     "if n > 1:\n    g = math.sin\nelse:\n    g = math.cos\nreturn g(a)": "the function g, which may be another one",
 }  # fmt: skip

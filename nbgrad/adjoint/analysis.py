@@ -15,27 +15,14 @@ from dataclasses import dataclass, field
 
 from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
+from .fusion import Fusion
 from .independence import Independence
 from .indices import offset
 from .ir import (
-    Alloc,
-    Assign,
-    Block,
-    Check,
-    Function,
-    If,
-    Loop,
-    Statement,
-    Store,
-    Swap,
-    below,
-    parse,
-    reads,
-    unparse,
-    walk,
-)
+    Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, uses, walk, writes,
+)  # fmt: skip
 from .names import resolve
-from .split import split
+from .split import carry, split
 
 __all__ = ["Plan", "Pull", "plan"]
 
@@ -64,11 +51,14 @@ class Plan:
     restored: set[str] = field(default_factory=set)
     moving: set[str] = field(default_factory=set)
     lasting: set[str] = field(default_factory=set)
+    carried: set[Statement] = field(default_factory=set)
+    independence: Independence = None  # type: ignore[assignment]  # set when the rest is known
+    fusion: Fusion = None  # type: ignore[assignment]
 
 
-def plan(f: Function, wrt: set[str]) -> Plan:
+def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
-    of loops that change in what they control."""
+    of loops that change in what they control, and `carried` ones."""
     algebra = Algebra(resolve, set())
     split(
         f,
@@ -81,7 +71,7 @@ def plan(f: Function, wrt: set[str]) -> Plan:
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
-    made = Plan(algebra, algebra.active)
+    made = Plan(algebra, algebra.active, carried=set(carried))
     _fix_controls(f, f.body, changing(f))
     _enclose(f.body, (), made)
     find_definitions(f, made)
@@ -91,8 +81,33 @@ def plan(f: Function, wrt: set[str]) -> Plan:
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
-    _ways(f, made)
+    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
+    made.independence = Independence(f, made.enclosing, swapped)
+    refused: set[Loop] = set()
+    while True:
+        made.fusion = Fusion(f, made, sweep_reads, refused)
+        made.save, made.keep, made.redo = set(), set(), set()
+        _ways(f, made)
+        if not (wrong := made.fusion.wrong()):
+            break
+        refused |= wrong
+    found = [] if carried else _carries(f, made)
+    if found:
+        return plan(f, wrt, tuple(carry(f, loop, s) for loop, s in found))
     return made
+
+
+def _carries(f: Function, made: Plan) -> list[tuple[Loop, Assign]]:
+    """The numbers that change in the middle of turns, for which numbers made of them would be kept. If they changed at
+    the end, these could be calculated again."""
+    found = []
+    for loop in walk(f.body):
+        if not isinstance(loop, Loop) or not made.keep & set(loop.body):
+            continue
+        written = [n for s in walk(loop.body) for n in writes(s)]
+        found += [(loop, s) for s in loop.body
+                  if isinstance(s, Assign) and s in made.save and s.name in made.active and written.count(s.name) == 1]  # fmt: skip
+    return found
 
 
 def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]) -> set[str]:
@@ -157,22 +172,6 @@ def _define(f: Function, block: Block, k: int, name: str, value: ast.expr, s: St
     return ast.Name(name, ast.Load())
 
 
-def writes(s: Statement) -> list[str]:
-    """The names that a statement itself writes."""
-    match s:
-        case Assign():
-            return [s.name]
-        case Store():
-            return [s.array]
-        case Alloc():
-            return [s.name]
-        case Swap():
-            return [s.first, s.second]
-        case Loop() if s.index:
-            return [s.index]
-    return []
-
-
 def _enclose(block: Block, loops: tuple[Loop, ...], made: Plan) -> None:
     for s in block:
         made.enclosing[s] = loops
@@ -180,28 +179,12 @@ def _enclose(block: Block, loops: tuple[Loop, ...], made: Plan) -> None:
             _enclose(inner, (*loops, s) if isinstance(s, Loop) else loops, made)
 
 
-def uses(s: Statement) -> set[str]:
-    """The names that a statement itself reads."""
-    match s:
-        case Assign():
-            return reads(s.value)
-        case Store():
-            return reads(s.index, s.value)
-        case Alloc():
-            return reads(s.value)
-        case If() | Check():
-            return reads(s.test)
-        case Loop():
-            return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count) if n}
-    return set()
-
-
 # Definitions.
 
 
 def find_definitions(f: Function, made: Plan) -> None:
     fixed = {*f.parameters, *(f.results or []), *(s.index for s in walk(f.body) if isinstance(s, Loop)), *f.constants}
-    for name in {s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed:
+    for name in sorted({s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed):
         found: dict[Statement, Block] = {}
         if _cover(name, f.body, found):
             made.defined |= found
@@ -319,9 +302,28 @@ def _matters(s: Statement, made: Plan) -> bool:
 
 
 def _ways(f: Function, made: Plan) -> None:
+    """Choose. Numbers that are made of array elements which would have to be saved are kept instead if that stores no
+    more: then nothing is put back, nor calculated again."""
+    _settle(f, made, set())
+    saved = {s.array for s in made.save if isinstance(s, Store)}
+    costly = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
+    if costly:
+        first = made.save, made.keep, made.redo
+        size = _size(made)
+        made.save, made.keep, made.redo = set(), set(), set()
+        _settle(f, made, costly)
+        if _size(made) > size:
+            made.save, made.keep, made.redo = first
+    made.restored = {writes(s)[0] for s in made.save}
+
+
+def _size(made: Plan) -> int:
+    """How much is stored, if each loop has 1000 turns."""
+    return sum(1000 ** len(made.enclosing[s]) for s in (*made.save, *made.keep))
+
+
+def _settle(f: Function, made: Plan, kept: set[Statement]) -> None:
     """Iterate: what is saved must be restored, for which loops and tests are needed, whose values may be saved."""
-    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-    independence = Independence(f, made.enclosing, swapped)
     while True:
         before = len(made.save), len(made.keep), len(made.redo)
         needed: set[str] = set()
@@ -329,25 +331,24 @@ def _ways(f: Function, made: Plan) -> None:
             needed |= sweep_reads(s, made)
             if s in made.save and isinstance(s, Store):
                 needed |= reads(s.index)
-        _definitions_needed(f, made, needed, independence)
+        _definitions_needed(f, made, needed, kept)
         required: dict[str, list] = {}
-        _require(f.body, required, made, independence)
+        _require(f.body, required, made, made.independence)
         if before == (len(made.save), len(made.keep), len(made.redo)):
             break
-    made.restored = {writes(s)[0] for s in made.save}
 
 
-def _definitions_needed(f: Function, made: Plan, needed: set[str], independence: Independence) -> None:
-    """Decide for the definitions that are read whether they are calculated again or kept."""
+def _definitions_needed(f: Function, made: Plan, needed: set[str], kept: set[Statement]) -> None:
+    """Decide for the definitions that are read whether they are calculated again or kept; those in `kept` are."""
     grew = True
     while grew:
         grew = False
         for s, block in made.defined.items():
             assert isinstance(s, Assign)
-            if s.name not in needed or s in made.keep or s in made.redo or block is f.body:
+            if s.name not in needed or s in made.keep or s in made.redo or made.fusion.lasts(s, block):
                 continue
             grew = True
-            if _still_there(s, block, made, independence):
+            if s not in kept and _still_there(s, block, made, made.independence):
                 made.redo.add(s)
                 needed |= reads(s.value)
             else:
@@ -362,7 +363,7 @@ def _still_there(s: Assign, block: Block, made: Plan, independence: Independence
     after = block[block.index(s) + 1 :]
     for t in walk(after):
         hit = read & set(writes(t))
-        if not hit:
+        if not hit or t in made.carried:  # what is carried is undone first
             continue
         if not isinstance(t, Store) or not independence.differ(t, s, elements_in(s.value, t.array)):
             return False
@@ -409,6 +410,8 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 _require(s.body, required, made, independence)
                 _require(s.orelse, other, made, independence)
                 _join(required, other)
+            case Loop() if s in made.fusion.loops:  # nothing of it is needed later
+                _require(s.body, {k: list(v) for k, v in required.items()}, made, independence)
             case Loop():
                 while True:
                     start = {k: list(v) for k, v in required.items()}

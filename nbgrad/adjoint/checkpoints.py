@@ -8,14 +8,15 @@ through backwards; n turns, b(c, r - 1) < n <= b(c, r), take r n - b(c + 1, r - 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from copy import copy
 
 from ..errors import AttrError, TraceError
-from .analysis import Plan, uses, writes
+from .analysis import Plan
 from .forward import Forward
-from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, parse, reads, unparse, walk
+from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, changed, parse, reads, unparse, uses, walk, writes
 from .jumps import jumps
 from .reverse import Reverse, definition, indent, loop_head
+from .steps import flat
 from .subset import Source
 from .tapes import Tape, trips
 
@@ -89,8 +90,11 @@ class Checkpointed(Reverse):
         at = f.body.index(loop)
         self.before, self.after = f.body[:at], f.body[at + 1 :]
         self.state = _state(plan, loop, self.after)
-        inner = {s: loops[1:] if loops and loops[0] is loop else loops for s, loops in plan.enclosing.items()}
-        super().__init__(f, replace(plan, enclosing=inner, restored=plan.restored | set(self.state)), wrt)
+        one_turn = copy(plan)
+        one_turn.enclosing = {s: p[1:] if p and p[0] is loop else p for s, p in plan.enclosing.items()}
+        again = {n for s in walk(loop.body) for n in writes(s)} & {n for s in walk(self.after) for n in writes(s)}
+        one_turn.restored = plan.restored | set(self.state) | again
+        super().__init__(f, one_turn, wrt)
         moving = {n for s in walk(loop.body) if isinstance(s, Swap) for n in (s.first, s.second)}
         bad = sorted(n for n in moving & set(self.bars) if n in f.parameters)
         bad += [s.name for s in walk(loop.body) if isinstance(s, Grow)]
@@ -101,7 +105,7 @@ class Checkpointed(Reverse):
             )
         self.recording = False
         self.tapes_before: list[str] = []  # code for tapes of which each turn has the same use
-        self.changed = {loop.index, *(n for s in walk(loop.body) for n in writes(s))}
+        self.changed = changed(loop)
         self.snapshots = self.fresh("snapshots")
         self.kept_of = {n: self.fresh(f"{n}_kept") for n in self.state}
         self.sizes = [t.nbytes_before() for t in Reverse(f, plan, wrt).tapes.values() if t.loops and t.loops[0] is loop]
@@ -134,6 +138,7 @@ class Checkpointed(Reverse):
     def sweeps(self) -> list[str]:
         f, plan, loop = self.f, self.plan, self.loop
         self.tapes_before.clear()
+        self.zeroed = False
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         turns, turn, left, stop = (self.fresh(n) for n in ("turns", "turn", "left", "stop"))
         first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("kept_at")
@@ -143,8 +148,8 @@ class Checkpointed(Reverse):
         self.recording = True
         record = self.forward(loop.body)
         self.recording = False
-        after, middle, back = self.forward(self.after), self.turn_round(), self.undone(self.after)
-        reverse = self.backward(loop.body)
+        after, middle, back = self.forward(self.after), self.turn_round(), flat(self.undone(self.after))
+        reverse = flat(self.backward(loop.body))
         made = [
             *self.begin(),
             *before,
@@ -179,7 +184,7 @@ class Checkpointed(Reverse):
             f"            {latest} -= 1",
             f"        {turn} = {when}[{latest}]",
             *(f"        {n}{'[:]' if f.ranks.get(n) else ''} = {k}[{latest}]" for n, k in self.kept_of.items()),
-            *self.undone(self.before),
+            *flat(self.undone(self.before)),
         ]
         return made
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..expr import ONE, Expr, var
 from .algebra import code
-from .analysis import Plan, writes
-from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk
+from .analysis import Plan
+from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk, writes
 from .reverse import indent, loop_head
 
 __all__ = ["Forward"]

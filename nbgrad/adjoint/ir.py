@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 __all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
-           "parse", "reads", "unparse", "walk"]  # fmt: skip
+           "changed", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -168,3 +168,40 @@ def reads(*nodes: ast.AST | None) -> set[str]:
         else:
             stack += ast.iter_child_nodes(node)
     return found
+
+
+def writes(s: Statement) -> list[str]:
+    """The names that a statement itself writes."""
+    match s:
+        case Assign():
+            return [s.name]
+        case Store():
+            return [s.array]
+        case Alloc():
+            return [s.name]
+        case Swap():
+            return [s.first, s.second]
+        case Loop() if s.index:
+            return [s.index]
+    return []
+
+
+def uses(s: Statement) -> set[str]:
+    """The names that a statement itself reads."""
+    match s:
+        case Assign():
+            return reads(s.value)
+        case Store():
+            return reads(s.index, s.value)
+        case Alloc():
+            return reads(s.value)
+        case If() | Check():
+            return reads(s.test)
+        case Loop():
+            return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count) if n}
+    return set()
+
+
+def changed(loop: Loop) -> set[str]:
+    """The names that a loop writes."""
+    return {n for s in walk([loop]) for n in writes(s)}

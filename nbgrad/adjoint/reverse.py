@@ -8,11 +8,15 @@ import numpy as np
 
 from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code
-from .analysis import Plan, writes
+from .analysis import Plan
 from .indices import plus
-from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, unparse, walk
+from .ir import (
+    Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, changed, unparse, walk, writes,
+)  # fmt: skip
 from .routines import routines
+from .steps import Item, Nest, Step, flat, tidy
 from .tapes import Tape, tape_for
+from .turns import Turns
 
 __all__ = ["Reverse", "definition", "indent", "loop_head", "module"]
 
@@ -72,10 +76,14 @@ class Reverse:
         self.f = f
         self.plan = plan
         self.helpers: dict[str, object] = {}
-        self.taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit", "grown"}
+        self.taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit", "grown", "plus"}
         self.bars = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
         self.measuring = False
+        self.done = plan.fusion.done
+        self.zeroed = False  # whether cotangents have got their first values
+        self.names: dict[tuple[Loop, str, str], str] = {}
+        self.ahead: list[Item] = []  # what goes before the outermost loop at hand
         self.value = ""  # what the statement at hand wrote
         self.seeds = [
             r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
@@ -87,7 +95,8 @@ class Reverse:
             if s in plan.save or s in plan.keep:
                 name = writes(s)[0]
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
-                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, plan.enclosing[s], f)
+                loops = plan.fusion.rest(plan.enclosing[s])
+                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, f)
                 self.taken.add(self.tapes[s].top)
 
     def fresh(self, name: str) -> str:
@@ -97,6 +106,17 @@ class Reverse:
             made = f"{name}{k}"
         self.taken.add(made)
         return made
+
+    def named(self, loop: Loop, name: str, what: str) -> str:
+        """The name of something in a loop: the same one each time."""
+        key = loop, name, what
+        if key not in self.names:
+            self.names[key] = self.fresh(name)
+        return self.names[key]
+
+    @staticmethod
+    def head(loop: Loop) -> str:
+        return loop_head(loop)
 
     def active_names(self) -> list[str]:
         found = dict.fromkeys(n for n in self.f.parameters if n in self.plan.active)
@@ -131,9 +151,10 @@ class Reverse:
         f, plan = self.f, self.plan
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = [self.zero(n) for n in self.start_values()]
+        self.zeroed = False
         forward = self.forward(f.body)
         middle = self.turn_round()
-        return [*head, *forward, "", *middle, *self.backward(f.body)]
+        return [*head, *forward, "", *middle, *flat(self.backward(f.body))]
 
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""
@@ -146,18 +167,23 @@ class Reverse:
         """Numbers that are saved before they are set for the first time."""
         return [
             n
-            for n in dict.fromkeys(s.name for s in self.plan.save if isinstance(s, Assign))
+            for n in dict.fromkeys(s.name for s in walk(self.f.body) if isinstance(s, Assign) and s in self.plan.save)
             if n not in self.f.parameters
         ]
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
-        f, lines = self.f, self.put_aside()
-        lines += [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if f.ranks.get(n)]
+        lines = self.put_aside()
+        return lines if self.zeroed else [*lines, *flat(self.zeros())]
+
+    def zeros(self) -> list[Item]:
+        """The cotangents where the sweep back begins."""
+        self.zeroed = True
+        items: list[Item] = [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if self.f.ranks.get(n)]
         for n, bar in self.bars.items():
-            if not f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
-                lines.append(f"{bar} = 0.0")
-        return lines
+            if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
+                items.append(f"{bar} = 0.0")
+        return items
 
     def put_aside(self) -> list[str]:
         """Copies of what the caller gets and the sweep back changes."""
@@ -215,16 +241,41 @@ class Reverse:
                     if s.orelse:
                         lines += ["else:", *indent(self.forward(s.orelse))]
                 case Loop():
-                    if not self.plan.enclosing[s]:
-                        for tape in self.tapes.values():
-                            if tape.loops and tape.loops[0] is s:
-                                lines += self.allocate(tape)
-                    ends = [f"if {s.until}:", "    break"] if s.until else []
-                    lines += [loop_head(s), *indent([*self.forward(s.body), *ends])]
-                    if self.measuring:
-                        inside = (tape for tape in self.tapes.values() if tape.loops and tape.loops[0] is s)
-                        lines += [f"{tape.name}_bytes = {tape.nbytes()}" for tape in inside]
+                    lines += self.forward_loop(s)
         return lines
+
+    def forward_loop(self, s: Loop) -> list[str]:
+        """A loop, and, where its turns are undone at once, what undoes each."""
+        fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
+        early: list[Item] = []
+        if s in fusion.early and not self.measuring:
+            early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], early=True)]
+        inside: list[Item] = list(self.forward(s.body))
+        after: list[Item] = []
+        if s in fusion.loops and not self.measuring:
+            back = self.backward(s.body)
+            if any(t in fusion.loops for t in s.body):
+                cut = next((k for k, item in enumerate(back) if not isinstance(item, Step)), len(back))
+                inside, back = [*back[:cut], *inside], back[cut:]
+            before, after = Turns(self, s, back).apart()
+            early, inside = [*early, *before], [*inside, *back]
+        if s.until:
+            inside += [f"if {s.until}:", "    break"]
+        made: list[Item] = []
+        for tape in self.tapes.values():
+            if tape.loops and tape.loops[0] is s:
+                lines = self.allocate(tape)
+                first = 0 if not enclosing or tape.bounds() & changed(enclosing[0]) else 1
+                self.before_all(*lines[:first])
+                made += lines[first:]
+                after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
+        if not enclosing:
+            made, self.ahead = [*self.ahead, *made], []
+        return flat([*early, *made, Nest(loop_head(s), inside), *after])
+
+    def before_all(self, *items: Item) -> None:
+        """Put `items` before the outermost loop at hand."""
+        self.ahead += [item for item in items if item not in self.ahead]
 
     def allocate(self, tape: Tape) -> list[str]:
         return tape.allocate()
@@ -237,37 +288,45 @@ class Reverse:
 
     # The sweep back.
 
-    def backward(self, block: Block) -> list[str]:
-        lines: list[str] = []
+    def backward(self, block: Block) -> list[Item]:
+        end = len(block)
+        while end and block[end - 1] in self.plan.carried:
+            end -= 1
+        items: list[Item] = []
+        for s in block:
+            if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
+                items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
+        items += self.undone(block[end:])
         for s in block:
             if isinstance(s, Assign) and s in self.plan.keep:
-                lines += self.tapes[s].fetch(s.name)
+                items += self.tapes[s].fetch(ast.Name(s.name))
             elif s in self.plan.redo:
-                lines.append(f"{s.name} = {unparse(s.value)}")  # type: ignore[attr-defined]
-            if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
-                lines.append(f"{self.bars[s.name]} = 0.0")
-        return lines + self.undone(block)
+                assert isinstance(s, Assign)
+                items.append(Step(ast.Name(s.name), "=", unparse(s.value)))
+        return tidy(items + self.undone(block, end))
 
-    def undone(self, block: Block) -> list[str]:
-        """The sweep back through `block`. Where all that a branch adds to are definitions before it, their derivatives
-        are zero if it is not taken, and go into it."""
-        lines: list[str] = []
-        for k in range(len(block) - 1, -1, -1):
+    def undone(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
+        """The sweep back through `block` (up to `end`), without what is undone `early`. Where all that a branch adds to are
+        definitions before it, their derivatives are zero if it is not taken, and go into it."""
+        items: list[Item] = []
+        last = not self.plan.carried & set(block) and not self.done & set(block)  # nothing was undone before
+        for k in range(len(block) - 1 if end is None else end - 1, -1, -1):
             s = block[k]
-            made = self.undo(s)
+            made = self.undo(s) if early or s not in self.done else []
+            line = [f"# {s.line}"] if made and s.line else []
             if (
                 made
                 and isinstance(s, If)
-                and not lines
+                and last
+                and not items
                 and self.only_definitions(block[:k])
                 and not self.backward(s.orelse)
             ):
-                made += indent(self.undone(block[:k]))
-                return [f"# {s.line}", *made] if s.line else made
-            if made and s.line:
-                lines.append(f"# {s.line}")
-            lines += made
-        return lines
+                assert isinstance(made[-1], Nest)
+                made[-1].body += self.undone(block[:k])
+                return [*line, *made]
+            items += [*line, *made]
+        return items
 
     def only_definitions(self, block: Block) -> bool:
         return all(
@@ -277,30 +336,39 @@ class Reverse:
             for s in block
         )
 
-    def undo(self, s: Statement) -> list[str]:
+    def undo(self, s: Statement) -> list[Item]:
         match s:
             case Assign():
-                back = self.tapes[s].fetch(s.name) if s in self.plan.save else []
+                back = self.tapes[s].fetch(ast.Name(s.name)) if s in self.plan.save else []
                 return back + self.pull(s, ast.Name(s.name, ast.Load()))
             case Store():
                 self.value, back = unparse(s.target), []
                 if s in self.plan.save:
                     if any(VALUE.name in free(p) for _, p in self.plan.pulls[s].parts):
                         self.value = self.y
-                        back.append(f"{self.y} = {unparse(s.target)}")
-                    back += self.tapes[s].fetch(unparse(s.target))
+                        back.append(Step(ast.Name(self.y), "=", unparse(s.target)))
+                    back += self.tapes[s].fetch(s.target)
                 return back + self.pull(s, s.target)
             case Swap():
                 return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_bars(s)]
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
+                test = unparse(s.test)
                 if body:
-                    return [f"if {unparse(s.test)}:", *indent(body), *(["else:", *indent(orelse)] if orelse else [])]
-                return [f"if not ({unparse(s.test)}):", *indent(orelse)] if orelse else []
+                    return [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
+                return [Nest(f"if not ({test}):", orelse, test)] if orelse else []
             case Loop():
                 inner = self.backward(s.body)
-                return [self.reversed_head(s), *indent(inner)] if inner else []
+                return self.turns(s, inner) if inner else []
         return []
+
+    def turns(self, s: Loop, inner: list[Item]) -> list[Item]:
+        """The sweep back through a loop, whose body it is `inner`."""
+        made: list[Item] = Turns(self, s, inner).items()
+        if self.plan.enclosing[s]:
+            return made
+        made, self.ahead = [*self.ahead, *made], []
+        return made
 
     def reversed_head(self, s: Loop) -> str:
         if not s.index:
@@ -324,13 +392,13 @@ class Reverse:
         last = f"{unparse(start)} + ({turns} - 1) * ({step})"
         return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
 
-    def bar(self, node: ast.expr) -> str:
+    def bar(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Name):
-            return self.bars[node.id]
+            return ast.Name(self.bars[node.id])
         assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-        return f"{self.bars[node.value.id]}[{_index(node.slice)}]"
+        return ast.Subscript(ast.Name(self.bars[node.value.id]), node.slice, ast.Load())
 
-    def pull(self, s: Assign | Store, target: ast.expr) -> list[str]:
+    def pull(self, s: Assign | Store, target: ast.expr) -> list[Item]:
         """The derivative of one statement."""
         name = writes(s)[0]
         if name not in self.bars:
@@ -339,26 +407,21 @@ class Reverse:
         local = s in self.plan.defined and name in self.in_blocks
         bar, once = self.bar(target), s in self.plan.defined
         touches_itself = any(isinstance(a, ast.Subscript) and unparse(a.value) == name for a, _ in pull.parts)
-        lines: list[str] = []
-        g = bar
-        if (pull.own is ONE and not touches_itself) or once:
-            if isinstance(s, Store) and len(pull.parts) > 1:
-                lines.append(f"{self.g} = {bar}")
-                g = self.g
-        elif pull.parts or pull.own is not ZERO:
-            lines.append(f"{self.g} = {bar}")
+        items: list[Item] = []
+        g = unparse(bar)
+        held = isinstance(s, Store) and len(pull.parts) > 1
+        if not ((pull.own is ONE and not touches_itself) or once):
+            held = bool(pull.parts) or pull.own is not ZERO
+        if held:
+            items.append(Step(ast.Name(self.g), "=", g))
             g = self.g
         if pull.own is not ONE and not (once and (local or name not in self.f.parameters)):
-            lines.append(f"{bar} = {self.code(pull.own, g) if pull.own is not ZERO else '0.0'}")
+            items.append(Step(bar, "=", self.code(pull.own, g) if pull.own is not ZERO else "0.0"))
         for atom, part in pull.parts:
             minus = part.fn is neg(COTANGENT).fn
-            lines.append(f"{self.bar(atom)} {'-' if minus else '+'}= {self.code(part.args[0] if minus else part, g)}")
-        return lines
+            value = self.code(part.args[0] if minus else part, g)
+            items.append(Step(self.bar(atom), "-=" if minus else "+=", value))
+        return items
 
     def code(self, e: Expr, g: str) -> str:
         return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.helpers)
-
-
-def _index(node: ast.expr) -> str:
-    text = unparse(node)
-    return text[1:-1] if isinstance(node, ast.Tuple) else text

@@ -27,7 +27,14 @@ _AHEAD = '''def ahead(turns, snapshots):
 '''
 
 
+#: A sum whose additions may be reordered, so that it can be made in vector registers.
+_PLUS = """def plus(total, term):
+    return total + term
+"""
+
+
 def routines(body: str) -> str:
     """The definitions of those that `body` calls."""
-    used = (text for text in (GROWN, _AHEAD) if f" {text[4 : text.index('(')]}(" in body)
-    return "".join(f"@njit\n{text}\n\n" for text in used)
+    used = (text for text in (GROWN, _AHEAD, _PLUS) if f" {text[4 : text.index('(')]}(" in body)
+    options = {_PLUS: '(fastmath={"reassoc", "nsz"}, forceinline=True)'}
+    return "".join(f"@njit{options.get(text, '')}\n{text}\n\n" for text in used)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import copy
 
-from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, below, reads, walk
+from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, below, reads, walk, writes
 
-__all__ = ["split"]
+__all__ = ["carry", "split"]
 
 
 def split(f: Function, fixed: set[str]) -> None:
@@ -18,6 +18,22 @@ def split(f: Function, fixed: set[str]) -> None:
         if _cover(name, f.body, blocks):
             for touching in blocks:
                 _rename(name, touching, f, taken)
+
+
+def carry(f: Function, loop: Loop, s: Assign) -> Assign:
+    """Let a number keep its value to the end of a turn: ``x = x + k`` becomes ``x_next = x + k``, and ``x = x_next``
+    the end of the turn, which is returned."""
+    name, new, count = s.name, f"{s.name}_next", 1
+    while new in f.ranks or any(new in writes(t) for t in walk(f.body)):
+        count += 1
+        new = f"{s.name}_next{count}"
+    f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
+    s.name = new
+    for t in walk(loop.body[loop.body.index(s) + 1 :]):
+        _exchange(t, name, new)
+    last = Assign(name, ast.Name(new, ast.Load()))
+    loop.body.append(last)
+    return last
 
 
 def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:

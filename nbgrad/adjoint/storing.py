@@ -92,6 +92,10 @@ class Storing(Calls):
                 raise self.source.refuse(s, f"another array under the name {name}", f"write {name}[:] = ...")
             if tree.rank != self.made.ranks[owner]:
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
+            if name in self.foreign:
+                raise self.source.refuse(
+                    s, f"a new array {name}, which changes places with a parameter", f"write {name}[:] = ..."
+                )
             self.forget(owner)
             self.shared.copies.discard(owner)
             self.write(s, self.all_of(owner), tree)
@@ -149,10 +153,16 @@ class Storing(Calls):
         }
 
     rebound: set[str] = set()  # noqa: RUF012
+    foreign: set[str] = set()  # noqa: RUF012 (names that may stand for the caller's memory, after exchanges)
 
     def copy_parameters(self) -> None:
         for name in sorted(self.rebound & set(self.arrays)):
             self.copy_for(name, self.arrays[name], self.source.node)
+        groups = [set(stored_names([t])) for t in ast.walk(self.source.node) if isinstance(t, ast.stmt) and exchange(t)]
+        mine = {n for n, view in self.arrays.items() if view.name in self.made.parameters}
+        for _ in groups:
+            mine |= {n for group in groups if group & mine for n in group}
+        self.foreign = {n for group in groups for n in group} & mine
         for name in sorted(self.rebound & set(self.tuples)):
             self.tuple_it(self.source.node, name, self.several(self.tuples[name]))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from .analysis import writes
 from .indices import minus
-from .ir import Function, Loop, reads, unparse, walk
+from .ir import Function, Loop, changed, reads, unparse
+from .steps import Item, Step
 
 __all__ = ["Tape", "tape_for", "trips"]
 
@@ -34,6 +34,10 @@ class Tape:
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
         return [f"{self.name} = np.empty({shape}, {self.dtype})"] if self.sizes else []
 
+    def bounds(self) -> set[str]:
+        """The names on which its size depends."""
+        return {n for p in self.loops for n in reads(p.start, p.stop, p.step)} if self.sizes else set()
+
     def nbytes(self) -> str:
         """Code for the bytes in use, after the loop."""
         return f"{self.top} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
@@ -53,16 +57,16 @@ class Tape:
             ]
         return [f"{self.name}[{self.index}] = {value}" if self.sizes else f"{self.name} = {value}"]
 
-    def fetch(self, target: str) -> list[str]:
+    def fetch(self, target: ast.expr) -> list[Item]:
         if self.sizes is None:
-            return [f"{self.top} -= 1", f"{target} = {self.name}[{self.top}]"]
-        return [f"{target} = {self.name}[{self.index}]" if self.sizes else f"{target} = {self.name}"]
+            return [f"{self.top} -= 1", Step(target, "=", f"{self.name}[{self.top}]")]
+        return [Step(target, "=", f"{self.name}[{self.index}]" if self.sizes else self.name)]
 
 
 def tape_for(name: str, dtype: str, loops: tuple[Loop, ...], f: Function) -> Tape:
     if not loops:
         return Tape(name, dtype, [], [], loops)
-    changing = {n for s in walk([loops[0]]) for n in writes(s)}
+    changing = changed(loops[0])
     known = all(p.index and not p.count for p in loops)
     known = known and not any(reads(p.start, p.stop, p.step) & changing for p in loops)
     known = known and len({p.index for p in loops}) == len(loops)

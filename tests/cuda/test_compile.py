@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from ptx import ptx
 from sampled import ROWS, outcome
 
 import nbgrad as nb
@@ -22,6 +23,7 @@ class Memory:
     def __init__(self, array):
         self.array = array
         self.dtype, self.size = array.dtype, array.size
+        self.__cuda_array_interface__ = {"data": (array.ctypes.data, False)}
 
     def __getitem__(self, part):
         return Memory(self.array[part])
@@ -36,7 +38,7 @@ def compiled(monkeypatch):
     texts = {}
 
     def compile_only(function, kinds):
-        texts.setdefault(function.__name__, []).extend(driver.ptx(function, kinds, CAPABILITIES))
+        texts.setdefault(function.__name__, []).extend(ptx(function, kinds, CAPABILITIES))
         return lambda *arguments: None
 
     def store(number, target, source):
@@ -108,14 +110,25 @@ def test_elementwise_operators(dtype, wide, compiled):
     assert not any(".local" in text for text in every)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_products_are_in_registers(dtype, compiled):
+    """And nothing else is computed for one."""
     x = nd.zeros((512, 512), ctx=nb.gpu(0), dtype=dtype)
+    compiled.clear()
     nd.dot(x, x, transpose_b=True)
-    made = [text for name, texts in compiled.items() for text in texts if name.startswith("product")]
-    short = {"float64": "f64", "float32": "f32"}[dtype]
+    (made,) = compiled.values()
+    short = {"float64": "f64", "float32": "f32", "float16": "f32"}[dtype]
     assert len(made) == len(CAPABILITIES)
     assert all(text.count(f"fma.rn.{short}") >= 16 and ".local" not in text for text in made)
+
+
+def test_what_follows_products_is_in_their_kernels(compiled):
+    """It is no call in there."""
+    x = nd.zeros((512, 512), ctx=nb.gpu(0), dtype="float32")
+    nb.jit(lambda x: nd.tanh(nd.dot(x, x) + x[0]) * x)(x)
+    assert [name.split("_")[0] for name in compiled] == ["product"]
+    for text in next(iter(compiled.values())):
+        assert text.count("fma.rn.f32") >= 16 and "call" not in text and ".local" not in text
 
 
 DRAWS = {

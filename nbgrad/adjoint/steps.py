@@ -1,0 +1,104 @@
+"""The sweep back before it is text: single assignments, blocks with a head, and lines as they are."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .ir import parse, unparse
+
+__all__ = ["Item", "Nest", "Step", "flat", "negative", "steps", "tidy"]
+
+
+@dataclass(eq=False)
+class Step:
+    """``target = value``, or with ``+=`` or ``-=``; `free`: the additions of all turns may be reordered."""
+
+    target: ast.expr
+    how: str
+    value: str
+    free: bool = False
+
+    def __str__(self) -> str:
+        if self.free:
+            return f"{self.name} = plus({self.name}, {self.value if self.how == '+=' else negative(self.value)})"
+        return f"{unparse(self.target)} {self.how} {self.value}"
+
+    @property
+    def name(self) -> str:
+        """The number or array that is written."""
+        target = self.target.value if isinstance(self.target, ast.Subscript) else self.target
+        return target.id  # type: ignore[attr-defined]
+
+    def read(self) -> list[ast.expr]:
+        """What is evaluated, besides the old value of the target."""
+        index = [self.target.slice] if isinstance(self.target, ast.Subscript) else []
+        return [parse(self.value), *index]
+
+
+@dataclass(eq=False)
+class Nest:
+    """A loop or branch: its first line, and what is in it; `test` is that of a branch."""
+
+    head: str
+    body: list[Item] = field(default_factory=list)
+    test: str = ""
+
+    @property
+    def first(self) -> ast.AST:
+        """What the first line evaluates."""
+        return parse(self.test) if self.test else ast.parse(f"{self.head} pass")
+
+
+Item = str | Step | Nest
+
+
+def negative(value: str) -> str:
+    return unparse(ast.UnaryOp(ast.USub(), parse(value)))
+
+
+def tidy(items: list[Item]) -> list[Item]:
+    """`items`, a whole block, with ``v = 0.0; v += e`` as one step."""
+    made = list(items)
+    for k, start in enumerate(made):
+        if not (isinstance(start, Step) and isinstance(start.target, ast.Name) and start.value == "0.0"):
+            continue
+        later = next((s for s in made[k + 1 :] if _mentions(s, start.name)), None)
+        if not isinstance(later, Step) or later.name != start.name or later.how == "=" or later.free:
+            continue
+        if not any(isinstance(n, ast.Name) and n.id == start.name for n in ast.walk(parse(later.value))):
+            made[k] = ""
+            later.value = later.value if later.how == "+=" else negative(later.value)
+            later.how = "="
+    return [item for item in made if item != ""]
+
+
+def _mentions(item: Item, name: str) -> bool:
+    if isinstance(item, Nest):
+        return any(n.id == name for n in ast.walk(item.first) if isinstance(n, ast.Name)) or any(
+            _mentions(s, name) for s in item.body
+        )
+    if isinstance(item, Step):
+        nodes = [item.target, *item.read()]
+        return any(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
+    return not item.startswith("#")
+
+
+def flat(items: list[Item]) -> list[str]:
+    lines: list[str] = []
+    for item in items:
+        if isinstance(item, Nest):
+            lines += [item.head, *(f"    {line}" for line in flat(item.body) or ["pass"])]
+        else:
+            lines.append(str(item))
+    return lines
+
+
+def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:
+    """The assignments in `items`, and in how many branches each is."""
+    for item in items:
+        if isinstance(item, Step):
+            yield item, depth
+        elif isinstance(item, Nest):
+            yield from steps(item.body, depth + 1)

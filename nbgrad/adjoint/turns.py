@@ -1,0 +1,234 @@
+"""The sweep back through an innermost loop, written so that it runs fast.
+
+Where no turn reads what another one writes, the turns go forward, as in the function: the compiler then knows that
+indices count from the front, and can use vector registers. Sums over all turns are made apart: those of numbers by
+``plus``, whose additions may be reordered, and those that go into one element of an array in a number. What goes into
+several neighbours (the sweep back through a stencil) is put into rows first, which are then added one by one.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .indices import offset, plus
+from .ir import Loop, changed, parse, reads, unparse, walk
+from .steps import Item, Nest, Step, negative, steps, tidy
+
+if TYPE_CHECKING:
+    from .reverse import Reverse
+
+__all__ = ["Turns"]
+
+#: Loops that are known to have no more turns than this stay as they are.
+_SHORT = 8
+
+
+class Turns:
+    """One loop; `body` is what undoes a turn."""
+
+    def __init__(self, reverse: Reverse, loop: Loop, body: list[Item]) -> None:
+        self.reverse = reverse
+        self.plan = reverse.plan
+        self.loop = loop
+        self.body = body
+        self.loops = (*self.plan.enclosing[loop], loop)
+        self.steps = list(steps(body))  # with the number of branches around each
+        self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
+        self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
+        self.read: dict[str, set[str]] = {}  # indices of those that are read
+        self.added: dict[str, dict[str, list[tuple[Step, int]]]] = {}  # what is added to each element
+        self.seen: set[str] = set()  # all names that are read
+        self.inner = True  # whether it is an innermost loop
+
+    def items(self) -> list[Item]:
+        if not self.plain() or not self.loop.index or self.loop.count:
+            return [Nest(self.reverse.reversed_head(self.loop), self.body)]
+        free = self.free()
+        before, after = self.sums(free) if self.inner else ([], [])
+        if free and self.inner and self.vectors():
+            after += self.rows()
+        head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
+        return [*before, Nest(head, self.body), *after]
+
+    def apart(self) -> tuple[list[Item], list[Item]]:
+        """Make sums apart, where turns are undone at once; what goes before the loop and after it."""
+        return self.sums(False) if self.plain() and self.inner else ([], [])
+
+    def plain(self) -> bool:
+        """Whether there are only assignments, branches and loops. Finds out what they read and write where."""
+        nodes: list[ast.AST] = []
+        stack = list(self.body)
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Nest):
+                self.inner = self.inner and bool(item.test)
+                nodes.append(item.first)
+                stack += item.body
+            elif isinstance(item, str) and not item.startswith("#"):
+                return False
+        for s, depth in self.steps:
+            nodes += s.read()
+            if isinstance(s.target, ast.Subscript):
+                index = unparse(s.target.slice)
+                if s.how == "=":
+                    self.stored.setdefault(s.name, set()).add(index)
+                else:
+                    self.added.setdefault(s.name, {}).setdefault(index, []).append((s, depth))
+        for n in (n for node in nodes for n in ast.walk(node)):
+            if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name):
+                self.read.setdefault(n.value.id, set()).add(unparse(n.slice))
+            elif isinstance(n, ast.Name):
+                self.seen.add(n.id)
+        return True
+
+    def free(self) -> bool:
+        """Whether the turns may run in any order."""
+        reverse, inside = self.reverse, list(walk(self.loop.body))
+        own = {s.name for s in inside if s in self.plan.defined}  # type: ignore[attr-defined]
+        own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y}
+        own |= {name for (loop, _, _), name in reverse.names.items() if loop in inside}
+        if self.set - own:
+            return False
+        summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
+        if summed & self.seen:
+            return False
+        for name in {*self.stored, *self.added} - own:
+            if name in self.stored or name in self.read:
+                indices = {*self.stored.get(name, ()), *self.added.get(name, ()), *self.read.get(name, ())}
+                if len(indices) > 1 or not any(self.counts(p) for p in _parts(parse(min(indices)))):
+                    return False
+        return True
+
+    def counts(self, part: ast.expr) -> bool:
+        """Whether an index is that of the turn, moved by a constant."""
+        return offset(part)[0] == self.loop.index and self.plan.independence.counted(part, self.loops)
+
+    def constant(self, *nodes: ast.expr) -> bool:
+        """Whether what is evaluated is the same in all turns."""
+        names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return not names & {*changed(self.loop), *(s.name for s, _ in self.steps)}
+
+    def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
+        """Make sums apart; what goes before the loop and after it."""
+        before: list[Item] = []
+        after: list[Item] = []
+        for name, elements in self.added.items():
+            if name in self.stored or name in self.read:
+                continue
+            for index, found in list(elements.items()):
+                target = found[0][0].target
+                assert isinstance(target, ast.Subscript)
+                if not self.constant(target.slice):
+                    continue
+                total = self.reverse.named(self.loop, f"{name}_sum", index)
+                before.append(Step(ast.Name(total), "=", "0.0"))
+                after.append(Nest(f"if {total} != 0.0:", [Step(target, "+=", total)], f"{total} != 0.0"))
+                for s, _ in found:
+                    s.target = ast.Name(total)
+                del elements[index]
+        if free and self.vectors():
+            for s, _ in self.steps:
+                if isinstance(s.target, ast.Name) and s.how != "=" and s.name not in self.set:
+                    s.free = True
+        return before, after
+
+    def vectors(self) -> bool:
+        """Whether what is added to goes along with the turns, in neighbouring elements."""
+        return all(
+            self.counts(parts[-1]) and self.constant(*parts[:-1])
+            for elements in self.added.values()
+            for parts in (_parts(parse(index)) for index in elements)
+        )
+
+    # Stencils.
+
+    def rows(self) -> list[Item]:
+        """Put what goes into several neighbours into rows; the loops that add them."""
+        several = {name: elements for name, elements in self.added.items() if len(elements) > 1}
+        if not several or not self.lasting():
+            return []
+        groups: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # shift, sign and row
+        made: dict[tuple, str] = {}
+        at = {id(s): k for k, (s, _) in enumerate(self.steps)}
+        for name, elements in several.items():
+            for index, found in elements.items():
+                parts = _parts(parse(index))
+                shift, rest = offset(parts[-1])[1], ", ".join(unparse(p) for p in parts[:-1])
+                first, depth = found[0]
+                alone = len(found) == 1 and depth == 0 and isinstance(parse(first.value), ast.Name)
+                value = self.original(first.value) if alone else ""
+                version = sum(s.name == value for s, _ in self.steps[: at[id(first)]])
+                key = (name, value, version) if alone else (name, index)
+                sign = "-" if alone and first.how == "-=" else "+"
+                groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
+                if key in made:
+                    _drop(self.body, first)
+                    continue
+                row = made[key] = self.reverse.named(self.loop, f"{name}_row", index)
+                groups[name, rest][-1] = (shift, sign, row)
+                if len(found) > 1 or depth:  # a number first
+                    part = self.reverse.named(self.loop, f"{name}_part", index)
+                    self.body.insert(0, Step(ast.Name(part), "=", "0.0"))
+                    for s, _ in found:
+                        s.target = ast.Name(part)
+                    self.body.append(Step(ast.Name(row), "=", part))
+                    continue
+                if first.how == "-=" and not alone:
+                    first.value = negative(first.value)
+                first.target, first.how = ast.Name(row), "="
+        margin = max(max(c for c, _, _ in g) - min(c for c, _, _ in g) for g in groups.values())
+        rows = {row: key[0] for key, row in made.items()}
+        turn = ast.Name(self.loop.index)
+        self.body[:] = tidy(self.body)
+        for s, _ in steps(self.body):  # now that the margin is known
+            if isinstance(s.target, ast.Name) and s.name in rows:
+                s.target = parse(f"{s.name}[{unparse(plus(turn, margin))}]")
+        size = unparse(plus(self.loop.stop, 2 * margin))
+        low = f"max({size}, {2 * margin})"
+        self.reverse.before_all(*(f"{row} = np.zeros({low}, {name}.dtype)" for row, name in rows.items()))
+        return [self.gather(name, rest, terms, margin) for (name, rest), terms in groups.items()]
+
+    def original(self, name: str) -> str:
+        """The number of which another one is a copy, or `name`."""
+        found = [s for s, _ in self.steps if s.name == name]
+        copied = parse(found[0].value) if len(found) == 1 else None
+        if isinstance(copied, ast.Name) and sum(s.name == copied.id for s, _ in self.steps) == 1:
+            return self.original(copied.id)
+        return name
+
+    def gather(self, name: str, rest: str, terms: list[tuple[int, str, str]], margin: int) -> Item:
+        """The loop that adds rows to one row of an array. Beside what the turns wrote, rows are zeros."""
+        turn = ast.Name(self.loop.index)
+        least, most = min(c for c, _, _ in terms), max(c for c, _, _ in terms)
+        if least == most:
+            start, stop, at = self.loop.start, self.loop.stop, plus(turn, least)
+        else:
+            start, stop, at = plus(self.loop.start, least), plus(self.loop.stop, most), turn
+        value = ""
+        for shift, sign, row in terms:
+            element = f"{row}[{unparse(plus(turn, margin - (shift if least != most else 0)))}]"
+            value += f" {sign} {element}" if value else element if sign == "+" else f"-{element}"
+        target = parse(f"{name}[{rest + ', ' if rest else ''}{unparse(at)}]")
+        head = self.reverse.head(Loop(self.loop.index, start, stop, self.loop.step, None, []))
+        if value.startswith("-") and len(terms) == 1:
+            return Nest(head, [Step(target, "-=", value[1:])])
+        return Nest(head, [Step(target, "+=", value)])
+
+    def lasting(self) -> bool:
+        """Whether one row is enough for all turns of the loops around."""
+        start, stop = self.loop.start, self.loop.stop
+        if unparse(self.loop.step) != "1" or not self.plan.independence.counted(start, self.loops[:-1]):
+            return False
+        if isinstance(start, ast.Constant) and isinstance(stop, ast.Constant) and stop.value - start.value <= _SHORT:  # type: ignore[operator]
+            return False
+        return not reads(start, stop) & changed(self.loops[0])
+
+
+def _parts(index: ast.expr) -> list[ast.expr]:
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _drop(items: list[Item], step: Step) -> None:
+    if step in items:
+        items.remove(step)
