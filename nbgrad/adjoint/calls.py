@@ -93,7 +93,7 @@ class Calls(Expressions):
             return combine(lambda x: ast.BinOp(x, ast.Mult(), parse("(180.0 / math.pi)")), args)
         if called in (builtins.max, builtins.min) and len(args) == 1 and isinstance(args[0], Several):
             args = args[0].items
-        if any(isinstance(a, Several) for a in args) or called not in FUNCTION_NAMES:
+        if any(isinstance(a, Several) for a in args) or not (called in FUNCTION_NAMES or called in FUNCTIONS):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         if called in (builtins.max, builtins.min, int, float, bool, round) and any(a.rank for a in args):
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")

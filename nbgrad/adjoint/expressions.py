@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from .algebra import FUNCTIONS
 from .indices import distance
 from .ir import Assign, Block, If, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
@@ -365,9 +366,12 @@ class Expressions(Scope):
 
     def apply(self, called: object, args: list[Tree]) -> Tree:
         """A function of numbers, or of the elements of arrays."""
-        name = FUNCTION_NAMES[called]
+        name = FUNCTION_NAMES.get(called, "")
+        if not name:
+            name = FUNCTIONS[called].template.partition("(")[0]  # type: ignore[attr-defined]
+            HELPERS[name] = called
         if name in HELPERS:
-            self.made.helpers[name] = called
+            self.made.helpers[name] = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
         return combine(lambda *given: ast.Call(parse(name), list(given), []), args)
 
 

@@ -7,6 +7,7 @@ import ast
 import numpy as np
 
 from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
+from .adopted import home
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
 from .indices import plus
@@ -46,7 +47,7 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     """A whole file around a generated function, to be pasted anywhere."""
     head = ["import math", "", "import numpy as np", "from numba import njit"]
     helpers = {**f.helpers, **helpers}
-    head += [f"from {getattr(v, 'bodies', (v,))[0].__module__} import {k}" for k, v in sorted(helpers.items())]
+    head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
         head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]

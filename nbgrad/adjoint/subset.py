@@ -15,6 +15,8 @@ import numba
 import numpy as np
 
 from ..errors import TraceError
+from .adopted import adopted
+from .adopted import adopted
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import MAKERS
 from .reductions import PRODUCTS, REDUCTIONS
@@ -115,6 +117,8 @@ class Source:
         self.node = _Exchanges().visit(node)
         self.first -= 1
         closed = inspect.getclosurevars(plain).nonlocals
+        self.module = str(plain.__module__)
+        self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
         self.signature = inspect.signature(plain)
 
@@ -145,9 +149,9 @@ class Source:
     def resolve(self, node: ast.expr) -> object:
         """What a name, or an attribute of a module, stands for; None if that is not known."""
         if isinstance(node, ast.Name):
-            return self.outside.get(node.id)
+            return adopted(self.outside.get(node.id), self.module)
         if isinstance(node, ast.Attribute):
-            return getattr(self.resolve(node.value), node.attr, None)
+            return adopted(getattr(self.resolve(node.value), node.attr, None), self.module)
         return None
 
 
@@ -265,7 +269,7 @@ class _Check:
     def call(self, node: ast.Call) -> None:
         called = self.source.resolve(node.func)
         try:
-            known = called in _KNOWN
+            known = called in _KNOWN or called in FUNCTIONS  # of which there may be more by now
         except TypeError:
             known = False
         if isinstance(node.func, ast.Name) and node.func.id in self.local:

@@ -94,6 +94,8 @@ class Turn:
         name = ast.Name(self.counter, ast.Load())
         if unparse(self.axis.step) == "1":
             return minus(name, self.axis.start)
+        if unparse(self.axis.step) == "-1":
+            return ast.BinOp(self.axis.start, ast.Sub(), name)
         return ast.BinOp(minus(name, self.axis.start), ast.FloorDiv(), self.axis.step)
 
     def along(self, other: Axis) -> ast.expr:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from .indices import offset, plus
 from .ir import Loop, changed, parse, reads, unparse, walk
-from .steps import Item, Nest, Step, negative, steps, tidy
+from .steps import Item, Nest, Step, steps, tidy
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -93,12 +93,25 @@ class Turns:
         summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
         if summed & self.seen:
             return False
-        for name in {*self.stored, *self.added} - own:
-            if name in self.stored or name in self.read:
-                indices = {*self.stored.get(name, ()), *self.added.get(name, ()), *self.read.get(name, ())}
-                if len(indices) > 1 or not any(self.counts(p) for p in _parts(parse(min(indices)))):
-                    return False
-        return True
+        return all(self.separate(name) for name in {*self.stored, *self.added} - own)
+
+    def separate(self, name: str) -> bool:
+        """Whether no turn reads or sets elements of an array that another one changes."""
+        if name not in self.stored and name not in self.read:
+            return True
+        stored, added, read = (k.get(name, ()) for k in (self.stored, self.added, self.read))
+        indices = {*stored, *added, *read}
+        if len(indices) == 1:
+            return any(self.counts(p) for p in _parts(parse(min(indices))))
+        pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
+        return self.inner and not any(
+            self.plan.independence.meet(self.loop, parse(a), parse(b), True) for a, b in pairs
+        )
+
+    def untouched(self, name: str, index: str) -> bool:
+        """Whether turns only add to an element."""
+        others = {*self.stored.get(name, ()), *self.read.get(name, ())}
+        return not any(self.plan.independence.meet(self.loop, parse(index), parse(b), False) for b in others)
 
     def counts(self, part: ast.expr) -> bool:
         """Whether an index is that of the turn, moved by a constant."""
@@ -114,12 +127,10 @@ class Turns:
         before: list[Item] = []
         after: list[Item] = []
         for name, elements in self.added.items():
-            if name in self.stored or name in self.read:
-                continue
             for index, found in list(elements.items()):
                 target = found[0][0].target
                 assert isinstance(target, ast.Subscript)
-                if not self.constant(target.slice):
+                if not self.constant(target.slice) or not self.untouched(name, index):
                     continue
                 total = self.reverse.named(self.loop, f"{name}_sum", index)
                 before.append(Step(ast.Name(total), "=", "0.0"))
@@ -145,7 +156,8 @@ class Turns:
 
     def rows(self) -> list[Item]:
         """Put what goes into several neighbours into rows; the loops that add them."""
-        several = {name: elements for name, elements in self.added.items() if len(elements) > 1}
+        several = {name: elements for name, elements in self.added.items()
+                   if len(elements) > 1 and name not in self.stored and name not in self.read}  # fmt: skip
         if not several or not self.lasting():
             return []
         groups: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # shift, sign and row
@@ -156,11 +168,13 @@ class Turns:
                 parts = _parts(parse(index))
                 shift, rest = offset(parts[-1])[1], ", ".join(unparse(p) for p in parts[:-1])
                 first, depth = found[0]
-                alone = len(found) == 1 and depth == 0 and isinstance(parse(first.value), ast.Name)
-                value = self.original(first.value) if alone else ""
-                version = sum(s.name == value for s, _ in self.steps[: at[id(first)]])
-                key = (name, value, version) if alone else (name, index)
-                sign = "-" if alone and first.how == "-=" else "+"
+                alone = len(found) == 1 and depth == 0
+                value, negated = _unsigned(parse(first.value))
+                names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+                version = sum(s.name in names for s, _ in self.steps[: at[id(first)]])
+                same = self.original(value.id) if isinstance(value, ast.Name) else unparse(value)
+                key = (name, same, version) if alone else (name, index)
+                sign = "-" if alone and (first.how == "-=") != negated else "+"
                 groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
                 if key in made:
                     _drop(self.body, first)
@@ -174,9 +188,7 @@ class Turns:
                         s.target = ast.Name(part)
                     self.body.append(Step(ast.Name(row), "=", part))
                     continue
-                if first.how == "-=" and not alone:
-                    first.value = negative(first.value)
-                first.target, first.how = ast.Name(row), "="
+                first.target, first.how, first.value = ast.Name(row), "=", unparse(value)
         margin = max(max(c for c, _, _ in g) - min(c for c, _, _ in g) for g in groups.values())
         rows = {row: key[0] for key, row in made.items()}
         turn = ast.Name(self.loop.index)
@@ -227,6 +239,19 @@ class Turns:
 
 def _parts(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _unsigned(node: ast.expr) -> tuple[ast.expr, bool]:
+    """`node` or its negative, without the signs that apply to all of it, and whether it is the negative."""
+    match node:
+        case ast.UnaryOp(op=ast.USub()):
+            inner, negated = _unsigned(node.operand)
+            return inner, not negated
+        case ast.BinOp(op=ast.Mult() | ast.Div()):
+            left, negated = _unsigned(node.left)
+            right, other = _unsigned(node.right)
+            return ast.BinOp(left, node.op, right), negated != other
+    return node, False
 
 
 def _drop(items: list[Item], step: Step) -> None:

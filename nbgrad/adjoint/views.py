@@ -82,6 +82,8 @@ def count(axis: Axis) -> str:
     """Code for the number of elements; it may be negative where there are none."""
     if unparse(axis.step) == "1":
         return unparse(minus(axis.stop, axis.start))
+    if unparse(axis.step) == "-1" and not offset(axis.stop)[0]:
+        return unparse(plus(axis.start, -offset(axis.stop)[1]))
     return f"len(range({unparse(axis.start)}, {unparse(axis.stop)}, {unparse(axis.step)}))"
 
 
