@@ -21,8 +21,8 @@ from .ir import (
     Assign, Block, Function, If, Loop, Statement, Store, Swap, below, elements_in, parse, reads, unparse, uses, walk,
     writes,
 )  # fmt: skip
+from .names import resolve
 from .split import carry, factor, split
-from .subset import Source
 
 __all__ = ["Plan", "Pull", "plan"]
 
@@ -56,10 +56,10 @@ class Plan:
     fusion: Fusion = None  # type: ignore[assignment]
 
 
-def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
+def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
     of loops that change in what they control, and `carried` ones."""
-    algebra = Algebra(source.resolve, set())
+    algebra = Algebra(resolve, set())
     split(
         f,
         {
@@ -93,7 +93,7 @@ def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, .
         refused |= wrong
     found = [] if carried else _carries(f, made)
     if found:
-        return plan(f, source, wrt, tuple(carry(f, loop, s) for loop, s in found))
+        return plan(f, wrt, tuple(carry(f, loop, s) for loop, s in found))
     return made
 
 
