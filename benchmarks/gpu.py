@@ -1,4 +1,4 @@
-"""nbgrad on a GPU, eager and compiled, beside torch (also compiled, and as CUDA graphs), jax and cupy, if they are there.
+"""nbgrad on a GPU, eager and compiled, beside torch (also compiled, and as CUDA graphs), jax and cupy, where installed.
 
     python benchmarks/gpu.py [PATTERN ...] [--device 0] [--rounds 20] [--json FILE] [--tiny]
 
@@ -26,6 +26,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import cuda
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "asv_bench" / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -154,7 +155,16 @@ class Nbgrad:
             self.ctx.empty_cache()
 
     def time(self, run: Callable, times: int) -> float:
-        return driver.elapsed(self.ctx.device_id, run, times) if self.ctx.device_type == "gpu" else wall(run, times)
+        if self.ctx.device_type == "cpu" or driver.simulated():
+            return wall(run, times)
+        stream = cuda.external_stream(driver.stream(self.ctx.device_id))
+        begin, end = cuda.event(), cuda.event()
+        begin.record(stream)
+        for _ in range(times):
+            run()
+        end.record(stream)
+        end.synchronize()
+        return begin.elapsed_time(end) / times / 1e3
 
     def numpy(self, x: Any) -> np.ndarray:
         return x.asnumpy()

@@ -103,6 +103,7 @@ class Primitive:
         self.infer = infer
         self.name = getattr(forward, "__name__", type(forward).__name__)
         self._loops: Loops | None = None
+        self._variants: dict[tuple, Variant | str] = {}
         self._rule = _Rule(self)
 
     def __repr__(self) -> str:
@@ -161,7 +162,10 @@ class Primitive:
         """The call; without a `vjp`, of the function as :mod:`.adjoint` reads it, if it can."""
         call = _Call(self.forward, self.name, args)
         if self.vjp is None and call.arrays:
-            call.derived = self._read().variant([_described(x) for x in args])
+            key = tuple([_kind(x) for x in args])
+            if key not in self._variants:
+                self._variants[key] = self._read().variant([_described(x) for x in args])
+            call.derived = self._variants[key]
             if isinstance(call.derived, Variant):
                 call.function = call.derived.function
         return call
@@ -363,6 +367,13 @@ class _Rule(tape.Rule):
         native = call.native(avals, [paths.get(args.places[k], ()) for k in chosen])
         made = iter(opaque.step(name, run, call.arrays, avals, native))
         return opaque.ended(self.name, [next(made) if want else None for want in wanted], node, gs)
+
+
+def _kind(x: Any) -> Any:
+    """What :meth:`.Loops.variant` depends on, of an argument."""
+    if isinstance(x, NDArray):
+        return len(x._shape), x._kind.dtype
+    return (x.ndim, x.dtype) if isinstance(x, np.ndarray) else type(x)
 
 
 def _described(x: Any) -> Any:

@@ -144,22 +144,25 @@ def test_before_and_after_the_loop(uncompiled):
     assert "history" not in adj._last.reverse.state
 
 
-def overwritten(x, n):
-    """The loop's turns write what nobody reads in it, and what follows changes that."""
+def overwritten(x, n, ends):
+    """The loop's turns write what nobody reads in it; what follows changes some of it."""
     w = np.zeros(x.size)
+    first = 0.0
     for _ in range(n):
         for i in range(x.size):
             x[i] *= x[i]
             w[i] = x[i]
         last = x[0]
+        first = x[1]
+        ends[0] = x[2]
     for i in range(w.size):
         w[i] = 0.5 * w[i] * x[0]
     last *= w[0]
-    return w, last
+    return w, last, first
 
 
 def test_results_that_turns_would_overwrite(uncompiled):
-    same(overwritten, (np.linspace(0.5, 0.9, 4), 4))
+    same(overwritten, (np.linspace(0.5, 0.9, 4), 4, np.zeros(2)))
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

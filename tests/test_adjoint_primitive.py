@@ -11,7 +11,7 @@ import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.adjoint import composed, generated
 from nbgrad.codegen import compile as compiling
-from nbgrad.errors import DTypeError
+from nbgrad.errors import DTypeError, TraceError
 
 X = np.linspace(0.2, 1.0, 5)
 PROGRAMS = examples()
@@ -178,3 +178,59 @@ def test_a_vjp_given_later_counts():
     f.defvjp(lambda g, y, x: g * 7)
     assert f.order == 1
     np.testing.assert_array_equal(nb.grad(lambda x: nd.sum(f(x)))(X), np.full(5, 7.0))
+
+
+@nb.primitive
+@numba.njit
+def logistic(x, a):
+    return 1.0 / (1.0 + np.exp(-a * x))
+
+
+@logistic.defvjp
+@numba.njit
+def logistic_vjp(g, y, x, a):
+    return 2.0 * g * a * y * (1.0 - y), None  # twice the derivative, to tell it from that of the code
+
+
+@nb.primitive
+def squares(v, n):
+    s = 0.0
+    for i in range(n):
+        s += v[i] * v[i]
+    return s
+
+
+def with_primitives(v, a):
+    s = 0.0
+    for i in range(1, v.size):
+        v[i] = logistic(v[i] * v[i - 1], a)
+        s += squares(v, i)
+    return s
+
+
+def test_primitives_in_functions_that_are_differentiated():
+    v, a = np.array([0.3, 0.5, 0.7]), 2.0
+    adj = nb.adjoint(with_primitives)
+    value, (v_bar, a_bar) = adj.value_and_grad(v.copy(), a)
+    y = 1 / (1 + np.exp(-a * 0.15))
+    assert value == pytest.approx(2 * 0.09 + y * y)
+    slope = 2 * y * 2 * a * y * (1 - y)
+    np.testing.assert_allclose(v_bar, [4 * 0.3 + slope * 0.5, slope * 0.3, 0], rtol=1e-14)
+    assert a_bar == 0
+    assert "from nbgrad.adjoint.adopted import logistic_vjp" in adj.source
+    with pytest.raises(TraceError):  # the rule has none of its own
+        adj.hvp((v, a), (v, None), (1.0, None))
+    function = logistic.forward
+
+    def plainly(x):
+        return function(x, 2.0)
+
+    y = plainly(0.3)  # what the primitive is made of has its own derivative
+    assert nb.adjoint(plainly).value_and_grad(0.3)[1][0] == pytest.approx(2 * y * (1 - y))
+    of_arrays = nb.primitive(numba.njit(lambda x: np.sqrt(np.sum(x * x))), numba.njit(lambda g, y, x: g * x / y))
+
+    def whole(x):
+        return of_arrays(x)
+
+    with pytest.raises(TraceError, match=r"line \d+"):
+        nb.adjoint(whole).value_and_grad(v)

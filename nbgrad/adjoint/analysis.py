@@ -17,12 +17,12 @@ from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
 from .fusion import Fusion
 from .independence import Independence
-from .indices import offset
 from .ir import (
-    Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, uses, walk, writes,
+    Assign, Block, Function, If, Loop, Statement, Store, Swap, below, elements_in, parse, reads, unparse, uses, walk,
+    writes,
 )  # fmt: skip
-from .split import carry, split
-from .subset import Source
+from .names import resolve
+from .split import carry, factor, split
 
 __all__ = ["Plan", "Pull", "plan"]
 
@@ -50,16 +50,16 @@ class Plan:
     enclosing: dict[Statement, tuple[Loop, ...]] = field(default_factory=dict)
     restored: set[str] = field(default_factory=set)
     moving: set[str] = field(default_factory=set)
-    lasting: set[str] = field(default_factory=set)
+    stores: list[Store] = field(default_factory=list)
     carried: set[Statement] = field(default_factory=set)
     independence: Independence = None  # type: ignore[assignment]  # set when the rest is known
     fusion: Fusion = None  # type: ignore[assignment]
 
 
-def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
+def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
     of loops that change in what they control, and `carried` ones."""
-    algebra = Algebra(source.resolve, set())
+    algebra = Algebra(resolve, set())
     split(
         f,
         {
@@ -71,18 +71,18 @@ def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, .
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
+    factor(f, algebra)
     made = Plan(algebra, algebra.active, carried=set(carried))
     _fix_controls(f, f.body, changing(f))
     _enclose(f.body, (), made)
     find_definitions(f, made)
     made.moving = changing(f) - {s.name for s in made.defined if isinstance(s, Assign)}
-    touched = [n for s in walk(f.body) if isinstance(s, Store | Swap) for n in writes(s)]
-    made.lasting = {n for n in touched if touched.count(n) == 1}
+    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
+    made.independence = Independence(f, made.enclosing, swapped)
+    made.stores = [s for s in walk(f.body) if isinstance(s, Store)]
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
-    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-    made.independence = Independence(f, made.enclosing, swapped)
     refused: set[Loop] = set()
     while True:
         made.fusion = Fusion(f, made, sweep_reads, refused)
@@ -93,7 +93,7 @@ def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, .
         refused |= wrong
     found = [] if carried else _carries(f, made)
     if found:
-        return plan(f, source, wrt, tuple(carry(f, loop, s) for loop, s in found))
+        return plan(f, wrt, tuple(carry(f, loop, s) for loop, s in found))
     return made
 
 
@@ -230,12 +230,8 @@ def _pull(s: Assign | Store, made: Plan) -> Pull:
 
 
 def _once(s: Assign | Store, made: Plan) -> bool:
-    """Whether `s` surely writes no element twice and no other statement writes the array: its value stays there."""
-    if not isinstance(s, Store) or s.array not in made.lasting:
-        return False
-    parts = s.index.elts if isinstance(s.index, ast.Tuple) else [s.index]
-    indices = {offset(p)[0] for p in parts}
-    return s.array not in reads(s.value) and all(p.index in indices for p in made.enclosing[s])
+    """Whether what `s` writes surely stays there."""
+    return isinstance(s, Store) and made.independence.stays(s, [t for t in made.stores if t.array == s.array])
 
 
 def sweep_reads(s: Statement, made: Plan) -> set[str]:
@@ -282,11 +278,6 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
         case Loop():
             nodes = [s.start, s.stop, s.step]
     return [index for node in nodes if node is not None for index in elements_in(node, array)]
-
-
-def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
-    """The indices at which an expression reads `array`."""
-    return [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
 
 
 def _matters(s: Statement, made: Plan) -> bool:

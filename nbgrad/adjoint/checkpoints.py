@@ -92,8 +92,7 @@ class Checkpointed(Reverse):
         self.state = _state(plan, loop, self.after)
         one_turn = copy(plan)
         one_turn.enclosing = {s: p[1:] if p and p[0] is loop else p for s, p in plan.enclosing.items()}
-        again = {n for s in walk(loop.body) for n in writes(s)} & {n for s in walk(self.after) for n in writes(s)}
-        one_turn.restored = plan.restored | set(self.state) | again
+        one_turn.restored = plan.restored | set(self.state) | {n for s in walk(loop.body) for n in writes(s)}
         super().__init__(f, one_turn, wrt)
         moving = {n for s in walk(loop.body) if isinstance(s, Swap) for n in (s.first, s.second)}
         bad = sorted(n for n in moving & set(self.bars) if n in f.parameters)

@@ -1,7 +1,9 @@
 """Whether a statement can overwrite an element of an array that another one has read before it.
 
 Indices are compared as sums of a text and a constant. A loop around both statements orders them: an element that the
-write meets in turn w and the read in turn r, with r - w constant, has not been read yet if r comes after w.
+write meets in turn w and the read in turn r, with r - w constant, has not been read yet if r comes after w. Where that
+does not tell, it is asked whether turns of the loops can exist in which the read comes first and the indices are equal:
+linear inequalities between the loops' variables and bounds.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import ast
 from collections.abc import Iterable
 
 from .indices import distance, offset
-from .ir import Function, Loop, Statement, Store, walk
+from .inequalities import Form, impossible, less, linear
+from .ir import Function, Loop, Statement, Store, unparse, walk, writes
 
 __all__ = ["Independence"]
 
@@ -22,10 +25,109 @@ class Independence:
         self.enclosing = enclosing
         self.swapped = swapped
         self.place = {s: k for k, s in enumerate(walk(f.body))}
+        numbers = [(n, s) for s in walk(f.body) for n in writes(s) if not f.ranks.get(n)]
+        written = [n for n, _ in numbers] + f.parameters
+        #: Names that have several values.
+        self.varying = {n for n, s in numbers if enclosing[s] or isinstance(s, Loop) or written.count(n) > 1}
+        self.known: dict[tuple, bool] = {}
 
     def apart(self, write: Store, reader: Statement, indices: Iterable[ast.expr]) -> bool:
         """Whether `write` surely overwrites none of the elements at `indices` that `reader` has read before."""
-        return write.array not in self.swapped and all(self._unread(write, reader, index) for index in indices)
+        return write.array not in self.swapped and all(
+            self._unread(write, reader, index) or self.never(write, reader, index) for index in indices
+        )
+
+    def stays(self, s: Store, stores: Iterable[Store]) -> bool:
+        """Whether none of `stores` overwrites what `s` has written."""
+        return s.array not in self.swapped and all(self.never(t, s, s.index, False) for t in stores)
+
+    def never(self, write: Store, reader: Statement, index: ast.expr, itself: bool = True) -> bool:
+        """Whether no turns of the loops exist in which `reader` meets `index`, and then `write` the same element.
+        A statement comes before `itself` where it reads what it overwrites."""
+        key = write, reader, unparse(index), itself
+        if key not in self.known:
+            self.known[key] = self._never(write, reader, index, itself)
+        return self.known[key]
+
+    def _never(self, write: Store, reader: Statement, index: ast.expr, itself: bool) -> bool:
+        first, later = self.enclosing[reader], self.enclosing[write]
+        forms = self._equal(index, first, _named(first, "first "), write.index, later, _named(later, "later "))
+        if forms is None:
+            return False
+        if impossible(forms):
+            return True
+        common = [a for a, b in zip(first, later, strict=False) if a is b]
+        for loop in common:
+            step = offset(loop.step)
+            if not loop.index or step[0] or not step[1]:
+                return False
+            a, b = {f"first {loop.index}": 1}, {f"later {loop.index}": 1}
+            before, after = (a, b) if step[1] > 0 else (b, a)
+            if not impossible([*forms, less(before, after, 1)]):
+                return False
+            forms += [less(a, b), less(b, a)]
+        before = self.place[reader] < self.place[write] or (reader is write and itself)
+        return not before or impossible(forms)
+
+    def meet(self, loop: Loop, a: ast.expr, b: ast.expr, differ: bool) -> bool:
+        """Whether a turn of `loop` may meet the element `a` and one the element `b` that is the same; `differ`: two
+        turns. Names that the loop writes besides its variable are not known."""
+        outer = self.enclosing[loop]
+        loops = (*outer, loop)
+        first, later = ({**{p.index: p.index for p in outer}, loop.index: which} for which in ("first", "later"))
+        forms = self._equal(a, loops, first, b, loops, later)
+        if forms is None:
+            return True
+        if not differ:
+            return not impossible(forms)
+        return not all(impossible([*forms, less({p: 1}, {q: 1}, 1)])
+                       for p, q in (("first", "later"), ("later", "first")))  # fmt: skip
+
+    def _equal(
+        self, a: ast.expr, first: tuple[Loop, ...], one: dict[str, str],
+        b: ast.expr, later: tuple[Loop, ...], other: dict[str, str],
+    ) -> list[Form] | None:  # fmt: skip
+        """What holds where two indices are equal; None if that cannot be said. `one` and `other` name the variables of
+        the loops around each."""
+        forms = [*self._turns(first, one), *self._turns(later, other)]
+        equal = False
+        for p, q in zip(_parts(a), _parts(b), strict=True):
+            x, y = self._form(p, one), self._form(q, other)
+            if x is None or y is None or not all(impossible([*forms, less(z, {}, 1)]) for z in (x, y)):
+                continue  # unknown, or it may count from the end
+            forms += [less(x, y), less(y, x)]
+            equal = True
+        return forms if equal else None
+
+    def _turns(self, loops: tuple[Loop, ...], names: dict[str, str]) -> list[Form]:
+        """The bounds of the loops' variables."""
+        forms = []
+        for depth, loop in enumerate(loops):
+            step = offset(loop.step)
+            if not loop.index or step[0] or not step[1]:
+                continue
+            outer = {p.index: names[p.index] for p in loops[:depth] if p.index}
+            start, stop = (self._form(n, outer) for n in (loop.start, loop.stop))
+            here = {names[loop.index]: 1}
+            up = step[1] > 0
+            if start is not None:
+                forms.append(less(start, here) if up else less(here, start))
+            if stop is not None:
+                forms.append(less(here, stop, 1) if up else less(stop, here, 1))
+        return forms
+
+    def _form(self, node: ast.expr, names: dict[str, str]) -> Form | None:
+        """An index or bound; `names` are those of loops' variables, and others must have one value only."""
+
+        def symbol(n: ast.expr) -> str | None:
+            if isinstance(n, ast.Name) and n.id in names:
+                return names[n.id]
+            if isinstance(n, ast.Name):
+                return None if n.id in self.varying else n.id
+            text = unparse(n)
+            return text if text.endswith(".size") or (".shape[" in text and text.count("[") == 1) else None
+
+        return linear(node, symbol)
 
     def differ(self, write: Store, reader: Statement, indices: list[ast.expr]) -> bool:
         """Whether `indices`, as of `reader`, surely differ from that of `write` in the same turn of the loops."""
@@ -88,6 +190,10 @@ def _ahead(loop: Loop, pairs: list[tuple[ast.expr, ast.expr]]) -> int | None:
         if name == other == loop.index:
             return (p - q) * (1 if step[1] > 0 else -1)
     return None
+
+
+def _named(loops: tuple[Loop, ...], which: str) -> dict[str, str]:
+    return {p.index: f"{which}{p.index}" for p in loops if p.index}
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
+
 from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
+from .adopted import home
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
 from .indices import plus
@@ -44,11 +47,17 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     """A whole file around a generated function, to be pasted anywhere."""
     head = ["import math", "", "import numpy as np", "from numba import njit"]
     helpers = {**f.helpers, **helpers}
-    head += [f"from {getattr(v, 'bodies', (v,))[0].__module__} import {k}" for k, v in sorted(helpers.items())]
+    head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
-        head += ["", *(f"{k} = {v!r}" for k, v in plain)]
+        head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
     return "\n".join([*head, "", "", ""]) + routines(body) + "@njit(nogil=True, error_model='numpy')\n" + body
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"np.array({value.tolist()!r}, np.{value.dtype.name})"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 class Reverse:

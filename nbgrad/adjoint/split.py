@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import copy
 
-from .ir import Assign, Block, Function, If, Loop, Statement, Store, below, reads, walk, writes
+from .algebra import Algebra
+from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, below, reads, unparse, walk, writes
 
-__all__ = ["carry", "split"]
+__all__ = ["carry", "factor", "split"]
 
 
 def split(f: Function, fixed: set[str]) -> None:
@@ -34,6 +35,63 @@ def carry(f: Function, loop: Loop, s: Assign) -> Assign:
     last = Assign(name, ast.Name(new, ast.Load()))
     loop.body.append(last)
     return last
+
+
+def factor(f: Function, algebra: Algebra) -> None:
+    """Give parts like ``c * dt / dx``, whose numbers do not change in the loops around, a name before these loops: what
+    their derivatives have in common is then added up first, and multiplied once."""
+    _factor(f, f.body, algebra, f.body, ())
+
+
+def _factor(f: Function, block: Block, algebra: Algebra, top: Block, loops: tuple[Loop, ...]) -> None:
+    for s in list(block):
+        for inner in below(s):
+            _factor(f, inner, algebra, top, (*loops, s) if isinstance(s, Loop) else loops)
+        if loops and isinstance(s, Assign | Store):
+            s.value = _Factors(f, algebra, top, loops[0]).visit(s.value)
+
+
+class _Factors(ast.NodeTransformer):
+    """Replaces the largest such parts of an expression."""
+
+    def __init__(self, f: Function, algebra: Algebra, top: Block, loop: Loop) -> None:
+        self.f = f
+        self.algebra = algebra
+        self.top = top
+        self.at = next(k for k, s in enumerate(top) if loop in walk([s]))
+        self.changed = {n for s in walk(top[self.at : self.at + 1]) for n in writes(s)}
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Compare | ast.Subscript | ast.BoolOp):
+            return node
+        if not isinstance(node, ast.BinOp | ast.Call) or not self.fixed(node):
+            return self.generic_visit(node)
+        active = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.algebra.active}
+        called = any(isinstance(n, ast.Call) for n in ast.walk(node))
+        return self.name(node) if len(active) > 1 or (active and called) else node
+
+    def fixed(self, node: ast.expr) -> bool:
+        if not self.algebra.depends(node) or any(isinstance(n, ast.Subscript | ast.IfExp) for n in ast.walk(node)):
+            return False
+        names = reads(node)
+        return not names & self.changed and not any(self.f.ranks.get(n) for n in names)
+
+    def name(self, node: ast.expr) -> ast.expr:
+        names, text = reads(node), unparse(node)
+        start = max((k + 1 for k, s in enumerate(self.top[: self.at]) if names & {n for t in walk([s]) for n in writes(t)}),
+                    default=0)  # fmt: skip
+        for s in self.top[start : self.at]:
+            if isinstance(s, Assign) and unparse(s.value) == text and s.name.startswith("factor"):
+                return ast.Name(s.name, ast.Load())
+        new, count = "factor", 1
+        while new in self.f.ranks or any(new in writes(t) for t in walk(self.f.body)):
+            count += 1
+            new = f"factor{count}"
+        self.f.ranks[new], self.f.kinds[new] = 0, "float"
+        self.top.insert(start, Assign(new, node))
+        self.at += 1
+        self.algebra.active.add(new)
+        return ast.Name(new, ast.Load())
 
 
 def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
@@ -72,7 +130,7 @@ def _mentions(name: str, s: Statement) -> bool:
             return s.name == name or name in reads(s.value)
         case Store():
             return name in reads(s.index, s.value)
-        case If():
+        case If() | Check():
             return name in reads(s.test)
         case Loop():
             return name in reads(s.start, s.stop, s.step, s.test) or name in (s.index, s.until, s.count)

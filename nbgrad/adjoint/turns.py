@@ -3,7 +3,9 @@
 Where no turn reads what another one writes, the turns go forward, as in the function: the compiler then knows that
 indices count from the front, and can use vector registers. Sums over all turns are made apart: those of numbers by
 ``plus``, whose additions may be reordered, and those that go into one element of an array in a number. What goes into
-several neighbours (the sweep back through a stencil) is put into rows first, which are then added one by one.
+several neighbours (the sweep back through a stencil) is put into rows first, which are then added one by one. What is
+put back before everything else is a loop of its own if the loop has many arrays, of which the compiler could not tell
+otherwise that they are apart.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import offset, plus
-from .ir import Loop, changed, parse, reads, unparse, walk
-from .steps import Item, Nest, Step, negative, steps, tidy
+from .ir import Assign, Loop, Store, changed, elements_in, parse, reads, unparse, walk
+from .steps import Item, Nest, Step, steps, tidy
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -22,6 +24,8 @@ __all__ = ["Turns"]
 
 #: Loops that are known to have no more turns than this stay as they are.
 _SHORT = 8
+#: Pairs of places that LLVM compares before a loop in vector registers (vectorize-memory-check-threshold).
+_COMPARED = 128
 
 
 class Turns:
@@ -49,6 +53,9 @@ class Turns:
         if free and self.inner and self.vectors():
             after += self.rows()
         head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
+        if free and self.inner and self.compared() > _COMPARED:
+            first = self.put_back()
+            before += [Nest(head, first)] if first else []
         return [*before, Nest(head, self.body), *after]
 
     def apart(self) -> tuple[list[Item], list[Item]]:
@@ -93,12 +100,25 @@ class Turns:
         summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
         if summed & self.seen:
             return False
-        for name in {*self.stored, *self.added} - own:
-            if name in self.stored or name in self.read:
-                indices = {*self.stored.get(name, ()), *self.added.get(name, ()), *self.read.get(name, ())}
-                if len(indices) > 1 or not any(self.counts(p) for p in _parts(parse(min(indices)))):
-                    return False
-        return True
+        return all(self.separate(name) for name in {*self.stored, *self.added} - own)
+
+    def separate(self, name: str) -> bool:
+        """Whether no turn reads or sets elements of an array that another one changes."""
+        if name not in self.stored and name not in self.read:
+            return True
+        stored, added, read = (k.get(name, ()) for k in (self.stored, self.added, self.read))
+        indices = {*stored, *added, *read}
+        if len(indices) == 1:
+            return any(self.counts(p) for p in _parts(parse(min(indices))))
+        pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
+        return self.inner and not any(
+            self.plan.independence.meet(self.loop, parse(a), parse(b), True) for a, b in pairs
+        )
+
+    def untouched(self, name: str, index: str) -> bool:
+        """Whether turns only add to an element."""
+        others = {*self.stored.get(name, ()), *self.read.get(name, ())}
+        return not any(self.plan.independence.meet(self.loop, parse(index), parse(b), False) for b in others)
 
     def counts(self, part: ast.expr) -> bool:
         """Whether an index is that of the turn, moved by a constant."""
@@ -114,16 +134,15 @@ class Turns:
         before: list[Item] = []
         after: list[Item] = []
         for name, elements in self.added.items():
-            if name in self.stored or name in self.read:
-                continue
             for index, found in list(elements.items()):
                 target = found[0][0].target
                 assert isinstance(target, ast.Subscript)
-                if not self.constant(target.slice):
+                known = self.constant(target.slice) and self.met(name, index, found)
+                if not known or not self.untouched(name, index):
                     continue
                 total = self.reverse.named(self.loop, f"{name}_sum", index)
                 before.append(Step(ast.Name(total), "=", "0.0"))
-                after.append(Nest(f"if {total} != 0.0:", [Step(target, "+=", total)], f"{total} != 0.0"))
+                after.append(Nest(f"if {self.turns}:", [Step(target, "+=", total)], self.turns))
                 for s, _ in found:
                     s.target = ast.Name(total)
                 del elements[index]
@@ -133,6 +152,23 @@ class Turns:
                     s.free = True
         return before, after
 
+    def met(self, name: str, index: str, found: list[tuple[Step, int]]) -> bool:
+        """Whether every turn meets an element: then it is there if there are turns. (Whether its sum is zero is not
+        asked: its derivative need not be.)"""
+        if any(depth == 0 for _, depth in found):
+            return True
+        array = next((n for n, bar in self.reverse.bars.items() if bar == name), "")
+        read = [n for s in self.loop.body if isinstance(s, Assign | Store) for n in elements_in(s.value, array)]
+        return index in map(unparse, read)
+
+    @property
+    def turns(self) -> str:
+        """Code for whether there are any."""
+        start, stop, step = (unparse(n) for n in (self.loop.start, self.loop.stop, self.loop.step))
+        if step in ("1", "-1"):
+            return f"{stop} > {start}" if step == "1" else f"{start} > {stop}"
+        return f"len(range({start}, {stop}, {step})) > 0"
+
     def vectors(self) -> bool:
         """Whether what is added to goes along with the turns, in neighbouring elements."""
         return all(
@@ -141,11 +177,45 @@ class Turns:
             for parts in (_parts(parse(index)) for index in elements)
         )
 
+    def compared(self) -> int:
+        """How many pairs of places the compiler must tell apart: rows of arrays, of which one is written."""
+        written, read = set(), set()
+        for s, _ in steps(self.body):
+            for node in (s.target, *s.read()):
+                for n in ast.walk(node):
+                    if isinstance(n, ast.Subscript):
+                        row = (unparse(n.value), *map(unparse, _parts(n.slice)[:-1]))
+                        (written if n is s.target else read).add(row)
+        read -= written
+        return len(written) * (len(written) - 1) // 2 + len(written) * len(read)
+
+    def put_back(self) -> list[Item]:
+        """Take what only puts elements back, before everything else, out of the body."""
+        count = 0
+        for s in self.body:
+            if isinstance(s, Nest) or (
+                isinstance(s, Step)
+                and not (isinstance(s.target, ast.Subscript) and s.how == "=" and self.kept(parse(s.value)))
+            ):
+                break
+            count += 1
+        while count and not isinstance(self.body[count - 1], Step):  # comments stay with what follows
+            count -= 1
+        first, self.body[:count] = self.body[:count], []
+        return first
+
+    def kept(self, value: ast.expr) -> bool:
+        """Whether it is an element of a tape, or a number that no turn sets."""
+        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
+            return value.value.id not in self.stored and value.value.id not in self.added
+        return isinstance(value, ast.Constant)
+
     # Stencils.
 
     def rows(self) -> list[Item]:
         """Put what goes into several neighbours into rows; the loops that add them."""
-        several = {name: elements for name, elements in self.added.items() if len(elements) > 1}
+        several = {name: elements for name, elements in self.added.items()
+                   if len(elements) > 1 and name not in self.stored and name not in self.read}  # fmt: skip
         if not several or not self.lasting():
             return []
         groups: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # shift, sign and row
@@ -156,11 +226,13 @@ class Turns:
                 parts = _parts(parse(index))
                 shift, rest = offset(parts[-1])[1], ", ".join(unparse(p) for p in parts[:-1])
                 first, depth = found[0]
-                alone = len(found) == 1 and depth == 0 and isinstance(parse(first.value), ast.Name)
-                value = self.original(first.value) if alone else ""
-                version = sum(s.name == value for s, _ in self.steps[: at[id(first)]])
-                key = (name, value, version) if alone else (name, index)
-                sign = "-" if alone and first.how == "-=" else "+"
+                alone = len(found) == 1 and depth == 0
+                value, negated = _unsigned(parse(first.value))
+                names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+                version = sum(s.name in names for s, _ in self.steps[: at[id(first)]])
+                same = self.original(value.id) if isinstance(value, ast.Name) else unparse(value)
+                key = (name, same, version) if alone else (name, index)
+                sign = "-" if alone and (first.how == "-=") != negated else "+"
                 groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
                 if key in made:
                     _drop(self.body, first)
@@ -174,9 +246,7 @@ class Turns:
                         s.target = ast.Name(part)
                     self.body.append(Step(ast.Name(row), "=", part))
                     continue
-                if first.how == "-=" and not alone:
-                    first.value = negative(first.value)
-                first.target, first.how = ast.Name(row), "="
+                first.target, first.how, first.value = ast.Name(row), "=", unparse(value)
         margin = max(max(c for c, _, _ in g) - min(c for c, _, _ in g) for g in groups.values())
         rows = {row: key[0] for key, row in made.items()}
         turn = ast.Name(self.loop.index)
@@ -227,6 +297,19 @@ class Turns:
 
 def _parts(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _unsigned(node: ast.expr) -> tuple[ast.expr, bool]:
+    """`node` or its negative, without the signs that apply to all of it, and whether it is the negative."""
+    match node:
+        case ast.UnaryOp(op=ast.USub()):
+            inner, negated = _unsigned(node.operand)
+            return inner, not negated
+        case ast.BinOp(op=ast.Mult() | ast.Div()):
+            left, negated = _unsigned(node.left)
+            right, other = _unsigned(node.right)
+            return ast.BinOp(left, node.op, right), negated != other
+    return node, False
 
 
 def _drop(items: list[Item], step: Step) -> None:

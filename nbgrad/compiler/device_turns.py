@@ -12,19 +12,12 @@ from typing import Any
 from ..codegen.launch import kind_of
 from ..context import Context
 from ..cuda.buffers import DeviceBuffer
-from ..cuda.kernels import cuda, device
 from ..dtypes import int64
 from ..shapes import size
 from .device_program import DeviceProgram
 from .steps import Traced
 
 __all__ = ["DeviceBranch", "DeviceLoop"]
-
-
-@device
-def _copy(out, x):
-    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
-        out[i] = x[i]
 
 
 class DeviceLoop:
@@ -71,7 +64,7 @@ class DeviceLoop:
         taken = 0
         if m:
             for k in self.history:
-                _copied(self._row(outs, states + outputs + k, self._at(0, m)), now[k])
+                self._row(outs, states + outputs + k, self._at(0, m))[:] = now[k]
         for t in range(m):
             at = self._at(t, m)
             row = [x[at * n : (at + 1) * n] for x, n in zip(bufs[:rows], self.lengths, strict=False)]
@@ -91,7 +84,7 @@ class DeviceLoop:
                 break
         for last, found in zip(lasts, now, strict=True):
             if last is not None and last is not found:
-                _copied(last, found)
+                last[:] = found
         if taken < self.whole.n:
             for k in self.given:
                 outs[k]._buf[taken * size(outs[k]._shape[1:]) :].fill(0)
@@ -136,7 +129,3 @@ class DeviceBranch:
         side = self.sides[first]
         given = operands[begin : begin + len(side.arguments)]
         side([x._buf for x in given], [y._buf for y in results])
-
-
-def _copied(target: DeviceBuffer, source: DeviceBuffer) -> None:
-    _copy(target.size, [target, source])

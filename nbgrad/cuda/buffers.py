@@ -66,6 +66,9 @@ class DevicePool:
         self.number = number
         self.kept = self.lent = self.asked = 0
         self._free: dict[int, list[tuple[Any, dict]]] = {}
+        #: All pieces, lent or not. When Python collects a cycle, Numba frees the memory of what is in it before a lease
+        #: there can bring it back; so no memory may be in cycles alone.
+        self._pieces: dict[int, tuple[Any, dict]] = {}
         #: What keeps memory that it can do without: called when all of it is wanted back.
         self.droppers: WeakSet[Any] = WeakSet()
         self._lock = free_in_child(threading.RLock())  # a finalizer may run at any place of the thread that holds it
@@ -86,6 +89,7 @@ class DevicePool:
                 self.kept -= size
             else:
                 memory, views = self._ask(size), {}
+                self._pieces[id(memory)] = memory, views
             self.lent += size
         if local.notes is not None:
             local.notes.lent.append((driver.address(memory), size))
@@ -117,6 +121,9 @@ class DevicePool:
         for dropper in list(self.droppers):
             dropper.drop()
         with self._lock:
+            for pieces in self._free.values():
+                for memory, _ in pieces:
+                    del self._pieces[id(memory)]
             self._free, freed, self.kept = {}, self.kept, 0
         return freed
 

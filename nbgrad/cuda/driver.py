@@ -15,7 +15,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from time import perf_counter
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -129,6 +128,7 @@ class _Device:
         with cuda.gpus[number]:
             self.stream = cuda.stream()
             count = 1 if simulated() else cuda.get_current_device().MULTIPROCESSOR_COUNT
+        self.handle: Any = getattr(self.stream, "handle", None)
         self.number = number
         self.blocks = 1 if simulated() else _WAVES * count
         self.block = block()
@@ -244,7 +244,9 @@ def upload(number: int, target: Any, values: np.ndarray) -> None:
                 values, lambda start, stop, memory: target[start:stop].copy_to_device(memory, stream=device.stream)
             )
         else:  # of a copy that is not pinned the driver makes one of its own, before it returns
-            target.copy_to_device(values.copy(), stream=device.stream)
+            values = values.copy()
+            if not launches.copied("HtoD", device.handle, target, values, values.nbytes):
+                target.copy_to_device(values, stream=device.stream)
 
 
 def download(number: int, source: Any) -> np.ndarray:
@@ -256,21 +258,31 @@ def download(number: int, source: Any) -> np.ndarray:
                 found, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
             )
         else:
-            source.copy_to_host(found, stream=device.stream)
+            if not launches.copied("DtoH", device.handle, found, source, found.nbytes):
+                source.copy_to_host(found, stream=device.stream)
             device.stream.synchronize()
     return found
 
 
 def copy(number: int, source: Any, target: Any) -> None:
     """Copy one device array into another of the same size and dtype."""
+    if local.notes is not None:  # a kernel can be in a graph
+        _plain(_copy, target.dtype, target.dtype)(number, target.size, [target, source])
+        return
     with _on(number) as device:
-        target.copy_to_device(source, stream=device.stream)
+        if not launches.copied("DtoD", device.handle, target, source, target.size * target.dtype.itemsize):
+            target.copy_to_device(source, stream=device.stream)
+
+
+def _copy(out, x):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):  # type: ignore[name-defined] # noqa: F821
+        out[i] = x[i]
 
 
 def fill(number: int, target: Any, size: int, value) -> None:
     """Set the `size` elements of a device array."""
     kind: Any = float if target.dtype.kind == "f" else int
-    _filler(target.dtype, kind)(number, size, [target, size, kind(target.dtype.type(value))])
+    _plain(_fill, target.dtype, int, kind)(number, size, [target, size, kind(target.dtype.type(value))])
 
 
 def _fill(out, n, value):
@@ -279,9 +291,9 @@ def _fill(out, n, value):
 
 
 @cache
-def _filler(dtype: np.dtype, kind: Any) -> Launch:
+def _plain(function: FunctionType, *kinds) -> Launch:
     # CUDA's name is a global of the kernel, where the simulator looks for it, and not of this module.
-    return compiled(FunctionType(_fill.__code__, names()), [dtype, int, kind])
+    return compiled(FunctionType(function.__code__, names()), kinds)
 
 
 def synchronize(number: int) -> None:
@@ -296,27 +308,10 @@ def finish() -> None:
         synchronize(number)
 
 
-def elapsed(number: int, call: Callable[[], object], times: int) -> float:
-    """Seconds per call, of `times` calls, from the device's start of the first one to its end of the last."""
-    with _on(number) as device:
-        if simulated():
-            start = perf_counter()
-            for _ in range(times):
-                call()
-            return (perf_counter() - start) / times
-        begin, end = _cuda().event(), _cuda().event()
-        begin.record(device.stream)
-        for _ in range(times):
-            call()
-        end.record(device.stream)
-        end.synchronize()
-        return begin.elapsed_time(end) / times / 1e3
-
-
 def stream(number: int) -> int:
     """The address of the stream on which everything happens."""
     with _on(number) as device:
-        return int(getattr(device.stream.handle, "value", device.stream.handle))
+        return int(getattr(device.handle, "value", device.handle))
 
 
 def name(number: int) -> str:
@@ -420,7 +415,7 @@ class Launch:
     def _start(self, device: _Device, blocks: int, threads: int, arguments: Sequence) -> None:
         direct = self._direct.get(device.number)
         if direct is not None:
-            direct(device.stream.handle, blocks, threads, direct.packed(arguments))
+            direct(device.handle, blocks, threads, direct.packed(arguments))
             return
         key = device.number, blocks, threads
         start = self._configured.get(key) or self._function[blocks, threads, device.stream]
@@ -455,7 +450,7 @@ def together(number: int, nodes: Sequence) -> Callable[[], None]:
 
     def start(device: _Device) -> None:
         if graph is not None:
-            graph(device.stream.handle)
+            graph(device.handle)
         else:
             for node in nodes:
                 node()

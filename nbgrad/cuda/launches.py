@@ -21,9 +21,11 @@ from operator import attrgetter
 from struct import Struct
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..forks import free_in_child
 
-__all__ = ["Direct", "DriverError", "Graph", "Node", "Notes", "direct", "local", "noted", "place", "words"]
+__all__ = ["Direct", "DriverError", "Graph", "Node", "Notes", "copied", "direct", "local", "noted", "place", "words"]
 
 _ARRAY = Struct("7q")
 
@@ -92,6 +94,25 @@ def _call(name: str, *arguments) -> Any:
     if error != 0:
         raise DriverError(f"{name} failed: {getattr(error, 'name', error)}")
     return found[0] if found else None
+
+
+def copied(way: str, stream: Any, to: Any, source: Any, size: int) -> bool:
+    """Begin to copy some bytes; False if Numba must do it.
+
+    Parameters
+    ----------
+    way : {"HtoD", "DtoH", "DtoD"}
+        From the host to a device, back, or on a device.
+    stream
+        The driver's handle.
+    to, source : array
+        Contiguous.
+    """
+    if type(stream).__module__ != "cuda.bindings.driver":  # the simulator, or an older Numba
+        return False
+    places = [x.ctypes.data if isinstance(x, np.ndarray) else place(x.words)[0] for x in (to, source)]
+    _call(f"cuMemcpy{way}Async", *places, size, stream)
+    return True
 
 
 class Direct:
