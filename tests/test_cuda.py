@@ -1,6 +1,6 @@
 """The tests of tests/cuda without a GPU: in Numba's simulator, compiled to PTX, and with a stub of the driver.
 
-Each in a process of its own.
+In a process for each of these, which takes its time to begin; the table of operators has another.
 """
 
 import os
@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parent / "cuda"
-FILES = sorted(path.name for path in FOLDER.glob("test_*.py"))
+ELSEWHERE = ("test_compile.py", "test_driver.py", "test_registry.py")
+OTHERS = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in ELSEWHERE)
 
 
-def run(file, **settings):
-    """Run a file of tests/cuda; all its tests must pass."""
+def run(*files, **settings):
+    """Run files of tests/cuda; all their tests must pass."""
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", str(FOLDER / file)],
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-p", "no:cacheprovider", *[str(FOLDER / f) for f in files]],
         capture_output=True,
         text=True,
         env={**os.environ, **settings},
@@ -31,9 +32,9 @@ def run(file, **settings):
     assert " passed" in last[0] and "skipped" not in last[0], last
 
 
-@pytest.mark.parametrize("file", [name for name in FILES if name not in ("test_compile.py", "test_driver.py")])
-def test_simulated(file):
-    run(file, NUMBA_ENABLE_CUDASIM="1")
+@pytest.mark.parametrize("files", [("test_registry.py",), OTHERS], ids=["operators", "others"])
+def test_simulated(files):
+    run(*files, NUMBA_ENABLE_CUDASIM="1")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA's compiler is installed for Linux alone")

@@ -183,3 +183,16 @@ def test_arrays_in_cycles():
 
 def test_the_stream():
     assert nb.cuda.driver.stream(0) > 0
+
+
+def test_copies():
+    """Large ones go through pinned memory, and an upload waits for nothing."""
+    values = np.arange(3_000_000, dtype=np.float32)
+    nd.array(values, ctx=nb.gpu(0)).asnumpy()  # pieces are made
+    before = [count(name) for name in ("cuStreamSynchronize", "cuMemHostAlloc")]
+    x = nd.array(values, ctx=nb.gpu(0))
+    values[:] = 0
+    assert [count(name) for name in ("cuStreamSynchronize", "cuMemHostAlloc")] == before
+    found = x.asnumpy()
+    np.testing.assert_array_equal(found, np.arange(3_000_000))
+    assert count("cuMemHostAlloc") == before[1] <= 4
