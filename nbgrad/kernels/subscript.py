@@ -6,10 +6,13 @@ is :mod:`.shape`'s ``slice`` or, where the elements are neighbours in memory, an
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import tape, tracing
 from ..cast import cast
+from ..codegen.launch import cast_into, fill
 from ..codegen.memory import longer
 from ..context import real
 from ..cotangents import own
@@ -329,6 +332,11 @@ def setitem(self: NDArray, key, value) -> None:
     if value is None:
         raise DTypeError("assignment: None is not a number")
     numpy_key = ... if _is_whole(key) else tuple(_normalise(key, self.ndim))
+    if self._kind.gpu:
+        block = self if numpy_key is ... else _together(self, list(numpy_key))
+        if block is not None and _write_there(block, value):
+            self._cell[0] += 1
+            return
     source = value._view() if isinstance(value, NDArray) else value
     try:
         with self._written() as view, np.errstate(invalid="ignore", over="ignore"):
@@ -345,6 +353,42 @@ def setitem(self: NDArray, key, value) -> None:
             raise
         raise ShapeError(f"assignment: {err}") from None
     self._cell[0] += 1
+
+
+def _together(x: NDArray, items: list) -> NDArray | None:
+    """The elements that slices and ints select, on the array's memory, if they are neighbours there."""
+    if any(isinstance(i, np.ndarray) for i in items):
+        return None
+    plain = alias(x, x._buf, x._shape)
+    block = _basic(plain, items)
+    return block if block._cell is x._cell else None
+
+
+def _write_there(block: NDArray, value) -> bool:
+    """Write a number, an array on the same GPU, or the host's, into an array; False if that is for NumPy to refuse."""
+    there = isinstance(value, NDArray) and value._kind.ctx == block._kind.ctx
+    values = value if there else np.asarray(value._view() if isinstance(value, NDArray) else value)
+    shape = values.shape if values.size != 1 else ()
+    while len(shape) > block.ndim and shape[0] == 1:
+        shape = shape[1:]
+    fits = len(shape) <= block.ndim and all(n in (1, m) for n, m in zip(shape[::-1], block.shape[::-1], strict=False))
+    if not fits or (not there and values.dtype.kind not in "fiub"):
+        return False
+    if there:
+        source = reshape(value.detach(), shape)
+        source = source if shape == block._shape else broadcast_to(source, shape=block._shape)
+        buffer: Any = source._buf
+        target: Any = block._buf
+        if buffer.lease is target.lease:
+            buffer = buffer.copy()
+        cast_into(buffer, source._kind, target, block._kind)
+    elif values.size == 1:
+        fill(block._buf, block._kind.dtype, values.reshape(()))
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            full = np.broadcast_to(values.reshape(shape), block._shape).astype(block._kind.dtype.np)
+        block._buf[:] = np.ascontiguousarray(full).reshape(-1).view(block._kind.dtype.storage)
+    return True
 
 
 def slice_assign(self: NDArray, rhs, begin, end, step=None) -> NDArray:

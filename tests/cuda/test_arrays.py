@@ -114,6 +114,35 @@ def test_writing_by_index(gpu, x):
     np.testing.assert_array_equal(x.asnumpy(), 2 * (values + 1) ** 2)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "bool"])
+def test_what_is_written_goes_one_way(gpu, dtype, monkeypatch):
+    """Numbers, arrays that are there, and the host's, into neighbours; nothing comes back. Others do."""
+    before, copies = driver.download, []
+    monkeypatch.setattr(driver, "download", lambda number, source: copies.append(source.size) or before(number, source))
+    values = (np.arange(24) % 5).reshape(4, 6).astype(dtype)
+    x = nd.array(values, ctx=gpu, dtype=dtype)
+    row = np.arange(6) % 3
+    for key, value in (
+        (slice(None), values[::-1].copy()), (1, row), (slice(1, 3), row[None]), ((2, slice(1, 4)), 1),
+        ((0, 5), np.array(2)), (..., values[0]), (slice(1, None), "before"), (2, "there"), (slice(2, 2), row),
+    ):  # fmt: skip
+        if isinstance(value, str):
+            here, there = (values[:-1].copy(), x[:-1]) if value == "before" else (row, nd.array(row, ctx=gpu))
+        else:
+            here = there = value
+        version = x._cell[0]
+        x[key] = there
+        values[key] = here
+        assert x._cell[0] > version and not copies
+    np.testing.assert_array_equal(x.asnumpy(), values)
+    x[:, 1] = 1
+    values[:, 1] = 1
+    np.testing.assert_array_equal(x.asnumpy(), values)
+    for value in (np.zeros(5), nd.zeros((5,), ctx=gpu), "text"):
+        with pytest.raises((nb.NBGradError, ValueError)):
+            x[1] = value
+
+
 def test_training(gpu):
     """A perceptron learns the same on both devices."""
     rng = np.random.default_rng(0)
