@@ -13,7 +13,7 @@ from loop_programs import copies, examples, floats, moved
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
-from nbgrad.adjoint import generated
+from nbgrad.adjoint import generated, ir
 from nbgrad.codegen import compile as compiling
 from nbgrad.errors import AttrError
 
@@ -215,3 +215,18 @@ def test_what_is_wrong_with_a_product():
         adj.hvp(args, (None,), args[0])
     with pytest.raises(AttrError, match=r"sor: 1 cotangents expected \(u\), 2 given"):
         adj.hvp(args, (None, None, 1.0), (None, None))
+
+
+def test_what_is_remembered_of_expressions_stays_true():
+    def scaled(u, a, b):
+        q = 0.3
+        for i in range(u.size):
+            u[i] = np.sin(a + b) * q * u[i] + 1.0
+            q = q * u[i]
+        return q
+
+    f = nb.adjoint(scaled)._generated((np.ones(3), 0.3, 0.4)).f
+    assigned = [s for s in ir.walk(f.body) if isinstance(s, ir.Assign | ir.Store)]
+    assert any("factor" in ir.reads(s.value) for s in assigned)
+    for s in assigned:
+        assert ir.reads(s.value) == ir.reads(ir.parse(ir.unparse(s.value)))

@@ -48,7 +48,8 @@ def _factor(f: Function, block: Block, algebra: Algebra, top: Block, loops: tupl
         for inner in below(s):
             _factor(f, inner, algebra, top, (*loops, s) if isinstance(s, Loop) else loops)
         if loops and isinstance(s, Assign | Store):
-            s.value = _Factors(f, algebra, top, loops[0]).visit(s.value)
+            made = _Factors(f, algebra, top, loops[0]).visit(copy.deepcopy(s.value))
+            s.value = copy.deepcopy(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
 
 
 class _Factors(ast.NodeTransformer):
