@@ -4,7 +4,8 @@
 
 Each row: the time of the compiled function, and those of function and gradient, as multiples: generated, written by
 hand (loops_by_hand.py), and by jax (loops_jax.py; compiled, float64, one thread), where this or the given Python has
-it. They run in turn, round by round; the shortest times count. Values and gradients are compared first.
+it. They run in turn, round by round; the shortest times count, of the CPU, because a call of several milliseconds is
+interrupted wherever other programs run. Values and gradients are compared first.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from math import nan
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import loops_by_hand
 import numpy as np
@@ -78,9 +79,9 @@ class Case:
 
     def seconds(self, kind: str) -> float:
         given = self.copies(kind).values()
-        start = perf_counter()
+        start = process_time()
         self.calls[kind](*given)
-        return perf_counter() - start
+        return process_time() - start
 
     def compare(self, found: dict, expected: dict, kind: str) -> bool:
         """Whether they agree; the differences are printed."""

@@ -18,7 +18,8 @@ from .algebra import COTANGENT, VALUE, Algebra
 from .fusion import Fusion
 from .independence import Independence
 from .ir import (
-    Assign, Block, Function, If, Loop, Statement, Store, Swap, below, parse, reads, unparse, uses, walk, writes,
+    Assign, Block, Function, If, Loop, Statement, Store, Swap, below, elements_in, parse, reads, unparse, uses, walk,
+    writes,
 )  # fmt: skip
 from .names import resolve
 from .split import carry, factor, split
@@ -277,11 +278,6 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
         case Loop():
             nodes = [s.start, s.stop, s.step]
     return [index for node in nodes if node is not None for index in elements_in(node, array)]
-
-
-def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
-    """The indices at which an expression reads `array`."""
-    return [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
 
 
 def _matters(s: Statement, made: Plan) -> bool:

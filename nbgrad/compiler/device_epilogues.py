@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from ..codegen.graph import Value
 from ..codegen.loops import store
-from ..cuda.product import Epilogue, library
+from ..cuda.product import Epilogue, chosen
+from ..shapes import size
 from .device_groups import Group, Member
 from .device_source import Writer
 from .elements import calculated_in
@@ -20,14 +21,15 @@ __all__ = ["followed", "written"]
 
 def followed(groups: Sequence[Group], outputs: Iterable[Value]) -> list[Group]:
     """The same groups; products of which the first reader can be computed with them are that group's `product`."""
-    if library() is not None:
-        return list(groups)
     outputs = set(outputs)
     found = list(groups)
     for g in groups:
         if g.how != "product":
             continue
         (value,) = g.members
+        a, *_ = value.inputs
+        if chosen(size(value.shape) * a.shape[-2 if value.attrs[0] else -1]) is not None:
+            continue
         readers = [
             other for other in groups if any(value is a.value for m in other.members.values() for a in m.s.reads)
         ]

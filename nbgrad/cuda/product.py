@@ -1,4 +1,4 @@
-"""Matrix products on devices: by cuBLAS where cupy is installed, else by kernels.
+"""Matrix products on devices: large ones by cuBLAS where cupy is installed, others by kernels.
 
 In a kernel, tiles of both operands go through shared memory, and a thread has several elements of the result, so that
 what it reads from there is used more than once.
@@ -20,8 +20,10 @@ from . import driver
 from .buffers import DeviceBuffer
 from .kernels import DeviceKernel
 
-__all__ = ["Epilogue", "library", "product"]
+__all__ = ["Epilogue", "chosen", "library", "product"]
 
+#: Multiplications up to which a product takes less than calling a library, and can be in a graph. Not yet measured.
+_SMALL = 10**8
 #: Blocks of threads from which on larger tiles are worth more than more of them.
 _BUSY = 64
 #: Elements of the result along each axis that a thread has, the most that keep the device busy.
@@ -126,6 +128,11 @@ def library() -> Any:
         return None
 
 
+def chosen(multiplications: int) -> Any:
+    """The library, if it is there and worth calling for so many; None: a kernel does it."""
+    return library() if multiplications > _SMALL else None
+
+
 def _by_library(cupy: Any, a, b, out, stacks: int, sizes: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
     m, k, n = sizes
     with cupy.cuda.Device(out.number), cupy.cuda.ExternalStream(driver.stream(out.number)):
@@ -167,8 +174,8 @@ def product(
     m, k, n = sizes
     if out.size == 0:
         return
-    cupy = library()
-    if cupy is not None and repeated is None and epilogue is None and k:
+    cupy = chosen(stacks * m * k * n)
+    if cupy is not None and repeated is None and epilogue is None:
         _by_library(cupy, a, b, out, stacks, sizes, transposed)
         return
     tile = driver.tile()

@@ -11,7 +11,7 @@ import pytest
 import nbgrad as nb
 from nbgrad import nd
 from nbgrad.codegen import graph
-from nbgrad.compiler import device_epilogues, device_groups, device_source, statements
+from nbgrad.compiler import device_groups, device_source, statements
 from nbgrad.cuda import product
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -158,7 +158,7 @@ def test_products_of_a_library(gpu, dtype, monkeypatch):
     cupy = SimpleNamespace(asarray=lambda x: x._ary, matmul=matmul, float16=np.float16)
     cupy.cuda = SimpleNamespace(Device=contextlib.nullcontext, ExternalStream=contextlib.nullcontext)
     monkeypatch.setattr(product, "library", lambda: cupy)
-    monkeypatch.setattr(device_epilogues, "library", lambda: cupy)
+    monkeypatch.setattr(product, "_SMALL", 30)
     monkeypatch.setattr(product.driver, "stream", lambda number: 0)
     monkeypatch.setattr(graph, "large", lambda m, k, n: True)
     monkeypatch.setattr(statements, "large", lambda m, k, n: True)
@@ -177,3 +177,5 @@ def test_products_of_a_library(gpu, dtype, monkeypatch):
                 tolerance = 3e-3 if dtype == "float16" else 1e-6
                 np.testing.assert_allclose(function(*arrays).asnumpy(), np.tanh(x @ y), atol=tolerance)
     assert asked == [dtype] * 16
+    nd.dot(nd.ones((2, 3), ctx=gpu, dtype=dtype), nd.ones((3, 2), ctx=gpu, dtype=dtype))
+    assert len(asked) == 16  # a small one is no matter for a library
