@@ -95,7 +95,8 @@ class Calls(Expressions):
             args = args[0].items
         if any(isinstance(a, Several) for a in args) or not (called in FUNCTION_NAMES or called in FUNCTIONS):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
-        if called in (builtins.max, builtins.min, int, float, bool, round) and any(a.rank for a in args):
+        of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round)
+        if not of_arrays and any(a.rank for a in args):
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         return self.apply(called, args)
 
