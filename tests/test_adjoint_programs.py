@@ -117,7 +117,8 @@ def iteration(x, y, a):
     return s + x[i], i
 
 
-def tuples(p, x, s):
+def tuples(length, mass, x, s):
+    p = Pendulum(length, damping=3.0, mass=mass)
     q = (s, p.mass)
     for _ in range(3):
         q = (q[0] * x[1], q[1] + q[0])
@@ -209,7 +210,7 @@ ROWS = {
     products: (A, X, Y),
     made_arrays: (X, 0.8, 6),
     iteration: (X, Y, A),
-    tuples: (Pendulum(1.0, 2.0, 3.0), X, 0.9),
+    tuples: (1.0, 2.0, X, 0.9),
     functions: (X, 0.8),
     errors: (X, 1.2, 5),
     jumps: (positive(5), 4),

@@ -45,6 +45,8 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
             letter, wrong = "", True
         if wrong or letter not in "fiub":
             what = f"{a.dtype} array of {a.ndim} axes" if isinstance(a, np.ndarray) else type(a).__name__
+            if isinstance(a, tuple):
+                what += " (make its items arguments of their own, and the tuple inside of the function)"
             raise DTypeError(
                 f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
                 "one axis or more, and numbers are expected"

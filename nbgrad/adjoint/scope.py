@@ -44,6 +44,7 @@ class Shared:
     ranges: dict[str, tuple[ast.expr, ast.expr]] = field(default_factory=dict)  # of loop variables: least, largest
     known: dict[str, ast.expr] = field(default_factory=dict)  # integers that are made of what never changes
     bound: list[str] = field(default_factory=list)  # loop variables in scope
+    most: dict[str, ast.expr] = field(default_factory=dict)  # what lengths of arrays do not exceed
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
@@ -222,6 +223,8 @@ class Scope:
         if all(self.fixed(n) for n in reads(node)):
             return node
         name, k = offset(node)
+        if name in self.shared.most:
+            return plus(self.shared.most[name], k)
         if name in self.shared.ranges:
             return self.at_most(plus(self.shared.ranges[name][1], k))
         match node:
@@ -305,6 +308,9 @@ class Scope:
             self.shared.sizes[name] = [
                 n if self.settled(n) else ast.Name(self.number("size", n), ast.Load()) for n in shape
             ]
+            for n, bound in zip(self.shared.sizes[name], most, strict=True):
+                if isinstance(n, ast.Name) and bound is not None:
+                    self.shared.most[n.id] = bound
             shape = most
         certain = [n if once or self.nonnegative(n) else parse(f"max({unparse(n)}, 0)") for n in shape]
         sizes = ", ".join(unparse(n) for n in certain)

@@ -16,7 +16,6 @@ import numpy as np
 
 from ..errors import TraceError
 from .adopted import adopted
-from .adopted import adopted
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import MAKERS
 from .reductions import PRODUCTS, REDUCTIONS
