@@ -34,6 +34,11 @@ class Pull:
     own: Expr
     parts: list[tuple[ast.expr, Expr]]
 
+    @property
+    def value(self) -> bool:
+        """Whether it reads what the statement wrote."""
+        return any(VALUE.name in free(e) for e in (self.own, *(p for _, p in self.parts)))
+
 
 @dataclass
 class Plan:

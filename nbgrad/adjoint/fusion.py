@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..expr import ONE, free
-from .algebra import VALUE
+from ..expr import ONE
 from .indices import offset
 from .ir import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, Swap, below, reads, uses, walk, writes
 
@@ -133,10 +132,7 @@ class Fusion:
         """Whether undoing `suffix` needs nothing that is made from the first loop on."""
         written = {n for s in walk(between) for n in writes(s)}
         for s in suffix:
-            pull = self.made.pulls[s]
-            if any(VALUE.name in free(p) for _, p in pull.parts):
-                return False
-            if self.sweep_reads(s, self.made) & written:
+            if self.made.pulls[s].value or self.sweep_reads(s, self.made) & written:
                 return False
         return True
 

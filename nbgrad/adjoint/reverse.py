@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
+from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
 from .indices import plus
@@ -336,7 +336,7 @@ class Reverse:
             case Store():
                 self.value, back = unparse(s.target), []
                 if s in self.plan.save:
-                    if any(VALUE.name in free(p) for _, p in self.plan.pulls[s].parts):
+                    if self.plan.pulls[s].value:
                         self.value = self.y
                         back.append(Step(ast.Name(self.y), "=", unparse(s.target)))
                     back += self.tapes[s].fetch(s.target)
