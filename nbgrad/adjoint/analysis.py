@@ -363,7 +363,7 @@ def _still_there(s: Assign, block: Block, made: Plan, independence: Independence
     after = block[block.index(s) + 1 :]
     for t in walk(after):
         hit = read & set(writes(t))
-        if not hit or t in made.carried:  # what is carried is undone first
+        if not hit or (t in made.carried and t in block):  # what is carried is undone first
             continue
         if not isinstance(t, Store) or not independence.differ(t, s, elements_in(s.value, t.array)):
             return False

@@ -7,6 +7,7 @@ import ast
 from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
+from .fusion import name_of
 from .indices import plus
 from .ir import (
     Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, changed, unparse, walk, writes,
@@ -304,7 +305,10 @@ class Reverse:
         last = not self.plan.carried & set(block) and not self.done & set(block)  # nothing was undone before
         for k in range(len(block) - 1 if end is None else end - 1, -1, -1):
             s = block[k]
-            made = self.undo(s) if early or s not in self.done else []
+            if early and s in self.plan.fusion.partly:
+                made = self.pull_partly(s)
+            else:
+                made = self.undo(s) if early or s not in self.done else []
             line = [f"# {s.line}"] if made and s.line else []
             if (
                 made
@@ -390,6 +394,15 @@ class Reverse:
         assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
         return ast.Subscript(ast.Name(self.bars[node.value.id]), node.slice, ast.Load())
 
+    def parts(self, s: Statement, early: bool) -> list[tuple[ast.expr, Expr]]:
+        """What a statement gives before the loops that are undone at once (`early`), or in the sweep back."""
+        names = self.plan.fusion.partly.get(s, set())
+        return [(a, p) for a, p in self.plan.pulls[s].parts if (name_of(a) in names) == early]
+
+    def pull_partly(self, s: Statement) -> list[Item]:
+        g = unparse(self.bar(ast.Name(writes(s)[0])))
+        return [Step(self.bar(a), "+=", self.code(p, g)) for a, p in self.parts(s, True)]
+
     def pull(self, s: Assign | Store, target: ast.expr) -> list[Item]:
         """The derivative of one statement."""
         name = writes(s)[0]
@@ -409,7 +422,7 @@ class Reverse:
             g = self.g
         if pull.own is not ONE and not (once and (local or name not in self.f.parameters)):
             items.append(Step(bar, "=", self.code(pull.own, g) if pull.own is not ZERO else "0.0"))
-        for atom, part in pull.parts:
+        for atom, part in self.parts(s, False):
             minus = part.fn is neg(COTANGENT).fn
             value = self.code(part.args[0] if minus else part, g)
             items.append(Step(self.bar(atom), "-=" if minus else "+=", value))
