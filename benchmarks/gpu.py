@@ -1,12 +1,13 @@
-"""nbgrad on a GPU, eager and compiled, beside torch, torch.compile, jax and cupy, whichever are there.
+"""nbgrad on a GPU, eager and compiled, beside torch (also compiled, and as CUDA graphs), jax and cupy, where installed.
 
     python benchmarks/gpu.py [PATTERN ...] [--device 0] [--rounds 20] [--json FILE] [--tiny]
 
 Each workload is compiled, compared with the same in float64 on the CPU, warmed up, and timed by the device's events:
 medians of rounds. What the card can do is measured first: bytes per second of a copy, operations per second of a matrix
 product. The table comes last: milliseconds per call, the fraction of that ceiling that the faster of nbgrad's two
-reaches, and its time as a fraction of that of the fastest other library. `--tiny` runs small sizes once, in Numba's
-simulator too (``NUMBA_ENABLE_CUDASIM=1``), to see that everything works; its figures mean nothing.
+reaches, and its time as a fraction of that of the fastest other library. `nbgrad.own` are products by nbgrad's kernel,
+where `nbgrad` has cuBLAS. Nobody uses TF32. `--tiny` runs small sizes once, in Numba's simulator too
+(``NUMBA_ENABLE_CUDASIM=1``), to see that everything works; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +26,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import cuda
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "asv_bench" / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,19 +36,23 @@ import workloads
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.cuda import driver
+from nbgrad.cuda import driver, product
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the others need memory, too
 
 
 class Task(NamedTuple):
     """``function(xp, *arrays)``; `wanted`: of which arrays gradients are asked for, too (then it gives one number).
 
-    `moved` and `operations`: bytes and operations at the least, where one of them is what bounds the time.
+    `rate`: it is a step of training, after which these arrays are less by so many gradients. `moved` and `operations`:
+    bytes and operations at the least, where one of them is what bounds the time.
     """
 
     name: str
     function: Callable
     arrays: tuple[np.ndarray, ...]
     wanted: tuple[int, ...] | None = None
+    rate: float | None = None
     moved: int = 0
     operations: int = 0
     tolerance: float = 1e-3
@@ -67,6 +74,7 @@ def tasks(tiny: bool) -> list[Task]:
         labels = labels % 3
     layers = [p for i, o in pairwise(widths) for p in (normal(o, i) / math.sqrt(i), normal(o))]
     found = [
+        Task("one small operator", lambda xp, a, b: a + b, (a[:1000], b[:1000])),  # what it takes to start one
         Task("add", lambda xp, a, b: a + b, (a, b), moved=12 * n),
         Task("chain of 20 operators", workloads.tiny, (a, b), moved=12 * n),
         Task("sum", lambda xp, a: xp.sum(a), (a,), moved=4 * n),
@@ -74,7 +82,7 @@ def tasks(tiny: bool) -> list[Task]:
         Task("layer norm", lambda xp, *xs: xp.layer_norm(*xs), (x, gain, bias), moved=8 * x.size),
         Task("chain, gradient", workloads.long_chain, (a, b, a), (0, 1, 2), moved=24 * n),
         Task("layer norm, gradient", workloads.layer_norm, (x, x[::-1].copy(), gain, bias), (0, 2, 3)),
-        Task("MLP, gradient", workloads.mlp, (normal(batch, widths[0]), labels, *layers), tuple(range(2, 8))),
+        Task("MLP, training step", workloads.mlp, (normal(batch, widths[0]), labels, *layers), tuple(range(2, 8)), 0.1),
     ]
     for dtype in (np.float32, np.float16):
         p, q = (normal(matrix, matrix, dtype=dtype) / matrix**0.5 for _ in range(2))
@@ -84,11 +92,13 @@ def tasks(tiny: bool) -> list[Task]:
         shapes = ((20, 1, 5, 5), (20,), (50, 20, 5, 5), (50,), (500, 800), (500,), (10, 500), (10,))
         weights = [normal(*s) / math.sqrt(max(math.prod(s[1:]), 1)) for s in shapes]
         images = normal(batch, 1, 28, 28)
-        found.append(Task("LeNet, gradient", workloads.lenet, (images, labels, *weights), tuple(range(2, 10))))
+        arrays = (images, labels, *weights)
+        found.append(Task("LeNet, training step", workloads.lenet, arrays, tuple(range(2, 10)), 0.1))
     return found
 
 
-# Libraries: make(task, arrays) -> run; time(run, times) -> seconds per call; numpy(array).
+# Libraries: make(task) -> run, which gives the value and gradients, or what training leaves of the arrays;
+# time(run, times) -> seconds per call; numpy(array); clear(), which gives memory back.
 
 
 class Nbgrad:
@@ -102,14 +112,29 @@ class Nbgrad:
     def make(self, task: Task) -> Callable:
         xs = [nd.array(v, ctx=self.ctx, dtype=v.dtype) for v in task.arrays]
         function = partial(task.function, self.xp)
+        wanted, rate = task.wanted, task.rate
+        if self.compiled and rate is not None:
+            gradients = nb.value_and_grad(function, argnums=wanted)
+
+            def step(*xs: Any) -> list:
+                y, found = gradients(*xs)
+                return [y, *(xs[k] - rate * g for k, g in zip(wanted, found, strict=True))]
+
+            call = nb.jit(step)
+
+            def train() -> list:
+                found = call(*xs)
+                for k, x in zip(wanted, found[1:], strict=True):
+                    xs[k] = x
+                return found
+
+            return train
         if self.compiled:
-            if task.wanted is not None:
-                function = nb.value_and_grad(function, argnums=task.wanted)
-            call = nb.jit(function)
+            call = nb.jit(function if wanted is None else nb.value_and_grad(function, argnums=wanted))
             return lambda: listed(call(*xs))
-        if task.wanted is None:
+        if wanted is None:
             return lambda: [function(*xs)]
-        targets = [xs[k] for k in task.wanted]
+        targets = [xs[k] for k in wanted]
         for x in targets:
             x.attach_grad()
 
@@ -117,27 +142,64 @@ class Nbgrad:
             with autograd.record():
                 y = function(*xs)
             y.backward()
-            return [y, *(x.grad for x in targets)]
+            if rate is None:
+                return [y, *(x.grad for x in targets)]
+            for x in targets:
+                nd.sgd_update(x, x.grad, lr=rate, out=x)
+            return [y, *targets]
 
         return run
 
+    def clear(self) -> None:
+        if self.ctx.device_type == "gpu":
+            self.ctx.empty_cache()
+
     def time(self, run: Callable, times: int) -> float:
-        return driver.elapsed(self.ctx.device_id, run, times) if self.ctx.device_type == "gpu" else wall(run, times)
+        if self.ctx.device_type == "cpu" or driver.simulated():
+            return wall(run, times)
+        stream = cuda.external_stream(driver.stream(self.ctx.device_id))
+        begin, end = cuda.event(), cuda.event()
+        begin.record(stream)
+        for _ in range(times):
+            run()
+        end.record(stream)
+        end.synchronize()
+        return begin.elapsed_time(end) / times / 1e3
 
     def numpy(self, x: Any) -> np.ndarray:
         return x.asnumpy()
 
 
-class Torch:
-    """Eager, or compiled."""
+class Own(Nbgrad):
+    """Products by nbgrad's own kernel."""
 
-    def __init__(self, ctx: nb.Context, compiled: bool) -> None:
+    def make(self, task: Task) -> Callable:
+        if not task.operations or product.library() is None:
+            raise NotImplementedError("nothing else than nbgrad has")
+        call = super().make(task)
+
+        def run() -> list:
+            library, product.library = product.library, lambda: None
+            try:
+                return call()
+            finally:
+                product.library = library
+
+        return run
+
+
+class Torch:
+    """Eager, compiled, or as a CUDA graph."""
+
+    def __init__(self, ctx: nb.Context, compiled: bool = False, graph: bool = False) -> None:
         import torch
 
         if not torch.cuda.is_available():
             raise ImportError("torch sees no GPU")
+        torch.cuda.set_device(ctx.device_id)
         self.torch = torch
         self.compiled = compiled
+        self.graph = graph
         self.device = torch.device("cuda", ctx.device_id)
 
     def make(self, task: Task) -> Callable:
@@ -148,14 +210,46 @@ class Torch:
             torch.compiler.reset()
             function = torch.compile(function)
         if task.wanted is None:
-            return lambda: [function(*xs)]
+            return self.captured(lambda: [function(*xs)], []) if self.graph else lambda: [function(*xs)]
         targets = [xs[k].requires_grad_() for k in task.wanted]
 
         def run() -> list:
             y = function(*xs)
-            return [y, *torch.autograd.grad(y, targets)]
+            found = torch.autograd.grad(y, targets)
+            if task.rate is None:
+                return [y, *found]
+            with torch.no_grad():
+                for x, g in zip(targets, found, strict=True):
+                    x.sub_(g, alpha=task.rate)
+            return [y, *targets]
 
-        return run
+        return self.captured(run, targets) if self.graph else run
+
+    def captured(self, run: Callable, changed: list) -> Callable:
+        """The same as a graph, with these arrays as they were before it was captured."""
+        torch = self.torch
+        before = [x.detach().clone() for x in changed]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                run()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = run()
+        with torch.no_grad():
+            for x, old in zip(changed, before, strict=True):
+                x.copy_(old)
+
+        def replay() -> list:
+            graph.replay()
+            return found
+
+        return replay
+
+    def clear(self) -> None:
+        self.torch.cuda.empty_cache()
 
     def time(self, run: Callable, times: int) -> float:
         begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -178,6 +272,7 @@ class Jax:
 
         if not any(d.platform == "gpu" for d in jax.devices()):
             raise ImportError("jax sees no GPU")
+        jax.config.update("jax_default_matmul_precision", "highest")
         self.jax = jax
         self.device = jax.devices("gpu")[ctx.device_id]
 
@@ -187,8 +282,26 @@ class Jax:
         function = partial(task.function, libraries.jax_names())
         if task.wanted is not None:
             function = jax.value_and_grad(function, argnums=task.wanted)
-        call = jax.jit(function)
-        return lambda: listed(call(*xs))
+        if task.rate is None:
+            call = jax.jit(function)
+            return lambda: listed(call(*xs))
+
+        def step(*xs: Any) -> list:
+            y, found = function(*xs)
+            return [y, *(xs[k] - task.rate * g for k, g in zip(task.wanted, found, strict=True))]
+
+        call = jax.jit(step)
+
+        def train() -> list:
+            found = call(*xs)
+            for k, x in zip(task.wanted, found[1:], strict=True):
+                xs[k] = x
+            return found
+
+        return train
+
+    def clear(self) -> None:
+        pass
 
     def time(self, run: Callable, times: int) -> float:
         def last() -> None:
@@ -218,6 +331,9 @@ class Cupy:
             xs = [self.cupy.asarray(v) for v in task.arrays]
         return lambda: [task.function(self.cupy, *xs)]
 
+    def clear(self) -> None:
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
     def time(self, run: Callable, times: int) -> float:
         begin, end = self.cupy.cuda.Event(), self.cupy.cuda.Event()
         begin.record()
@@ -234,8 +350,10 @@ class Cupy:
 LIBRARIES: dict[str, Callable] = {
     "nbgrad": partial(Nbgrad, compiled=False),
     "nbgrad.jit": partial(Nbgrad, compiled=True),
-    "torch": partial(Torch, compiled=False),
+    "nbgrad.own": partial(Own, compiled=False),
+    "torch": partial(Torch),
     "torch.compile": partial(Torch, compiled=True),
+    "torch.graph": partial(Torch, graph=True),
     "jax": partial(Jax, compiled=True),
     "cupy": partial(Cupy, compiled=False),
 }
@@ -269,7 +387,7 @@ def measured(library: Any, task: Task, wanted: list[np.ndarray], rounds: int) ->
         worst = float(np.abs(found - z).max() / max(np.abs(z).max(), 1e-30))
         if not worst <= task.tolerance:
             raise ValueError(f"differs from float64 by {worst:.2g}")
-    library.time(run, 2)  # warm
+    library.time(run, 12 if rounds > 1 else 2)  # warm: nbgrad notes what is called often, and makes graphs of it
     once = library.time(run, 1)
     times = max(1, min(50, int(0.02 / max(once, 1e-6)))) if rounds > 1 else 1
     return median(library.time(run, times) for _ in range(rounds))
@@ -282,7 +400,7 @@ def ceilings(ctx: nb.Context, every: list[Task], rounds: int) -> dict[str, float
     found = {"copy": 8 * x.size / median(library.time(x.copy, 1) for _ in range(rounds + 2))}
     products = [task for task in every if task.operations]
     try:
-        best: Any = Torch(ctx, compiled=False)
+        best: Any = Torch(ctx)
     except ImportError:
         best = library
     for task in products:
@@ -337,6 +455,9 @@ def main() -> None:
         for name, library in columns.items():
             try:
                 seconds[name] = measured(library, task, wanted, rounds)
+                library.clear()
+            except NotImplementedError:
+                pass
             except Exception as err:  # the others are of interest all the same
                 print(f"{name} has no '{task.name}': {type(err).__name__}: {err}", file=sys.stderr)
         own = min((s for c, s in seconds.items() if c.startswith("nbgrad")), default=None)

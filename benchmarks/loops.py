@@ -4,7 +4,8 @@
 
 Each row: the time of the compiled function, and those of function and gradient, as multiples: generated, written by
 hand (loops_by_hand.py), and by jax (loops_jax.py; compiled, float64, one thread), where this or the given Python has
-it. They run in turn, round by round; the shortest times count. Values and gradients are compared first.
+it. They run in turn, round by round; the shortest times count, of the CPU, because a call of several milliseconds is
+interrupted wherever other programs run. Values and gradients are compared first.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from math import nan
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import loops_by_hand
 import numpy as np
@@ -25,23 +26,22 @@ from nbgrad.adjoint.arguments import outputs
 from nbgrad.demo import loops
 
 
-def cases():
+def cases(n=100_000, grid=48, square=128, order=120, series=300, steps=100, bodies=1000):
+    """Arguments for each function."""
     rng = np.random.default_rng(1)
     normal, positive = rng.normal, lambda *shape: 1.0 + rng.random(shape)
-    n = 100_000
-    starts = np.arange(0, 5 * n // 10 + 1, 5)
-    matrix = normal(size=(120, 120))
+    matrix = normal(size=(order, order))
     return {
-        "heat": (normal(size=(48, 48, 48)), positive(48, 48, 48), 0.02, 20),
+        "heat": (normal(size=(grid,) * 3), positive(grid, grid, grid), 0.02, 20),
         "lynx_hare": (np.array([0.5, 0.03, 0.02, 0.8]), np.array([30.0, 4.0]), 0.01, np.zeros(n), np.zeros(n)),
         "thomas": (normal(size=n), 5 + positive(n), normal(size=n), normal(size=n), np.zeros(n)),
-        "cholesky": (matrix @ matrix.T + 120 * np.eye(120),),
-        "sor": (normal(size=(128, 128)), normal(size=(128, 128)), 1.4, 20),
-        "soft_dtw": (normal(size=300), normal(size=300), 0.7),
-        "lstm": (normal(size=(100, 16)), normal(size=(128, 16)) / 4, normal(size=(128, 32)) / 6, normal(size=128),
-                 normal(size=(101, 32))),
-        "pairwise": (8.0 * normal(size=(1000, 3)), 3.0),
-        "csr_product": (normal(size=5 * n // 10), rng.integers(0, n, 5 * n // 10), starts, normal(size=n),
+        "cholesky": (matrix @ matrix.T + order * np.eye(order),),
+        "sor": (normal(size=(square, square)), normal(size=(square, square)), 1.4, 20),
+        "soft_dtw": (normal(size=series), normal(size=series), 0.7),
+        "lstm": (normal(size=(steps, 16)), normal(size=(128, 16)) / 4, normal(size=(128, 32)) / 6, normal(size=128),
+                 normal(size=(steps + 1, 32))),
+        "pairwise": (8.0 * normal(size=(bodies, 3)), 3.0),
+        "csr_product": (normal(size=n // 2), rng.integers(0, n, n // 2), np.arange(0, n // 2 + 1, 5), normal(size=n),
                         np.zeros(n // 10)),
     }  # fmt: skip
 
@@ -79,9 +79,9 @@ class Case:
 
     def seconds(self, kind: str) -> float:
         given = self.copies(kind).values()
-        start = perf_counter()
+        start = process_time()
         self.calls[kind](*given)
-        return perf_counter() - start
+        return process_time() - start
 
     def compare(self, found: dict, expected: dict, kind: str) -> bool:
         """Whether they agree; the differences are printed."""

@@ -56,11 +56,11 @@ def serve(answer) -> None:
         print(json.dumps(reply), file=TALK)
 
 
-def seconds(run, rounds: int) -> dict:
-    start = perf_counter()
+def seconds(run, rounds: int, clock=perf_counter) -> dict:
+    start = clock()
     for _ in range(rounds):
         run()
-    return {"seconds": perf_counter() - start}
+    return {"seconds": clock() - start}
 
 
 def main() -> None:

@@ -113,8 +113,9 @@ class Plan:
         if self.kinds[0].traced:
             return functools.partial(tracing.ran, self)
         bound = functools.partial(runners["gpu"], op) if self.kinds[0].gpu else op.bound
-        narrow = not op.moves_only and any(kind.dtype.name == "float16" for _, kind in (*self.avals, *results))
-        if not narrow:
+        half = [kind.dtype.name == "float16" for _, kind in (*self.avals, *results)]
+        as_it_is = op.moves_only or (op.half and self.kinds[0].gpu and all(half))
+        if as_it_is or not any(half):
             return bound(self.avals, results, self.attrs)
         # float16 is calculated in float32.
         inner = bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)

@@ -44,7 +44,9 @@ def primitive(
         ``vjp(g, result, x, y, ...)``, where `g` is like the result, gives the cotangents of the arguments: the
         products of `g` with their Jacobians, each like its argument. One per argument (a single one need not be in a
         tuple), None for zero; for what is neither an array nor a float anything will do, and at the end nothing.
-        Without one, differentiating is an error; ``defvjp`` gives it later.
+        ``defvjp`` gives it later. Without one, a function with plain loops, in the subset of :func:`nbgrad.adjoint`,
+        has the derivatives that its adjoint gives, of any order. Numba compiles it, and it may write into its
+        arguments: copies of them are written, and returned after the results.
     infer : callable, optional
         ``infer(x, y, ...)`` says what comes out of `forward` where only shapes and dtypes are known, in functions that
         ``nbgrad.jit`` compiles: for each result an argument that it is like, or ``(shape, dtype)``. Without it,
@@ -101,6 +103,7 @@ class Primitive:
         self.infer = infer
         self.name = getattr(forward, "__name__", type(forward).__name__)
         self._loops: Loops | None = None
+        self._variants: dict[tuple, Variant | str] = {}
         self._rule = _Rule(self)
 
     def __repr__(self) -> str:
@@ -159,7 +162,10 @@ class Primitive:
         """The call; without a `vjp`, of the function as :mod:`.adjoint` reads it, if it can."""
         call = _Call(self.forward, self.name, args)
         if self.vjp is None and call.arrays:
-            call.derived = self._read().variant([_described(x) for x in args])
+            key = tuple([_kind(x) for x in args])
+            if key not in self._variants:
+                self._variants[key] = self._read().variant([_described(x) for x in args])
+            call.derived = self._variants[key]
             if isinstance(call.derived, Variant):
                 call.function = call.derived.function
         return call
@@ -361,6 +367,13 @@ class _Rule(tape.Rule):
         native = call.native(avals, [paths.get(args.places[k], ()) for k in chosen])
         made = iter(opaque.step(name, run, call.arrays, avals, native))
         return opaque.ended(self.name, [next(made) if want else None for want in wanted], node, gs)
+
+
+def _kind(x: Any) -> Any:
+    """What :meth:`.Loops.variant` depends on, of an argument."""
+    if isinstance(x, NDArray):
+        return len(x._shape), x._kind.dtype
+    return (x.ndim, x.dtype) if isinstance(x, np.ndarray) else type(x)
 
 
 def _described(x: Any) -> Any:

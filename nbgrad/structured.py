@@ -46,6 +46,7 @@ class Structured(tape.Rule):
         self.moves_only = options.pop("moves_only", False)
         self.visible = options.pop("visible", None)
         self.anywhere = options.pop("anywhere", False)
+        self.half = options.pop("half", False)
         max_order = options.pop("max_order", None)
         if max_order is not None:
             end_at(self, (lambda node: max_order(**node.attrs[0].attrs)) if callable(max_order) else max_order)
@@ -326,10 +327,10 @@ def structured(name: str | None = None, *, aliases: Sequence[str] = (), **option
     aliases : sequence of str
     **options
         `moves_only`: elements are moved, not calculated with, so float16 needs no conversion. `anywhere`: the launcher
-        takes arrays on any device. `visible`: how
-        many of several results users get. `max_order`: how often the result can be differentiated, where the rules
-        end; a number, or a function of the attributes. `method`, `samples`, `differentiable`, `gradient`: see
-        :class:`Entry`.
+        takes arrays on any device. `half`: what :meth:`Structured.device` gives takes float16 as it is, if all operands
+        are. `visible`: how many of several results users get. `max_order`: how often the result can be differentiated,
+        where the rules end; a number, or a function of the attributes. `method`, `samples`, `differentiable`,
+        `gradient`: see :class:`Entry`.
     """
 
     def declare(infer: Callable) -> Structured:

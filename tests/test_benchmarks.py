@@ -1,4 +1,4 @@
-"""The models of ``benchmarks/peers.py``, small: their gradients agree with finite differences."""
+"""The models of the benchmarks, small: gradients agree with finite differences, and with those written by hand."""
 
 import sys
 from functools import partial
@@ -10,12 +10,14 @@ import pytest
 import nbgrad as nb
 from nbgrad import nd
 
-FOLDER = Path(__file__).resolve().parents[1] / "asv_bench" / "benchmarks"
-sys.path.insert(0, str(FOLDER))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "asv_bench" / "benchmarks")]
 import libraries  # noqa: E402
+import loops  # noqa: E402
+import rain  # noqa: E402
 import workloads as w  # noqa: E402
 
-sys.path.remove(str(FOLDER))
+del sys.path[:2]
 
 SMALL = [
     (w.rosenbrock, w._normal((5,)), (0,)),
@@ -41,3 +43,28 @@ def test_gradients(function, make, wanted):
             ends.append(objective(*[nd.array(a, dtype=a.dtype) for a in moved]).item())
         slope = float((np.asarray(gradient) * direction).sum())
         assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", loops.cases(n=10))
+def test_adjoints_by_hand(name):
+    """Not compiled: that would take longer than all they do."""
+    small = loops.cases(n=20, grid=5, square=7, order=6, series=6, steps=3, bodies=9)
+    case = loops.Case(name, small[name])
+    case.calls = {kind: call.py_func for kind, call in case.calls.items()}
+    assert case.compare(case.outcome("by hand"), case.outcome("adjoint"), "by hand")
+
+
+def test_a_function_of_a_hundred_lines():
+    """Nor is this one."""
+    args = rain.arguments(levels=5, steps=4)
+    args[3][:] = [1e-4, 2e-4, 0, 3e-4, 1e-5]
+    made = nb.adjoint(rain.rain_column)._generated(args)
+    direction = [0.01 * np.random.default_rng(k).standard_normal(np.shape(a)) * a for k, a in enumerate(args[:9])]
+    ends = []
+    for step in (1e-6, -1e-6):
+        ends.append(rain.rain_column(*[a + step * d for a, d in zip(args, direction, strict=False)], args[9]))
+    made.entry = made.entry.py_func
+    (value,), gradients = made(args, {"fallen": 1.0})
+    slope = sum(float(np.sum(g * d)) for g, d in zip(gradients, direction, strict=True))
+    assert value == pytest.approx(0.5 * (ends[0] + ends[1]), rel=1e-9)
+    assert slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)

@@ -59,6 +59,19 @@ def test_the_next_process_loads(warm):
         assert run(directory, PYTHONHASHSEED=seed)[:3] == (out, compiled, 0)
 
 
+def test_generated_adjoints_are_loaded(tmp_path):
+    code = (
+        "import numpy as np, nbgrad as nb\nfrom nbgrad.demo.loops import csr_product\n"
+        "args = np.ones(2), np.array([0, 1]), np.array([0, 2]), np.ones(2), np.zeros(1)\n"
+        "pull = nb.adjoint(csr_product).vjp(*args)\nprint(pull(np.full(1, 2.0)))\n"
+    )
+    out, loaded, compiled, _ = run(tmp_path, code)
+    assert (loaded, compiled) == (0, 2)  # the function and its adjoint
+    assert run(tmp_path, code)[:3] == (out, 2, 0)
+    stored(tmp_path)[0].write_bytes(b"damaged")
+    assert run(tmp_path, code)[:3] == (out, 1, 1)
+
+
 def test_only_matrix_products_need_numbas_runtime(warm):
     """Others are entered in half the time, and are loaded without starting it."""
     with_runtime = [path for path in stored(warm[0]) if b"NRT_" in path.read_bytes()]

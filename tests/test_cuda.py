@@ -1,8 +1,13 @@
-"""The tests of tests/cuda without a GPU: in Numba's simulator, and compiled to PTX. Each in a process of its own."""
+"""The tests of tests/cuda without a GPU: in Numba's simulator, compiled to PTX, and with a stub of the driver.
+
+Each in a process of its own.
+"""
 
 import os
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,7 +31,7 @@ def run(file, **settings):
     assert " passed" in last[0] and "skipped" not in last[0], last
 
 
-@pytest.mark.parametrize("file", [name for name in FILES if name != "test_compile.py"])
+@pytest.mark.parametrize("file", [name for name in FILES if name not in ("test_compile.py", "test_driver.py")])
 def test_simulated(file):
     run(file, NUMBA_ENABLE_CUDASIM="1")
 
@@ -34,3 +39,14 @@ def test_simulated(file):
 @pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA's compiler is installed for Linux alone")
 def test_compiled():
     run("test_compile.py", NUMBA_ENABLE_CUDASIM="0")
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("cc") or find_spec("numba_cuda") is None,
+    reason="needs Linux, a C compiler and numba-cuda",
+)
+def test_with_a_stub_of_the_driver(tmp_path):
+    stub = tmp_path / "libcuda.so.1"
+    made = ["cc", "-shared", "-fPIC", "-o", str(stub), str(FOLDER / "driver.c"), "-ldl"]
+    subprocess.run(made, check=True, capture_output=True)
+    run("test_driver.py", NUMBA_ENABLE_CUDASIM="0", NBGRAD_STUB=str(stub), LD_LIBRARY_PATH=str(tmp_path))

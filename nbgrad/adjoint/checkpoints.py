@@ -8,7 +8,7 @@ through backwards; n turns, b(c, r - 1) < n <= b(c, r), take r n - b(c + 1, r - 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from copy import copy
 
 from ..errors import AttrError, TraceError
 from .analysis import Plan
@@ -90,8 +90,10 @@ class Checkpointed(Reverse):
         at = f.body.index(loop)
         self.before, self.after = f.body[:at], f.body[at + 1 :]
         self.state = _state(plan, loop, self.after)
-        inner = {s: loops[1:] if loops and loops[0] is loop else loops for s, loops in plan.enclosing.items()}
-        super().__init__(f, replace(plan, enclosing=inner, restored=plan.restored | set(self.state)), wrt)
+        one_turn = copy(plan)
+        one_turn.enclosing = {s: p[1:] if p and p[0] is loop else p for s, p in plan.enclosing.items()}
+        one_turn.restored = plan.restored | set(self.state) | {n for s in walk(loop.body) for n in writes(s)}
+        super().__init__(f, one_turn, wrt)
         moving = {n for s in walk(loop.body) if isinstance(s, Swap) for n in (s.first, s.second)}
         bad = sorted(n for n in moving & set(self.bars) if n in f.parameters)
         bad += [s.name for s in walk(loop.body) if isinstance(s, Grow)]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import AttrError
+from ..errors import AttrError, TraceError
 from .arguments import apart, copies, describe, outputs, parameters, wanted, written
 from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards
@@ -148,7 +148,13 @@ class _Differentiated:
             return self._source
         assert self._of is not None
         count = len(parameters(self._of._read(args)))
-        entry = self._of._generated(args[:count]).entry
+        made = self._of._generated(args[:count])
+        if isinstance(made, Checkpointing):
+            raise TraceError(
+                f"{self.__name__}: the adjoint has checkpoints, and cannot be differentiated; for second derivatives "
+                "take nb.adjoint(nb.tangent(f), checkpoint=...)"
+            )
+        entry = made.entry
         if entry not in self._sources:
             self._sources[entry] = source_of(entry)
         return self._sources[entry]

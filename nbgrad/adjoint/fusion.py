@@ -16,7 +16,24 @@ from typing import TYPE_CHECKING
 from ..expr import ONE, ZERO, free
 from .algebra import COTANGENT, VALUE
 from .indices import offset
-from .ir import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, Swap, below, parse, reads, uses, walk, writes
+from .ir import (
+    Alloc,
+    Assign,
+    Block,
+    Function,
+    Grow,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    below,
+    parse,
+    reads,
+    uses,
+    walk,
+    writes,
+)
 
 if TYPE_CHECKING:
     from .analysis import Plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 __all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
            "changed", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
@@ -150,14 +151,27 @@ def below(s: Statement) -> list[Block]:
     return [s.body] if isinstance(s, Loop) else []
 
 
+#: What expressions read, once it is asked; no expression is changed after that.
+_names: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
+
+
 def reads(*nodes: ast.AST | None) -> set[str]:
     """The names whose values the expressions read. What is asked of an array's shape does not read its values."""
     found: set[str] = set()
-    stack = [n for n in nodes if n is not None]
+    for node in nodes:
+        if node is not None:
+            if node not in _names:
+                _names[node] = frozenset(_reads(node))
+            found |= _names[node]
+    return found
+
+
+def _reads(expression: ast.AST) -> Iterator[str]:
+    stack = [expression]
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Name):
-            found.add(node.id)
+            yield node.id
         elif isinstance(node, ast.Attribute):
             continue  # an array's shape, or a module
         elif isinstance(node, ast.Call):
@@ -165,7 +179,6 @@ def reads(*nodes: ast.AST | None) -> set[str]:
                 stack += [a for a in node.args if not isinstance(a, ast.Starred)]
         else:
             stack += ast.iter_child_nodes(node)
-    return found
 
 
 def writes(s: Statement) -> list[str]:

@@ -6,6 +6,7 @@ import ast
 import math
 import types
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -86,15 +87,12 @@ class Lowering:
         if any(isinstance(s, ast.For | ast.While) and jumps(s, ast.Return) for b in body for s in ast.walk(b)):
             self.returned = self.names.fresh("returned")
         lowered = self.block(body)
-        if self.returned:
-            lowered.insert(0, Assign(self.returned, ast.Constant(False)))
-        return lowered
+        return [Assign(self.returned, ast.Constant(False)), *lowered] if self.returned else lowered
 
     def block(self, statements: list[ast.stmt]) -> Block:
         """Lower `statements`; what follows a jump goes into the branch that does not jump."""
         saved, self.out = self.out, []
-        if self.top is None:
-            self.top = self.out
+        self.top = self.out if self.top is None else self.top
         for k, s in enumerate(statements):
             self.current = s if self.out is self.top else self.current
             rest = statements[k + 1 :]
@@ -129,7 +127,6 @@ class Lowering:
         if isinstance(s, ast.Return):
             self.give_back(s)
             if self.stops:
-                assert self.returned
                 self.emit(Assign(self.returned, ast.Constant(True)))
                 self.stops[:] = [flag or self.returned for flag in self.stops]
                 if self.stops[-1] != self.returned:
@@ -464,10 +461,11 @@ class Lowering:
             return Slices(self).reduce(node, called)
         if called in ALLOCATE or node.keywords:
             raise self.source.refuse(node, f"the call {unparse(node)} here", "assign the array to a name of its own")
-        name = FUNCTION_NAMES.get(called)
-        if name is None:  # in generated code
-            name = FUNCTIONS[called].template.partition("(")[0]  # type: ignore[attr-defined]
-            self.made.helpers[name] = self.root.source.outside[name] = called
+        name = FUNCTION_NAMES.get(called, "")
+        if not name:
+            fn: Any = FUNCTIONS[called]
+            name = fn.template.partition("(")[0]
+            self.made.helpers[name], self.root.source.outside[name] = fn.helpers[name], called
         return ast.Call(parse(name), [self.value(a) for a in node.args], [])
 
     def inline(self, node: ast.Call) -> list[str] | None:

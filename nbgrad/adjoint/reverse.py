@@ -5,13 +5,28 @@ from __future__ import annotations
 import ast
 
 from ..expr import ONE, ZERO, Expr, neg, substitute, var
+from .adopted import home
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
 from .fusion import name_of
 from .indices import plus
 from .ir import (
-    Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, changed, unparse, walk, writes,
-)  # fmt: skip
+    Alloc,
+    Assign,
+    Block,
+    Check,
+    Function,
+    Grow,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    changed,
+    unparse,
+    walk,
+    writes,
+)
 from .routines import routines
 from .steps import Item, Nest, Step, flat, tidy
 from .tapes import Tape, tape_for
@@ -45,7 +60,7 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     """A whole file around a generated function, to be pasted anywhere."""
     head = ["import math", "", "import numpy as np", "from numba import njit"]
     helpers = {**f.helpers, **helpers}
-    head += [f"from {getattr(v, 'bodies', (v,))[0].__module__} import {k}" for k, v in sorted(helpers.items())]
+    head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
         head += ["", *(f"{k} = {v!r}" for k, v in plain)]
@@ -299,8 +314,8 @@ class Reverse:
         return tidy(items + self.undone(block, end))
 
     def undone(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
-        """The sweep back through `block` (up to `end`), without what is undone `early`. Where all that a branch adds to are
-        definitions before it, their derivatives are zero if it is not taken, and go into it."""
+        """The sweep back through `block` (up to `end`), without what is undone `early`. Where all that a branch adds to
+        are definitions before it, their derivatives are zero if it is not taken, and go into it."""
         items: list[Item] = []
         last = not self.plan.carried & set(block) and not self.done & set(block)  # nothing was undone before
         for k in range(len(block) - 1 if end is None else end - 1, -1, -1):

@@ -48,7 +48,8 @@ def _factor(f: Function, block: Block, algebra: Algebra, top: Block, loops: tupl
         for inner in below(s):
             _factor(f, inner, algebra, top, (*loops, s) if isinstance(s, Loop) else loops)
         if loops and isinstance(s, Assign | Store):
-            s.value = _Factors(f, algebra, top, loops[0]).visit(s.value)
+            made = _Factors(f, algebra, top, loops[0]).visit(copy.deepcopy(s.value))
+            s.value = copy.deepcopy(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
 
 
 class _Factors(ast.NodeTransformer):
@@ -78,8 +79,8 @@ class _Factors(ast.NodeTransformer):
 
     def name(self, node: ast.expr) -> ast.expr:
         names, text = reads(node), unparse(node)
-        start = max((k + 1 for k, s in enumerate(self.top[: self.at]) if names & {n for t in walk([s]) for n in writes(t)}),
-                    default=0)  # fmt: skip
+        setting = [k for k, s in enumerate(self.top[: self.at]) if any(names & set(writes(t)) for t in walk([s]))]
+        start = setting[-1] + 1 if setting else 0
         for s in self.top[start : self.at]:
             if isinstance(s, Assign) and unparse(s.value) == text and s.name.startswith("factor"):
                 return ast.Name(s.name, ast.Load())

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from ..errors import TraceError
+from .adopted import adopted
 from .algebra import FUNCTIONS, PASSIVE
 from .jumps import raised
 
@@ -76,6 +77,7 @@ class Source:
         self.node = node
         self.first -= 1
         closed = inspect.getclosurevars(plain).nonlocals
+        self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
@@ -86,9 +88,9 @@ class Source:
     def resolve(self, node: ast.expr) -> object:
         """What a name, or an attribute of a module, stands for; None if that is not known."""
         if isinstance(node, ast.Name):
-            return self.outside.get(node.id)
+            return adopted(self.outside.get(node.id), self.module)
         if isinstance(node, ast.Attribute):
-            return getattr(self.resolve(node.value), node.attr, None)
+            return adopted(getattr(self.resolve(node.value), node.attr, None), self.module)
         return None
 
 

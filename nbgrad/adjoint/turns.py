@@ -3,7 +3,9 @@
 Where no turn reads what another one writes, the turns go forward, as in the function: the compiler then knows that
 indices count from the front, and can use vector registers. Sums over all turns are made apart: those of numbers by
 ``plus``, whose additions may be reordered, and those that go into one element of an array in a number. What goes into
-several neighbours (the sweep back through a stencil) is put into rows first, which are then added one by one.
+several neighbours (the sweep back through a stencil) is put into rows first, which are then added one by one. What is
+put back before everything else is a loop of its own if the loop has many arrays, of which the compiler could not tell
+otherwise that they are apart.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ __all__ = ["Turns"]
 
 #: Loops that are known to have no more turns than this stay as they are.
 _SHORT = 8
+#: Pairs of places that LLVM compares before a loop in vector registers (vectorize-memory-check-threshold).
+_COMPARED = 128
 
 
 class Turns:
@@ -49,6 +53,9 @@ class Turns:
         if free and self.inner and self.vectors():
             after += self.rows()
         head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
+        if free and self.inner and self.compared() > _COMPARED:
+            first = self.put_back()
+            before += [Nest(head, first)] if first else []
         return [*before, Nest(head, self.body), *after]
 
     def apart(self) -> tuple[list[Item], list[Item]]:
@@ -151,6 +158,40 @@ class Turns:
             for elements in self.added.values()
             for parts in (_parts(parse(index)) for index in elements)
         )
+
+    def compared(self) -> int:
+        """How many pairs of places the compiler must tell apart: rows of arrays, of which one is written."""
+        written: set[tuple[str, ...]] = set()
+        read: set[tuple[str, ...]] = set()
+        for s, _ in steps(self.body):
+            for node in (s.target, *s.read()):
+                for n in ast.walk(node):
+                    if isinstance(n, ast.Subscript):
+                        row = (unparse(n.value), *map(unparse, _parts(n.slice)[:-1]))
+                        (written if n is s.target else read).add(row)
+        read -= written
+        return len(written) * (len(written) - 1) // 2 + len(written) * len(read)
+
+    def put_back(self) -> list[Item]:
+        """Take what only puts elements back, before everything else, out of the body."""
+        count = 0
+        for s in self.body:
+            if isinstance(s, Nest) or (
+                isinstance(s, Step)
+                and not (isinstance(s.target, ast.Subscript) and s.how == "=" and self.kept(parse(s.value)))
+            ):
+                break
+            count += 1
+        while count and not isinstance(self.body[count - 1], Step):  # comments stay with what follows
+            count -= 1
+        first, self.body[:count] = self.body[:count], []
+        return first
+
+    def kept(self, value: ast.expr) -> bool:
+        """Whether it is an element of a tape, or a number that no turn sets."""
+        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
+            return value.value.id not in self.stored and value.value.id not in self.added
+        return isinstance(value, ast.Constant)
 
     # Stencils.
 

@@ -248,6 +248,7 @@ def module(name: str, source: str) -> Callable:
     function = vars(made)[name]
     if is_nopython(function):
         function._cache = stored.OnDisk(name, source, function)
+        function._compiler.compile = _uncollected()(function._compiler.compile)
     return function
 
 

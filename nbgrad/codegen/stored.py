@@ -45,19 +45,26 @@ class OnDisk(Keep):
         self.start = 0.0
 
     def key(self, signature: tuple) -> str:
+        """Where it is stored; "" for code that calls closures, whose values cannot be named."""
         source, function = self.parts
-        return key(source + of_function(function.py_func), function.targetoptions, signature)
+        try:
+            return key(source + of_function(function.py_func), function.targetoptions, signature)
+        except TypeError:
+            return ""
 
     def load_overload(self, sig, target_context):
         self.start = time.perf_counter()
-        result = load(self.key(sig))
+        where = self.key(sig)
+        result = load(where) if where else None
         if result is not None:
-            log("loaded", self.key(sig), self.name, sig, self.start)
+            log("loaded", where, self.name, sig, self.start)
         return result
 
     def save_overload(self, sig, cres):
-        store(self.key(sig), self.name, cres)
-        log("compiled", self.key(sig), self.name, sig, self.start)
+        where = self.key(sig)
+        if where:
+            store(where, self.name, cres)
+        log("compiled", where, self.name, sig, self.start)
 
 
 def key(fingerprint: str, options: dict, signature: tuple) -> str:

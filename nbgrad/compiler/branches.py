@@ -18,6 +18,7 @@ from ..kernels.random import PART
 from ..ndarray import NDArray
 from ..tracing import captured, lifted, update
 from .compiled import Compiled, allocated
+from .device_turns import DeviceBranch
 from .steps import Arrays, Traced, added, aval, carried, parts_of, pulled, settled, variable, zeros
 
 __all__ = ["branch"]
@@ -68,8 +69,8 @@ class _Branch:
         """Whether users' code runs in it."""
         return any(side.foreign for side in self.sides)
 
-    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> _Runner:
-        return _Runner(self)
+    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> _Runner | DeviceBranch:
+        return DeviceBranch(self.name, self.sides, ctx) if ctx.device_type == "gpu" else _Runner(self)
 
 
 class _Runner:

@@ -81,6 +81,8 @@ class Group:
         Value -> :class:`Member`.
     stored : set of Value
         What somebody else reads.
+    product : Statement or None
+        The product of matrices whose elements go through this; see :mod:`.device_epilogues`.
     """
 
     def __init__(self, s: Statement) -> None:
@@ -90,7 +92,13 @@ class Group:
         self.members: dict[Value, Member] = {}
         self.stored: set[Value] = set()
         self.arrays: set[Value] = set()
+        self.product: Statement | None = None
         self._layout: tuple[bool, int] | None = None
+
+    def statements(self) -> list[Statement]:
+        """All that is computed here."""
+        product = [] if self.product is None else [self.product]
+        return [*product, *(m.s for m in self.members.values())]
 
     @property
     def alone(self) -> bool:

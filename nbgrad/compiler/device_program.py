@@ -10,16 +10,20 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from .. import config
 from ..codegen.compile import python
 from ..codegen.graph import Graph, Seen, Value
 from ..codegen.launch import kind_of
 from ..context import CPU0, Context
 from ..cuda.kernels import device_kernel
 from ..cuda.product import product
+from ..cuda.replay import Replay
 from ..dtypes import DType
 from ..ndarray import wrap
 from ..shapes import size
 from .compiled import outputs
+from .device_epilogues import followed
+from .device_epilogues import written as finish
 from .device_groups import Group, grouped
 from .device_kernels import written
 from .device_source import Kernel
@@ -67,8 +71,9 @@ class DeviceProgram:
         self.arguments = list(arguments)
         self.outputs = outputs(graph, results)
         made, full = statements(graph, self.outputs)
-        self.groups = grouped(made, full, self.outputs)
         self.fixed = fixed
+        groups = grouped(made, full, self.outputs)
+        self.groups = followed(groups, self.outputs) if fixed else groups
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.kernels: list[Kernel] = []
@@ -79,10 +84,18 @@ class DeviceProgram:
         for g in self.groups:
             self._step(g)
         self.steps = self._released()
+        opaque = [s.value.attrs[0] for s in made if s.how == "opaque"]
+        #: Calls may become graphs: users' code does not run in them, and there is something to put together.
+        self.replayed = config.GRAPHS and fixed and len(self._steps) > 1 and not any(x.foreign for x in opaque)
 
     def __call__(self, given: Sequence[Any], made: Sequence[Any]) -> None:
         """Run it on the buffers of the arguments, into those of the results."""
         self._into(given, made)
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The same, as graphs where that can be."""
+        return Replay(self.ctx.device_id, self._into)
 
     @cached_property
     def _into(self) -> Callable:
@@ -94,7 +107,13 @@ class DeviceProgram:
         """The Python function that does it all; see :meth:`.Compiled.caller`."""
         lines = [f"a{k} = {code}" for k, code in enumerate(loads)]
         lines += [self._empty(f"out{k}", v) for k, v in enumerate(self.outputs)]
-        return self._function("leaves", [*lines, *self.steps, f"return {gives}"], names)
+        steps = self.steps
+        if self.replayed:
+            names = {**names, "replay": self.replay}
+            given = "".join(f"a{k}, " for k in range(len(self.arguments)))
+            made = "".join(f"out{k}, " for k in range(len(self.outputs)))
+            steps = [f"replay(({given}), ({made}))"]
+        return self._function("leaves", [*lines, *steps, f"return {gives}"], names)
 
     def _function(self, arguments: str, lines: list[str], names: dict) -> Callable:
         for name, make in self._makers.items():
@@ -137,6 +156,8 @@ class DeviceProgram:
             self._opaque(next(iter(g.members.values())).s)
         elif g.how == "product":
             self._product(next(iter(g.members.values())).s)
+        elif g.product is not None:
+            self._epilogue(g, g.product)
         else:
             self._kernels(g)
 
@@ -179,14 +200,32 @@ class DeviceProgram:
 
     def _product(self, s: Statement) -> None:
         out, lines = self._array(s.value)
+        self._multiplied(s, out, lines, "", set())
+
+    def _epilogue(self, g: Group, s: Statement) -> None:
+        """A product, and what its elements go through."""
+        lines: list[str] = []
+        for value in sorted(g.stored, key=lambda v: v.number):
+            lines += self._array(value)[1]
+        epilogue, arrays = finish(g)
+        name = f"epilogue{len(self._steps)}"
+        self.globals[name] = epilogue
+        self.texts.append(epilogue.source)
+        first, *more = [self.names[v] for v in arrays]
+        self._multiplied(
+            s, first, lines, f", epilogue={name}, more=({''.join(f'{x}, ' for x in more)})", {first, *more}
+        )
+
+    def _multiplied(self, s: Statement, out: str, lines: list[str], other: str, read: set[str]) -> None:
         a, b = s.value.inputs
         transpose_a, transpose_b = s.value.attrs
         *stack, m, n = s.value.shape
         k = a.shape[-2] if transpose_a else a.shape[-1]
         left, right = self.names[a.value], self.names[b.value]
         self.globals["product"] = product
-        lines.append(f"product({left}, {right}, {out}, {size(stack)}, ({m}, {k}, {n}), ({transpose_a}, {transpose_b}))")
-        self._steps.append((lines, {left, right}))
+        sizes = f"{size(stack)}, ({m}, {k}, {n}), ({transpose_a}, {transpose_b})"
+        lines.append(f"product({left}, {right}, {out}, {sizes}{other})")
+        self._steps.append((lines, {left, right} | read))
 
     def _opaque(self, s: Statement) -> None:
         """An operator's own kernels, or the CPU's program between copies."""
@@ -217,7 +256,7 @@ class DeviceProgram:
 
     def _parts_of(self, s: Statement) -> list[Value]:
         """The results of an opaque step that somebody reads."""
-        every = [a.value for g in self.groups for m in g.members.values() for a in m.s.reads] + self.outputs
+        every = [a.value for g in self.groups for s in g.statements() for a in s.reads] + self.outputs
         return list(dict.fromkeys(v for v in every if v.op == "part" and v.inputs[0].value is s.value))
 
 

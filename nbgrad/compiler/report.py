@@ -103,9 +103,11 @@ def _traffic(compiled: Compiled | DeviceProgram) -> str:
 def _on_device(compiled: DeviceProgram) -> str:
     """The same for a program on a GPU: what is computed in which kernel."""
     statements = [m.s for g in compiled.groups for m in g.members.values() if not m.again]
+    statements += [g.product for g in compiled.groups if g.product is not None]
+    calls = sum(s.how in ("product", "opaque") for s in statements)
     lines = [
         f"{compiled.name}: {len(statements)} statements in {len(compiled.kernels)} kernel(s) and "
-        f"{sum(g.how in ('product', 'opaque') for g in compiled.groups)} call(s) on {compiled.ctx}",
+        f"{calls} call(s) on {compiled.ctx}",
         _traffic(compiled),
         f"about {sum(map(_operations, statements)):.3g} operations",
         "",
@@ -114,7 +116,10 @@ def _on_device(compiled: DeviceProgram) -> str:
         rows, inner = g.sizes()
         inside = f", {inner} elements in each" if g.inside else ""
         alone = g.how in ("product", "opaque")
-        lines += [] if alone else [f"kernel of {rows} row(s){inside}:"]
+        if g.product is not None:
+            lines += [*_lines(g.product, 0), "  each of which goes on:"]
+        elif not alone:
+            lines.append(f"kernel of {rows} row(s){inside}:")
         for m in g.members.values():
             lines += _lines(m.s, 0 if alone else 1)
     return "\n".join(lines)

@@ -18,6 +18,7 @@ from ..context import CPU0, Context
 from ..dtypes import DType, int64
 from ..shapes import size
 from .compiled import Compiled, allocated
+from .device_turns import DeviceLoop
 from .steps import Aval, Step, Traced
 
 __all__ = ["Loop", "Runner"]
@@ -67,8 +68,8 @@ class Loop:
         """Whether users' code runs in it."""
         return self.traced.foreign
 
-    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> Runner:
-        return Runner(self, read)
+    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> Runner | DeviceLoop:
+        return DeviceLoop(self, read, ctx) if ctx.device_type == "gpu" else Runner(self, read)
 
 
 class Runner:

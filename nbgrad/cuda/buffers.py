@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ..context import Context, emptying
 from ..errors import TraceError
 from ..forks import free_in_child
 from . import driver
+from .launches import local, place
 
 __all__ = ["DeviceBuffer", "OnDevice", "allocator", "on_device", "pools"]
 
@@ -42,6 +44,7 @@ def on_device(dtype: np.dtype, ctx: Context) -> OnDevice:
     return OnDevice(dtype, ctx)
 
 
+@lru_cache(1 << 12)
 def rounded(size: int) -> int:
     """The size of the memory that a buffer of `size` bytes is lent: four sizes per power of two, at least 512."""
     step = max(512, 1 << max(0, size.bit_length() - 3))
@@ -63,6 +66,11 @@ class DevicePool:
         self.number = number
         self.kept = self.lent = self.asked = 0
         self._free: dict[int, list[tuple[Any, dict]]] = {}
+        #: All pieces, lent or not. When Python collects a cycle, Numba frees the memory of what is in it before a lease
+        #: there can bring it back; so no memory may be in cycles alone.
+        self._pieces: dict[int, tuple[Any, dict]] = {}
+        #: What keeps memory that it can do without: called when all of it is wanted back.
+        self.droppers: WeakSet[Any] = WeakSet()
         self._lock = free_in_child(threading.RLock())  # a finalizer may run at any place of the thread that holds it
 
     def lend(self, size: int) -> _Lease:
@@ -81,7 +89,10 @@ class DevicePool:
                 self.kept -= size
             else:
                 memory, views = self._ask(size), {}
+                self._pieces[id(memory)] = memory, views
             self.lent += size
+        if local.notes is not None:
+            local.notes.lent.append((driver.address(memory), size))
         return _Lease(self, memory, size, views)
 
     def _ask(self, size: int) -> Any:
@@ -107,7 +118,12 @@ class DevicePool:
 
     def clear(self) -> int:
         """Give what is kept back to the driver; how many bytes that were."""
+        for dropper in list(self.droppers):
+            dropper.drop()
         with self._lock:
+            for pieces in self._free.values():
+                for memory, _ in pieces:
+                    del self._pieces[id(memory)]
             self._free, freed, self.kept = {}, self.kept, 0
         return freed
 
@@ -168,8 +184,7 @@ class DeviceBuffer:
             views, key = self.lease.views, (self.start, self.size, self.dtype)
             found = views.get(key)
             if found is None:
-                stop = self.start + max(self.size, 1) * self.dtype.itemsize
-                found = self.lease.memory[self.start : stop].view(self.dtype)
+                found = driver.view(self.lease.memory, self.start, max(self.size, 1), self.dtype)
                 if len(views) >= _VIEWS:
                     views.clear()
                 views[key] = found
@@ -178,7 +193,7 @@ class DeviceBuffer:
 
     @property
     def address(self) -> int:
-        return driver.address(self.array)
+        return place(self.array.words)[0]
 
     @property
     def strides(self) -> tuple[int]:

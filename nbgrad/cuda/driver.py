@@ -15,7 +15,6 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from time import perf_counter
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -27,17 +26,17 @@ from .. import context
 from ..context import Context
 from ..errors import ContextError
 from ..forks import free_in_child
+from . import launches
+from .launches import local
 from .staging import Staging
 
-__all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "ptx", "simulated", "synchronize",
-           "upload"]  # fmt: skip
+__all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "signature",
+           "simulated", "synchronize", "together", "upload", "view"]  # fmt: skip
 
 #: Threads of a block, and blocks per multiprocessor at most: loops take strides of all threads there are.
 BLOCK, _WAVES = 256, 8
-#: Edge of the tiles of a matrix product, whose elements have a thread each.
+#: Edge of the tiles of a matrix product, whose elements have a thread each. (In the simulator, threads are Python's.)
 TILE = 16
-#: In the simulator, where each is a Python thread.
-_SIMULATED_BLOCK, _SIMULATED_TILE = 4, 2
 #: Bytes up to which a copy does not go through pinned memory; bytes of a piece of that, and pieces of a device at most.
 _DIRECT, _PIECE, _PIECES = 1 << 16, 1 << 22, 16
 
@@ -52,12 +51,12 @@ def simulated() -> bool:
 
 def block() -> int:
     """Threads of a block."""
-    return _SIMULATED_BLOCK if simulated() else BLOCK
+    return 4 if simulated() else BLOCK
 
 
 def tile() -> int:
     """The edge of a square of as many threads."""
-    return _SIMULATED_TILE if simulated() else TILE
+    return 2 if simulated() else TILE
 
 
 @cache
@@ -129,6 +128,7 @@ class _Device:
         with cuda.gpus[number]:
             self.stream = cuda.stream()
             count = 1 if simulated() else cuda.get_current_device().MULTIPROCESSOR_COUNT
+        self.handle: Any = getattr(self.stream, "handle", None)
         self.number = number
         self.blocks = 1 if simulated() else _WAVES * count
         self.block = block()
@@ -164,13 +164,6 @@ def _device(number: int) -> _Device:
     return found
 
 
-class _Local(threading.local):
-    started = False  # this thread has used the device, which is the only one: nothing is to be switched
-
-
-_local = _Local()
-
-
 @cache
 def _single() -> bool:
     """Whether there is one device."""
@@ -179,29 +172,39 @@ def _single() -> bool:
 
 def _ready(number: int) -> _Device | None:
     """The device, if this thread uses it already and there is no other; the short way of launches."""
-    if not _local.started or _owner != os.getpid():
+    if not local.started or _owner != os.getpid():
         return None
     return _device(number)
 
 
+_FAILURES = ("CudaAPIError", "CUDAError", "DriverError")  # what the parts of Numba, and we, call those of the driver
+
+
 @contextlib.contextmanager
-def _on(number: int) -> Iterator[_Device]:
+def _on(number: int, launch: bool = False) -> Iterator[_Device]:
+    """A scope in which a device is this thread's. `launch`: what happens there can be noted."""
     _start()
     device = _device(number)
+    if local.notes is not None and not launch:
+        local.notes.whole = False
     try:
         if simulated() or _cuda().get_current_device().id == number:
-            _local.started = _single()
+            local.started = _single() and local.notes is None
             yield device
         else:
             with _cuda().gpus[number]:
                 yield device
     except Exception as err:
-        if type(err).__name__ != "CudaAPIError":
+        if type(err).__name__ not in _FAILURES:
             raise
-        raise ContextError(
-            f"gpu({number}): {err}. A kernel that was started before may be what failed; after most failures CUDA "
-            "gives a process nothing more on that device. Arrays on the CPU are as they were: save them, start again"
-        ) from err
+        raise _failed(number, err) from err
+
+
+def _failed(number: int, err: Exception) -> ContextError:
+    return ContextError(
+        f"gpu({number}): {err}. A kernel that was started before may be what failed; after most failures CUDA "
+        "gives a process nothing more on that device. Arrays on the CPU are as they were: save them, start again"
+    )
 
 
 # Memory.
@@ -215,7 +218,7 @@ def allocate(number: int, size: int) -> Any:
     MemoryError
         If the device has no room for them.
     """
-    with _on(number):
+    with _on(number, launch=True):
         try:
             return _cuda().device_array(size, np.uint8)
         except Exception as err:
@@ -241,7 +244,9 @@ def upload(number: int, target: Any, values: np.ndarray) -> None:
                 values, lambda start, stop, memory: target[start:stop].copy_to_device(memory, stream=device.stream)
             )
         else:  # of a copy that is not pinned the driver makes one of its own, before it returns
-            target.copy_to_device(values.copy(), stream=device.stream)
+            values = values.copy()
+            if not launches.copied("HtoD", device.handle, target, values, values.nbytes):
+                target.copy_to_device(values, stream=device.stream)
 
 
 def download(number: int, source: Any) -> np.ndarray:
@@ -253,23 +258,31 @@ def download(number: int, source: Any) -> np.ndarray:
                 found, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
             )
         else:
-            source.copy_to_host(found, stream=device.stream)
+            if not launches.copied("DtoH", device.handle, found, source, found.nbytes):
+                source.copy_to_host(found, stream=device.stream)
             device.stream.synchronize()
     return found
 
 
 def copy(number: int, source: Any, target: Any) -> None:
     """Copy one device array into another of the same size and dtype."""
+    if local.notes is not None:  # a kernel can be in a graph
+        _plain(_copy, target.dtype, target.dtype)(number, target.size, [target, source])
+        return
     with _on(number) as device:
-        target.copy_to_device(source, stream=device.stream)
+        if not launches.copied("DtoD", device.handle, target, source, target.size * target.dtype.itemsize):
+            target.copy_to_device(source, stream=device.stream)
+
+
+def _copy(out, x):
+    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):  # type: ignore[name-defined] # noqa: F821
+        out[i] = x[i]
 
 
 def fill(number: int, target: Any, size: int, value) -> None:
     """Set the `size` elements of a device array."""
-    with _on(number) as device:
-        filler = _filler(target.dtype)
-        blocks = min(-(-size // device.block), device.blocks)
-        filler[blocks, device.block, device.stream](target, size, target.dtype.type(value))
+    kind: Any = float if target.dtype.kind == "f" else int
+    _plain(_fill, target.dtype, int, kind)(number, size, [target, size, kind(target.dtype.type(value))])
 
 
 def _fill(out, n, value):
@@ -278,10 +291,9 @@ def _fill(out, n, value):
 
 
 @cache
-def _filler(dtype: np.dtype) -> Any:
+def _plain(function: FunctionType, *kinds) -> Launch:
     # CUDA's name is a global of the kernel, where the simulator looks for it, and not of this module.
-    function = FunctionType(_fill.__code__, names())
-    return _cuda().jit((_type(dtype), types.int64, numba.from_dtype(dtype)))(function)
+    return compiled(FunctionType(function.__code__, names()), kinds)
 
 
 def synchronize(number: int) -> None:
@@ -296,27 +308,10 @@ def finish() -> None:
         synchronize(number)
 
 
-def elapsed(number: int, call: Callable[[], object], times: int) -> float:
-    """Seconds per call, of `times` calls, from the device's start of the first one to its end of the last."""
-    with _on(number) as device:
-        if simulated():
-            start = perf_counter()
-            for _ in range(times):
-                call()
-            return (perf_counter() - start) / times
-        begin, end = _cuda().event(), _cuda().event()
-        begin.record(device.stream)
-        for _ in range(times):
-            call()
-        end.record(device.stream)
-        end.synchronize()
-        return begin.elapsed_time(end) / times / 1e3
-
-
 def stream(number: int) -> int:
     """The address of the stream on which everything happens."""
     with _on(number) as device:
-        return int(device.stream.handle.value)
+        return int(getattr(device.handle, "value", device.handle))
 
 
 def name(number: int) -> str:
@@ -332,6 +327,20 @@ def settle(number: int) -> None:
     """Wait until the device has nothing to do, whoever asked for it."""
     with _on(number):
         _cuda().synchronize()
+
+
+def view(memory: Any, start: int, size: int, dtype: np.dtype) -> Any:
+    """A device array of so many elements, from a byte of device memory on."""
+    found = memory[start : start + size * dtype.itemsize].view(dtype)
+    found.words = launches.words(address(found), size, dtype.itemsize)
+    return found
+
+
+def placed(number: int, where: int, size: int, dtype: np.dtype) -> Any:
+    """So many elements at an address, for :meth:`Launch.later`."""
+    if simulated():
+        return external(number, where, size * dtype.itemsize).view(dtype)
+    return SimpleNamespace(words=launches.words(where, size, dtype.itemsize))
 
 
 def address(array: Any) -> int:
@@ -359,15 +368,18 @@ def current() -> int:
 # Kernels.
 
 #: a*b+c may be one fused operation, as on the CPU; nothing else is relaxed.
-_OPTIONS = {"fastmath": False, "opt": True}
+OPTIONS = {"fastmath": False, "opt": True}
 
 
 class Launch:
     """A compiled kernel and how it is started."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, kinds: Sequence) -> None:
         self._function = function
+        self._kinds = kinds
         self._configured: dict[tuple, Any] = {}
+        #: By device, how to start it without Numba; None if that cannot be.
+        self._direct: dict[int, launches.Direct | None] = {}
 
     def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0, threads: int = 0) -> None:
         """Start it on a device.
@@ -385,62 +397,87 @@ class Launch:
             Of a block, if not as many as usual.
         """
         device = _ready(number)
-        if device is not None:
-            self._start(device, points, arguments, rows, threads)
-        else:
-            with _on(number) as device:
-                self._start(device, points, arguments, rows, threads)
-
-    def _start(self, device: _Device, points: int, arguments: Sequence, rows: int, threads: int) -> None:
+        if device is None:
+            with _on(number, launch=True) as device:
+                threads = threads or device.block
+                blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
+                if local.notes is not None:
+                    local.notes.found.append((self, blocks, threads, arguments))
+                self._start(device, blocks, threads, arguments)
+            return
         threads = threads or device.block
         blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
+        try:
+            self._start(device, blocks, threads, arguments)
+        except launches.DriverError as err:
+            raise _failed(number, err) from err
+
+    def _start(self, device: _Device, blocks: int, threads: int, arguments: Sequence) -> None:
+        direct = self._direct.get(device.number)
+        if direct is not None:
+            direct(device.handle, blocks, threads, direct.packed(arguments))
+            return
         key = device.number, blocks, threads
-        start = self._configured.get(key)
-        if start is None:
-            start = self._configured[key] = self._function[blocks, threads, device.stream]
+        start = self._configured.get(key) or self._function[blocks, threads, device.stream]
+        self._configured[key] = start
         if simulated():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
                 start(*arguments)
         else:
             start(*arguments)
+            if device.number not in self._direct:
+                self._direct[device.number] = launches.direct(self._function, self._kinds, arguments)
+
+    def later(self, number: int, blocks: int, threads: int, arguments: Sequence) -> Any:
+        """What :func:`together` takes; None if it cannot be started without Numba."""
+        if simulated():
+            return lambda: self._start(_device(number), blocks, threads, arguments)
+        direct = self._direct.get(number)
+        return direct and launches.Node(direct, blocks, threads, direct.packed(arguments))
+
+
+def together(number: int, nodes: Sequence) -> Callable[[], None]:
+    """What starts these, of :meth:`Launch.later`, one after the other.
+
+    Raises
+    ------
+    Exception
+        Of some kind, then or when it is called, if the driver does not do it.
+    """
+    with _on(number):
+        graph = None if simulated() else launches.Graph(nodes)
+
+    def start(device: _Device) -> None:
+        if graph is not None:
+            graph(device.handle)
+        else:
+            for node in nodes:
+                node()
+
+    def call() -> None:
+        device = _ready(number)
+        if device is not None:
+            start(device)
+        else:
+            with _on(number) as device:
+                start(device)
+
+    return call
 
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:
     """A kernel from a Python function and the kinds of its arguments: dtypes (of flat arrays), ``int``, ``float``."""
-    return Launch(_cuda().jit(_signature(kinds), **_OPTIONS)(function))
+    return Launch(_cuda().jit(signature(kinds), **OPTIONS)(function), kinds)
 
 
-def ptx(function: Callable, kinds: Sequence, capabilities: Sequence[tuple[int, int]]) -> list[str]:
-    """The kernel's PTX for each of these compute capabilities, which Numba's part of the work is done once for.
-
-    Needs numba-cuda with the toolkit's compiler, and no device.
-    """
-    dispatcher: Any = importlib.import_module("numba.cuda.dispatcher")
-    nvvm: Any = importlib.import_module("numba.cuda.cudadrv.nvvm")
-    given: dict[str, Any] = {}
-    before, compile_ir = dispatcher.get_current_device, nvvm.compile_ir
-
-    def kept(ir, **options) -> bytes:
-        given.update(ir=ir, options=options)
-        return compile_ir(ir, **options)
-
-    first, *others = capabilities
-    # Device functions ask the current device what to compile for.
-    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=first)
-    nvvm.compile_ir = kept
-    try:
-        text, _ = _cuda().compile_ptx(function, _signature(kinds), cc=first, **_OPTIONS)
-    finally:
-        dispatcher.get_current_device, nvvm.compile_ir = before, compile_ir
-    texts = [text]
-    for major, minor in others:
-        made = compile_ir(given["ir"], **{**given["options"], "arch": f"compute_{major}{minor}"})
-        texts.append(made.decode().strip("\x00").strip())
-    return texts
+def inner(function: Callable) -> Callable:
+    """A function for kernels to call."""
+    return function if simulated() else _cuda().jit(device=True, **OPTIONS)(function)
 
 
-def _signature(kinds: Sequence) -> tuple:
+def signature(kinds: Sequence) -> tuple:
+    """The Numba types of arguments of these kinds."""
     return tuple([_type(kind) for kind in kinds])
 
 

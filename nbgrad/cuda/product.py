@@ -1,4 +1,4 @@
-"""Matrix products on devices: by cuBLAS where cupy is installed, else by kernels.
+"""Matrix products on devices: large ones by cuBLAS where cupy is installed, others by kernels.
 
 In a kernel, tiles of both operands go through shared memory, and a thread has several elements of the result, so that
 what it reads from there is used more than once.
@@ -7,18 +7,23 @@ what it reads from there is used more than once.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..codegen.compile import built
+from ..codegen.convert import float_to_half, half_to_float
 from . import driver
 from .buffers import DeviceBuffer
 from .kernels import DeviceKernel
 
-__all__ = ["library", "product"]
+__all__ = ["Epilogue", "chosen", "library", "product"]
 
+#: Multiplications up to which a product takes less than calling a library, and can be in a graph. Not yet measured.
+_SMALL = 10**8
 #: Blocks of threads from which on larger tiles are worth more than more of them.
 _BUSY = 64
 #: Elements of the result along each axis that a thread has, the most that keep the device busy.
@@ -30,28 +35,43 @@ _LOADS = """\
                 {column} = e // {rows}
                 value = {number}(0)
                 if {start} + i < {end} and start + z < k:
-                    value = {source}[{source}_start + {at}]
+                    value = {value}
                 {target}[z * {pitch} + i] = value
 """
 
 
+@dataclass(frozen=True)
+class Epilogue:
+    """What becomes of an element: ``epilogue(j, made, *arrays)``, for the `j`-th, which is `made`."""
+
+    source: str
+    helpers: dict[str, Any] = field(compare=False)
+
+
 @lru_cache
-def _kernel(dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_b: bool) -> DeviceKernel:
-    number, edge, depth = f"np.{dtype.name}", tile * each, tile
+def _kernel(
+    dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_b: bool, epilogue: Epilogue | None, count: int
+) -> DeviceKernel:
+    """The kernel, for `count` arrays that the results go to, or through."""
+    half = dtype == np.uint16  # the storage of float16, which is calculated in float32
+    number, edge, depth = "np.float32" if half else f"np.{dtype.name}", tile * each, tile
     pitch = edge + 1  # so that neighbours in a column are in different banks
 
     def loads(target: str, start: str, end: str, source: str, along: bool) -> str:
         """Neighbouring threads read neighbours: along the sum, or along the edge."""
         names = {"row": "z", "column": "i", "rows": depth} if along else {"row": "i", "column": "z", "rows": edge}
         at = f"({start} + i) * k + start + z" if along else f"(start + z) * {end} + {start} + i"
+        value = f"{source}[{source}_start + {at}]"
+        value = f"half_to_float({value})" if half else value
         return _LOADS.format(
-            **names, count=edge * depth, threads=tile * tile, number=number, pitch=pitch, target=target, start=start,
-            end=end, source=source, at=at,
+            **names, value=value, count=edge * depth, threads=tile * tile, number=number, pitch=pitch, target=target,
+            start=start, end=end,
         )  # fmt: skip
 
+    outs = [f"out{k}" for k in range(count)]
     pairs = [(i, j) for i in range(each) for j in range(each)]
     lines = [
-        "def product(out, a, b, rows, a_stacks, b_stacks, m, k, n, down, across):",
+        f"def product({''.join(f'{x}, ' for x in outs)}a, b, rows, a_stacks, b_stacks, m, k, n, down, across):",
         f"    left = cuda.shared.array({pitch * depth}, {number})",
         f"    right = cuda.shared.array({pitch * depth}, {number})",
         "    t = cuda.threadIdx.x",
@@ -77,12 +97,23 @@ def _kernel(dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_
     ]
     for i, j in pairs:
         at = f"(stack * m + row + y + {i * tile}) * n + column + x + {j * tile}"
+        made = f"float_to_half(c{i}_{j})" if half else f"c{i}_{j}"
+        end = f"epilogue({at}, c{i}_{j}, {', '.join(outs)})"
         lines += [
             f"        if row + y + {i * tile} < m and column + x + {j * tile} < n:",
-            f"            out[{at}] = c{i}_{j}",
+            f"            out0[{at}] = {made}" if epilogue is None else f"            {end}",
         ]
     source = "\n".join(lines) + "\n"
-    return DeviceKernel("product", lambda names: built("product", source, names, source), {"np": np})
+
+    def build(names: dict[str, Any]) -> Callable:
+        whole = source
+        if epilogue is not None:
+            whole += epilogue.source
+            names = {**names, "epilogue": driver.inner(built("epilogue", epilogue.source, names, epilogue.source))}
+        return built("product", source, names, whole)
+
+    helpers = {"np": np, "half_to_float": half_to_float, "float_to_half": float_to_half}
+    return DeviceKernel("product", build, helpers | ({} if epilogue is None else epilogue.helpers))
 
 
 @cache
@@ -97,14 +128,21 @@ def library() -> Any:
         return None
 
 
+def chosen(multiplications: int) -> Any:
+    """The library, if it is there and worth calling for so many; None: a kernel does it."""
+    return library() if multiplications > _SMALL else None
+
+
 def _by_library(cupy: Any, a, b, out, stacks: int, sizes: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
     m, k, n = sizes
     with cupy.cuda.Device(out.number), cupy.cuda.ExternalStream(driver.stream(out.number)):
-        left = cupy.asarray(a.array).reshape((stacks, k, m) if transposed[0] else (stacks, m, k))
-        right = cupy.asarray(b.array).reshape((stacks, n, k) if transposed[1] else (stacks, k, n))
+        dtype = cupy.float16 if out.dtype == np.uint16 else out.dtype
+        arrays = [cupy.asarray(x.array).view(dtype) for x in (a, b, out)]
+        left = arrays[0].reshape((stacks, k, m) if transposed[0] else (stacks, m, k))
+        right = arrays[1].reshape((stacks, n, k) if transposed[1] else (stacks, k, n))
         left = left.swapaxes(1, 2) if transposed[0] else left
         right = right.swapaxes(1, 2) if transposed[1] else right
-        cupy.matmul(left, right, out=cupy.asarray(out.array).reshape((stacks, m, n)))
+        cupy.matmul(left, right, out=arrays[2].reshape((stacks, m, n)))
 
 
 def product(
@@ -115,8 +153,10 @@ def product(
     sizes: tuple[int, int, int],
     transposed: tuple[bool, bool] = (False, False),
     repeated: tuple[int, int] | None = None,
+    epilogue: Epilogue | None = None,
+    more: Sequence[DeviceBuffer] = (),
 ) -> None:
-    """Products of stacks of matrices, all of one dtype that can be calculated in.
+    """Products of stacks of matrices, all of one dtype: floats.
 
     Parameters
     ----------
@@ -128,12 +168,14 @@ def product(
     transposed : (bool, bool)
     repeated : (int, int), optional
         How many matrices of `a` and of `b` there are, if less: they are taken in turn.
+    epilogue : Epilogue, optional
+        What is done with the elements, by nbgrad's kernel. Its arrays are `out`, of any dtype, and `more`.
     """
     m, k, n = sizes
     if out.size == 0:
         return
-    cupy = library()
-    if cupy is not None and repeated is None and k and out.dtype.kind == "f":
+    cupy = chosen(stacks * m * k * n)
+    if cupy is not None and repeated is None and epilogue is None:
         _by_library(cupy, a, b, out, stacks, sizes, transposed)
         return
     tile = driver.tile()
@@ -142,5 +184,5 @@ def product(
         if stacks * down * across >= _BUSY:
             break
     rows = stacks * down * across
-    launch = _kernel(out.dtype, tile, each, bool(transposed[0]), bool(transposed[1]))
-    launch(0, [out, a, b], rows, *(repeated or (stacks, stacks)), m, k, n, down, across, rows=rows)
+    launch = _kernel(a.dtype, tile, each, bool(transposed[0]), bool(transposed[1]), epilogue, 1 + len(more))
+    launch(0, [out, *more, a, b], rows, *(repeated or (stacks, stacks)), m, k, n, down, across, rows=rows)

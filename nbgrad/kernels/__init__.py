@@ -25,6 +25,7 @@ from . import (  # noqa: F401
     linear,
     matrices,
     normalization,
+    one_hot,
     optimizer,
     output,
     picking,

@@ -17,7 +17,7 @@ from ..codegen import threads
 from ..codegen.compile import kernel
 from ..codegen.launch import Kind, kind_of
 from ..context import real
-from ..dtypes import as_dtype, int64
+from ..dtypes import int64
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..ndarray import NDArray, placed
@@ -339,39 +339,6 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
 
 
 @composite(
-    method=True,
-    samples=table(
-        lambda i, depth, on_value=1.0, off_value=0.0: np.where(
-            i.astype(int)[..., None] == np.arange(depth), on_value, off_value
-        ),
-        [_at([1, 0, 5]), {"depth": 3}],
-        [_at([[1], [0]]), {"depth": 2, "on_value": 3.0, "off_value": -1.0}],
-        [_at(1), {"depth": 2}],
-        result="float32",
-    ),
-    differentiable=False,
-)
-def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
-    """A new last axis of length `depth` with `on_value` at the index and `off_value` elsewhere.
-
-    An index out of range gives `off_value` throughout. Gradient: 0.
-
-    Returns
-    -------
-    NDArray
-        Shape ``indices.shape + (depth,)``, of `dtype`.
-    """
-    values = integers(as_array(indices, "one_hot", "indices"), "one_hot")
-    if isinstance(values, NDArray):
-        return traced_index.one_hot(values, int(depth), on_value, off_value, as_dtype(dtype))
-    target, shape = as_dtype(dtype), (*values.shape, int(depth))
-    out = np.full(shape, off_value, target.np)
-    inside = np.flatnonzero((values >= 0) & (values < depth))
-    out.reshape(-1)[inside * shape[-1] + values.reshape(-1)[inside]] = on_value
-    return placed(out, kind_of(target, indices._kind.ctx))
-
-
-@composite(
     method=False,
     samples=table(
         lambda i, w, **sizes: np.take(w, i.astype(int), 0, mode="clip"),
@@ -406,6 +373,16 @@ def flat_positions(indices: np.ndarray, sizes: tuple[int, ...], op: str) -> np.n
     return total
 
 
+def _positions(rows: Any, sizes: tuple[int, ...], op: str) -> Any:
+    """:func:`flat_positions` of what :func:`integers` gave."""
+    if not isinstance(rows, NDArray) or not sizes:
+        return calculated(flat_positions, rows, shape=rows.shape[1:], sizes=sizes, op=op)
+    total: Any = 0
+    for k, n in enumerate(sizes):
+        total = total * n + in_range(reshape(rows[k], rows.shape[1:]), n, "raise", op)
+    return total
+
+
 @composite(
     method=True,
     samples=table(
@@ -433,14 +410,14 @@ def gather_nd(data, indices):
     Gradient: ``scatter_nd`` of g.
     """
     data = as_array(data, "gather_nd")
-    rows = integers(indices, "gather_nd")
+    rows = integers(indices, "gather_nd", data)
     if rows.ndim < 1 or rows.shape[0] > data.ndim:
         raise ShapeError(
             f"gather_nd: indices of shape {rows.shape} for data of shape {data.shape}: at most {data.ndim} rows"
         )
     m = rows.shape[0]
     flat = reshape(data, (size(data.shape[:m]), *data.shape[m:]))
-    positions = calculated(flat_positions, rows, shape=rows.shape[1:], sizes=data.shape[:m], op="gather_nd")
+    positions = _positions(rows, data.shape[:m], "gather_nd")
     return take_axis(flat, positions, 0)
 
 
@@ -468,11 +445,11 @@ def scatter_nd(data, indices, shape):
     Gradient: ``gather_nd`` of g.
     """
     data = as_array(data, "scatter_nd")
-    rows, shape = integers(indices, "scatter_nd"), tuple(int(n) for n in shape)
+    rows, shape = integers(indices, "scatter_nd", data), tuple(int(n) for n in shape)
     m = rows.shape[0] if rows.ndim else 0
     if not 1 <= m <= len(shape) or data.shape != rows.shape[1:] + shape[m:]:
         raise ShapeError(f"scatter_nd: data {data.shape} and indices {rows.shape} do not fit shape {shape}")
     many = size(rows.shape[1:])
-    positions = calculated(flat_positions, rows, shape=rows.shape[1:], sizes=shape[:m], op="scatter_nd")
+    positions = _positions(rows, shape[:m], "scatter_nd")
     flat = reshape(data, (many, *shape[m:]))
     return reshape(add_axis(flat, positions.reshape((many,)), 0, size(shape[:m])), shape)

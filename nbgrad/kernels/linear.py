@@ -16,6 +16,7 @@ import numpy as np
 from ..cast import unify
 from ..codegen import threads
 from ..codegen.compile import inline, kernel
+from ..cuda.product import product
 from ..dtypes import promote
 from ..entry import as_array
 from ..errors import ShapeError
@@ -159,6 +160,7 @@ def _product_integers(a, b, c, batch, m, k, n, transpose_a, transpose_b):
 @structured(
     "_matmul",
     method=False,
+    half=True,
     samples=table(
         lambda a, b, transpose_a=False, transpose_b=False: (
             (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
@@ -225,6 +227,17 @@ def _(graph, a, b, *, transpose_a, transpose_b):
     *_, r, n = b.shape
     shape = (*stack, k if transpose_a else m, r if transpose_b else n)
     return graph.product(a, b, transpose_a, transpose_b, shape, a.value.dtype)
+
+
+@matmul.device
+def _(operands, results, *, transpose_a, transpose_b):
+    (left, kind), (_, other) = operands
+    ((shape, out_kind),) = results
+    if not (kind is other is out_kind) or kind.dtype.name != "float16":
+        return None  # as in a graph
+    b, m, k, n = _sizes(left, shape, transpose_a)
+    transposed = bool(transpose_a), bool(transpose_b)
+    return lambda lhs, rhs, out: product(lhs._buf, rhs._buf, out._buf, b, (m, k, n), transposed)
 
 
 def _left(g, rhs, transpose_a, transpose_b):

@@ -18,7 +18,7 @@ import numpy as np
 from .. import tracing
 from ..cast import cast
 from ..codegen import threads
-from ..codegen.launch import kind_of
+from ..codegen.launch import cast_into, kind_of
 from ..elementwise import Elementwise
 from ..entry import as_array
 from ..errors import AttrError, DTypeError, ShapeError
@@ -219,11 +219,15 @@ def BatchNorm(
             raise ShapeError(f"BatchNorm: no elements to take the mean of in shape {data.shape}")
         y, mean, variance = _batch_norm(data, gamma, beta, axis=k, eps=eps)
         for moving, batch in () if state.recomputing else ((moving_mean, mean), (moving_var, variance)):
-            if tracing.current.graph is not None:
+            traced = tracing.current.graph is not None
+            if traced or moving._kind.gpu:
                 new = moving.detach() * momentum + batch.detach() * (1 - momentum)
-                tracing.update(moving, cast(new, kind_of(moving._kind.dtype, new._kind.ctx)))
-                continue
-            with moving._written() as values:
+                if traced:
+                    tracing.update(moving, cast(new, kind_of(moving._kind.dtype, new._kind.ctx)))
+                    continue
+                cast_into(new._buf, new._kind, moving._buf, moving._kind)
+            else:
+                values = moving._view()
                 values[...] = momentum * values + (1 - momentum) * batch._view()
             moving._cell[0] += 1
         return [y, mean, rsqrt(variance + eps)] if output_mean_var else y

@@ -183,7 +183,7 @@ def index_add(data, index, value, axis=0):
     """
     op = "index_add"
     data, value = unify([as_array(data, op), as_array(value, op, "value")], op)
-    places = integers(as_array(index, op, "index"), op)
+    places = integers(as_array(index, op, "index"), op, data)
     k = resolve_axis(axis, data.ndim, op)
     expected = (*data.shape[:k], places.size, *data.shape[k + 1 :])
     if places.ndim != 1 or value.shape != expected:

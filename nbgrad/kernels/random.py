@@ -218,7 +218,7 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
         random_device.fill(kernel, out._buf, random_device.origin(here.ctx)._buf, key, offset, given, numbers)
     else:
         kernel(out._buf, key, offset, *given, *numbers)
-    return cast(out, kind)
+    return out if here is kind else cast(out, kind)
 
 
 def _float_dtype(dtype, op: str) -> DType:

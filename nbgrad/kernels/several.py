@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import tracing
 from ..cast import cast, unify
-from ..dtypes import float32
+from ..codegen.launch import Kind, kind_of
+from ..context import real
+from ..dtypes import float32, float64
 from ..entry import as_array
 from ..errors import AttrError
-from ..ndarray import NDArray
+from ..ndarray import NDArray, full
 from ..samples import table
 from ..structured import composite
-from .host import arrayed, calculated
+from .extreme import min_
+from .host import arrayed
+from .join import concat
+from .reduce import sum_
+from .shape import reshape
+from .unary import isfinite, square
 
 __all__ = ["all_finite", "amp_multicast", "multi_all_finite", "multi_sum_sq"]
 
@@ -24,6 +32,19 @@ def _arrays(data, count: int | None, op: str, what: str = "num_arrays") -> list[
     if not arrays:
         raise AttrError(f"{op}: at least one array is needed")
     return arrays
+
+
+def _here(arrays: list[NDArray]) -> bool:
+    """Whether there are numbers to look at, in the host's memory."""
+    return tracing.current.graph is None and not arrays[0]._kind.gpu
+
+
+def _float32(x: NDArray) -> Kind:
+    return kind_of(float32, x._kind.ctx)
+
+
+def _joined(numbers: list[NDArray]) -> NDArray:
+    return concat(*[reshape(x, (1,)) for x in numbers], dim=0)
 
 
 def _squares(*arrays: np.ndarray) -> np.ndarray:
@@ -58,7 +79,10 @@ def multi_all_finite(*data, num_arrays=None):
     [0.0]
     """
     arrays = _arrays(data, num_arrays, "multi_all_finite")
-    return arrayed(calculated(_finite, *arrays, shape=(1,), dtype=float32), float32, arrays[0])
+    if _here(arrays):
+        return arrayed(_finite(*[x._view() for x in arrays]), float32, arrays[0])
+    every = [cast(min_(isfinite(x.detach())), _float32(x)) for x in arrays if x.size]
+    return min_(_joined([full((1,), 1, float32, real(arrays[0]._kind.ctx)), *every]))
 
 
 @composite(method=False, differentiable=False, samples=table(_finite, [(2, 3)], [()], [(0,)], result="float32"))
@@ -108,7 +132,10 @@ def multi_sum_sq(*data, num_arrays=None):
     [25.0, 6.0]
     """
     arrays = _arrays(data, num_arrays, "multi_sum_sq")
-    return arrayed(calculated(_squares, *arrays, shape=(len(arrays),), dtype=float32), float32, arrays[0])
+    if _here(arrays):
+        return arrayed(_squares(*[x._view() for x in arrays]), float32, arrays[0])
+    every = [x.detach() if x._kind.dtype in (float32, float64) else cast(x.detach(), _float32(x)) for x in arrays]
+    return _joined([cast(sum_(square(x)), _float32(x)) for x in every])
 
 
 @composite(method=False, samples=table(

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen.launch import kind_of
 from ..context import real
 from ..dtypes import as_dtype, int64
 from ..entry import as_array
@@ -22,6 +20,7 @@ from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from . import sorting_device
 from .along import DEEP, PLACES, add_along, read_along
+from .host import arrayed
 from .indexing import in_range, integers
 from .reduce import split
 from .shape import reshape
@@ -80,7 +79,7 @@ def _positions(index: NDArray, n: int, dtype, op: str) -> NDArray:
     limit = 2 ** (np.finfo(target.np).nmant + 1) if target.is_float else int(np.iinfo(target.np).max)
     if n - 1 > limit:
         raise DTypeError(f"{op}: positions below {n} are not exact in {target}; use dtype='int64'")
-    return cast(index, kind_of(target, index._kind.ctx))
+    return arrayed(index, target, index)
 
 
 def _sorted(a: np.ndarray, axis=-1, is_ascend=True) -> np.ndarray:
@@ -342,7 +341,7 @@ def searchsorted(a, v, side="left"):
     if side not in ("left", "right"):
         raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     common = as_dtype(np.result_type(a.dtype, v.dtype)) if a._kind.dtype.is_float or v._kind.dtype.is_float else int64
-    a, v = [cast(x.detach(), kind_of(common, x._kind.ctx)) for x in (a, v)]
+    a, v = [arrayed(x.detach(), common, x) for x in (a, v)]
     return _places_in(a, v, right=side == "right")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from .. import tape, tracing
 from ..cast import cast
 from ..codegen.memory import longer
+from ..context import real
 from ..cotangents import own
 from ..dtypes import int64
 from ..entry import IN_GRAPH, IN_PLACE
@@ -74,8 +75,11 @@ def _axes_used(item) -> int:
     return item.ndim if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
 
 
-def _normalise(key, ndim: int) -> list:
-    """The key as a list with one entry per axis (ints, slices, int or bool arrays) and None for new axes."""
+def _normalise(key, ndim: int, beside: NDArray | None = None) -> list:
+    """The key as a list with one entry per axis (ints, slices, int or bool arrays) and None for new axes.
+
+    Integers on a GPU `beside` an array stay there.
+    """
     items = list(key) if isinstance(key, tuple) else [key]
     out: list = []
     for item in items:
@@ -89,6 +93,11 @@ def _normalise(key, ndim: int) -> list:
                     demand_shape("indexing", "the mask", item)
                 out.append(integers(item, "indexing"))
                 continue
+            if isinstance(item, NDArray) and item._kind.dtype.name != "bool":
+                item = integers(item, "indexing", beside)
+                if isinstance(item, NDArray):
+                    out.append(item)
+                    continue
             values = item._view() if isinstance(item, NDArray) else np.asarray(item)
             if isinstance(item, NDArray) and values.dtype.kind == "f":
                 values = integers(item, "indexing")  # MXNet's index arrays are float32
@@ -146,7 +155,7 @@ def getitem(self: NDArray, key) -> NDArray:
             if n
             else self
         )
-    items = _normalise(key, self.ndim)
+    items = _normalise(key, self.ndim, self)
     if any(isinstance(i, NDArray) for i in items):
         return _traced(self, items)
     if any(isinstance(i, np.ndarray) for i in items):
@@ -208,7 +217,7 @@ def _advanced(x: NDArray, items: list) -> NDArray:
 
 
 def _traced(x: NDArray, items: list) -> NDArray:
-    """The same for arrays without numbers: the axes they index are brought together and read as one."""
+    """The same for arrays that are traced or on a GPU: the axes they index are brought together and read as one."""
     parts: list = []
     for item in items:
         masked = isinstance(item, np.ndarray) and item.dtype.kind == "b"
@@ -227,7 +236,7 @@ def _traced(x: NDArray, items: list) -> NDArray:
     positions: NDArray | None = None
     for item, k in zip(indices, places, strict=True):
         row = in_range(item if isinstance(item, NDArray) else np.asarray(item), block._shape[k], "raise", "indexing")
-        row = row if isinstance(row, NDArray) else from_value(row, dtype=int64)
+        row = row if isinstance(row, NDArray) else from_value(row, dtype=int64, ctx=real(x._kind.ctx))
         positions = row if positions is None else positions * block._shape[k] + row
     assert positions is not None
     if not together:  # the axes that they index come first

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from ptx import ptx
 from sampled import ROWS, outcome
 
 import nbgrad as nb
 from nbgrad import context, nd
-from nbgrad.cuda import driver
+from nbgrad.cuda import driver, kernels
 from nbgrad.errors import NBGradError
-from nbgrad.kernels import sorting_device
+from nbgrad.kernels import random_device, sorting_device
 
 CAPABILITIES = (8, 0), (9, 0)
 
@@ -22,6 +23,7 @@ class Memory:
     def __init__(self, array):
         self.array = array
         self.dtype, self.size = array.dtype, array.size
+        self.__cuda_array_interface__ = {"data": (array.ctypes.data, False)}
 
     def __getitem__(self, part):
         return Memory(self.array[part])
@@ -36,7 +38,7 @@ def compiled(monkeypatch):
     texts = {}
 
     def compile_only(function, kinds):
-        texts.setdefault(function.__name__, []).extend(driver.ptx(function, kinds, CAPABILITIES))
+        texts.setdefault(function.__name__, []).extend(ptx(function, kinds, CAPABILITIES))
         return lambda *arguments: None
 
     def store(number, target, source):
@@ -108,42 +110,53 @@ def test_elementwise_operators(dtype, wide, compiled):
     assert not any(".local" in text for text in every)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_products_are_in_registers(dtype, compiled):
+    """And nothing else is computed for one."""
     x = nd.zeros((512, 512), ctx=nb.gpu(0), dtype=dtype)
+    compiled.clear()
     nd.dot(x, x, transpose_b=True)
-    made = [text for name, texts in compiled.items() for text in texts if name.startswith("product")]
-    short = {"float64": "f64", "float32": "f32"}[dtype]
+    (made,) = compiled.values()
+    short = {"float64": "f64", "float32": "f32", "float16": "f32"}[dtype]
     assert len(made) == len(CAPABILITIES)
     assert all(text.count(f"fma.rn.{short}") >= 16 and ".local" not in text for text in made)
 
 
+def test_what_follows_products_is_in_their_kernels(compiled):
+    """It is no call in there."""
+    x = nd.zeros((512, 512), ctx=nb.gpu(0), dtype="float32")
+    nb.jit(lambda x: nd.tanh(nd.dot(x, x) + x[0]) * x)(x)
+    assert [name.split("_")[0] for name in compiled] == ["product"]
+    for text in next(iter(compiled.values())):
+        assert text.count("fma.rn.f32") >= 16 and "call" not in text and ".local" not in text
+
+
 DRAWS = {
     "uniform": lambda **how: nd.random.uniform(0, 2, **how),
-    "normal": lambda **how: nd.random.normal(1, 2, **how),
+    "normal": lambda **how: nd.random.normal(1, 2, dtype="float64", **how),
     "exponential": lambda **how: nd.random.exponential(2, **how),
     "bernoulli": lambda **how: nb.random.bernoulli(0.3, **how),
     "gamma": lambda **how: nd.random.gamma(2.0, 3.0, **how),
-    "poisson": lambda **how: nd.random.poisson(30.0, **how),
-    "integers": lambda dtype, **how: nd.random.randint(
-        0, 9, dtype={"float64": "int64", "float32": "int32"}[dtype], **how
-    ),
+    "poisson": lambda **how: nd.random.poisson(30.0, dtype="float64", **how),
+    "integers": lambda **how: nd.random.randint(0, 9, **how),
 }
 
 
 @pytest.mark.parametrize("name", DRAWS)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_random_numbers(name, dtype, compiled):
-    DRAWS[name](shape=(5, 3), ctx=nb.gpu(0), dtype=dtype)
+def test_random_numbers(name, compiled, monkeypatch):
+    monkeypatch.setattr(kernels, "_kernels", {})
+    random_device._kernel.cache_clear()
+    DRAWS[name](shape=(5, 3), ctx=nb.gpu(0))
     (texts,) = [texts for made, texts in compiled.items() if made.startswith("draw_")]
     assert len(texts) == len(CAPABILITIES) and not any(".local" in text for text in texts)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8"])
-def test_sorting(dtype, compiled):
-    """Rows of more than a tile, too."""
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_sorting(dtype, compiled, monkeypatch):
+    """Rows of more than a tile: all of its kernels."""
+    for made in (sorting_device._keys, sorting_device._sort_tiles, sorting_device._merge):
+        monkeypatch.setattr(made, "_launches", {})
     nd.sort(nd.zeros((2, 2 * sorting_device.TILE + 1), ctx=nb.gpu(0), dtype=dtype))
-    made = {name: texts for name in ("_keys", "_sort_tiles", "_merge") for texts in [compiled.get(name)]}
-    assert made["_keys"] and not any(".local" in text for texts in made.values() for text in texts or ())
-    if dtype == "float64":
-        assert all(texts for texts in made.values()) and all(".shared" in text for text in made["_sort_tiles"])
+    every = [compiled[name] for name in ("_keys", "_sort_tiles", "_merge")]
+    assert all(".shared" in text for text in compiled["_sort_tiles"])
+    assert not any(".local" in text for texts in every for text in texts)

@@ -77,21 +77,6 @@ def test_products(gpu, dtype):
     check(lambda a, b: nd.dot(a, b) * 2, a, b, tolerance=1e-2 if dtype == "float16" else 1e-5)
 
 
-def scanned(x, w):
-    outs, last = nd.contrib.foreach(lambda row, s: (nd.tanh(row * s), s + row), x, w[0])
-    return nd.sum(outs) + nd.sum(last)
-
-
-def chosen(x, w):
-    return nd.contrib.cond(nd.sum(x) > 0, lambda: nd.sum(x * w[:3]), lambda: nd.sum(nd.exp(x)))
-
-
-@pytest.mark.parametrize("function", [scanned, chosen])
-def test_loops_and_branches(gpu, function):
-    check(nb.value_and_grad(function), X, W)
-    check(nb.value_and_grad(function), -X, W)
-
-
 class Cube(autograd.Function):
     def forward(self, x):
         self.save_for_backward(x)

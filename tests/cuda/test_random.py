@@ -76,6 +76,7 @@ def test_compiled(gpu, monkeypatch):
     both(gpu, compiled, [[1.0] * 7] * 3)
     both(gpu, nb.jit(lambda x: nd.random.shuffle(x) + nd.random.normal(shape=4, dtype="float16")), [1.0, 2.0, 3.0, 4.0])
     plain = nb.jit(lambda x: nd.random.normal(shape=(3, 7)) + nd.Dropout(x, p=0.5, mode="always"))
+    both(gpu, lambda x: nd.stack(*[plain(x) for _ in range(9)]), [[1.0] * 7] * 3)  # also as graphs
     x = nd.ones((3, 7), ctx=gpu)
     plain(x)
     sizes = []

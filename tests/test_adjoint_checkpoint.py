@@ -1,0 +1,260 @@
+"""Adjoints with checkpoints: the same gradients from fewer stored values."""
+
+import os
+import random as randomness
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from loop_programs import copies, examples
+from random_loops import Program, arguments, function
+
+import nbgrad as nb
+from nbgrad.adjoint import generated, routines
+from nbgrad.adjoint.checkpoints import runs
+from nbgrad.codegen import compile as compiling
+from nbgrad.errors import AttrError, NBGradError, TraceError
+
+EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 6
+PROGRAMS = examples()
+HEAT, (U, CONDUCTIVITY, DT, _) = PROGRAMS["heat"]
+
+
+def python(name, source):
+    return compiling.module(name, re.sub(r"@njit.*\n", "", source))
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    monkeypatch.setattr(generated, "compiled_module", python)
+
+
+def listed(found):
+    return () if found is None else found if isinstance(found, tuple) else (found,)
+
+
+def gradients(adj, args):
+    """The values and the gradients for cotangents of which there is one choice."""
+    here = copies(args)
+    pull = adj.vjp(*here)
+    values = listed(pull.value)
+    known = dict(zip(pull.parameters, args, strict=True)) | dict(zip(pull.outputs, values, strict=False))
+    rng = np.random.default_rng(2)
+    weights = {n: rng.normal(size=np.shape(known[n])) if np.ndim(known[n]) else 0.7 for n in pull.outputs}
+    made = adj._generated(copies(args))
+    results, found = made(copies(args), weights, values)
+    return [*values, *results, *here], [*pull(tuple(weights.values())), *found]
+
+
+def same(f, args, counts=(1, 2, 5), loop=None):
+    """Whether gradients with and without checkpoints are the same."""
+    expected = gradients(nb.adjoint(f), args)
+    for count in counts:
+        adj = nb.adjoint(f, checkpoint=count, loop=loop)
+        for group, other in zip(gradients(adj, args), expected, strict=True):
+            for a, b in zip(group, other, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-14, atol=1e-15)
+    return adj
+
+
+@cache
+def fewest(turns, snapshots):
+    """The fewest turns that must run besides those that record, by trying everything."""
+    if turns <= 1:
+        return 0
+    if snapshots == 1:
+        return turns * (turns - 1) // 2
+    return min(m + fewest(turns - m, snapshots - 1) + fewest(m, snapshots) for m in range(1, turns))
+
+
+def test_the_schedule_runs_as_few_turns_as_possible():
+    names: dict = {}
+    exec(routines.routines(" ahead(").replace("@njit\n", ""), names)
+
+    def count(turns, snapshots):
+        if turns <= 1:
+            return 0
+        m = names["ahead"](turns, snapshots)
+        rest = count(turns - m, snapshots - 1) if turns - m > 1 else 0
+        return m + rest + count(m, snapshots)
+
+    for snapshots in (1, 2, 3, 4, 7):
+        for turns in (0, 1, 2, 3, 4, 5, 9, 10, 11, 25, 40):
+            assert runs(turns, snapshots) == fewest(turns, snapshots) == count(turns, snapshots), (turns, snapshots)
+    assert runs(1000, 10) == 4 * 1000 - 364
+
+
+def counted(x, n, count):
+    """`count` says how often a turn runs; it is not read, so that no snapshot holds it."""
+    for t in range(n):
+        for i in range(x.size):
+            x[i] = np.sin(x[i]) + 0.1 * t
+
+
+def test_turns_that_run(uncompiled, monkeypatch):
+    x = np.linspace(0.1, 0.9, 4)
+    for n, k in ((0, 2), (1, 1), (7, 1), (20, 3), (30, 100)):
+        adj = nb.adjoint(counted, checkpoint=k)
+        seen = []
+        made = adj._generated((x, n, 0))
+        entry = python("counted_adjoint", made.text.replace("np.sin(x[i])", "np.sin(x[seen(i)])"))
+        entry.__globals__["seen"] = lambda i, seen=seen: seen.append(i) or i
+        monkeypatch.setattr(made, "entry", entry)
+        made((x.copy(), n, 0), {"x": np.ones(4)})
+        report = adj.report(x, n, 0)
+        assert len(seen) // 4 == n + runs(n, min(k, max(n, 1)))
+        assert report["turns run again"] == runs(n, min(k, max(n, 1)))
+        assert report[f"{min(k, max(n, 1))} snapshots of x"] == min(k, max(n, 1)) * x.nbytes
+
+
+@pytest.mark.parametrize("name", ["heat", "lynx_hare", "cholesky", "sor", "lstm", "pairwise"])
+def test_examples(name, uncompiled):
+    same(*PROGRAMS[name])
+
+
+def before_and_after(x, y, n):
+    """What comes before and after the loop, and reads and changes what its turns read."""
+    s = 0.0
+    for i in range(x.size):
+        x[i] *= x[i] + s
+        s += x[i]
+    history = np.zeros((n + 1, x.size))
+    w = x.copy()
+    v = x.copy()
+    for t in range(3 * n, 0, -3):
+        scale = s * np.exp(-0.1 * t)
+        for i in range(1, t % 4 + 2):
+            v[i] = np.tanh(w[i] * y[i - 1] * scale)
+            history[t // 3, i] = v[i]
+        w, v = v, w
+        s += w[1] * w[2]
+    for i in range(1, x.size):
+        y[i] *= y[i - 1] + history[1, i] * history[2, i]
+        s *= y[i]
+    return s, w, history
+
+
+def test_before_and_after_the_loop(uncompiled):
+    x, y = np.linspace(0.5, 1.0, 6), np.linspace(0.9, 1.2, 6)
+    for n in (2, 7):
+        adj = same(before_and_after, (x, y, n), (1, 2, 4), loop="t")
+    assert "history" not in adj._last.reverse.state
+
+
+def overwritten(x, n, ends):
+    """The loop's turns write what nobody reads in it; what follows changes some of it."""
+    w = np.zeros(x.size)
+    first = 0.0
+    for _ in range(n):
+        for i in range(x.size):
+            x[i] *= x[i]
+            w[i] = x[i]
+        last = x[0]
+        first = x[1]
+        ends[0] = x[2]
+    for i in range(w.size):
+        w[i] = 0.5 * w[i] * x[0]
+    last *= w[0]
+    return w, last, first
+
+
+def test_results_that_turns_would_overwrite(uncompiled):
+    same(overwritten, (np.linspace(0.5, 0.9, 4), 4, np.zeros(2)))
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 4))
+def test_random_functions(seed, count):
+    source = Program(randomness.Random(seed)).source()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generated, "compiled_module", python)
+        for loop in [None, *re.findall(r"^    for (\w+) in", source, re.MULTILINE)]:
+            try:
+                same(function(source), arguments(seed % 100), (count,), loop)
+            except TraceError as err:
+                assert "turns is not known" in str(err) or "changes places" in str(err)
+
+
+def test_compiled():
+    for n in (1, 12):
+        adj = same(HEAT, (U, CONDUCTIVITY, DT, n), (3,))
+    small, large = (adj.report(U, CONDUCTIVITY, DT, n) for n in (10, 1000))
+    assert large.pop("turns run again") == runs(1000, 3)
+    del small["turns run again"]
+    assert small == large  # memory does not grow with the number of turns
+    entry = adj.compiled(U, CONDUCTIVITY, DT, 12)
+    bars = np.ones_like(U), np.zeros_like(U)
+    entry(U.copy(), CONDUCTIVITY, DT, 12, *bars, 3)
+    expected = nb.adjoint(HEAT).vjp(U.copy(), CONDUCTIVITY, DT, 12)(np.ones_like(U))
+    np.testing.assert_array_equal(bars[0], expected[0])
+
+
+def test_as_many_as_memory_holds(uncompiled):
+    args = (U, CONDUCTIVITY, DT, 60)
+    plain = nb.adjoint(HEAT).report(*args)
+    assert nb.adjoint(HEAT, checkpoint="auto").report(*args) == plain  # all fits
+    bounded = nb.adjoint(HEAT, checkpoint="auto", memory=3 * 2 * U.nbytes)
+    assert bounded.report(*args)["3 snapshots of new, u"] == 3 * 2 * U.nbytes
+    for adj in (bounded, nb.adjoint(HEAT, checkpoint="auto", memory=1), nb.adjoint(HEAT, checkpoint="auto")):
+        for a, b in zip(gradients(adj, args)[1], gradients(nb.adjoint(HEAT), args)[1], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_reverse_over_forward(uncompiled):
+    """Hessian products with checkpoints: the adjoint of the tangent."""
+    f, args = PROGRAMS["sor"]
+    weights, along = np.ones_like(args[0]), (np.full((5, 6), 0.5), np.full((5, 6), 0.3), 0.5)
+    expected = nb.adjoint(f).hvp(args, along, weights)
+    over = nb.adjoint(nb.tangent(f), argnums=(0, 1, 2), checkpoint=2)
+    pull = over.vjp(*copies((*args, *along)))
+    found = pull(tuple(weights if n == "u_dot" else None for n in pull.outputs))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-13)
+
+
+def unknown(x, limit):
+    s = 1.0
+    while s < limit:
+        for i in range(x.size):
+            s += x[i] * s
+    return s
+
+
+def leaves(x, limit):
+    for _ in range(100):
+        for i in range(x.size):
+            x[i] *= x[i]
+        if x[0] < limit:
+            break
+
+
+def moving(u, v, n):
+    for _ in range(n):
+        for i in range(u.size):
+            v[i] = u[i] * u[i]
+        u, v = v, u
+
+
+def test_what_has_no_checkpoints():
+    for f in (unknown, leaves):
+        with pytest.raises(TraceError, match=r"line \d+: checkpoints of a loop whose number of turns is not known"):
+            nb.adjoint(f, checkpoint=3)
+    with pytest.raises(TraceError, match="number of turns is not known"):
+        nb.adjoint(leaves, checkpoint="auto", loop="_")
+    with pytest.raises(TraceError, match="loop inside of another one"):
+        nb.adjoint(HEAT, checkpoint=3, loop="j")
+    with pytest.raises(TraceError, match="u changes places"):
+        nb.adjoint(moving, checkpoint=3).vjp(np.ones(3), np.ones(3), 2)
+    with pytest.raises(AttrError, match="there is no loop of the variable q"):
+        nb.adjoint(HEAT, checkpoint=3, loop="q")
+    for wrong in (0, "all", 1.5):
+        with pytest.raises(AttrError, match="checkpoint must be"):
+            nb.adjoint(HEAT, checkpoint=wrong)
+    with pytest.raises(AttrError, match="loop and memory are for checkpoints"):
+        nb.adjoint(HEAT, loop="i")
+    with pytest.raises(NBGradError, match=r"nb.adjoint\(nb.tangent\(f\), checkpoint"):
+        nb.adjoint(HEAT, checkpoint=3).hvp((U, CONDUCTIVITY, DT, 3), (U, None, None), U)
+    assert nb.adjoint(PROGRAMS["csr_product"][0], checkpoint=3).report(*PROGRAMS["csr_product"][1]) == {}

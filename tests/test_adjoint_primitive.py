@@ -1,0 +1,236 @@
+"""primitive without a vjp: the derivative of a function with loops is its adjoint's."""
+
+import re
+
+import numba
+import numpy as np
+import pytest
+from loop_programs import copies, examples, floats
+
+import nbgrad as nb
+from nbgrad import autograd, nd
+from nbgrad.adjoint import composed, generated
+from nbgrad.codegen import compile as compiling
+from nbgrad.errors import DTypeError, TraceError
+
+X = np.linspace(0.2, 1.0, 5)
+PROGRAMS = examples()
+
+
+def filtered(x, a, steps):
+    """A recurrence: y[i] = x[i] + a*y[i-1], `steps` times; and the last element."""
+    y = x.copy()
+    for _ in range(steps):
+        for i in range(1, len(y)):
+            y[i] += a * y[i - 1]
+    return y, y[-1]
+
+
+def filtered_nd(x, a, steps):
+    """The same with operators."""
+    y = [x[i] for i in range(5)]
+    for _ in range(steps):
+        for i in range(1, 5):
+            y[i] = y[i] + a * y[i - 1]
+    return nd.stack(*y), y[-1]
+
+
+def decay(u, counts, rate):
+    """Changes a vector of floats and one of integers."""
+    total = 0.0
+    for i in range(1, u.size):
+        u[i] -= rate * u[i] * u[i - 1]
+        counts[i] += 1
+        total += u[i]
+    return total
+
+
+def only_writes(x, out):
+    for i in range(x.size):
+        out[i] = x[i] * x[i]
+
+
+native = nb.primitive(numba.njit(filtered))
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    plain = lambda name, source: compiling.module(name, re.sub(r"@njit.*\n", "", source))  # noqa: E731
+    monkeypatch.setattr(composed, "module", plain)
+    monkeypatch.setattr(generated, "compiled_module", plain)
+
+
+def loss(function):
+    def call(x, a):
+        y, last = function(x, a, 2)
+        return nd.sum(y * y) * last * a
+
+    return call
+
+
+def test_gradients_as_those_of_operators():
+    f = nb.value_and_grad(loss(native), (0, 1))
+    value, (gx, ga) = nb.value_and_grad(loss(filtered_nd), (0, 1))(X, 0.5)
+    for g in (f, nb.jit(f).njit(X, 0.5)):
+        found, (x_bar, a_bar) = g(X, 0.5)
+        np.testing.assert_allclose([found, a_bar, *x_bar], [value, ga, *gx], rtol=1e-12)
+    x, a = nd.array(X, dtype="float32"), nd.array(0.5)  # float32; and only one of them is differentiated
+    x.attach_grad()
+    with autograd.record():
+        y = loss(native)(x, a)
+    y.backward()
+    assert x.grad.dtype == np.float32
+    np.testing.assert_allclose(x.grad.asnumpy(), gx, rtol=1e-5)
+
+
+def test_every_order(uncompiled):
+    def cubic(function):
+        return lambda x, a: nd.sum(nb.hessian(loss(function))(x, a) ** 2)
+
+    f, g = (cubic(h) for h in (nb.primitive(filtered), filtered_nd))
+    np.testing.assert_allclose(nb.grad(f)(X, 0.5), nb.grad(g)(X, 0.5), rtol=1e-10)
+    (found,), (expected,) = (nb.jvp(loss(h), (X, 0.5), (X, 1.0))[1:] for h in (nb.primitive(filtered), filtered_nd))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert nb.primitive(filtered).order == np.inf and nb.primitive(np.sin).order == 0
+
+
+def test_inside_loops():
+    def f(x, a):
+        _, last = nd.contrib.foreach(lambda row, s: (row, s + native(row, a, 1)[1] ** 2), x, a * 0)
+        return last
+
+    x = np.stack([X, X * X])
+    expected = sum(nb.grad(lambda x, a: filtered_nd(x, a, 1)[1] ** 2, 1)(row, 0.5) for row in x)
+    for g in (nb.grad(f, 1), nb.jit(nb.grad(f, 1))):
+        assert g(x, 0.5) == pytest.approx(float(expected))
+
+
+def test_what_is_written_is_copied_and_comes_after_the_results(uncompiled):
+    f = nb.primitive(decay)
+    u, counts = nd.array(X, dtype="float64"), nd.array(np.arange(5), dtype="int64")
+    total, after, counted = f(u, counts, 0.3)
+    expected, n = X.copy(), np.arange(5)
+    assert float(total.asscalar()) == decay(expected, n, 0.3)
+    np.testing.assert_array_equal(after.asnumpy(), expected)
+    np.testing.assert_array_equal(counted.asnumpy(), n)
+    np.testing.assert_array_equal(u.asnumpy(), X)
+    np.testing.assert_array_equal(counts.asnumpy(), np.arange(5))
+
+    def both(u, rate):
+        total, after, _ = f(u, counts, rate)
+        return total + nd.sum(after * after)
+
+    slope = nb.grad(both, 1)(X, 0.3)
+    up, down = (float(both(u, nd.array(0.3 + h, dtype="float64")).asnumpy().ravel()[0]) for h in (1e-6, -1e-6))
+    assert slope == pytest.approx((up - down) / 2e-6)
+    (squares,) = [nb.primitive(only_writes)(u, nd.zeros(5, dtype="float64"))]
+    np.testing.assert_array_equal(squares.asnumpy(), X * X)
+    u, n = X.copy(), np.arange(5)
+    assert isinstance(f(u, n, 0.3), float)  # without NDArrays it is the function itself
+    np.testing.assert_array_equal(u, expected)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_examples(name, uncompiled):
+    f, args = PROGRAMS[name]
+    pull = nb.adjoint(f).vjp(*copies(args))
+    rng = np.random.default_rng(1)
+    operation = nb.primitive(f)
+    given = [
+        nd.array(a, dtype=a.dtype if isinstance(a, np.ndarray) else "float64") if k in floats(args) else a
+        for k, a in enumerate(args)
+    ]
+    for x in (given[k] for k in floats(args)):
+        x.attach_grad()
+    with autograd.record():
+        outs = operation(*given)
+        outs = outs if isinstance(outs, tuple) else (outs,)
+        weights = [rng.normal(size=y.shape) for y in outs]
+        total = sum(nd.sum(y * nd.array(w, dtype="float64")) for y, w in zip(outs, weights, strict=True))
+    total.backward()
+    expected = pull(tuple(w if w.shape else float(w) for w in weights))
+    for k, g in zip(floats(args), expected, strict=True):
+        np.testing.assert_allclose(given[k].grad.asnumpy(), g, rtol=1e-12, atol=1e-14)
+
+
+def test_what_has_no_derivative_says_why():
+    @nb.primitive
+    def careful(x):
+        try:
+            return x * 2
+        except TypeError:
+            return x
+
+    assert careful(nd.array(X)).shape == (5,) and careful.order == 0
+    with pytest.raises(
+        nb.NBGradError, match=r"careful: it has no derivative; give one.*test_adjoint_primitive.py, line \d+: Try"
+    ):
+        nb.grad(lambda x: nd.sum(careful(x)))(X)
+    pairs = nb.primitive(lambda x: x[0] * x[1])
+    with pytest.raises(nb.NBGradError, match=r"write the function with def"):
+        nb.grad(lambda x: nd.sum(pairs([x, x])))(X)
+    with pytest.raises(DTypeError, match="filtered: Numba has no arrays of float16"):
+        native(nd.array(X, dtype="float16"), 0.5, 1)
+
+
+def test_a_vjp_given_later_counts():
+    f = nb.primitive(lambda x: x * 2)
+    f.defvjp(lambda g, y, x: g * 7)
+    assert f.order == 1
+    np.testing.assert_array_equal(nb.grad(lambda x: nd.sum(f(x)))(X), np.full(5, 7.0))
+
+
+@nb.primitive
+@numba.njit
+def logistic(x, a):
+    return 1.0 / (1.0 + np.exp(-a * x))
+
+
+@logistic.defvjp
+@numba.njit
+def logistic_vjp(g, y, x, a):
+    return 2.0 * g * a * y * (1.0 - y), None  # twice the derivative, to tell it from that of the code
+
+
+@nb.primitive
+def squares(v, n):
+    s = 0.0
+    for i in range(n):
+        s += v[i] * v[i]
+    return s
+
+
+def with_primitives(v, a):
+    s = 0.0
+    for i in range(1, v.size):
+        v[i] = logistic(v[i] * v[i - 1], a)
+        s += squares(v, i)
+    return s
+
+
+def test_primitives_in_functions_that_are_differentiated():
+    v, a = np.array([0.3, 0.5, 0.7]), 2.0
+    adj = nb.adjoint(with_primitives)
+    value, (v_bar, a_bar) = adj.value_and_grad(v.copy(), a)
+    y = 1 / (1 + np.exp(-a * 0.15))
+    assert value == pytest.approx(2 * 0.09 + y * y)
+    slope = 2 * y * 2 * a * y * (1 - y)
+    np.testing.assert_allclose(v_bar, [4 * 0.3 + slope * 0.5, slope * 0.3, 0], rtol=1e-14)
+    assert a_bar == 0
+    assert "from nbgrad.adjoint.adopted import logistic_vjp" in adj.source
+    with pytest.raises(TraceError):  # the rule has none of its own
+        adj.hvp((v, a), (v, None), (1.0, None))
+    function = logistic.forward
+
+    def plainly(x):
+        return function(x, 2.0)
+
+    y = plainly(0.3)  # what the primitive is made of has its own derivative
+    assert nb.adjoint(plainly).value_and_grad(0.3)[1][0] == pytest.approx(2 * y * (1 - y))
+    of_arrays = nb.primitive(numba.njit(lambda x: np.sqrt(np.sum(x * x))), numba.njit(lambda g, y, x: g * x / y))
+
+    def whole(x):
+        return of_arrays(x)
+
+    with pytest.raises(TraceError, match=r"line \d+"):
+        nb.adjoint(whole).value_and_grad(v)
