@@ -1,8 +1,14 @@
 """The examples of :mod:`nbgrad.demo.loops` with arguments, and what checks any such function."""
 
+import re
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 
 import nbgrad as nb
+from nbgrad.adjoint import generated
+from nbgrad.codegen import compile as compiling
 from nbgrad.demo import loops
 
 
@@ -25,6 +31,18 @@ def examples():
         "pairwise": (loops.pairwise, (2.0 * normal(size=(6, 3)), 2.5)),
         "csr_product": (loops.csr_product, (normal(size=6), columns, starts, normal(size=4), np.zeros(4))),
     }  # fmt: skip
+
+
+@contextmanager
+def uncompiled():
+    """Let Python run what is generated: a hundred times faster than compiling it."""
+
+    def plain(name, source):
+        return compiling.module(name, re.sub(r"@njit.*\n", "", source))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generated, "compiled_module", plain)
+        yield
 
 
 def copies(args):

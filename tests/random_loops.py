@@ -211,13 +211,13 @@ def indent(lines):
     return [f"    {line}" for line in lines]
 
 
-def function(source, number=[0]):  # noqa: B006 (each function has a file name of its own)
+def function(source, names=None, number=[0]):  # noqa: B006 (each function has a file name of its own)
     number[0] += 1
     filename = f"<random loops {number[0]}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     import math
 
-    namespace = {"np": np, "math": math}
+    namespace = {"np": np, "math": math, **(names or {})}
     exec(compile(source, filename, "exec"), namespace)
     return namespace["f"]
 

@@ -157,6 +157,20 @@ def differences(f, x, order=1, h=1e-3):
     return (-low + 16 * l - 30 * f(x) + 16 * r - high) / (12 * h * h)
 
 
+def test_hessians_known_from_formulas(uncompiled):
+    product, (data, columns, starts, x, y) = PROGRAMS["csr_product"]
+    w, d_data, d_x = RNG.normal(size=4), RNG.normal(size=6), RNG.normal(size=4)
+    rows = np.repeat(np.arange(4), np.diff(starts))
+    found = nb.adjoint(product).hvp((data, columns, starts, x, y), (d_data, d_x, None), w)
+    np.testing.assert_allclose(found[0], w[rows] * d_x[columns], rtol=1e-14)
+    np.testing.assert_allclose(found[1], np.bincount(columns, w[rows] * d_data, 4), rtol=1e-14, atol=1e-16)
+    r = 1.3
+    two = np.array([[0.0, 0.0, 0.0], [r, 0.0, 0.0]])
+    found, _ = nb.adjoint(PROGRAMS["pairwise"][0]).hvp((two, 2.5), (np.array([[0, 0, 0], [1, 1, 0.0]]), None))
+    along, across = 4 * (156 * r**-14 - 42 * r**-8), 4 * (-12 * r**-13 + 6 * r**-7) / r
+    np.testing.assert_allclose(found, [[-along, -across, 0], [along, across, 0]], rtol=1e-13, atol=1e-13)
+
+
 def test_compiled_functions_in_compiled_code():
     x, a = 1 + RNG.random(4), 0.3
     gradient, product = nb.adjoint(energy).compiled(x, a), nb.tangent(energy).compiled(x, a)

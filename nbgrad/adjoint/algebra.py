@@ -15,6 +15,7 @@ import numpy as np
 from ..expr import ONE, ZERO, Expr, Fn, as_expr, const, order, rebuild, select, substitute, var, vjp
 from ..kernels import scalar as vm
 from .ir import parse, unparse
+from .names import FUNCTION_NAMES, HELPERS
 
 __all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code"]
 
@@ -49,7 +50,8 @@ def _table() -> dict[object, Callable]:
         if isinstance(fn, Fn):
             name, _, slots = fn.template.partition("(")
             if name in fn.helpers and slots.rstrip(")") == ", ".join(f"{{{k}}}" for k in range(slots.count("{"))):
-                found[fn.helpers[name]] = fn
+                function = fn.helpers[name]
+                found[function], HELPERS[name], FUNCTION_NAMES[function] = fn, function, name
     found[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
     found[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
     return found
@@ -69,6 +71,8 @@ PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan,
            np.floor, np.ceil, np.trunc, np.rint, np.sign,
            np.isnan, np.isinf, np.isfinite, np.int64, np.int32, np.bool_}  # fmt: skip
 
+#: Operators that give no real numbers.
+_WHOLE = (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _OPERATIONS: dict[type, Callable] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -102,10 +106,10 @@ class Algebra:
             case ast.Subscript():
                 return self.depends(node.value, names)
             case ast.BinOp():
-                passive = isinstance(node.op, ast.FloorDiv)
+                passive = isinstance(node.op, _WHOLE)
                 return not passive and (self.depends(node.left, names) or self.depends(node.right, names))
             case ast.UnaryOp():
-                return not isinstance(node.op, ast.Not) and self.depends(node.operand, names)
+                return not isinstance(node.op, ast.Not | ast.Invert) and self.depends(node.operand, names)
             case ast.IfExp():
                 return self.depends(node.body, names) or self.depends(node.orelse, names)
             case ast.Call():

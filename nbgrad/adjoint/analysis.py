@@ -27,6 +27,7 @@ from .ir import (
     Store,
     Swap,
     below,
+    elements_in,
     parse,
     reads,
     unparse,
@@ -34,8 +35,8 @@ from .ir import (
     walk,
     writes,
 )
+from .names import resolve
 from .split import carry, factor, split
-from .subset import Source
 
 __all__ = ["Plan", "Pull", "plan"]
 
@@ -74,10 +75,10 @@ class Plan:
     fusion: Fusion = None  # type: ignore[assignment]
 
 
-def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
+def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
     of loops that change in what they control, and `carried` ones."""
-    algebra = Algebra(source.resolve, set())
+    algebra = Algebra(resolve, set())
     split(
         f,
         {
@@ -111,7 +112,7 @@ def plan(f: Function, source: Source, wrt: set[str], carried: tuple[Statement, .
         refused |= wrong
     found = [] if carried else _carries(f, made)
     if found:
-        return plan(f, source, wrt, tuple(carry(f, loop, s) for loop, s in found))
+        return plan(f, wrt, tuple(carry(f, loop, s) for loop, s in found))
     return made
 
 
@@ -296,11 +297,6 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
         case Loop():
             nodes = [s.start, s.stop, s.step]
     return [index for node in nodes if node is not None for index in elements_in(node, array)]
-
-
-def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
-    """The indices at which an expression reads `array`."""
-    return [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
 
 
 def _matters(s: Statement, made: Plan) -> bool:

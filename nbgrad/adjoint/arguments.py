@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 
 from ..errors import AttrError, DTypeError, ShapeError
 from .ir import Function, Store, Swap, walk
 from .subset import Source
 
-__all__ = ["apart", "copies", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
+__all__ = ["apart", "completed", "copies", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
 
 
 def copies(args: tuple) -> tuple:
     return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
 
 
+def completed(source: Source, args: tuple) -> tuple:
+    """The arguments, with defaults for those that are not given."""
+    missing = [p.default for p in source.signature.parameters.values()][len(args) :]
+    return args if inspect.Parameter.empty in missing else (*args, *missing)
+
+
 def parameters(source: Source) -> list[str]:
     arguments = source.node.args
-    return [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+    return [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
 
 def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str]]:

@@ -3,163 +3,190 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .ir import Alloc, Assign, Block, Grow, Loop, Store, parse, unparse, walk
-from .routines import GROWN
-from .subset import ALLOCATE
+from .ir import Store, parse, reads, unparse
+from .kinds import kind_of
+from .trees import Leaf, Made, Op, Tree
+from .views import ZERO, times
 
 if TYPE_CHECKING:
-    from .lower import Lowering
+    from .expressions import Expressions
 
-__all__ = ["Arrays"]
+__all__ = ["MAKERS", "Makers"]
+
+_PLAIN = {np.empty, np.zeros, np.ones, np.full}
+_LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
+MAKERS = {*_PLAIN, *_LIKE, np.copy, np.array, np.asarray, np.ascontiguousarray, np.eye, np.identity, np.arange,
+          np.linspace}  # fmt: skip
 
 
-class Arrays:
-    """Lowers what makes arrays, into the lowering's output."""
+class Makers:
+    """Lowers calls that make arrays."""
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(self, lowering: Expressions, node: ast.Call) -> None:
         self.low = lowering
+        self.node = node
+        self.keywords = {k.arg: k.value for k in node.keywords}
 
-    def again(self, target: ast.Name, value: ast.expr) -> bool:
-        """Whether it is a tape that grows, or ``u = u.copy()`` where that holds for all that follows."""
-        low = self.low
-        called = low.callee(value) if isinstance(value, ast.Call) else None
-        if called is not None and called.__name__ == "grown" and inspect.getsource(called).endswith(GROWN):
-            low.emit(Grow(low.local(target)))
-            return True
-        if not (low.straight and low.out is low.top):
-            return False
-        copied = isinstance(value, ast.Call) and unparse(value) == f"{target.id}.copy()"
-        if not copied or not low.made.ranks.get(low.local(target)):
-            return False
-        name = low.names.fresh(target.id)
-        made = self.make(name, target, value)
-        low.rename[target.id] = name
-        return made
+    def refuse(self, what: str, instead: str) -> Exception:
+        return self.low.source.refuse(self.node, what, instead)
 
-    def make(self, name: str, target: ast.Name, value: ast.expr) -> bool:
-        """Whether `value` makes an array; then it is allocated as `name`."""
-        if isinstance(value, ast.Name) and value.id[0] != "=" and self.low.made.ranks.get(self.low.local(value)):
-            raise self.low.source.refuse(target, f"a second name for the array {value.id}", f"write {value.id}.copy()")
-        if isinstance(value, ast.Name) and value.id[0] == "=" and self.low.made.ranks.get(value.id[1:]):
-            raise self.low.source.refuse(
-                target, "an array from a function that is called", "pass the array and let it be written"
-            )
-        if not isinstance(value, ast.Call):
-            return False
-        called = self.low.source.resolve(value.func)
-        method = isinstance(value.func, ast.Attribute) and value.func.attr == "copy" and called is None
-        if not method and called not in ALLOCATE:
-            return False
-        like = ""
-        if method or called in (np.copy, np.empty_like, np.zeros_like, np.ones_like):
-            given = value.func.value if method else value.args[0]  # type: ignore[attr-defined]
-            like = self.low.local(given) if isinstance(given, ast.Name) else ""
-            rank = self.low.made.ranks.get(like, 0)
-            if not rank or len(value.args) > (0 if method else 1) or value.keywords:
-                raise self.low.source.refuse(value, "a copy of this", "copy a whole array, named, with its own dtype")
-            shape = [parse(f"{like}.shape[{k}]") for k in range(rank)]
-            kind, dtype = self.low.made.kinds[like], f"{like}.dtype"
+    def make(self, called: object, hint: str) -> Tree:
+        given = self.node.args
+        allowed = {"dtype"} | ({"num", "endpoint"} if called is np.linspace else set())
+        allowed |= {"fill_value"} if called in (np.full, np.full_like) else set()
+        if not given or set(self.keywords) - allowed:
+            raise self.refuse(f"the call {unparse(self.node)}", "give the shape, and at most a dtype")
+        if called in _PLAIN or called in _LIKE:
+            return self.filled(called)
+        if called in (np.copy, np.array, np.asarray, np.ascontiguousarray):
+            if isinstance(given[0], ast.List | ast.Tuple):
+                return self.listed(given[0], hint)
+            view = self.low.view(given[0])
+            if called in (np.asarray, np.ascontiguousarray):
+                return Leaf(view)
+            return self.converted(Leaf(view), *self.dtype(1)) if len(given) > 1 or self.keywords else copied(Leaf(view))
+        sizes = [self.low.value(a) for a in given[:3]]
+        if called in (np.eye, np.identity):
+            n = sizes[0]
+            return Made([n, n], lambda i, j: ast.IfExp(ast.Compare(i, [ast.Eq()], [j]), ast.Constant(1.0),
+                                                       ast.Constant(0.0)), "float", "np.float64")  # fmt: skip
+        return self.linspace(sizes) if called is np.linspace else self.arange(sizes)
+
+    # Filled with one value.
+
+    def filled(self, called: object) -> Tree:
+        given = self.node.args
+        full = called in (np.full, np.full_like)
+        value: ast.expr | None = None
+        if full:
+            value = self.low.value(given[1] if len(given) > 1 else self.keywords["fill_value"])
+        kind, dtype = self.dtype(2 if full else 1)
+        if called in _LIKE:
+            view = self.low.view(given[0])
+            sizes = self.low.shape(view)
+            if not kind:
+                kind, dtype = f"={view.name}", f"{view.name}.dtype"
         else:
-            sizes = value.args[0].elts if isinstance(value.args[0], ast.Tuple) else [value.args[0]]
-            if isinstance(value.args[0], ast.Attribute) and value.args[0].attr == "shape":
-                other = self.low.local(value.args[0].value)  # type: ignore[arg-type]
-                sizes = [parse(f"{unparse(value.args[0])}[{k}]") for k in range(self.low.made.ranks[other])]
-            shape, rank = [self.low.value(n) for n in sizes], len(sizes)
-            kind, dtype = self.dtype(value, 2 if called is np.full else 1)
-        copied = method or called is np.copy
-        fill = None
-        if copied:
-            fill = parse(like)
-        elif called is np.full:
-            fill = self.low.value(value.args[1])
-        elif called is not np.empty and called is not np.empty_like:
-            number = int(called in (np.ones, np.ones_like))
-            fill = ast.Constant(float(number) if kind == "float" else number)
-        self.allocate(name, target, shape, kind, dtype, like, fill)
-        return True
+            sizes = self.shape(given[0])
+        if not kind:
+            kind, dtype = ("float", "np.float64") if value is None else self.certain([value])
+        if called in (np.empty, np.empty_like):
+            return Made(sizes, None, kind, dtype)
+        if value is None:
+            value = ast.Constant(int(called in (np.ones, np.ones_like)))
+            if kind == "float" or (kind[0] == "=" and self.low.made.kinds[kind[1:]] == "float"):
+                value = ast.Constant(float(value.value))  # type: ignore[arg-type]
+        number = value
+        return Made(sizes, lambda *_: number, kind, dtype)
 
-    def dtype(self, call: ast.Call, position: int) -> tuple[str, str]:
-        """The kind of the array that `call` makes, and code for its dtype."""
-        given = next((k.value for k in call.keywords if k.arg == "dtype"), None)
-        if given is None and len(call.args) > position:
-            given = call.args[position]
-        if given is None:
-            return "float", "np.float64"
+    def shape(self, node: ast.expr) -> list[ast.expr]:
+        sizes = self.low.shape_of(node)
+        if sizes is not None:
+            return sizes
+        pack = self.low.tuple_of(node)
+        if pack is not None and all(isinstance(i, str) for i in pack.items):
+            return [ast.Name(i, ast.Load()) for i in pack.items]  # type: ignore[arg-type]
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        return [self.low.value(p) for p in parts]
+
+    def dtype(self, position: int) -> tuple[str, str]:
+        """The kind that is asked for, and code for the dtype; "" if none is."""
+        given = self.keywords.get("dtype")
+        if given is None and len(self.node.args) > position:
+            given = self.node.args[position]
+        return ("", "") if given is None else self.dtype_of(given)
+
+    def dtype_of(self, given: ast.expr) -> tuple[str, str]:
         if isinstance(given, ast.Attribute) and given.attr == "dtype":
-            like = self.low.local(given.value)  # type: ignore[arg-type]
-            return self.low.made.kinds[like], f"{like}.dtype"
+            view = self.low.view(given.value)
+            return f"={view.name}", f"{view.name}.dtype"
         found = self.low.source.resolve(given)
         dtypes: dict[object, object] = {float: np.float64, int: np.int64, bool: np.bool_}
         try:
             found = dtypes.get(found, found)
-            letter = np.dtype(found).kind  # type: ignore[call-overload]
+            letter = np.dtype(found).kind if found is not None else ""  # type: ignore[call-overload]
             kind = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
         except (TypeError, KeyError):
-            raise self.low.source.refuse(
-                call, "an array of this dtype", "use float64, float32 or an integer type"
-            ) from None
+            raise self.refuse("an array of this dtype", "use float64, float32, bool or an integer type") from None
         name = np.dtype(found).name if kind != "bool" else "bool_"  # type: ignore[call-overload]
+        if name == "float16":
+            raise self.refuse("an array of this dtype", "use float64 or float32")
         return kind, f"np.{name}"
 
-    def allocate(
-        self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str, fill: ast.expr | None
-    ) -> None:
-        """An array `name`, filled; one made inside of a loop or branch is made once, at the top of the function."""
-        if name in self.low.made.ranks:
-            raise self.low.source.refuse(node, f"{name} is made a second time", "give the new array another name")
-        sizes = ", ".join(unparse(n) for n in shape)
-        dtype = self.low.dtypes[name] = self.low.dtypes.get(like, dtype) if like else dtype
-        text = (
-            f"np.empty(({sizes}{',' if len(shape) == 1 else ''}), {dtype})"
-            if len(shape) > 1
-            else f"np.empty({sizes}, {dtype})"
-        )
-        made = Alloc(name, parse(text), len(shape), like, kind, shape)
-        self.low.made.ranks[name], self.low.made.kinds[name] = len(shape), kind
-        sizes_like = {d: unparse(n) for d, n in enumerate(shape) if ".shape[" in unparse(n)[-12:]}
-        self.low.shapes[name] = {d: self.low.shapes.get(t.split(".")[0], {}).get(d, t) for d, t in sizes_like.items()}
-        if self.low.straight and self.low.out is self.low.top:
-            self.low.emit(made)
+    def certain(self, values: list[ast.expr]) -> tuple[str, str]:
+        """The kind of an array of `values`, which must be known already."""
+        kinds = {kind_of(v, self.low.made) for v in values}
+        if "float" in kinds:
+            return "float", "np.float64"
+        if not all(self.low.fixed(n) or n in self.low.shared.known or n in self.low.shared.bound
+                   for n in reads(*values)):  # fmt: skip
+            raise self.refuse("an array of numbers that may be integers or floats", "give it a dtype")
+        return ("bool", "np.bool_") if kinds == {"bool"} else ("int", "np.int64")
+
+    def converted(self, tree: Tree, kind: str, dtype: str) -> Tree:
+        """`tree` with a dtype: an array of its own."""
+        name = {"float": "float", "int": "int", "bool": "bool"}.get(kind)
+        made = tree if name is None else Op(lambda e: ast.Call(parse(name), [e], []), [tree])
+        return copied(made, kind, dtype)
+
+    # Filled with several.
+
+    def listed(self, given: ast.List | ast.Tuple, hint: str) -> Tree:
+        rows = [r.elts if isinstance(r, ast.List | ast.Tuple) else None for r in given.elts]
+        if not rows:
+            raise self.refuse("an array without elements", "use np.empty")
+        if rows[0] is None:
+            values, sizes = [self.low.value(v) for v in given.elts], [len(rows)]
         else:
-            self.at_top(node, made)
-        if fill is not None:
-            source = fill.id if isinstance(fill, ast.Name) and self.low.made.ranks.get(fill.id) else ""
-            self.fill(name, len(shape), source, fill)
-
-    def at_top(self, node: ast.AST, made: Alloc) -> None:
-        """Make an array before the statement of the outermost block in which this is, if its size is known there."""
-        root = self.low.root
-        used = {n.id for n in ast.walk(made.value) if isinstance(n, ast.Name)} - {"np", "max", "min", "len", "range"}
-        known = {*self.low.made.parameters, *self.low.made.constants}
-        known |= {s.name for s in walk(root.top or []) if isinstance(s, Assign | Alloc)}
-        assert root.current is not None and root.top is not None
-        stored = {n.id for n in ast.walk(root.current) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        numbers = {n for n in used if not self.low.made.ranks.get(n)}
-        if not used <= known or numbers & stored:
-            raise self.low.source.refuse(
-                node, "a new array in a loop or branch, whose size is not known before it", "make it at the beginning"
-            )
-        root.top.append(made)
-        self.low.hoisted.add(made.name)
-
-    def fill(self, name: str, rank: int, source: str, value: ast.expr) -> None:
-        """Loops that set all elements of `name` to `value`, or to those of the array `source`."""
-        counters = [self.low.names.fresh(f"k{d}") for d in range(rank)]
-        index = (
-            ast.Tuple([ast.Name(c, ast.Load()) for c in counters], ast.Load())
-            if rank > 1
-            else ast.Name(counters[0], ast.Load())
-        )
-        read: ast.expr = ast.Subscript(ast.Name(source, ast.Load()), index, ast.Load()) if source else value
+            if any(r is None or len(r) != len(rows[0]) for r in rows):
+                raise self.refuse("rows of different lengths", "use rows of one length")
+            values, sizes = [self.low.value(v) for r in rows for v in r or []], [len(rows), len(rows[0])]
+        kind, dtype = self.dtype(1)
+        if not kind:
+            kind, dtype = self.certain(values)
+        name = hint or self.low.names.fresh("listed")
         line, self.low.line = self.low.line, ""
-        inner: Block = [Store(name, index, read)]
-        for d, c in reversed(list(enumerate(counters))):
-            self.low.made.ranks[c], self.low.made.kinds[c] = 0, "int"
-            inner = [Loop(c, ast.Constant(0), parse(f"{name}.shape[{d}]"), ast.Constant(1), None, inner)]
-        inner[0].line = line
-        self.low.out += inner
+        self.low.allocate(name, self.node, [ast.Constant(n) for n in sizes], kind, dtype, "", line)
+        for k, v in enumerate(values):
+            index = str(k) if len(sizes) == 1 else f"({k // sizes[1]}, {k % sizes[1]})"
+            self.low.emit(Store(name, parse(index), v))
+        return Leaf(self.low.all_of(name), True)
+
+    def linspace(self, given: list[ast.expr]) -> Tree:
+        number = self.keywords.get("num")
+        if len(given) < 3:
+            given = [*given, self.low.value(number) if number is not None else ast.Constant(50)]
+        first, last, n = (self.low.simple(g) for g in given)
+        ends = self.keywords.get("endpoint")
+        parts = n if ends is not None and unparse(ends) == "False" else parse(f"max({unparse(n)} - 1, 1)")
+        step = self.low.simple(parse(f"({unparse(last)} - {unparse(first)}) / {unparse(parts)}"))
+        return Made([n], lambda k: ast.BinOp(first, ast.Add(), ast.BinOp(k, ast.Mult(), step)), "float", "np.float64")
+
+    def arange(self, given: list[ast.expr]) -> Tree:
+        start, stop, step = [ZERO, given[0], ast.Constant(1)] if len(given) == 1 else [*given, ast.Constant(1)][:3]
+        kind, dtype = self.dtype(3)
+        if not kind:
+            kind, dtype = self.certain(given)
+        a, b, c = unparse(start), unparse(stop), unparse(step)
+        size = (
+            parse(f"len(range({a}, {b}, {c}))")
+            if kind == "int"
+            else parse(f"max(int(math.ceil(({b} - {a}) / {c})), 0)")
+        )
+        if kind == "int" and (a, c) == ("0", "1"):
+            size = stop
+
+        def element(k: ast.expr) -> ast.expr:
+            made = times(k, step)
+            return made if a == "0" else ast.BinOp(start, ast.Add(), made)
+
+        return Made([size], element, kind, dtype)
+
+
+def copied(tree: Tree, kind: str = "", dtype: str = "") -> Tree:
+    """The values of `tree`, not its memory."""
+    return Op(lambda e: e, [tree], kind, dtype)

@@ -65,14 +65,14 @@ class Variant:
         self.parameters = parameters(source)
         f = self._lowered()
         plain = is_nopython(original) and not written(f)
-        self.function = original if plain else module(*function(f, source))
+        self.function = original if plain else module(*function(f))
         results = list(f.results or [])
         self.outputs = [*results, *(n for n in written(f) if n not in results)]
         self._pulls: dict[tuple, tuple[Any, list[int]]] = {}
 
     def _lowered(self):
         f = lower(self.source, *self.kinds)
-        infer(f, self.source)
+        infer(f)
         return f
 
     def pullback(self, places: tuple[int, ...], wrap: Callable) -> tuple[Any, list[int]]:
@@ -82,7 +82,7 @@ class Variant:
         if found is None:
             wrt = [self.parameters[k] for k in places]
             f = self._lowered()
-            made = Pullback(f, plan(f, self.source, set(wrt)), wrt)
+            made = Pullback(f, plan(f, set(wrt)), wrt)
             compiled = module(f"{f.name}_vjp", file_of(made.source(), f, made.helpers))
             found = self._pulls[places] = wrap(compiled), [self.outputs.index(n) for n in made.cotangents]
         return found

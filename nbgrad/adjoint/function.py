@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import AttrError, TraceError
-from .arguments import apart, copies, describe, outputs, parameters, wanted, written
+from .arguments import apart, completed, copies, describe, outputs, parameters, wanted, written
 from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards
 from .ir import Function
@@ -115,7 +115,7 @@ class _Differentiated:
         results and the gradients by numbers, a tangent the results and their derivatives; what belongs to an array is
         in the array that was given for it.
         """
-        return self._generated(args).entry
+        return self._generated(self._given(args)).entry
 
     @property
     def source(self) -> str:
@@ -123,6 +123,10 @@ class _Differentiated:
         if self._last is None:
             raise AttrError(f"{self.__name__}.source depends on the types of the arguments: make a call first")
         return self._last.text
+
+    def _given(self, args: tuple) -> tuple:
+        """The arguments, with defaults."""
+        return completed(self._source, args) if self._source is not None else args
 
     def _generated(self, args: tuple) -> Any:
         made = self._variant(self._make, args, True)
@@ -137,9 +141,9 @@ class _Differentiated:
         made = self._made.get(key)
         if made is None:
             f = lower(source, ranks, kinds)
-            infer(f, source)
+            infer(f)
             wrt = wanted(source, kinds, self._argnums) if differentiated else []
-            made = self._made[key] = how(f, source, wrt)
+            made = self._made[key] = how(f, wrt)
         return made
 
     def _read(self, args: tuple) -> Source:
@@ -181,7 +185,8 @@ class Tangent(_Differentiated):
             The results, in order, and then the arrays of floats that the function writes: a tuple, or the output
             itself if there is one.
         """
-        made = self._generated(tuple(args))
+        args = self._given(tuple(args))
+        made = self._generated(args)
         given = tangents if isinstance(tangents, tuple) else (tangents,)
         if len(given) != len(made.wrt):
             raise AttrError(
@@ -206,8 +211,8 @@ class Adjoint(_Differentiated):
         if checkpoint is not None and self._source is not None:
             check(self._source, loop)
 
-    def _make(self, f: Function, source: Source, wrt: list[str]) -> Backwards:
-        made = Backwards(f, source, wrt)
+    def _make(self, f: Function, wrt: list[str]) -> Backwards:
+        made = Backwards(f, wrt)
         loop = None if self._checkpoint is None else choose(made.reverse, self._loop)
         if loop is None:
             return made
@@ -223,6 +228,7 @@ class Adjoint(_Differentiated):
         value : float
         gradients : tuple, or a single one where `argnums` is an int
         """
+        args = self._given(args)
         made = self._generated(args)
         f = made.f
         if not self._one_number(f):
@@ -237,6 +243,7 @@ class Adjoint(_Differentiated):
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
         a tuple with one gradient per argument. ``.value`` is what the function returned.
         """
+        args = self._given(args)
         made = self._generated(args)
         snapshot = tuple(a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True))
         return Pullback(self, made, snapshot, self._primal(args))
@@ -258,7 +265,8 @@ class Adjoint(_Differentiated):
         -------
         tuple, or a single product where `argnums` is an int
         """
-        made = self._generated(tuple(args))
+        args = self._given(tuple(args))
+        made = self._generated(args)
         f, names = made.f, outputs(made.f)
         if cotangents is None and not self._one_number(f):
             raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
@@ -283,6 +291,7 @@ class Adjoint(_Differentiated):
 
     def report(self, *args) -> dict[str, int]:
         """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""
+        args = self._given(args)
         made = self._generated(args)
         return made.stored(copies(args), self._primal(copies(args)))
 

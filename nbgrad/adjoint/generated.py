@@ -14,7 +14,6 @@ from .checkpoints import Checkpointed, runs
 from .forward import Forward
 from .ir import Function, Loop
 from .reverse import Reverse, module
-from .subset import Source
 
 __all__ = ["Backwards", "Checkpointing", "Forwards"]
 
@@ -22,10 +21,10 @@ __all__ = ["Backwards", "Checkpointing", "Forwards"]
 class Backwards:
     """The adjoint for one combination of ranks and kinds of arguments."""
 
-    def __init__(self, f: Function, source: Source, wrt: list[str]) -> None:
+    def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.plan = plan(f, source, set(wrt))
+        self.plan = plan(f, set(wrt))
         self._write(Reverse(f, self.plan, wrt))
 
     def _write(self, reverse: Reverse) -> None:
@@ -120,10 +119,10 @@ def available() -> int:
 class Forwards:
     """The tangent for one combination of ranks and kinds of arguments."""
 
-    def __init__(self, f: Function, source: Source, wrt: list[str]) -> None:
+    def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.forward = Forward(f, plan(f, source, set(wrt)), wrt)
+        self.forward = Forward(f, plan(f, set(wrt)), wrt)
         self.text = module(self.forward.source(), f, self.forward.helpers)
         self.entry = compiled_module(f"{f.name}_tangent", self.text)
 

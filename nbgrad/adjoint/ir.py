@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 __all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
-           "changed", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
+           "changed", "elements_in", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -57,13 +57,14 @@ class Alloc(Statement):
 
 @dataclass(eq=False)
 class Check(Statement):
-    """Raise a ValueError where `test` holds."""
+    """Raise an error where `test` holds."""
 
     test: ast.expr
     message: str
+    error: str = "ValueError"
 
     def code(self) -> list[str]:
-        return [f"if {unparse(self.test)}:", f"    raise ValueError({self.message!r})"]
+        return [f"if {unparse(self.test)}:", f"    raise {self.error}({self.message!r})"]
 
 
 @dataclass(eq=False)
@@ -151,6 +152,11 @@ def below(s: Statement) -> list[Block]:
     return [s.body] if isinstance(s, Loop) else []
 
 
+def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
+    """The indices at which an expression reads `array`."""
+    return [n.slice for n in ast.walk(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
+
+
 #: What expressions read, once it is asked; no expression is changed after that.
 _names: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
 
@@ -175,7 +181,8 @@ def _reads(expression: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.Attribute):
             continue  # an array's shape, or a module
         elif isinstance(node, ast.Call):
-            if not (isinstance(node.func, ast.Name) and node.func.id == "len"):
+            length = isinstance(node.func, ast.Name) and node.func.id == "len" and isinstance(node.args[0], ast.Name)
+            if not length:
                 stack += [a for a in node.args if not isinstance(a, ast.Starred)]
         else:
             stack += ast.iter_child_nodes(node)
@@ -206,7 +213,7 @@ def uses(s: Statement) -> set[str]:
             return reads(s.index, s.value)
         case Alloc():
             return reads(s.value)
-        case If():
+        case If() | Check():
             return reads(s.test)
         case Loop():
             return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count) if n}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-__all__ = ["ends", "jumps", "raised"]
+__all__ = ["ends", "jumps"]
 
 
 def jumps(s: ast.stmt, kinds: type | tuple = (ast.Break, ast.Continue, ast.Return)) -> bool:
@@ -26,14 +26,3 @@ def ends(body: list[ast.stmt]) -> bool:
     if isinstance(last, ast.If):
         return ends(last.body) and ends(last.orelse)
     return isinstance(last, ast.Break | ast.Continue | ast.Return)
-
-
-def raised(s: ast.AST) -> str:
-    """The message of ``if ...: raise ValueError("message")``, "" for anything else."""
-    match s:
-        case ast.If(
-            body=[ast.Raise(exc=ast.Call(func=ast.Name(id="ValueError"), args=[ast.Constant(value=str() as message)]))],
-            orelse=[],
-        ):
-            return message
-    return ""

@@ -5,33 +5,73 @@ from __future__ import annotations
 import ast
 import math
 
-from .algebra import PASSIVE
-from .ir import Assign, Function, walk
-from .subset import Source
+import numpy as np
 
-__all__ = ["infer"]
+from ..errors import TraceError
+from .ir import Alloc, Assign, Function, Statement, Store, parse, unparse, walk
+from .names import resolve
 
+__all__ = ["infer", "kind_of"]
+
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _ORDER = ["bool", "int", "float"]
+_INTEGERS = (int, len, math.floor, math.ceil, math.trunc, np.int64, np.int32)
+_TRUTH = (bool, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite, np.bool_)
+_WIDEST = (abs, min, max, pow, np.abs, np.maximum, np.minimum, np.square, np.sign)
 
 
-def infer(f: Function, source: Source) -> None:
-    """Fill in the kinds of the numbers in `f`; a name that gets several has the widest."""
+def infer(f: Function) -> None:
+    """Fill in the kinds of the numbers in `f`, and of arrays that have the kind of what is stored into them; a name
+    that gets several has the widest."""
     for name, value in f.constants.items():
-        f.kinds[name] = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
-    assigned = [s for s in walk(f.body) if isinstance(s, Assign)]
+        if not f.ranks[name]:
+            f.kinds[name] = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(value).dtype.kind, "float")
+    made = [s for s in walk(f.body) if isinstance(s, Alloc)]
+    for s in made:
+        if not s.kind:
+            f.kinds[s.name] = "bool"
+    open_arrays = {s.name for s in made if not s.kind}
+    assigned = [s for s in walk(f.body) if isinstance(s, Assign) or (isinstance(s, Store) and s.array in open_arrays)]
     grew = True
     while grew:
         grew = False
-        for s in assigned:
-            kind = _kind(s.value, f, source)
-            known = f.kinds.get(s.name, "bool")
-            widest = max(kind, known, key=_ORDER.index)
-            if f.kinds.get(s.name) != widest:
-                f.kinds[s.name] = widest
+        for s in made:
+            if s.kind.startswith("="):
+                f.kinds[s.name] = f.kinds[s.kind[1:]]
+        for t in assigned:
+            name = t.array if isinstance(t, Store) else t.name
+            widest = max(kind_of(t.value, f), f.kinds.get(name, "bool"), key=_ORDER.index)
+            if f.kinds.get(name) != widest:
+                f.kinds[name] = widest
                 grew = True
+    for s in made:
+        if not s.kind and f.kinds[s.name] != "float":
+            dtype = {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]
+            s.value = parse(f"np.empty({unparse(s.value.args[0])}, {dtype})")  # type: ignore[attr-defined]
+        s.kind = f.kinds[s.name]
+    for every in walk(f.body):
+        for part in ("value", "test", "index"):
+            node = getattr(every, part, None)
+            if isinstance(node, ast.expr):
+                _check(node, every, f, part == "value")
 
 
-def _kind(node: ast.expr, f: Function, source: Source) -> str:
+def _check(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
+    """Refuse operators that are for integers and truth values."""
+    bits = isinstance(node, ast.BinOp) and isinstance(node.op, _BITS)
+    choice = value and isinstance(node, ast.BoolOp)
+    parts = [node.left, node.right] if bits else node.values if choice else []  # type: ignore[attr-defined]
+    if any(kind_of(p, f) == "float" for p in parts):
+        raise TraceError(
+            f"adjoint: {f.where}: {unparse(node)}, of floats, in '{s.line or unparse(node)}'; "
+            + ("use integers" if bits else "write a if ... else b, or compare")
+        )
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            _check(child, s, f, value and not (isinstance(node, ast.IfExp) and child is node.test))
+
+
+def kind_of(node: ast.expr, f: Function) -> str:
     match node:
         case ast.Constant():
             return "bool" if isinstance(node.value, bool) else "int" if isinstance(node.value, int) else "float"
@@ -41,19 +81,27 @@ def _kind(node: ast.expr, f: Function, source: Source) -> str:
             return f.kinds[node.value.id] if isinstance(node.value, ast.Name) else "int"
         case ast.Attribute():
             return "int" if node.attr in ("size", "ndim") else "float"
-        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return "bool"
+        case ast.BoolOp():
+            return max((kind_of(v, f) for v in node.values), key=_ORDER.index)
         case ast.UnaryOp():
-            return max("int", _kind(node.operand, f, source), key=_ORDER.index)
+            return max("int", kind_of(node.operand, f), key=_ORDER.index)
         case ast.BinOp():
             if isinstance(node.op, ast.Div):
                 return "float"
-            return max("int", _kind(node.left, f, source), _kind(node.right, f, source), key=_ORDER.index)
+            both = max(kind_of(node.left, f), kind_of(node.right, f), key=_ORDER.index)
+            logical = isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor)
+            return both if logical else max("int", both, key=_ORDER.index)
         case ast.IfExp():
-            return max(_kind(node.body, f, source), _kind(node.orelse, f, source), key=_ORDER.index)
+            return max(kind_of(node.body, f), kind_of(node.orelse, f), key=_ORDER.index)
         case ast.Call():
-            called = source.resolve(node.func)
-            if isinstance(node.func, ast.Name) and node.func.id in ("abs", "min", "max"):
-                return max((_kind(a, f, source) for a in node.args), key=_ORDER.index)
-            return "int" if called in PASSIVE and called in (int, len, math.floor, math.ceil, math.trunc) else "float"
+            called = resolve(node.func)
+            if called in _TRUTH:
+                return "bool"
+            if called in _INTEGERS or (called is round and len(node.args) == 1):
+                return "int"
+            if called in _WIDEST:
+                return max((kind_of(a, f) for a in node.args), key=_ORDER.index)
+            return "float"
     return "float"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import math
 
 import numpy as np
 
-__all__ = ["FUNCTION_NAMES", "Names", "all_names"]
+__all__ = ["FUNCTION_NAMES", "HELPERS", "RESERVED", "Names", "all_names", "resolve"]
 
 #: What a function is called in generated code.
 FUNCTION_NAMES: dict[object, str] = {}
@@ -19,13 +20,27 @@ for _module, _prefix in ((np, "np"), (math, "math")):
 FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow, range)}
 FUNCTION_NAMES[np.float64], FUNCTION_NAMES[np.float32] = "np.float64", "np.float32"
 FUNCTION_NAMES[np.int64], FUNCTION_NAMES[np.int32] = "np.int64", "np.int32"
+#: Functions of this library that generated code imports.
+HELPERS: dict[str, object] = {}
+#: What generated code means by these names.
+RESERVED = {"np", "math", "njit", "grown", "range", "len", "abs", "min", "max", "int", "float", "bool", "round", "pow"}
+_MODULES = {"np": np, "math": math}
+
+
+def resolve(node: ast.expr) -> object:
+    """The function that a name, or an attribute of a module, stands for in lowered code."""
+    if isinstance(node, ast.Name):
+        return HELPERS.get(node.id) or _MODULES.get(node.id, getattr(builtins, node.id, None))
+    if isinstance(node, ast.Attribute):
+        return getattr(resolve(node.value), node.attr, None)
+    return None
 
 
 class Names:
     """Names that are not used yet."""
 
     def __init__(self, taken: set[str]) -> None:
-        self.taken = taken
+        self.taken = taken | RESERVED
 
     def fresh(self, name: str) -> str:
         made, k = name, 1

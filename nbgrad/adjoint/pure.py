@@ -8,14 +8,13 @@ from .forward import Forward
 from .ir import Function, Swap, walk
 from .names import Names
 from .reverse import Reverse, definition, module
-from .subset import Source
 
 __all__ = ["Pullback", "function"]
 
 
-def function(f: Function, source: Source) -> tuple[str, str]:
+def function(f: Function) -> tuple[str, str]:
     """The name and the file of `f` without effects: the arrays that it writes are copied, and returned at the end."""
-    made = Forward(f, plan(f, source, set()), [])
+    made = Forward(f, plan(f, set()), [])
     changed, free = written(f), Names({*f.ranks, *f.constants})
     names = {n: n for n in changed}
     head = [f"{n} = {n}.copy()" for n in changed]

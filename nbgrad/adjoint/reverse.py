@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
+
 from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .adopted import home
 from .algebra import COTANGENT, VALUE, code
@@ -63,8 +65,14 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
-        head += ["", *(f"{k} = {v!r}" for k, v in plain)]
+        head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
     return "\n".join([*head, "", "", ""]) + routines(body) + "@njit(nogil=True, error_model='numpy')\n" + body
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"np.array({value.tolist()!r}, np.{value.dtype.name})"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 class Reverse:

@@ -6,7 +6,7 @@ import ast
 import copy
 
 from .algebra import Algebra
-from .ir import Assign, Block, Function, If, Loop, Statement, Store, below, reads, unparse, walk, writes
+from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, below, reads, unparse, walk, writes
 
 __all__ = ["carry", "factor", "split"]
 
@@ -131,7 +131,7 @@ def _mentions(name: str, s: Statement) -> bool:
             return s.name == name or name in reads(s.value)
         case Store():
             return name in reads(s.index, s.value)
-        case If():
+        case If() | Check():
             return name in reads(s.test)
         case Loop():
             return name in reads(s.start, s.stop, s.step, s.test) or name in (s.index, s.until, s.count)

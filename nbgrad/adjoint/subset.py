@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import inspect
+import math
 import textwrap
 import types
 from collections.abc import Callable
@@ -15,48 +17,82 @@ import numpy as np
 from ..errors import TraceError
 from .adopted import adopted
 from .algebra import FUNCTIONS, PASSIVE
-from .jumps import raised
+from .arrays import MAKERS
+from .reductions import PRODUCTS, REDUCTIONS
 
-__all__ = ["Source", "check", "source_of"]
+__all__ = ["RANGES", "Source", "source_of"]
 
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Return, ast.Break,
-               ast.Continue, ast.Pass, ast.Expr)  # fmt: skip
+               ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
 _EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Subscript,
-                ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword)  # fmt: skip
+                ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda,
+                ast.NamedExpr, ast.List)  # fmt: skip
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv, ast.USub, ast.UAdd, ast.Not, ast.And,
-              ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)  # fmt: skip
+              ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
+              ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
 _INSTEAD = {
     ast.Try: "check with if before",
     ast.With: "leave it to the caller",
     ast.ListComp: "write a loop over range that fills an array",
     ast.GeneratorExp: "write a loop over range",
-    ast.List: "use an array",
+    ast.List: "use np.array([...]), or fill an array in a loop",
     ast.Dict: "use arrays or separate arguments",
-    ast.Lambda: "define a function with def outside and call it",
-    ast.FunctionDef: "define the function outside and call it",
-    ast.Raise: "check the arguments in the caller",
-    ast.Assert: "check the arguments in the caller",
+    ast.Set: "use an array",
     ast.JoinedStr: "texts are for the caller",
-    ast.NamedExpr: "assign in a statement of its own",
-    ast.BitAnd: "write 'and', or integer arithmetic",
     ast.Delete: "leave it out",
     ast.Global: "pass and return the value",
     ast.Nonlocal: "pass and return the value",
     ast.Is: "use ==",
+    ast.IsNot: "use !=",
     ast.In: "write a loop",
-    ast.MatMult: "write np.dot of vectors, or loops",
+    ast.NotIn: "write a loop",
+    ast.Import: "import outside of the function",
+    ast.ImportFrom: "import outside of the function",
+    ast.Starred: "write the items one by one",
+    ast.Yield: "fill an array",
+    ast.ClassDef: "use numbers, arrays and tuples",
+    ast.Match: "write if and elif",
 }
 
-#: Array functions that the lowering knows.
-ALLOCATE = {np.empty, np.zeros, np.ones, np.full, np.empty_like, np.zeros_like, np.ones_like, np.copy}
-REDUCE = {np.sum, np.dot, np.mean}
-
-
 RANGES = {range, numba.prange}  # turns of both run one after the other
+_LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
+_OTHERS = {
+    np.where,
+    np.shape,
+    divmod,
+    np.clip,
+    math.radians,
+    np.radians,
+    np.deg2rad,
+    math.degrees,
+    np.degrees,
+    np.rad2deg,
+}
+_KNOWN = {*FUNCTIONS, *PASSIVE, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *_LOOPS, *_OTHERS}
+_METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
+            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "transpose"}  # fmt: skip
+_ADVICE = {
+    "print": "leave it out",
+    "np.random": "draw the random numbers before, and pass them as an array",
+    "random": "draw the random numbers before, and pass them as an array",
+    "np.linalg": "write the factorisation as loops",
+    "append": "make an array before, and fill it",
+    "sort": "sort before, or gather with an array of indices",
+    "np.interp": "find the interval in a loop, and interpolate",
+    "np.reshape": "index the array with all its axes",
+    "reshape": "index the array with all its axes",
+    "np.concatenate": "make an array of the whole size, and assign to its parts",
+    "complex": "write real and imaginary parts apart",
+}
 
 
 class Source:
-    """The text and tree of a function, and what the names in it stand for."""
+    """The text and tree of a function, and what the names in it stand for.
+
+    `around`: for a function defined inside of another one, the lowering whose variables it sees.
+    """
+
+    around: object = None
 
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
@@ -71,14 +107,38 @@ class Source:
                 f"adjoint: the source of {self.name} cannot be read ({err}); define it in a file or a notebook cell"
             ) from None
         self.lines = textwrap.dedent("".join(lines)).splitlines()
-        node = ast.parse("\n".join(self.lines)).body[0]
+        try:
+            node = ast.parse("\n".join(self.lines)).body[0]
+        except SyntaxError:
+            node = ast.Pass()
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
-        self.node = node
+        self.node = _Exchanges().visit(node)
         self.first -= 1
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
+        self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
+        self.signature = inspect.signature(plain)
+
+    def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
+        """A function that is defined inside of this one."""
+        made = copy.copy(self)
+        body: list[ast.stmt] = (
+            node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
+        )
+        function = ast.FunctionDef(name, node.args, body, [])
+        made.node = ast.copy_location(function, node)
+        made.name, made.around = name, around
+        parameters = [*node.args.posonlyargs, *node.args.args]
+        defaults = [inspect.Parameter.empty] * (len(parameters) - len(node.args.defaults)) + list(node.args.defaults)
+        made.signature = inspect.Signature(
+            [
+                inspect.Parameter(a.arg, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=d)
+                for a, d in zip(parameters, defaults, strict=True)
+            ]
+        )
+        return made
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
         line = getattr(node, "lineno", 1)
@@ -94,79 +154,138 @@ class Source:
         return None
 
 
+class _Exchanges(ast.NodeTransformer):
+    """``t = a; a = b; b = t`` as ``a, b = b, a``, where `t` is not used elsewhere."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        uses = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+        for block in (getattr(n, part) for n in ast.walk(node) for part in ("body", "orelse") if hasattr(n, part)):
+            k = 0
+            while isinstance(block, list) and k + 2 < len(block):
+                pairs = [_pair(s) for s in block[k : k + 3]]
+                if all(pairs):
+                    (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
+                    if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses.count(t) == 2:
+                        made = ast.parse(f"{a}, {b} = {b}, {a}").body[0]
+                        for n in ast.walk(made):
+                            ast.copy_location(n, block[k])
+                        block[k : k + 3] = [made]
+                k += 1
+        return node
+
+
+def _pair(s: ast.stmt) -> tuple[str, str] | None:
+    if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
+        return (s.targets[0].id, s.value.id) if isinstance(s.value, ast.Name) else None
+    return None
+
+
 def source_of(function: Callable) -> Source:
-    """The source of a function, checked."""
+    """The source of a function, checked, and of those it calls."""
     source = Source(function)
-    check(source)
+    check(source, (getattr(function, "py_func", function),))
     return source
 
 
-def check(source: Source) -> None:
+def check(source: Source, within: tuple = ()) -> None:
     """Refuse what is outside of the subset whatever the arguments are."""
     arguments = source.node.args
-    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
-        raise source.refuse(
-            source.node, "*args, **kwargs and keyword-only parameters are not supported", "name each parameter"
-        )
+    if arguments.vararg or arguments.kwarg:
+        raise source.refuse(source.node, "*args and **kwargs", "name each parameter")
+    local = {n.id for n in ast.walk(source.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    local |= {n.arg for n in ast.walk(source.node) if isinstance(n, ast.arg)}
+    local |= {n.name for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
+    listed = {id(a) for n in ast.walk(source.node) if isinstance(n, ast.Call) for a in n.args[:1]}
+    listed |= {id(r) for n in ast.walk(source.node) if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
     for statement in source.node.body:
-        nodes = list(ast.walk(statement))
-        fine = {n for s in nodes if raised(s) for n in ast.walk(s.body[0])}  # type: ignore[attr-defined]
-        for node in nodes:
-            if node not in fine:
-                _check(source, node)
+        for node in ast.walk(statement):
+            _Check(source, local, listed, within).node(node)
 
 
-def _check(source: Source, node: ast.AST) -> None:
-    instead = next((text for kind, text in _INSTEAD.items() if isinstance(node, kind)), "see the table of the subset")
-    what = type(node).__name__
-    if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
-        raise source.refuse(node, f"{what} is outside of the subset", instead)
-    if isinstance(node, ast.expr) and not isinstance(node, _EXPRESSIONS):
-        raise source.refuse(node, f"{what} is outside of the subset", instead)
-    if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.AugAssign):
-        _operator(source, node, node.op)
-    elif isinstance(node, ast.Compare):
-        for op in node.ops:
-            _operator(source, node, op)
-    elif isinstance(node, ast.For):
-        call = node.iter
-        if not (isinstance(call, ast.Call) and source.resolve(call.func) in RANGES and not call.keywords):
-            raise source.refuse(
-                node, "a loop over something else than range", "write for i in range(...) and read x[i]"
-            )
-        if not isinstance(node.target, ast.Name) or node.orelse:
-            raise source.refuse(node, "a loop with several variables or with else", "use one variable, and a flag")
-    elif isinstance(node, ast.While) and node.orelse:
-        raise source.refuse(node, "while with else", "use a flag")
-    elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
-        called = isinstance(node.value, ast.Call) and isinstance(source.resolve(node.value.func), types.FunctionType)
-        if not called and not hasattr(source.resolve(getattr(node.value, "func", node.value)), "py_func"):
-            raise source.refuse(node, "an expression without effect", "leave it out, or assign its value")
-    elif isinstance(node, ast.Call):
-        _check_call(source, node)
+class _Check:
+    def __init__(self, source: Source, local: set[str], listed: set[int], within: tuple) -> None:
+        self.source = source
+        self.local = local
+        self.listed = listed
+        self.within = within
 
-
-def _operator(source: Source, node: ast.AST, op: ast.AST) -> None:
-    if not isinstance(op, _OPERATORS):
-        instead = next((text for kind, text in _INSTEAD.items() if isinstance(op, kind)), "see the table of the subset")
-        raise source.refuse(node, f"the operator {type(op).__name__} is outside of the subset", instead)
-
-
-def _check_call(source: Source, node: ast.Call) -> None:
-    called = source.resolve(node.func)
-    if called is np.where or (
-        isinstance(node.func, ast.Attribute) and node.func.attr in ("copy", "sum") and called is None
-    ):
-        return
-    try:
-        known = called in FUNCTIONS or called in PASSIVE or called in ALLOCATE or called in REDUCE or called in RANGES
-    except TypeError:
-        known = False
-    if not known and not isinstance(getattr(called, "py_func", called), types.FunctionType):
-        raise source.refuse(
-            node,
-            f"{ast.unparse(node.func)} has no derivative here",
-            "write it with functions of the table, or as loops",
+    def node(self, node: ast.AST) -> None:
+        refuse = self.source.refuse
+        instead = next(
+            (text for kind, text in _INSTEAD.items() if isinstance(node, kind)), "see the table of the subset"
         )
-    if any(isinstance(a, ast.Starred) for a in node.args):
-        raise source.refuse(node, "a call with *", "pass the arguments one by one")
+        what = type(node).__name__
+        if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
+            raise refuse(node, f"{what} is outside of the subset", instead)
+        if isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and id(node) not in self.listed:
+            raise refuse(node, "a list", instead)
+        if isinstance(node, ast.expr) and not isinstance(node, _EXPRESSIONS):
+            raise refuse(node, f"{what} is outside of the subset", instead)
+        if isinstance(node, ast.Constant) and isinstance(node.value, complex):
+            raise refuse(node, "a complex number", "write real and imaginary parts apart")
+        if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.AugAssign):
+            self.operator(node, node.op)
+        elif isinstance(node, ast.Compare):
+            for op in node.ops:
+                self.operator(node, op)
+        elif isinstance(node, ast.For | ast.While) and node.orelse:
+            raise refuse(node, "a loop with else", "use a flag")
+        elif isinstance(node, ast.FunctionDef) and node.decorator_list:
+            raise refuse(node, "a decorator", "leave it out, or define the function outside")
+        elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant | ast.Call):
+            raise refuse(node, "an expression without effect", "leave it out, or assign its value")
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = self.source.resolve(node.value.func)
+            if not self.own(node, called) and not self.inside(node.value.func) and called is not None:
+                advice = _advice(ast.unparse(node.value.func)) or "leave it out, or assign its value"
+                raise refuse(node, "an expression without effect", advice)
+        if isinstance(node, ast.Call):
+            self.call(node)
+
+    def operator(self, node: ast.AST, op: ast.AST) -> None:
+        if not isinstance(op, _OPERATORS):
+            instead = next((t for kind, t in _INSTEAD.items() if isinstance(op, kind)), "see the table of the subset")
+            raise self.source.refuse(node, f"the operator {type(op).__name__} is outside of the subset", instead)
+
+    def own(self, node: ast.AST, called: object) -> bool:
+        """Whether a function of the user's is called, which is then checked as well."""
+        if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
+            return True
+        plain = getattr(called, "py_func", called)
+        if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
+            return False
+        if plain in self.within:
+            raise self.source.refuse(node, "a function that calls itself", "write a loop")
+        check(Source(plain), (*self.within, plain))
+        return True
+
+    def inside(self, node: ast.expr) -> bool:
+        """Whether a local function is called, or a method of something local."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return not isinstance(node, ast.Name) or node.id in self.local
+
+    def call(self, node: ast.Call) -> None:
+        called = self.source.resolve(node.func)
+        try:
+            known = called in _KNOWN or called in FUNCTIONS  # of which there may be more by now
+        except TypeError:
+            known = False
+        if isinstance(node.func, ast.Name) and node.func.id in self.local:
+            known = True
+        elif isinstance(node.func, ast.Attribute) and self.inside(node.func):
+            known = node.func.attr in _METHODS
+        error = isinstance(called, type) and issubclass(called, Exception)
+        if not known and not error and not self.own(node, called):
+            text = ast.unparse(node.func)
+            raise self.source.refuse(
+                node,
+                f"{text} has no derivative here",
+                _advice(text) or "write it with functions of the table, or as loops",
+            )
+        if any(isinstance(a, ast.Starred) for a in node.args):
+            raise self.source.refuse(node, "a call with *", "pass the arguments one by one")
+
+
+def _advice(text: str) -> str:
+    return next((a for k, a in _ADVICE.items() if text.startswith(k) or text.endswith(f".{k}")), "")

@@ -14,7 +14,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, plus
-from .ir import Loop, changed, parse, reads, unparse, walk
+from .ir import Assign, Loop, Store, changed, elements_in, parse, reads, unparse, walk
 from .steps import Item, Nest, Step, steps, tidy
 
 if TYPE_CHECKING:
@@ -139,11 +139,12 @@ class Turns:
             for index, found in list(elements.items()):
                 target = found[0][0].target
                 assert isinstance(target, ast.Subscript)
-                if not self.constant(target.slice) or not self.untouched(name, index):
+                known = self.constant(target.slice) and self.met(name, index, found)
+                if not known or not self.untouched(name, index):
                     continue
                 total = self.reverse.named(self.loop, f"{name}_sum", index)
                 before.append(Step(ast.Name(total), "=", "0.0"))
-                after.append(Nest(f"if {total} != 0.0:", [Step(target, "+=", total)], f"{total} != 0.0"))
+                after.append(Nest(f"if {self.turns}:", [Step(target, "+=", total)], self.turns))
                 for s, _ in found:
                     s.target = ast.Name(total)
                 del elements[index]
@@ -152,6 +153,23 @@ class Turns:
                 if isinstance(s.target, ast.Name) and s.how != "=" and s.name not in self.set:
                     s.free = True
         return before, after
+
+    def met(self, name: str, index: str, found: list[tuple[Step, int]]) -> bool:
+        """Whether every turn meets an element: then it is there if there are turns. (Whether its sum is zero is not
+        asked: its derivative need not be.)"""
+        if any(depth == 0 for _, depth in found):
+            return True
+        array = next((n for n, bar in self.reverse.bars.items() if bar == name), "")
+        read = [n for s in self.loop.body if isinstance(s, Assign | Store) for n in elements_in(s.value, array)]
+        return index in map(unparse, read)
+
+    @property
+    def turns(self) -> str:
+        """Code for whether there are any."""
+        start, stop, step = (unparse(n) for n in (self.loop.start, self.loop.stop, self.loop.step))
+        if step in ("1", "-1"):
+            return f"{stop} > {start}" if step == "1" else f"{start} > {stop}"
+        return f"len(range({start}, {stop}, {step})) > 0"
 
     def vectors(self) -> bool:
         """Whether what is added to goes along with the turns, in neighbouring elements."""

@@ -69,8 +69,7 @@ class DevicePool:
         #: All pieces, lent or not. When Python collects a cycle, Numba frees the memory of what is in it before a lease
         #: there can bring it back; so no memory may be in cycles alone.
         self._pieces: dict[int, tuple[Any, dict]] = {}
-        #: What keeps memory that it can do without: called when all of it is wanted back.
-        self.droppers: WeakSet[Any] = WeakSet()
+        self._droppers: WeakSet[Any] = WeakSet()
         self._lock = free_in_child(threading.RLock())  # a finalizer may run at any place of the thread that holds it
 
     def lend(self, size: int) -> _Lease:
@@ -110,6 +109,11 @@ class DevicePool:
                 f"{self.lent}; drop arrays that are not needed, or use autograd.checkpoint ({err})"
             ) from None
 
+    def watch(self, dropper: Any) -> None:
+        """Call ``dropper.drop()``, as long as there is such an object, when memory is wanted back that it can spare."""
+        with self._lock:
+            self._droppers.add(dropper)
+
     def take_back(self, memory: Any, size: int, views: dict) -> None:
         with self._lock:
             self._free.setdefault(size, []).append((memory, views))
@@ -118,9 +122,11 @@ class DevicePool:
 
     def clear(self) -> int:
         """Give what is kept back to the driver; how many bytes that were."""
-        for dropper in list(self.droppers):
-            dropper.drop()
         with self._lock:
+            for dropper in list(self._droppers):
+                dropper.drop()
+            if self.kept:
+                driver.synchronize(self.number)  # kernels that have not run yet may use it
             for pieces in self._free.values():
                 for memory, _ in pieces:
                     del self._pieces[id(memory)]

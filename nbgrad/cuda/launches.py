@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..forks import free_in_child
-
 __all__ = ["Direct", "DriverError", "Graph", "Node", "Notes", "copied", "direct", "local", "noted", "place", "words"]
 
 _ARRAY = Struct("7q")
@@ -132,7 +130,7 @@ class Direct:
         self.size = sum(1 if isinstance(kind, type) else 7 for kind in kinds)
         self.room = memoryview(bytearray(8 * self.size))
         self.places = _places(self.room, self.size)
-        self._lock = free_in_child(threading.Lock())
+        self._lock = threading.Lock()
         self._launch = _driver().cuLaunchKernel
 
     def packed(self, arguments: Sequence) -> bytes:
@@ -182,7 +180,7 @@ def direct(dispatcher: Any, kinds: Sequence, arguments: Sequence) -> Direct | No
         wanted: list = []
         for kind, argument in zip(kernel.argument_types, arguments, strict=True):
             kernel._prepare_args(kind, argument, 0, [], wanted)
-        plain = [getattr(w, "value", w) for w in wanted]
+        plain = [getattr(w, "value", w) or 0 for w in wanted]
         given = b"".join([Struct("d" if isinstance(w, float) else "q").pack(w) for w in plain])
         return found if given == found.packed(arguments) else None
     except Exception:  # another version of Numba, or of the driver

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..forks import free_in_child
 from . import driver
 from .buffers import DeviceBuffer, pools
 from .launches import Notes, local, noted, place
@@ -65,9 +64,9 @@ class Replay:
         self._calls = 0
         self._before: _Pattern | None = None  # what the last noted call did
         self.pattern: _Pattern | None = None
-        self._lock = free_in_child(threading.Lock())
+        self._lock = threading.Lock()  # nobody waits for it
         self.drop()
-        pools(number).droppers.add(self)
+        pools(number).watch(self)
 
     def drop(self) -> None:
         """Forget the graphs, and give their memory back."""
@@ -118,16 +117,18 @@ class Replay:
 
     def _graph(self, key: tuple[bytes, ...]) -> _Graph | None:
         """A graph for these addresses, if they come again."""
-        if self.pattern is None or key not in self._met:
-            if self.pattern is not None:
-                if len(self._met) == _MET:
-                    self._met.clear()
-                self._met.add(key)
+        if self.pattern is None:
+            return None
+        if key not in self._met:
+            if len(self._met) == _MET:
+                self._met.clear()
+            self._met.add(key)
             return None
         try:
-            if self._own is None:
-                self._own = [pools(self.number).lend(n) for n in self.pattern.own]
-            found = _Graph(self.number, self.pattern, [place(words)[0] for words in key], self._own)
+            own = self._own
+            if own is None:
+                own = self._own = [pools(self.number).lend(n) for n in self.pattern.own]
+            found = _Graph(self.number, self.pattern, [place(words)[0] for words in key], own)
         except Exception:  # no memory, or whatever the driver has against it
             self._stop()
             return None

@@ -1,0 +1,249 @@
+"""Calls: of functions in the table, and of other functions, which are lowered into the caller."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+import types
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .algebra import FUNCTIONS, PASSIVE
+from .arrays import MAKERS, Makers, copied
+from .expressions import Done, Expressions, Several
+from .ir import Assign, Store, parse, unparse, walk
+from .names import FUNCTION_NAMES
+from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
+from .subset import Source, source_of
+from .trees import Leaf, Scalar, Tree, combine
+
+if TYPE_CHECKING:
+    from .lower import Lowering
+
+__all__ = ["Calls"]
+
+
+class Calls(Expressions):
+    """Lowers calls."""
+
+    within: tuple = ()  # the functions that are being lowered
+
+    def callee(self, node: ast.Call) -> types.FunctionType | Source | None:
+        """The function that is lowered here, if it is none of the table."""
+        called = self.function_of(node.func)
+        if isinstance(called, Source):
+            return called
+        try:
+            if (
+                called in FUNCTIONS
+                or called in PASSIVE
+                or called in REDUCTIONS
+                or called in PRODUCTS
+                or called in MAKERS
+            ):
+                return None
+        except TypeError:
+            return None
+        plain = getattr(called, "py_func", called)
+        own = isinstance(plain, types.FunctionType) and (plain.__module__ or "").split(".")[0] not in ("numpy", "math")
+        return plain if own else None  # type: ignore[return-value]
+
+    def call(self, node: ast.Call, hint: str) -> Tree:
+        if self.callee(node) is not None:
+            return self.in_expression(node)
+        called = self.function_of(node.func)
+        if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
+            given = self.arguments(node, inspect.signature(called))
+            return Several([self.tree(given[n]) for n in called._fields], called._fields)
+        if called is None and isinstance(node.func, ast.Attribute):
+            return self.method(node, node.func, hint)
+        if any(isinstance(a, ast.Starred) for a in node.args):
+            raise self.source.refuse(node, "a call with *", "pass the arguments one by one")
+        if called in REDUCTIONS:
+            return Reductions(self, node).reduce(called, node.args, node.keywords, hint)
+        if called in PRODUCTS and len(node.args) == 2 and not node.keywords:
+            return self.product(node, node.args[0], node.args[1], hint, called)
+        if called in MAKERS:
+            return Makers(self, node).make(called, hint)
+        if node.keywords:
+            raise self.source.refuse(node, f"keywords in {unparse(node)}", "pass the arguments by position")
+        return self.of_elements(node, called)
+
+    def of_elements(self, node: ast.Call, called: object) -> Tree:
+        """A function of the elements of its arguments."""
+        if called is len:
+            return self.length(node)
+        if called is np.where and len(node.args) == 3:
+            return combine(lambda t, a, b: ast.IfExp(t, a, b), [self.tree(a) for a in node.args])
+        if called is divmod:
+            a, b = (Scalar(self.simple(self.value(n))) for n in node.args)
+            return Several(
+                [combine(lambda x, y, op=op: ast.BinOp(x, op(), y), [a, b]) for op in (ast.FloorDiv, ast.Mod)]
+            )
+        args = [self.tree(a) for a in node.args]
+        if called is np.clip:
+            x, low, high = args
+            return self.apply(np.minimum, [self.apply(np.maximum, [x, low]), high])
+        if called in (math.radians, np.radians, np.deg2rad):
+            return combine(lambda x: ast.BinOp(x, ast.Mult(), parse("(math.pi / 180.0)")), args)
+        if called in (math.degrees, np.degrees, np.rad2deg):
+            return combine(lambda x: ast.BinOp(x, ast.Mult(), parse("(180.0 / math.pi)")), args)
+        if called in (builtins.max, builtins.min) and len(args) == 1 and isinstance(args[0], Several):
+            args = args[0].items
+        if any(isinstance(a, Several) for a in args) or not (called in FUNCTION_NAMES or called in FUNCTIONS):
+            raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
+        if called in (builtins.max, builtins.min, int, float, bool, round) and any(a.rank for a in args):
+            raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
+        return self.apply(called, args)
+
+    def length(self, node: ast.Call) -> Tree:
+        pack = self.tuple_of(node.args[0])
+        if pack is not None:
+            return Scalar(ast.Constant(len(pack.items)))
+        inner = node.args[0]
+        if isinstance(inner, ast.Call) and self.function_of(inner.func) is range:
+            return Scalar(
+                ast.Call(parse("len"), [ast.Call(parse("range"), [self.value(a) for a in inner.args], [])], [])
+            )
+        view = self.view(inner)
+        if self.is_whole(view) and isinstance(node.args[0], ast.Name) and view.name in self.made.parameters:
+            return Scalar(parse(f"len({view.name})"))
+        return Scalar(self.shape(view)[0])
+
+    def method(self, node: ast.Call, function: ast.Attribute, hint: str) -> Tree:
+        name = function.attr
+        if name == "copy" and not node.args:
+            return copied(Leaf(self.view(function.value)))
+        if name in ("flatten", "ravel"):
+            view = self.view(function.value)
+            if view.rank != 1:
+                raise self.source.refuse(node, f"{name} of an array with several axes", "write a loop")
+            return copied(Leaf(view)) if name == "flatten" else Leaf(view)
+        if name == "transpose" and not node.args:
+            return Leaf(self.view(function.value).transposed)
+        if name == "astype" and len(node.args) == 1:
+            makers = Makers(self, node)
+            return makers.converted(self.tree(function.value), *makers.dtype_of(node.args[0]))
+        if name == "dot" and len(node.args) == 1:
+            return self.product(node, function.value, node.args[0], hint, np.dot)
+        if name in METHODS and METHODS[name] in REDUCTIONS:
+            made = ast.copy_location(ast.Call(function, [function.value, *node.args], node.keywords), node)
+            return Reductions(self, made).reduce(METHODS[name], made.args, made.keywords, hint)
+        raise self.source.refuse(
+            node, f"the method {unparse(node.func)}", "use functions of the table, or write a loop"
+        )
+
+    def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str, called: object = np.dot) -> Tree:
+        return Reductions(self, node).product(called, a, b, hint)
+
+    # Functions that are lowered here.
+
+    def in_expression(self, node: ast.Call) -> Tree:
+        """A call in an expression: what it writes would be seen too early by what stands before it."""
+        before = len(self.out)
+        arrays = {v.name for v in self.arrays.values()} | {p for p in self.made.parameters if self.made.ranks.get(p)}
+        result = self.inline(node)
+        if any(isinstance(s, Store) and s.array in arrays for s in walk(self.out[before:])) and not self.alone(node):
+            raise self.source.refuse(
+                node, "a function that writes arrays, called in an expression", "assign its result to a name first"
+            )
+        if result is None:
+            raise self.source.refuse(node, "a call that gives no number", "let it return one")
+        return result
+
+    def alone(self, node: ast.Call) -> bool:
+        """Whether the call is all of what is assigned."""
+        return node is self.only
+
+    only: ast.expr | None = None
+
+    def arguments(self, node: ast.Call, signature: inspect.Signature) -> dict[str, ast.expr]:
+        """The arguments by parameter; defaults are constants."""
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            raise self.source.refuse(node, "a call with *", "pass the arguments one by one")
+        try:
+            bound = signature.bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
+        except TypeError as err:
+            raise self.source.refuse(node, f"a call with other arguments ({err})", "pass those it has") from None
+        found = dict(bound.arguments)
+        for name, p in signature.parameters.items():
+            if name not in found:
+                if not isinstance(p.default, ast.AST):
+                    found[name] = ast.copy_location(Done(self.outside(node, name, p.default)), node)
+                else:
+                    found[name] = p.default
+        return found
+
+    def inline(self, node: ast.Call) -> Tree | None:
+        """Lower a call of another such function into this one; its result."""
+        callee = self.callee(node)
+        assert callee is not None
+        source = callee if isinstance(callee, Source) else source_of(callee)
+        if (source.name, source.first) in self.within:
+            raise self.source.refuse(node, "a function that calls itself", "write a loop")
+        given = self.arguments(node, source.signature)
+        inner = self.lowering(source, source.around if isinstance(callee, Source) else None)
+        for p, a in given.items():
+            function = self.passed(a)
+            if function is not None:
+                inner.functions[p] = function
+                inner.locals.discard(p)
+                continue
+            self.give(inner, p, self.tree(a), a)
+        before = set(self.made.ranks)
+        inner.line = self.line
+        self.out += inner.function()
+        self.line = ""
+        return _fresh(inner.result, before)
+
+    def passed(self, node: ast.expr) -> object:
+        """The function that an argument is."""
+        if isinstance(node, ast.Lambda):
+            return self.defined("lambda", node)
+        if isinstance(node, ast.Name) and (node.id in self.functions or not self.known_here(node.id)):
+            found = self.function_of(node)
+            if callable(found) and not isinstance(found, type):
+                return found
+            return found if isinstance(found, Source) else None
+        if isinstance(node, ast.Attribute) and callable(self.source.resolve(node)):
+            return self.source.resolve(node)
+        return None
+
+    def defined(self, name: str, node: ast.FunctionDef | ast.Lambda) -> Source:
+        return self.source.inner(name, node, self)
+
+    def lowering(self, source: Source, around: object) -> Lowering:
+        raise NotImplementedError
+
+    def give(self, inner: Lowering, p: str, tree: Tree, node: ast.expr) -> None:
+        """Let the parameter `p` of a function stand for an argument."""
+        if isinstance(tree, Several):
+            inner.tuples[p] = self.packed(tree, node)
+        elif tree.rank:
+            inner.bind(p, self.view_of(tree, node, p))
+        else:
+            assert isinstance(tree, Scalar)
+            if isinstance(tree.node, ast.Name) and p not in inner.stores:
+                inner.rename[p] = tree.node.id
+                return
+            inner.rename[p] = self.names.fresh(p)
+            inner.given.add(inner.rename[p])
+            self.made.ranks[inner.rename[p]] = 0
+            made = Assign(inner.rename[p], tree.node)
+            self.emit(made)
+            inner.learn(made)
+
+    def packed(self, tree: Several, node: ast.expr):
+        raise NotImplementedError
+
+
+def _fresh(tree: Tree | None, before: set[str]) -> Tree | None:
+    """Note which arrays were made by the call."""
+    if isinstance(tree, Several):
+        return Several([_fresh(t, before) or t for t in tree.items], tree.fields)
+    if isinstance(tree, Leaf) and tree.view.name not in before:
+        return Leaf(tree.view, True)
+    return tree

@@ -1,0 +1,405 @@
+"""Expressions: numbers become those of the result, arrays become :mod:`.trees`."""
+
+from __future__ import annotations
+
+import ast
+import math
+
+import numpy as np
+
+from .algebra import FUNCTIONS
+from .indices import distance
+from .ir import Assign, Block, If, parse, unparse
+from .names import FUNCTION_NAMES, HELPERS, RESERVED
+from .scope import Pack, Scope
+from .trees import Elementwise, Leaf, Scalar, Tree, combine
+from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, normal, size_of
+
+__all__ = ["Expressions"]
+
+_LARGEST = 4096  # elements of an array from outside that is written into the code
+
+
+class Expressions(Scope):
+    """Lowers expressions; what they need before goes into the output."""
+
+    hint = ""  # what an array that the next expression makes is to be called
+
+    def call(self, node: ast.Call, hint: str) -> Tree:
+        raise NotImplementedError
+
+    def value(self, node: ast.expr) -> ast.expr:
+        """A number."""
+        found = self.tree(node)
+        if not isinstance(found, Scalar):
+            what = "tuple" if isinstance(found, Several) else "array"
+            raise self.source.refuse(
+                node,
+                f"the {what} {unparse(node)} where a number is expected",
+                "index it, or use np.any, np.all, np.sum",
+            )
+        return found.node
+
+    def perhaps(self, node: ast.expr) -> tuple[ast.expr, Block]:
+        """A number that is not calculated every time, and what is needed before."""
+        saved, self.out = self.out, []
+        with self.inside():
+            made = self.tree(node)
+        before, self.out = self.out, saved
+        if not isinstance(made, Scalar):
+            raise self.source.refuse(node, "'and', 'or', if and else with arrays", "write & and |, or statements")
+        return made.node, before
+
+    def truth(self, node: ast.BoolOp) -> Tree:
+        """``a and b``; where `b` needs statements, they are in a branch."""
+        found = self.perhaps_now(node.values[0])
+        for part in node.values[1:]:
+            value, before = self.perhaps(part)
+            if before:
+                name = self.number("truth", found)
+                test: ast.expr = ast.Name(name, ast.Load())
+                test = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
+                self.out.append(If(test, [*before, Assign(name, value)], []))
+                found = ast.Name(name, ast.Load())
+            else:
+                more = found.values if isinstance(found, ast.BoolOp) and type(found.op) is type(node.op) else [found]
+                found = ast.BoolOp(node.op, [*more, value])
+        return Scalar(found)
+
+    def perhaps_now(self, node: ast.expr) -> ast.expr:
+        made = self.tree(node)
+        if not isinstance(made, Scalar):
+            raise self.source.refuse(node, "'and', 'or', if and else with arrays", "write & and |, or statements")
+        return made.node
+
+    def choice(self, node: ast.IfExp) -> Tree:
+        """``a if test else b``; where these need statements, they are in branches."""
+        test = self.value(node.test)
+        (first, before), (second, other) = self.perhaps(node.body), self.perhaps(node.orelse)
+        if not before and not other:
+            return Scalar(ast.IfExp(test, first, second))
+        name = self.names.fresh("choice")
+        self.made.ranks[name] = 0
+        self.out.append(If(test, [*before, Assign(name, first)], [*other, Assign(name, second)]))
+        return Scalar(ast.Name(name, ast.Load()))
+
+    def compared(self, node: ast.Compare, parts: list[Tree]) -> Tree:
+        """Whether shapes are the same."""
+        a, b = (p.items if isinstance(p, Several) else [] for p in parts[:2])
+        equal = isinstance(node.ops[0], ast.Eq)
+        if len(parts) > 2 or len(a) != len(b) or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            raise self.source.refuse(node, f"{unparse(node)}, of tuples", "compare their items")
+        pairs = [ast.Compare(x.node, [node.ops[0]], [y.node]) for x, y in zip(a, b, strict=True)
+                 if isinstance(x, Scalar) and isinstance(y, Scalar)]  # fmt: skip
+        return Scalar(pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And() if equal else ast.Or(), list(pairs)))
+
+    def view(self, node: ast.expr, name: str = "part") -> View:
+        """An array: a name or part of one, or a new one with the values of an expression."""
+        return self.view_of(self.tree(node), node, name)
+
+    def view_of(self, tree: Tree, node: ast.expr, name: str = "part") -> View:
+        if isinstance(tree, Leaf):
+            return tree.view
+        if tree.rank == 0:
+            raise self.source.refuse(node, f"the number {unparse(node)} where an array is expected", "pass an array")
+        return Elementwise(self, node).materialise(tree, self.names.fresh(name))
+
+    def simple(self, node: ast.expr) -> ast.expr:
+        """`node`, given a name if it is more than a name or a number."""
+        if isinstance(node, ast.Name | ast.Constant):
+            return node
+        return ast.Name(self.number("held", node), ast.Load())
+
+    def tree(self, node: ast.expr) -> Tree:
+        hint, self.hint = self.hint, ""
+        match node:
+            case Done():
+                return node.made
+            case ast.Constant(value=value) if isinstance(value, NUMBERS):
+                return Scalar(ast.Constant(value))
+            case ast.Constant(value=complex()):
+                raise self.source.refuse(node, "a complex number", "write real and imaginary parts apart")
+            case ast.Name():
+                return self.name(node)
+            case ast.BinOp(op=ast.MatMult()):
+                return self.product(node, node.left, node.right, hint)
+            case ast.BinOp():
+                return combine(lambda a, b: ast.BinOp(a, node.op, b), [self.tree(node.left), self.tree(node.right)])
+            case ast.UnaryOp():
+                return combine(lambda a: normal(ast.UnaryOp(node.op, a)), [self.tree(node.operand)])
+            case ast.BoolOp():
+                return self.truth(node)
+            case ast.Compare():
+                if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
+                    raise self.source.refuse(node, "'is' and 'in'", "use ==")
+                parts = [self.tree(node.left), *(self.tree(c) for c in node.comparators)]
+                if any(isinstance(p, Several) for p in parts):
+                    return self.compared(node, parts)
+                return combine(lambda first, *rest: ast.Compare(first, node.ops, list(rest)), parts)
+            case ast.IfExp():
+                return self.choice(node)
+            case ast.Subscript():
+                return self.subscript(node)
+            case ast.Attribute():
+                return self.attribute(node)
+            case ast.Call():
+                return self.call(node, hint)
+            case ast.Tuple():
+                return Several([self.tree(e) for e in node.elts])
+            case ast.NamedExpr():
+                return Scalar(ast.Name(self.walrus(node), ast.Load()))
+        raise self.source.refuse(
+            node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
+        )
+
+    def walrus(self, node: ast.NamedExpr) -> str:
+        raise self.source.refuse(node, ":= here", "assign in a statement of its own")
+
+    def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str) -> Tree:
+        raise NotImplementedError
+
+    # Names.
+
+    def name(self, node: ast.Name) -> Tree:
+        found = self.array(node)
+        if found is not None:
+            return Leaf(found)
+        pack = self.tuple_of(node)
+        if pack is not None:
+            return self.several(pack)
+        if self.known_here(node.id):
+            return Scalar(ast.Name(self.local(node), ast.Load()))
+        value = self.source.outside.get(node.id)
+        return self.outside(node, node.id, value)
+
+    def outside(self, node: ast.expr, name: str, value: object) -> Tree:
+        """A constant of a module or closure."""
+        if isinstance(value, bool | int | float | np.number | np.bool_):
+            return Scalar(ast.Name(self.constant(name, value), ast.Load()))
+        if isinstance(value, tuple) and value and all(isinstance(v, bool | int | float | np.number) for v in value):
+            value = np.array(value)
+        if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fiub":
+            if value.size > _LARGEST:
+                raise self.source.refuse(node, f"{name}, an array of {value.size} elements", "pass it as an argument")
+            made = self.constant(name, value)
+            self.made.ranks[made] = value.ndim
+            self.made.kinds[made] = {"f": "float", "b": "bool"}.get(value.dtype.kind, "int")
+            return Leaf(self.all_of(made))
+        raise self.source.refuse(
+            node, f"{name} is not a variable, a number, or an array or tuple of numbers", "pass it as an argument"
+        )
+
+    def constant(self, name: str, value: object) -> str:
+        """A constant from outside, under its own name where that is free."""
+        for known, other in self.made.constants.items():
+            if known == name and (other is value or (isinstance(value, NUMBERS) and other == value)):
+                return known
+        free = name not in self.made.constants and (not self.inlined or name not in self.names.taken)
+        made = name if free and not self.known_here(name) and name not in RESERVED else self.names.fresh(name)
+        self.names.taken.add(made)
+        self.made.constants[made] = value
+        self.made.ranks.setdefault(made, 0)
+        return made
+
+    # Attributes.
+
+    def attribute(self, node: ast.Attribute) -> Tree:
+        owner = node.value
+        if self.tuple_of(_first(owner)) is not None:
+            found = self.tree(owner)
+            if isinstance(found, Several):
+                if node.attr not in found.fields:
+                    raise self.source.refuse(node, f"the attribute {unparse(node)}", "index the tuple")
+                return found.items[found.fields.index(node.attr)]
+        if (isinstance(owner, ast.Name) and self.known_here(owner.id)) or not isinstance(
+            owner, ast.Name | ast.Attribute
+        ):
+            return self.of_array(node)
+        value = self.source.resolve(node)
+        if isinstance(value, bool | int | float | np.number):
+            module = self.source.resolve(owner)
+            if module in (math, np):
+                return Scalar(parse(f"{'math' if module is math else 'np'}.{node.attr}"))
+        if value is None and self.source.resolve(owner) is None:
+            return self.of_array(node)
+        return self.outside(node, node.attr, value)
+
+    def of_array(self, node: ast.Attribute) -> Tree:
+        view = self.view(node.value)
+        if node.attr == "T":
+            return Leaf(view.transposed)
+        if node.attr == "shape":
+            return Several([Scalar(n) for n in self.shape(view)])
+        if node.attr == "ndim":
+            return Scalar(ast.Constant(view.rank))
+        if node.attr == "size":
+            if self.is_whole(view) and view.name in self.made.parameters:
+                return Scalar(ast.Attribute(ast.Name(view.name, ast.Load()), "size", ast.Load()))
+            return Scalar(parse(" * ".join(f"({unparse(n)})" for n in self.shape(view))))
+        raise self.source.refuse(node, f"the attribute {unparse(node)}", "use shape, size, ndim or T, or an argument")
+
+    def shape(self, view: View) -> list[ast.expr]:
+        return [size_of(view.axis(d)) for d in range(view.rank)]
+
+    def shape_of(self, node: ast.expr) -> list[ast.expr] | None:
+        """The numbers in ``a.shape`` and ``np.shape(a)``."""
+        if (
+            isinstance(node, ast.Attribute) and node.attr == "shape" and self.tuple_of(node.value) is None
+        ):  # not a field
+            return self.shape(self.view(node.value))
+        if isinstance(node, ast.Call) and self.function_of(node.func) is np.shape:
+            return self.shape(self.view(node.args[0]))
+        return None
+
+    def item(self, item: str | View | Pack) -> Tree:
+        if isinstance(item, View):
+            return Leaf(item)
+        if isinstance(item, Pack):
+            return self.several(item)
+        found = self.array(ast.Name(item, ast.Load())) if "." in item else None
+        return Scalar(ast.Name(item, ast.Load())) if found is None else Leaf(found)
+
+    def several(self, pack: Pack) -> Several:
+        return Several([self.item(i) for i in pack.items], pack.fields)
+
+    # Subscripts.
+
+    def subscript(self, node: ast.Subscript) -> Tree:
+        sizes = self.shape_of(node.value)
+        if sizes is not None:
+            return Scalar(sizes[self.constant_index(node, len(sizes))])
+        if isinstance(node.value, ast.Tuple) or self.tuple_of(_first(node.value)) is not None:
+            found = self.tree(node.value)
+            if isinstance(found, Several):
+                return found.items[self.constant_index(node, len(found.items))]
+        view = self.part(node)
+        return Leaf(view) if view.rank else Scalar(view.at([]))
+
+    def constant_index(self, node: ast.Subscript, size: int) -> int:
+        index = distance(self.value(node.slice), ZERO)
+        if index is None or not -size <= index < size:
+            raise self.source.refuse(
+                node, f"{unparse(node)}, an index of a tuple that is not one of its {size}", "use an array"
+            )
+        return index
+
+    def part(self, node: ast.Subscript) -> View:
+        """What a subscript selects."""
+        view = self.view(node.value)
+        given = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        pack = self.tuple_of(node.slice)
+        if pack is not None:  # a[index] with a tuple of integers
+            given = [Done(self.item(i)) for i in pack.items]
+        spread = [k for k, p in enumerate(given) if isinstance(p, ast.Constant) and p.value is Ellipsis]
+        used = sum(not _new_axis(p) for p in given) - len(spread)
+        if used > view.rank or len(spread) > 1:
+            raise self.source.refuse(node, f"{used} indices of an array with {view.rank} axes", "drop some")
+        fill: list[ast.expr] = [ast.Slice()] * (view.rank - used)
+        given = [*given[: spread[0]], *fill, *given[spread[0] + 1 :]] if spread else [*given, *fill]
+        parts, d = list(view.parts), 0
+        order: list[int | None] = []
+        for p in given:
+            if _new_axis(p):
+                order.append(None)
+                continue
+            place, axis = view.order[d], view.axis(d)
+            if isinstance(p, ast.Slice):
+                if place is not None:
+                    parts[place] = self.sliced(node, axis, p)
+                order.append(place)
+            elif place is not None:
+                parts[place] = self.index(node, view, place, axis, p)
+            d += 1
+        return View(view.name, tuple(parts), tuple(order))
+
+    def index(self, node: ast.Subscript, view: View, place: int, axis: Axis, given: ast.expr) -> ast.expr:
+        """The index in the array of that in a part of it."""
+        found = self.tree(given)
+        if not isinstance(found, Scalar):
+            raise self.source.refuse(
+                node, f"an array as index in {unparse(node)}", "write a loop, with if for a mask of truth values"
+            )
+        index = normal(found.node)
+        whole = unparse(axis.start) == "0" and unparse(axis.step) == "1"
+        if whole and unparse(axis.stop) == unparse(self.size(view.name)[place]):
+            return index
+        if isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant):
+            index = added(size_of(axis), index)
+        elif not self.nonnegative(index):
+            text = unparse(index)
+            index = parse(f"({text} if {text} >= 0 else {text} + {unparse(size_of(axis))})")
+        return compose(axis, index, index, ONE).start
+
+    def sliced(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis:
+        """A slice, as NumPy understands it: negative ends count from the end, and there are no elements outside. (A
+        start past the end and an end before the start need no care: the loop has no turns.)"""
+        size = size_of(axis)
+        step: ast.expr = ONE if part.step is None else normal(self.value(part.step))
+        number = distance(step, ZERO)
+        if not number:
+            raise self.source.refuse(node, "a slice with a step that is not a constant", "write a loop over range")
+        if part.lower is None and part.upper is None and number == 1:
+            return axis
+        if number < 0:
+            last = added(size, ast.Constant(-1))
+            start = last if part.lower is None else self.end(part.lower, size, -1, last)
+            stop: ast.expr = parse("-1") if part.upper is None else self.end(part.upper, size, -1, None)
+        else:
+            start = ZERO if part.lower is None else self.end(part.lower, size, 0, None)
+            stop = size if part.upper is None else self.end(part.upper, size, 0, size)
+        return compose(axis, start, stop, step)
+
+    def end(self, node: ast.expr, size: ast.expr, low: int, high: ast.expr | None) -> ast.expr:
+        """One end of a slice of `size` elements, not below `low`, and not above `high` where that matters."""
+        value = normal(self.value(node))
+        text = unparse(value)
+        if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant):
+            found = added(size, value)
+            # an end that is too small needs no care either
+            return found if high is not None and low == 0 else parse(f"max({unparse(found)}, {low})")
+        if isinstance(value, ast.Constant) or self.nonnegative(value):
+            return value if high is None or text == unparse(high) else parse(f"min({text}, {unparse(high)})")
+        counted = f"max({text} if ({text}) >= 0 else {text} + {unparse(size)}, {low})"
+        return parse(f"min({counted}, {unparse(size if high is None else high)})")
+
+    # Calls with numbers.
+
+    def apply(self, called: object, args: list[Tree]) -> Tree:
+        """A function of numbers, or of the elements of arrays."""
+        name = FUNCTION_NAMES.get(called, "")
+        if not name:
+            name = FUNCTIONS[called].template.partition("(")[0]  # type: ignore[attr-defined]
+            HELPERS[name] = called
+        if name in HELPERS:
+            self.made.helpers[name] = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
+        return combine(lambda *given: ast.Call(parse(name), list(given), []), args)
+
+
+class Several(Tree):
+    """A tuple."""
+
+    rank = 0
+
+    def __init__(self, items: list[Tree], fields: tuple[str, ...] = ()) -> None:
+        self.items = items
+        self.fields = fields
+
+
+class Done(ast.expr):
+    """An expression that is lowered already."""
+
+    def __init__(self, made: Tree) -> None:
+        super().__init__()
+        self.made = made
+
+
+def _first(node: ast.expr) -> ast.expr:
+    """``p`` of ``p.a[0]``."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node
+
+
+def _new_axis(node: ast.expr) -> bool:
+    named = isinstance(node, ast.Attribute) and node.attr == "newaxis"
+    return named or (isinstance(node, ast.Constant) and node.value is None)

@@ -1,0 +1,253 @@
+"""Loops: over ranges, arrays, and several at once."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+
+from .arrays import Makers
+from .calls import Calls
+from .expressions import Done, Several
+from .indices import offset, plus
+from .ir import Assign, Block, Loop, parse, reads, unparse
+from .jumps import jumps
+from .scope import stored_names
+from .subset import RANGES
+from .trees import Leaf, Scalar
+from .views import ONE, ZERO, View
+
+__all__ = ["Iteration"]
+
+
+class Iteration(Calls):
+    """Lowers loops."""
+
+    stops: list[str]
+    gone: list[list[str]]
+    returned: str
+
+    def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
+        raise NotImplementedError
+
+    def loop(self, s: ast.For | ast.While) -> None:
+        if isinstance(s, ast.While):
+            self.run(s, s.body, "", [ZERO, ZERO, ONE])
+            return
+        call = s.iter
+        called = self.function_of(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and called in RANGES:
+            bounds = [self.value(a) for a in call.args]
+            bounds = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
+            self.counted(s, s.target, s.body, bounds)
+        elif called is reversed and isinstance(call, ast.Call) and isinstance(call.args[0], ast.Call):
+            self.backwards(s, call.args[0])
+        elif called in (np.ndindex, np.ndenumerate) and isinstance(call, ast.Call):
+            self.every_index(s, call, called is np.ndenumerate)
+        else:
+            self.over(s)
+
+    def backwards(self, s: ast.For, call: ast.Call) -> None:
+        """``reversed(range(...))``."""
+        bounds = [self.value(a) for a in call.args] if self.function_of(call.func) is range else []
+        if not bounds or len(bounds) == 3:
+            raise self.source.refuse(s, "reversed of something else than range(start, stop)", "write range(..., -1)")
+        start, stop = [ZERO, bounds[0]] if len(bounds) == 1 else bounds
+        low = parse(f"{unparse(start)} - 1") if unparse(start) != "0" else parse("-1")
+        self.counted(s, s.target, s.body, [parse(f"{unparse(stop)} - 1"), low, parse("-1")])
+
+    def counted(self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[ast.expr]) -> None:
+        """A loop over a range. A variable that is set in the loop, or read after it, is not the counter itself."""
+        if not isinstance(target, ast.Name):
+            raise self.source.refuse(s, "a loop with several variables", "use one variable")
+        name = target.id
+        if name in self.arrays or name in self.tuples:
+            raise self.source.refuse(s, f"the loop variable {name}, which was an array", "use another name")
+        local = self.local(target)
+        own = name in stored_names(body) or local in self.shared.bound or self.read_outside(name)
+        counter = self.names.fresh(f"{name}_turn") if own else local
+        first: list[ast.stmt] = []
+        if own:
+            self.made.ranks.setdefault(local, 0)
+            first = [_assignment(s, target, ast.Name(f"={counter}", ast.Load()))]
+        self.made.ranks[counter], self.made.kinds[counter] = 0, "int"
+        self.run(s, [*first, *body], counter, bounds)
+
+    def read_outside(self, name: str) -> bool:
+        """Whether a loop variable is read anywhere but in its loops."""
+        loops = [n for n in ast.walk(self.source.node) if isinstance(n, ast.For) and name in stored_names(
+            [ast.copy_location(ast.Expr(n.target), n)])]  # fmt: skip
+        inside = {id(n) for loop in loops for b in loop.body for n in ast.walk(b)}
+        return any(
+            isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside
+            for n in ast.walk(self.source.node)
+        )
+
+    def over(self, s: ast.For) -> None:
+        """A loop over arrays: enumerate, zip, or one itself."""
+        counter = self.names.fresh("k")
+        self.locals.add(counter)
+        self.rename[counter] = counter
+        target = ast.copy_location(ast.Name(counter, ast.Store()), s)
+        first: list[ast.stmt] = []
+        sizes: list[ast.expr] = []
+        self.elements(s, s.target, s.iter, counter, first, sizes)
+        stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
+        self.counted(s, target, [*first, *s.body], [ZERO, stop, ONE])
+
+    def elements(self, s: ast.For, target: ast.expr, given: ast.expr, counter: str, first: list[ast.stmt],
+                 sizes: list[ast.expr]) -> None:  # fmt: skip
+        """What a turn of a loop over `given` begins with, and how many elements there are."""
+        called = self.function_of(given.func) if isinstance(given, ast.Call) else None
+        if (
+            isinstance(given, ast.Call)
+            and called is enumerate
+            and isinstance(target, ast.Tuple)
+            and len(target.elts) == 2
+        ):
+            start = given.args[1] if len(given.args) > 1 else None
+            if given.keywords:
+                start = given.keywords[0].value
+            number: ast.expr = ast.Name(f"={counter}", ast.Load())
+            if start is not None:
+                number = ast.BinOp(number, ast.Add(), start)
+            first.append(_assignment(s, target.elts[0], number))
+            self.elements(s, target.elts[1], given.args[0], counter, first, sizes)
+        elif isinstance(given, ast.Call) and called is zip and isinstance(target, ast.Tuple):
+            if len(given.args) != len(target.elts) or given.keywords:
+                raise self.source.refuse(s, "zip of other arguments than variables", "use as many arrays as variables")
+            for t, a in zip(target.elts, given.args, strict=True):
+                self.elements(s, t, a, counter, first, sizes)
+        elif isinstance(given, ast.Call) and called in RANGES:
+            bounds = [self.value(a) for a in given.args]
+            start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
+            texts = [unparse(n) for n in (start, stop, step)]
+            sizes.append(parse(f"len(range({', '.join(texts)}))"))
+            first.append(_assignment(s, target, Done(Scalar(parse(f"{texts[0]} + {counter} * ({texts[2]})")))))
+        else:
+            self.rows_of(s, target, given, counter, first, sizes)
+
+    def rows_of(self, s: ast.For, target: ast.expr, given: ast.expr, counter: str, first: list[ast.stmt],
+                sizes: list[ast.expr]) -> None:  # fmt: skip
+        tree = self.tree(given)
+        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
+        if isinstance(tree, Leaf) and tree.view.name in moved:
+            raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
+        if isinstance(tree, Several):
+            view = self.listed(s, tree)
+        elif tree.rank:
+            view = self.view_of(tree, given)
+        else:
+            raise self.source.refuse(
+                s, "a loop over something else than range or an array", "write for i in range(...)"
+            )
+        if isinstance(tree, Leaf) and not tree.fresh:
+            view = self.frozen(view)
+        sizes.append(self.shape(view)[0])
+        element = ast.Subscript(Done(Leaf(view)), ast.Name(f"={counter}", ast.Load()), ast.Load())
+        first.append(_assignment(s, target, element))
+
+    def frozen(self, view: View) -> View:
+        raise NotImplementedError
+
+    def listed(self, s: ast.For, tree: Several) -> View:
+        """A tuple of numbers as an array."""
+        made = ast.List([Done(t) for t in tree.items], ast.Load())
+        call = ast.Call(ast.Name("=array", ast.Load()), [made], [])
+        found = Makers(self, ast.copy_location(call, s)).listed(made, "")
+        assert isinstance(found, Leaf)
+        return found.view
+
+    def every_index(self, s: ast.For, call: ast.Call, with_values: bool) -> None:
+        """Nested loops over all indices of an array."""
+        if any(jumps(b, (ast.Break, ast.Continue)) for b in s.body):
+            raise self.source.refuse(s, "a jump in a loop over np.ndindex", "write nested loops over range")
+        target: ast.expr = s.target
+        array: ast.expr | None = None
+        if with_values:
+            if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+                raise self.source.refuse(s, "this loop over np.ndenumerate", "write for index, value in ...")
+            target, value = target.elts
+            view = self.frozen(self.view(call.args[0]))
+            array = Done(Leaf(view))
+            sizes = self.shape(view)
+        else:
+            shape = self.shape_of(call.args[0])
+            single = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else call.args
+            sizes = shape if shape is not None else [self.value(a) for a in single]
+        counters = [self.names.fresh("k") for _ in sizes]
+        self.locals |= set(counters)
+        self.rename |= {c: c for c in counters}
+        index = ast.Tuple([ast.Name(c, ast.Load()) for c in counters], ast.Load())
+        first = [_assignment(s, target, index)]
+        if array is not None:
+            first.append(_assignment(s, value, ast.Subscript(array, index, ast.Load())))
+        body: list[ast.stmt] = [*first, *s.body]
+        for c, n in reversed(list(zip(counters, sizes, strict=True))):
+            loop = ast.For(ast.Name(c, ast.Store()), _range(n), body, [])
+            body = [ast.copy_location(loop, s)]
+            ast.fix_missing_locations(loop)
+        self.loop(body[0])  # type: ignore[arg-type]
+
+    def run(self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[ast.expr]) -> None:
+        """The loop itself; `index` is "" for while."""
+        line = self.line
+        self.enter(set(stored_names(body)))
+        test: ast.expr | None = None
+        if isinstance(s, ast.While):
+            before, self.line = self.out, ""
+            self.out = []
+            test = self.test(s.test)
+            if self.out:  # something is calculated for the test, so it belongs into the body
+                leave = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
+                body, test = [ast.copy_location(leave, s), *body], ast.Constant(True)
+                for n in ast.walk(leave):
+                    if not hasattr(n, "lineno"):
+                        ast.copy_location(n, s)
+            self.out = before
+        self.line = ""
+        breaks = any(jumps(b, ast.Break) for b in body)
+        stop = self.names.fresh("stop") if breaks else ""
+        start, end, step = bounds
+        if index:
+            self.shared.bound.append(index)
+            name, by = offset(step)
+            changed = {self.rename.get(n, n) for n in stored_names(body)}
+            if not name and by and not reads(start, end) & changed:
+                last = plus(end, -1) if by > 0 else plus(start, 0)
+                self.shared.ranges[index] = (start if by > 0 else plus(end, 1), last)
+        self.stops.append(stop)
+        self.gone.append([])
+        with self.inside():
+            inner = self.block(body)
+        self.gone.pop()
+        stop = self.stops.pop()
+        if index:
+            self.shared.bound.remove(index)
+            self.shared.ranges.pop(index, None)
+        made = Loop(index, start, end, step, test, inner, stop, line=line)
+        if stop or not index:
+            made.count = self.names.fresh("turns")
+            self.made.ranks[made.count] = 0
+            inner.insert(0, Assign(made.count, parse(f"{made.count} + 1")))
+            self.out.append(Assign(made.count, ast.Constant(0)))
+        if stop and stop != self.returned:
+            self.made.ranks[stop] = 0
+            self.out.append(Assign(stop, ast.Constant(False)))
+        self.out.append(made)
+
+    def test(self, node: ast.expr) -> ast.expr:
+        raise NotImplementedError
+
+
+def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
+    made = ast.Assign([target], value)
+    ast.copy_location(made, s)
+    for n in ast.walk(made):
+        if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
+            ast.copy_location(n, s)
+    return made
+
+
+def _range(size: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name("range", ast.Load()), [Done(Scalar(size))], [])

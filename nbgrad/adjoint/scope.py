@@ -1,0 +1,356 @@
+"""What names stand for while a function is lowered: numbers, arrays and parts of them, tuples, functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .indices import offset, plus
+from .ir import Alloc, Assign, Block, Function, Statement, parse, reads, unparse, walk
+from .names import RESERVED, Names
+from .subset import Source
+from .views import ZERO, Axis, View
+
+if TYPE_CHECKING:
+    from .lower import Lowering
+
+__all__ = ["Pack", "Scope", "stored_names"]
+
+
+UNCERTAIN = object()  # one function or another
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A tuple. Its items are names of numbers, views, other tuples, and, with a dot, arrays by a name of their own;
+    `fields` are those of a named one."""
+
+    items: tuple[str | View | Pack, ...]
+    fields: tuple[str, ...] = ()
+
+
+@dataclass
+class Shared:
+    """What one lowering shares with those of the functions that are lowered into it."""
+
+    made: Function
+    names: Names
+    sizes: dict[str, list[ast.expr]] = field(default_factory=dict)  # of arrays, along each axis
+    dtypes: dict[str, str] = field(default_factory=dict)  # code for the dtypes of local arrays
+    hoisted: set[str] = field(default_factory=set)  # arrays made inside of loops, once for all turns
+    ranges: dict[str, tuple[ast.expr, ast.expr]] = field(default_factory=dict)  # of loop variables: least, largest
+    known: dict[str, ast.expr] = field(default_factory=dict)  # integers that are made of what never changes
+    bound: list[str] = field(default_factory=list)  # loop variables in scope
+    copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
+    top: Block | None = None  # the outermost block
+    current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
+
+
+class Scope:
+    """The names of one function.
+
+    `rename` gives the names of its numbers in the result: those of an inlined function are made apart. `arrays`,
+    `tuples` and `functions` say what else names stand for at the place that has been reached; `lost` are arrays that
+    a name may stand for or not, with what to write instead.
+    """
+
+    def __init__(self, source: Source, shared: Shared, outer: Lowering | None, around: Lowering | None) -> None:
+        self.source = source
+        self.shared = shared
+        self.made, self.names = shared.made, shared.names
+        self.outer = outer
+        self.around = around  # of the function whose variables this one sees
+        self.inlined = outer is not None
+        self.rename: dict[str, str] = {}
+        self.arrays: dict[str, View] = {}
+        self.owners: dict[str, str] = {}  # the array that was made for a name
+        self.tuples: dict[str, Pack] = {}
+        self.functions: dict[str, object] = {}
+        self.lost: dict[str, str] = {}
+        self.given: set[str] = set()  # the numbers that are parameters
+        self.out: Block = []
+        self.outermost: Block | None = None  # of this function
+        self.line = ""
+        arguments = source.node.args
+        parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        self.stores = stored_names(source.node.body)
+        self.locals = {*self.stores, *parameters}
+        self.straight: bool = outer is None or (outer.straight and outer.in_top)  # it runs once
+
+    @property
+    def in_top(self) -> bool:
+        """Whether what is lowered now runs once, before what follows."""
+        return self.out is self.outermost
+
+    # Statements that are made.
+
+    def emit(self, s: Statement) -> None:
+        s.line, self.line = self.line, ""
+        self.out.append(s)
+        if isinstance(s, Assign):
+            self.learn(s)
+
+    def learn(self, s: Assign) -> None:
+        """Remember integers that are made of sizes and of parameters that never change."""
+        mine = [n for n in self.stores if self.rename.get(n, "") == s.name]
+        if len(mine) + (s.name in self.given) > 1 or s.name in self.shared.bound:
+            return
+        if not all(isinstance(n, _SIMPLE) for n in ast.walk(s.value)):
+            return
+        found = _Known(self.shared.known).visit(parse(unparse(s.value)))
+        if all(self.fixed(n) for n in reads(found)):
+            self.shared.known[s.name] = found
+
+    def fixed(self, name: str) -> bool:
+        """Whether `name` is a number that has one value throughout."""
+        root: Scope = self
+        while root.outer is not None:
+            root = root.outer
+        made = self.made
+        parameter = name in made.parameters and not made.ranks.get(name) and name not in root.stores
+        return parameter or (name in made.constants) or name in RESERVED
+
+    def number(self, name: str, value: ast.expr) -> str:
+        """A new variable."""
+        made = self.names.fresh(name)
+        self.made.ranks[made] = 0
+        self.emit(Assign(made, value))
+        return made
+
+    # Names.
+
+    def local(self, node: ast.Name) -> str:
+        """What a number, or an array made here, is called in the result."""
+        name = node.id
+        if name.startswith("="):
+            return name[1:]
+        if name not in self.locals and self.around is not None:
+            return self.around.local(node)
+        if name not in self.rename:
+            taken = self.inlined or name in RESERVED
+            self.rename[name] = self.names.fresh(name) if taken else name
+        return self.rename[name]
+
+    def known_here(self, name: str) -> bool:
+        return name.startswith("=") or name in self.locals or (self.around is not None and self.around.known_here(name))
+
+    def array(self, node: ast.expr) -> View | None:
+        """The array or part of one that a name stands for."""
+        if not isinstance(node, ast.Name):
+            return None
+        if node.id.startswith("="):
+            return self.all_of(node.id[1:]) if self.made.ranks.get(node.id[1:]) else None
+        if node.id not in self.locals:
+            return self.around.array(node) if self.around is not None else None
+        if node.id in self.lost:
+            raise self.source.refuse(
+                node, f"the array {node.id}, whose name may stand for another one", self.lost[node.id]
+            )
+        return self.arrays.get(node.id)
+
+    def tuple_of(self, node: ast.expr) -> Pack | None:
+        if not isinstance(node, ast.Name):
+            return None
+        if node.id not in self.locals and self.around is not None:
+            return self.around.tuple_of(node)
+        return self.tuples.get(node.id)
+
+    def function_of(self, node: ast.expr) -> object:
+        """What is called: a function from outside, one that was defined inside, or one that was passed."""
+        if isinstance(node, ast.Name):
+            found = self.functions.get(node.id)
+            if found is UNCERTAIN:
+                raise self.source.refuse(
+                    node, f"the function {node.id}, which may be another one", "call each by its name"
+                )
+            if found is not None:
+                return found
+            if node.id in self.locals:
+                return None
+            if self.around is not None:
+                return self.around.function_of(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and self.known_here(node.value.id):
+            return None
+        return self.source.resolve(node)
+
+    def bind(self, name: str, view: View) -> None:
+        self.arrays[name] = view
+        self.lost.pop(name, None)
+
+    def all_of(self, name: str) -> View:
+        return View(name, tuple(Axis(ZERO, n) for n in self.size(name)), tuple(range(self.made.ranks[name])))
+
+    def size(self, name: str) -> list[ast.expr]:
+        """Code for the lengths of an array."""
+        if name not in self.shared.sizes:
+            rank = self.made.ranks[name]
+            self.shared.sizes[name] = [parse(f"{name}.shape[{d}]") for d in range(rank)]
+        return self.shared.sizes[name]
+
+    def is_whole(self, view: View) -> bool:
+        return view.whole(self.size(view.name))
+
+    def nonnegative(self, node: ast.expr) -> bool:
+        name, k = offset(node)
+        if not name:
+            return k >= 0
+        if name in self.shared.ranges:
+            return self.nonnegative(plus(self.shared.ranges[name][0], k))
+        if name in self.shared.known and unparse(self.shared.known[name]) != name:
+            return self.nonnegative(plus(self.shared.known[name], k))
+        size = (name.endswith("]") and ".shape[" in name[-12:] and " " not in name) or name.endswith(".size")
+        return k >= 0 and (size or name.startswith("len(") or (name.startswith("max(") and name.endswith(", 0)")))
+
+    def exceeds(self, a: ast.expr, b: ast.expr) -> bool:
+        """Whether a > b for sure."""
+        name, k = offset(a)
+        other, j = offset(b)
+        if name == other:
+            return k > j
+        if name in self.shared.ranges:
+            return self.exceeds(plus(self.shared.ranges[name][0], k), b)
+        if other in self.shared.ranges:
+            return self.exceeds(a, plus(self.shared.ranges[other][1], j))
+        return False
+
+    def at_most(self, node: ast.expr) -> ast.expr | None:
+        """Code for a number that `node` does not exceed, made of what does not change."""
+        node = _Known(self.shared.known).visit(parse(unparse(node)))
+        if all(self.fixed(n) for n in reads(node)):
+            return node
+        name, k = offset(node)
+        if name in self.shared.ranges:
+            return self.at_most(plus(self.shared.ranges[name][1], k))
+        match node:
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                parts = [self.at_most(left), self.at_most(right)]
+                return ast.BinOp(parts[0], ast.Add(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
+            case ast.BinOp(left=left, op=ast.Sub(), right=right) if self.nonnegative(right):
+                return self.at_most(left)
+            case ast.Call(func=ast.Name(id="max"), args=[first, ast.Constant(value=0)]):
+                found = self.at_most(first)
+                return None if found is None else ast.Call(node.func, [found, ast.Constant(0)], [])
+            case ast.Call(func=ast.Name(id="min"), args=args):
+                return next((n for n in map(self.at_most, args) if n is not None), None)
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Call(args=[start, stop, _])]) if self.nonnegative(start):
+                return self.at_most(stop)
+        return None
+
+    # Blocks.
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """While a branch or a loop is lowered."""
+        before, copies, functions = dict(self.arrays), set(self.shared.copies), dict(self.functions)
+        yield
+        for name in {n for n, f in self.functions.items() if functions.get(n) is not f}:
+            self.functions[name] = UNCERTAIN
+        self.shared.copies |= copies
+        for name, view in list(self.arrays.items()):
+            if before.get(name) == view:
+                continue
+            owner = self.owners.get(name)
+            if owner is not None and view.name == owner and name not in before:
+                continue  # made here; it stays
+            del self.arrays[name]
+            self.lost[name] = "give it this name only where it is used, or write a[:] = ... into an array made before"
+
+    def enter(self, stored: set[str]) -> None:
+        """What is bound to another array somewhere in a loop is not certain when a turn begins."""
+        moved = {self.owners[n] for n in stored if n in self.owners}
+        for name, view in list(self.arrays.items()):
+            if self.owners.get(name) != view.name and (name.split(".")[0] in stored or view.name in moved):
+                del self.arrays[name]
+                self.lost[name] = "copy it (.copy()), or give it this name in the loop, before it is used"
+        for name in stored & set(self.functions):
+            self.functions[name] = UNCERTAIN
+
+    def forget(self, name: str) -> None:
+        """The array `name` gets new values, as if it were another one: names for parts of it stand for the old one."""
+        for n, view in list(self.arrays.items()):
+            if view.name == name and self.owners.get(n) != name:
+                del self.arrays[n]
+                self.lost[n] = "copy it (.copy()) before the other one changes"
+
+    # Arrays.
+
+    def allocate(
+        self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str = "", line: str = ""
+    ) -> None:
+        """Make an array; one made inside of a loop or branch is made once, at the top of the function.
+
+        `kind` is "" where it is that of what is stored into it; `dtype` then is its dtype if these are floats.
+        """
+        dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
+        once = self.straight and self.in_top
+        if not once:
+            shape = [_Known(self.shared.known).visit(parse(unparse(n))) for n in shape]
+        if once or all(map(self.settled, shape)):
+            texts = [unparse(_Known(self.shared.known).visit(parse(unparse(n)))) for n in shape]
+            self.shared.sizes[name] = [
+                parse(t if ".shape[" in t[-12:] and " " not in t else f"{name}.shape[{d}]") for d, t in enumerate(texts)
+            ]
+        else:
+            # As large as it can become; how many elements it has now are numbers of their own.
+            most = [self.at_most(n) for n in shape]
+            if not all(n is not None and self.settled(n) for n in most):
+                raise self.source.refuse(
+                    node,
+                    "a new array in a loop or branch, whose size is not known before it",
+                    "make it at the beginning",
+                )
+            self.shared.sizes[name] = [
+                n if self.settled(n) else ast.Name(self.number("size", n), ast.Load()) for n in shape
+            ]
+            shape = most
+        certain = [n if once or self.nonnegative(n) else parse(f"max({unparse(n)}, 0)") for n in shape]
+        sizes = ", ".join(unparse(n) for n in certain)
+        text = f"np.empty(({sizes}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
+        made = Alloc(name, parse(text), len(shape), like, kind, certain)
+        guessed = self.made.kinds[kind[1:]] if kind.startswith("=") else kind or "float"
+        self.made.ranks[name], self.made.kinds[name] = len(shape), guessed
+        if once:
+            made.line = line
+            self.out.append(made)
+            return
+        assert self.shared.top is not None
+        self.shared.top.append(made)
+        self.shared.hoisted.add(name)
+
+    def settled(self, size: ast.expr) -> bool:
+        """Whether a size has its value already before the statement of the outermost block that is being lowered."""
+        used = {n.id for n in ast.walk(size) if isinstance(n, ast.Name)} - RESERVED
+        before = {*self.made.parameters, *self.made.constants}
+        before |= {s.name for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc)}
+        numbers = {n for n in used if not self.made.ranks.get(n)}
+        return used <= before and not numbers & set(stored_names(self.shared.current))
+
+
+_SIMPLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.Call, ast.Load,
+           ast.operator, ast.unaryop)  # fmt: skip
+
+
+class _Known(ast.NodeTransformer):
+    def __init__(self, known: dict[str, ast.expr]) -> None:
+        self.known = known
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.known.get(node.id, node)
+
+
+def stored_names(body: list[ast.stmt]) -> list[str]:
+    """The names that statements set, once for each time; not those of functions inside."""
+    found: list[str] = []
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.FunctionDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.append(node.id)
+        elif not isinstance(node, ast.Lambda):
+            stack += ast.iter_child_nodes(node)
+    return found

@@ -1,0 +1,364 @@
+"""Assignments: to numbers, arrays, elements, parts of arrays, and tuples."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+from .arrays import copied
+from .calls import Calls
+from .expressions import Done, Several
+from .ir import Assign, Check, Grow, Store, Swap, parse, unparse
+from .routines import GROWN
+from .scope import Pack, stored_names
+from .trees import Elementwise, Leaf, Op, Scalar, Tree
+from .views import Axis, View
+
+__all__ = ["Storing"]
+
+
+class Storing(Calls):
+    """Lowers assignments."""
+
+    here: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the place in it
+
+    def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
+        self.only = value
+        if isinstance(target, ast.Subscript):
+            tree = self.tree(value)
+            self.write(target, self.part_of(target), tree)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self.unpack(s, target, value)
+        elif isinstance(target, ast.Name):
+            function = self.passed(value)
+            if function is not None:
+                self.functions[target.id] = function
+                return
+            if self.grows(value):
+                self.emit(Grow(self.owners[target.id]))
+                return
+            if target.id not in self.arrays and self.made.ranks.get(self.local(target)) is None:
+                self.hint = self.local(target)
+            tree = self.tree(value)
+            self.hint = ""
+            self.name_it(s, target.id, tree, value)
+        else:
+            raise self.source.refuse(s, "an assignment to this", "assign to a name or to elements of an array")
+
+    def grows(self, value: ast.expr) -> bool:
+        """Whether it is a tape of generated code that gets more room."""
+        called = self.callee(value) if isinstance(value, ast.Call) else None
+        return getattr(called, "__name__", "") == "grown" and inspect.getsource(called).endswith(GROWN)  # type: ignore[arg-type]
+
+    def augmented(self, s: ast.AugAssign) -> None:
+        read = parse(unparse(s.target))
+        for n in ast.walk(read):
+            ast.copy_location(n, s.target)
+        value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
+        view = self.array(s.target)
+        if view is not None:
+            self.write(s.target, view, self.tree(value))
+        else:
+            self.assign(s, s.target, value)
+
+    def name_it(self, s: ast.stmt, name: str, tree: Tree, value: ast.expr) -> None:
+        """Give a number, an array or a tuple a name."""
+        if isinstance(tree, Several):
+            self.tuple_it(s, name, tree)
+        elif tree.rank:
+            self.array_it(s, name, tree, value)
+        else:
+            assert isinstance(tree, Scalar)
+            self.number_it(s, name, tree.node)
+
+    def number_it(self, s: ast.stmt, name: str, value: ast.expr) -> None:
+        if name in self.arrays or name in self.lost or name in self.tuples:
+            raise self.source.refuse(s, f"{name} becomes a number and was an array or tuple", "use another name")
+        made = self.local(ast.Name(name, ast.Store()))
+        self.made.ranks.setdefault(made, 0)
+        if not (isinstance(value, ast.Name) and value.id == made):
+            self.emit(Assign(made, value))
+
+    # Arrays.
+
+    def array_it(self, s: ast.stmt, name: str, tree: Tree, value: ast.expr) -> None:
+        local = self.local(ast.Name(name, ast.Store()))
+        if name in self.tuples or (self.made.ranks.get(local) == 0 and name not in self.arrays):
+            raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
+        owner, straight = self.owners.get(name), self.straight and self.in_top
+        alias = isinstance(tree, Leaf) and not tree.fresh
+        if owner is not None and not straight and name in self.arrays:
+            if alias and not self.moves(name, value):
+                raise self.source.refuse(s, f"another array under the name {name}", f"write {name}[:] = ...")
+            if tree.rank != self.made.ranks[owner]:
+                raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
+            if name in self.foreign:
+                raise self.source.refuse(
+                    s, f"a new array {name}, which changes places with a parameter", f"write {name}[:] = ..."
+                )
+            self.forget(owner)
+            self.shared.copies.discard(owner)
+            self.write(s, self.all_of(owner), tree)
+            return
+        if isinstance(tree, Leaf):
+            base = name.split(".")[0]
+            if alias and base in self.rebound and self.stores.count(base) > 1:
+                self.copy_for(name, tree.view, s)
+                return
+            view = self.frozen(tree.view) if alias else tree.view
+        else:
+            free = self.made.ranks.get(local) is None
+            view = Elementwise(self, s).materialise(tree, local if free else self.names.fresh(name))
+        self.bind(name, view)
+        self.owners.pop(name, None)
+        if not alias:
+            self.owners[name] = view.name
+
+    def frozen(self, view: View) -> View:
+        """`view` as it is now: numbers in it that may change later get names of their own."""
+
+        def still(node: ast.expr) -> ast.expr:
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            if all(self.made.ranks.get(n) or self.fixed(n) or n in self.shared.known or n in self.shared.bound
+                   for n in names):  # fmt: skip
+                return node
+            return ast.Name(self.number("at", node), ast.Load())
+
+        parts = [
+            Axis(still(p.start), still(p.stop), still(p.step)) if isinstance(p, Axis) else still(p) for p in view.parts
+        ]
+        return View(view.name, tuple(parts), view.order)
+
+    def moves(self, name: str, value: ast.expr) -> bool:
+        """Whether ``name = value`` gives an array its name for good: it was made in this block, and is not used again,
+        so that copying its values does the same."""
+        if not isinstance(value, ast.Name) or value.id not in self.owners or value.id in self.made.parameters:
+            return False
+        statements, k = self.here
+        uses = [n for n in ast.walk(self.source.node) if isinstance(n, ast.Name) and n.id == value.id]
+        made = next((j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and _names(t, value.id)), k)
+        near = [
+            n for t in statements[made : k + 1] for n in ast.walk(t) if isinstance(n, ast.Name) and n.id == value.id
+        ]
+        return made < k and len(near) == len(uses)
+
+    def separate(self, body: list[ast.stmt]) -> None:
+        """Note names that may stand for new arrays from somewhere in a loop or branch on."""
+        inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in ast.walk(s)]
+        self.rebound = {
+            n
+            for t in inner
+            if isinstance(t, ast.Assign) and not exchange(t) and not isinstance(t.value, ast.Subscript)
+            for n in stored_names([t])
+        }
+
+    rebound: set[str] = set()  # noqa: RUF012
+    foreign: set[str] = set()  # noqa: RUF012 (names that may stand for the caller's memory, after exchanges)
+
+    def copy_parameters(self) -> None:
+        for name in sorted(self.rebound & set(self.arrays)):
+            self.copy_for(name, self.arrays[name], self.source.node)
+        groups = [set(stored_names([t])) for t in ast.walk(self.source.node) if isinstance(t, ast.stmt) and exchange(t)]
+        mine = {n for n, view in self.arrays.items() if view.name in self.made.parameters}
+        for _ in groups:
+            mine |= {n for group in groups if group & mine for n in group}
+        self.foreign = {n for group in groups for n in group} & mine
+        for name in sorted(self.rebound & set(self.tuples)):
+            self.tuple_it(self.source.node, name, self.several(self.tuples[name]))
+
+    def copy_for(self, name: str, view: View, node: ast.AST) -> None:
+        """Let `name` stand for a copy of another array, which must not be written: Python would write the other one."""
+        local = self.local(ast.Name(name, ast.Store()))
+        copy = self.copy_of(view, node, local if self.made.ranks.get(local) is None else "")
+        self.bind(name, copy)
+        self.owners[name] = copy.name
+        self.shared.copies.add(copy.name)
+
+    def copy_of(self, view: View, node: ast.AST, name: str) -> View:
+        return Elementwise(self, node).materialise(copied(Leaf(view)), name or self.names.fresh(view.name))
+
+    # Elements and parts.
+
+    def part_of(self, target: ast.Subscript) -> View:
+        view = self.part(target)
+        if view.name in self.made.constants:
+            raise self.source.refuse(target, "an array from outside that is written", "pass it as an argument")
+        return view
+
+    def write(self, node: ast.AST, view: View, tree: Tree) -> None:
+        """``view[...] = tree``."""
+        if view.name in self.shared.copies:
+            raise self.source.refuse(
+                node,
+                "an array parameter that is written and stands for new arrays elsewhere",
+                "copy it, by another name",
+            )
+        if tree.rank > view.rank or isinstance(tree, Several):
+            raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
+        if view.rank:
+            Elementwise(self, node).store(view, tree)
+            return
+        assert isinstance(tree, Scalar)
+        self.emit(Store(view.name, view.at([]).slice, tree.node))
+
+    # Tuples.
+
+    def unpack(self, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr) -> None:
+        if exchange(s) and all(self.array(t) is not None for t in target.elts):
+            self.swap(s, target.elts, value.elts)  # type: ignore[attr-defined]
+            return
+        items = self.items(s, value, len(target.elts))
+        names = stored_names([ast.copy_location(ast.Expr(target), s)])
+        mine = {self.local(ast.Name(n, ast.Load())) for n in names} if len(items) > 1 else set()
+        subscripts = any(isinstance(t, ast.Subscript) for t in target.elts)
+        held: list[Tree] = []
+        for item in items:
+            if isinstance(item, Op) and len(items) > 1:
+                item = Leaf(Elementwise(self, s).materialise(item, self.names.fresh("held")), True)
+            if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.node, subscripts, mine):
+                item = Scalar(ast.Name(self.number("held", item.node), ast.Load()))
+            if isinstance(item, Leaf) and not item.fresh and any(
+                self.owners.get(n) == item.view.name and n in self.arrays for n in names
+            ):  # fmt: skip
+                raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+            held.append(item)
+        for t, item in zip(target.elts, held, strict=True):
+            done = ast.copy_location(Done(item), s)
+            if isinstance(t, ast.Name):
+                self.name_it(s, t.id, item, done)
+            else:
+                self.assign(s, t, done)
+
+    def may_change(self, node: ast.expr, elements: bool, names: set[str]) -> bool:
+        """Whether setting some `names`, or elements of arrays, may change a number."""
+        return any(
+            isinstance(n, ast.Subscript) or (isinstance(n, ast.Name) and (elements or n.id in names))
+            for n in ast.walk(node)
+        )
+
+    def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[Tree]:
+        sizes = self.shape_of(value)
+        if sizes is not None:
+            found: list[Tree] = [Scalar(n) for n in sizes]
+        else:
+            tree = self.tree(value)
+            if isinstance(tree, Leaf):
+                found = [Leaf(v) if v.rank else Scalar(v.at([])) for v in self.rows(tree.view, value, count)]
+            else:
+                found = tree.items if isinstance(tree, Several) else []
+        if len(found) != count:
+            raise self.source.refuse(s, "this unpacking", "assign the values one by one")
+        return found
+
+    def rows(self, view: View, node: ast.expr, count: int) -> list[View]:
+        """The elements or rows of an array that is unpacked."""
+        whole = ast.copy_location(Done(Leaf(view)), node)
+        size = unparse(self.shape(view)[0])
+        if size != str(count):
+            message = f"{self.made.name}: {unparse(node)} has not {count} elements"
+            self.out.append(Check(parse(f"{size} != {count}"), message))
+        return [
+            self.part(ast.copy_location(ast.Subscript(whole, ast.Constant(k), ast.Load()), node)) for k in range(count)
+        ]
+
+    def swap(self, s: ast.stmt, targets: list[ast.expr], values: list[ast.expr]) -> None:
+        """Arrays that change places, two at a time."""
+        names, wanted = [t.id for t in targets], [v.id for v in values]  # type: ignore[attr-defined]
+        if len(set(names)) < len(names):
+            raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+        owned = {n: self.owners.get(n, "") for n in names}
+        if not all(owned[n] and self.arrays[n].name == owned[n] for n in names) or (
+            self.inlined and any(not self.straight for n in names)
+        ):
+            raise self.source.refuse(
+                s, "arrays given other names", "write a, b = b, a with whole arrays, or copy elements"
+            )
+        for n in names:
+            self.forget(owned[n])
+        first = owned[names[0]]
+        for n in names[1:]:
+            a, b = first, owned[n]
+            if self.made.ranks[a] != self.made.ranks[b] or self.made.kinds[a] != self.made.kinds[b]:
+                raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
+            message = f"{self.made.name}: {a} and {b} change places and have different shapes"
+            self.emit(Check(parse(f"{a}.shape != {b}.shape"), message))
+        now = list(names)  # which of the arrays each name stands for
+        for k, n in enumerate(names):
+            j = now.index(wanted[k])
+            if j != k:
+                self.emit(Swap(owned[n], owned[names[j]]))
+                now[k], now[j] = now[j], now[k]
+
+    def tuple_it(self, s: ast.stmt, name: str, tree: Several) -> None:
+        if name in self.arrays or (name in self.rename and self.made.ranks.get(self.rename[name]) is not None):
+            raise self.source.refuse(s, f"{name} becomes a tuple and was something else", "use another name")
+        known = self.tuples.get(name) if name in self.made_tuples else None
+        found = self.stored(s, name, tree, known)
+        self.tuples[name] = found
+        self.made_tuples.add(name)
+
+    @property
+    def made_tuples(self) -> set[str]:
+        """Tuples that were assigned here; what a parameter stands for is the caller's."""
+        return self.__dict__.setdefault("_made_tuples", set())
+
+    def stored(self, s: ast.stmt, name: str, tree: Several, known: Pack | None) -> Pack:
+        """The items of a tuple in variables of their own, those of before if there were any."""
+        if known is not None and (len(known.items) != len(tree.items) or known.fields != tree.fields):
+            raise self.source.refuse(s, f"the tuple {name} gets another form", "use another name")
+        if len(tree.items) > 1:
+            tree = Several([self.apart(s, t) for t in tree.items], tree.fields)
+        items: list[str | View | Pack] = []
+        for k, item in enumerate(tree.items):
+            label = tree.fields[k] if tree.fields else str(k)
+            before = known.items[k] if known is not None else None
+            if isinstance(item, Several):
+                items.append(self.stored(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
+            elif item.rank:
+                pseudo = f"{name}.{label}"
+                self.locals.add(pseudo)
+                self.rename.setdefault(pseudo, self.names.fresh(pseudo.replace(".", "_")))
+                self.array_it(s, pseudo, item, s)  # type: ignore[arg-type]
+                items.append(pseudo)
+            else:
+                assert isinstance(item, Scalar)
+                made = before if isinstance(before, str) else self.names.fresh(f"{name}_{label}".replace(".", "_"))
+                self.made.ranks[made] = 0
+                self.emit(Assign(made, item.node))
+                items.append(made)
+        return Pack(tuple(items), tree.fields)
+
+    def apart(self, s: ast.stmt, tree: Tree) -> Tree:
+        """A number or new array before any item is set."""
+        if isinstance(tree, Scalar) and not isinstance(tree.node, ast.Constant):
+            return Scalar(ast.Name(self.number("held", tree.node), ast.Load()))
+        if isinstance(tree, Op):
+            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh("held")), True)
+        return tree
+
+    def packed(self, tree: Several, node: ast.expr) -> Pack:
+        """A tuple as an argument."""
+        items: list[str | View | Pack] = []
+        for t in tree.items:
+            if isinstance(t, Several):
+                items.append(self.packed(t, node))
+            elif t.rank:
+                items.append(self.view_of(t, node))
+            else:
+                assert isinstance(t, Scalar)
+                items.append(t.node.id if isinstance(t.node, ast.Name) else self.number("item", t.node))
+        return Pack(tuple(items), tree.fields)
+
+
+def _names(s: ast.Assign, name: str) -> bool:
+    return any(isinstance(t, ast.Name) and t.id == name for t in s.targets)
+
+
+def exchange(s: ast.stmt) -> bool:
+    """``a, b = b, a``."""
+    if not isinstance(s, ast.Assign) or not isinstance(s.targets[0], ast.Tuple) or not isinstance(s.value, ast.Tuple):
+        return False
+    parts = [*s.targets[0].elts, *s.value.elts]
+    if not all(isinstance(p, ast.Name) for p in parts):
+        return False
+    return {unparse(p) for p in s.targets[0].elts} == {unparse(p) for p in s.value.elts}

@@ -1,0 +1,8 @@
+"""Programs as scientists write them for Numba, of many fields, with arguments: what nb.adjoint must take."""
+
+from .analysis import PROGRAMS as ANALYSIS
+from .equations import PROGRAMS as EQUATIONS
+from .learning import PROGRAMS as LEARNING
+from .motion import PROGRAMS as MOTION
+
+PROGRAMS = {f.__name__: (f, args) for part in (EQUATIONS, MOTION, LEARNING, ANALYSIS) for f, args in part.items()}

@@ -1,0 +1,179 @@
+"""Random functions as in :mod:`random_loops`, with parts of arrays by name, whole-array expressions, sums along axes,
+products, loops over arrays, calls, tuples and jumps out of nested branches."""
+
+import numpy as np
+from random_loops import Program, indent
+
+RAMP = np.array([0.013, -0.021, 0.034, 0.055, -0.089])
+
+
+def blend(p, q):
+    """A number of two."""
+    if p > q:
+        return np.sin(p) * q
+    r = p - q
+    return r * np.cos(q)
+
+
+def stir(v, c):
+    """Writes the array, and may leave early."""
+    for i in range(1, len(v)):
+        v[i] = np.tanh(v[i] + c * v[i - 1])
+        if v[i] > 0.9:
+            return v[i]
+    v[0] += 0.1 * c
+    return c
+
+
+def fresh(v, c=0.5):
+    """A new array."""
+    out = np.zeros_like(v)
+    for i, e in enumerate(v):
+        out[i] = np.sin(e) * c
+    if c > 0.3:
+        out = out * 0.9 + 0.1 * v
+    return out
+
+
+def both(v, w):
+    """A number, an array, and a part of an argument."""
+    t = v + 0.5 * w
+    return np.sum(t) * 0.1, np.sin(t), v[1:]
+
+
+NAMES = {"RAMP": RAMP, "blend": blend, "stir": stir, "fresh": fresh, "both": both}
+
+
+class ArrayProgram(Program):
+    def __init__(self, random):
+        super().__init__(random)
+        self.count = 0
+        self.deep = 0
+        self.result = random.choice(["return s", "return s, p", "return p, s * w[2]", "return s, w.copy(), u[1]"])
+
+    def source(self):
+        lines = ["w = " + self.random.choice(["np.zeros(x.size)", "x.copy()", "x[::-1] * a"]), "s = 0.5", "p = a", "c = (s, a)"]
+        lines += ["def inner(t):", "    return np.sin(t) * a + 0.1 * p"]
+        self.numbers += ["s", "p", "c[0]", "c[1]"]
+        lines += self.block(3, 5)
+        lines.append(self.result)
+        return "def f(x, u, a, n):\n" + "".join(f"    {line}\n" for line in lines)
+
+    def block(self, depth, most):
+        self.deep += 1
+        lines = super().block(depth, most)
+        self.deep -= 1
+        return lines
+
+    def name(self, letter):
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def vector(self, size, depth=1):
+        """An expression of `size` elements."""
+        r = self.random
+        i, j = self.index(4), self.index(4)
+        views = {
+            5: ["x", "w", "x[::-1]", "w[:]"],
+            4: [f"u[{i}]", f"u[:, {j}]", "x[1:]", "w[:-1]", f"u.T[{i}]", f"u[{i}, ::-1]", "w[1:]"],
+            3: ["x[::2]", "w[1:4]", f"u[{i}, 1:]", f"u[:3, {j}]", "x[-3:]", f"u[1:, 1:][{r.randint(0, 2)}]", "w[4:1:-1]"],
+        }  # fmt: skip
+        if depth == 0 or r.random() < 0.4:
+            return r.choice(views[size])
+        a, b = self.vector(size, depth - 1), self.vector(size, depth - 1)
+        return r.choice(
+            [f"{a} * {b}", f"{a} + {self.atom()} * {b}", f"np.where({a} > 0.2, {b}, 0.3 * {a})", f"np.sin({a})",
+             f"({a}) / (2.0 + np.cos({b}))", f"fresh({a})", f"(u[:{size}, :{size}] @ {a})" if size < 5 else f"-{a}",
+             f"np.dot({a}, u[1:, :])[:3]" if size == 3 else f"{a} * a", f"np.maximum({a}, 0.1 * {b} + RAMP[:{size}])",
+             f"np.cumsum({a})", f"np.outer({a}, {b})[1]", f"u.sum(axis=1)[:{size}]" if size < 5 else f"fresh({a}, c=0.2)"]
+        )  # fmt: skip
+
+    def number(self):
+        r = self.random
+        k = r.choice([3, 4, 5])
+        v, z = self.vector(k), self.vector(k)
+        return r.choice(
+            [f"np.sum({v})", f"np.dot({v}, {z})", f"({v}).mean()", f"np.max({v} + RAMP[:{k}])", f"np.var({v})",
+             f"np.linalg.norm({v} + RAMP[:{k}])", f"np.prod(np.cos({v}))", f"({v} + RAMP[:{k}])[np.argmin({z} + RAMP[:{k}])]",
+             f"blend({self.atom()}, {self.atom()})", f"inner({self.atom()})", f"np.trace(u) + {self.atom()}",
+             f"(blend(p, s) if {self.test()} else {self.atom()})", f"np.max(u + RAMP[1:], axis={r.randint(0, 1)})[1]"]
+        )  # fmt: skip
+
+    def statement(self, depth):
+        r = self.random
+        if r.random() < 0.4:
+            return super().statement(depth)
+        k = r.choice([3, 4, 5])
+        kind = r.random()
+        if kind < 0.2:
+            return [f"{r.choice(['s', 'p'])} = {self.bounded(self.number())}"]
+        if kind < 0.4:
+            return [f"{self.target(k)} = {r.choice(['np.sin', 'np.tanh'])}({self.vector(k, 2)})"]
+        if kind < 0.45:
+            return [f"{self.target(k)} {r.choice(['+=', '*='])} 0.3 * np.sin({self.vector(k)})"]
+        if kind < 0.55:
+            return [f"w = np.tanh({self.vector(5, 2)})"]
+        if kind < 0.65:
+            v = self.name("v")
+            return [f"{v} = {self.target(k)}", f"{v}[{r.randint(0, k - 1)}] = {self.bounded(self.atom())}",
+                    f"{v} += 0.1 * {self.vector(k)}", f"s = {self.bounded(f'{v}[{r.randint(-k, k - 1)}] + s')}"]  # fmt: skip
+        if kind < 0.75:
+            return self.call(k)
+        if kind < 0.8:
+            return [f"c = ({self.bounded(self.atom())}, {self.bounded(f'c[0] + {self.atom()}')})"]
+        if kind < 0.95 and depth > 0:
+            return self.over(depth, k)
+        if self.deep > 1 and depth > 0:
+            leave = r.choice([self.result, "break", "continue"]) if self.loops else self.result
+            return [f"if {self.test()}:", f"    if {self.test()}:", f"        {leave}", *indent(self.simple())]
+        return [r.choice(["x[:-1] = x[1:] * w[:-1]", "w[1:] -= 0.2 * w[:-1]", "u[1:-1, :] *= np.cos(u[:-2, :])",
+                          "u[:] = np.tanh(u.T + x[:4])", "x[1:4] = u.sum(axis=0)[1:] * 0.2", "w[::2] = x[::-2] * w[2]"])]  # fmt: skip
+
+    def target(self, size):
+        i, j = self.index(4), self.index(4)
+        return self.random.choice(
+            {5: ["x[:]", "w[:]", "w[::-1]"], 4: [f"u[{i}]", f"u[:, {j}]", "x[1:]", "w[:-1]"],
+             3: ["x[::2]", "w[1:4]", f"u[{i}, 1:]", f"u[:3, {j}]", "w[-3:]"]}[size]
+        )  # fmt: skip
+
+    def call(self, k):
+        r = self.random
+        q, v, z = self.name("y"), self.name("v"), self.name("z")
+        return r.choice(
+            [[f"{q} = stir({self.target(k)}, {self.atom()})", f"p = {self.bounded(q)}"],
+             [f"{v} = fresh({self.vector(k)})", f"{self.target(k)} = {v} * 0.5", f"s += 0.1 * {v}[1]"],
+             [f"{q}, {v}, {z} = both({self.target(k)}, {self.vector(k)})", f"s = {self.bounded(q)}",
+              f"{z}[0] = 0.5 * {v}[1]"],
+             [f"stir({self.target(k)}, {self.bounded(self.atom())})"]]
+        )  # fmt: skip
+
+    def over(self, depth, k):
+        r = self.random
+        v, z, m = self.name("e"), self.name("d"), self.name("m")
+        head, names = r.choice(
+            [(f"for {v} in {self.target(k)}:", [v]), (f"for {m}, {v} in enumerate({self.vector(k)}):", [v]),
+             (f"for {v}, {z} in zip({self.target(k)}, {self.vector(4)}):", [v, z]),
+             (f"for {v} in u:", [f"{v}[1]", f"{v}[{r.randint(0, 3)}]"])]
+        )  # fmt: skip
+        self.numbers += names
+        self.loops.append((m, -9, -9))  # a loop, but no index
+        body = self.block(depth - 1, 2)
+        self.loops.pop()
+        del self.numbers[-len(names) :]
+        if "u:" in head:
+            body = [f"{v}[2] = {self.bounded(self.atom())}", *body]
+        return [head, *indent([f"s = {self.bounded(f's + {names[0]}')}", *body])]
+
+    def index(self, size=5):
+        kept = self.loops
+        self.loops = [loop for loop in kept if loop[1] >= 0]
+        found = super().index(size)
+        self.loops = kept
+        return found
+
+    def test(self):
+        kept = self.loops
+        self.loops = [loop for loop in kept if loop[1] >= 0]
+        found = super().test()
+        self.loops = kept
+        return found
