@@ -18,9 +18,23 @@ from .algebra import COTANGENT, VALUE, Algebra
 from .fusion import Fusion
 from .independence import Independence
 from .ir import (
-    Assign, Block, Function, If, Loop, Statement, Store, Swap, below, elements_in, parse, reads, unparse, uses, walk,
+    Assign,
+    Block,
+    Function,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    below,
+    elements_in,
+    parse,
+    reads,
+    unparse,
+    uses,
+    walk,
     writes,
-)  # fmt: skip
+)
 from .names import resolve
 from .split import carry, factor, split
 
@@ -34,6 +48,11 @@ class Pull:
 
     own: Expr
     parts: list[tuple[ast.expr, Expr]]
+
+    @property
+    def value(self) -> bool:
+        """Whether it reads what the statement wrote."""
+        return any(VALUE.name in free(e) for e in (self.own, *(p for _, p in self.parts)))
 
 
 @dataclass
@@ -105,8 +124,8 @@ def _carries(f: Function, made: Plan) -> list[tuple[Loop, Assign]]:
         if not isinstance(loop, Loop) or not made.keep & set(loop.body):
             continue
         written = [n for s in walk(loop.body) for n in writes(s)]
-        found += [(loop, s) for s in loop.body
-                  if isinstance(s, Assign) and s in made.save and s.name in made.active and written.count(s.name) == 1]  # fmt: skip
+        saved = [s for s in loop.body if isinstance(s, Assign) and s in made.save and s.name in made.active]
+        found += [(loop, s) for s in saved if written.count(s.name) == 1]
     return found
 
 
@@ -297,7 +316,7 @@ def _ways(f: Function, made: Plan) -> None:
     more: then nothing is put back, nor calculated again."""
     _settle(f, made, set())
     saved = {s.array for s in made.save if isinstance(s, Store)}
-    costly = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
+    costly: set[Statement] = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
     if costly:
         first = made.save, made.keep, made.redo
         size = _size(made)

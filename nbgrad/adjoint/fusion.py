@@ -13,15 +13,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..expr import ONE, free
-from .algebra import VALUE
+from ..expr import ONE, ZERO, free
+from .algebra import COTANGENT, VALUE
 from .indices import offset
-from .ir import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, Swap, below, reads, uses, walk, writes
+from .ir import (
+    Alloc,
+    Assign,
+    Block,
+    Function,
+    Grow,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    below,
+    parse,
+    reads,
+    uses,
+    walk,
+    writes,
+)
 
 if TYPE_CHECKING:
     from .analysis import Plan
 
-__all__ = ["Fusion"]
+__all__ = ["Fusion", "name_of"]
 
 
 @dataclass
@@ -42,6 +59,8 @@ class Fusion:
         The loops.
     early : dict of Loop to list of Statement
         What is undone before the first such loop of a block.
+    partly : dict of Statement to set of str
+        The cotangents that such a statement gives then, where others have to wait.
     """
 
     def __init__(self, f: Function, made: Plan, sweep_reads: Callable, refused: set[Loop]) -> None:
@@ -51,13 +70,14 @@ class Fusion:
         self.refused = refused
         self.loops: set[Loop] = set()
         self.early: dict[Loop, Block] = {}
+        self.partly: dict[Statement, set[str]] = {}
         self.once: list[Block] = []  # blocks that run at most once before they are undone
         self.block(f.body)
 
     @property
     def done(self) -> set[Statement]:
         """The statements that are undone before the sweep back gets to them."""
-        return {*self.loops, *(s for block in self.early.values() for s in block)}
+        return {*self.loops, *(s for block in self.early.values() for s in block)} - set(self.partly)
 
     def rest(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
         """`loops` without the outer ones that are fused."""
@@ -91,7 +111,6 @@ class Fusion:
             if isinstance(s, Assign | Store) and self.active(s):
                 suffix.insert(0, s)
             at -= 1
-        end = at
         found: dict[Loop, _Effects] = {}
         while at:
             s = block[at - 1]
@@ -104,8 +123,11 @@ class Fusion:
             assert isinstance(s, Loop)
             found[s] = effects
             at -= 1
-        if not found or not self.known(suffix, block[at:end] + suffix):
+        totals = {n for effects in found.values() for n in effects.totals | effects.filled}
+        partly = self.known(suffix, block[block.index(list(found)[-1]) :], totals) if found else None
+        if partly is None:
             return
+        self.partly |= partly
         self.loops |= set(found)
         self.early[list(found)[-1]] = suffix
         for loop in found:
@@ -129,16 +151,28 @@ class Fusion:
             return False
         return not any(_mentions(t, s.name) for t in walk(before))
 
-    def known(self, suffix: Block, between: Block) -> bool:
-        """Whether undoing `suffix` needs nothing that is made from the first loop on."""
+    def known(self, suffix: Block, between: Block, totals: set[str]) -> dict[Statement, set[str]] | None:
+        """Which cotangents each statement of `suffix` gives before the loops run, by the names that get them; None if
+        those of `totals` cannot be known then. The others are given in the sweep back, if a number is set once."""
         written = {n for s in walk(between) for n in writes(s)}
+        found: dict[Statement, set[str]] = {}
+        wanted = totals | {n for s in suffix for n in writes(s)}
         for s in suffix:
             pull = self.made.pulls[s]
-            if any(VALUE.name in free(p) for _, p in pull.parts):
-                return False
-            if self.sweep_reads(s, self.made) & written:
-                return False
-        return True
+            if not pull.value and not self.sweep_reads(s, self.made) & written:
+                continue  # all of it can be undone
+            alone = isinstance(s, Assign) and sum(s.name in writes(t) for t in walk(self.f.body)) == 1
+            if not alone or pull.own is not ZERO:
+                return None
+            found[s] = {name_of(atom) for atom, _ in pull.parts} & wanted
+            for atom, part in pull.parts:
+                if name_of(atom) in wanted:
+                    texts = set(free(part)) - {COTANGENT.name}
+                    if isinstance(atom, ast.Subscript) or VALUE.name in texts:
+                        return None
+                    if written & {n for t in texts for n in reads(parse(t))}:
+                        return None
+        return found
 
     def effects(self, loop: Loop) -> _Effects | None:
         """What undoing the turns of `loop` does; None if it is not possible one by one."""
@@ -154,10 +188,9 @@ class Fusion:
         elements: dict[str, list[ast.expr]] = {}
         for t in stored:
             for atom, _ in self.made.pulls[t].parts:
-                name = atom.value if isinstance(atom, ast.Subscript) else atom
-                made.atoms.add(name.id)  # type: ignore[attr-defined]
+                made.atoms.add(name_of(atom))
                 if isinstance(atom, ast.Subscript):
-                    elements.setdefault(atom.value.id, []).append(atom.slice)  # type: ignore[attr-defined]
+                    elements.setdefault(name_of(atom), []).append(atom.slice)
         for name in {t.name if isinstance(t, Assign) else t.array for t in stored}:
             own = [t for t in stored if name in writes(t)]
             if name not in made.atoms and all(self.made.pulls[t].own is ONE for t in own):
@@ -194,6 +227,11 @@ class Fusion:
             return True
         first = next(s for s in loop.body if any(_mentions(t, name) for t in walk([s])))
         return isinstance(first, Assign) and first.name == name and name not in reads(first.value)
+
+
+def name_of(atom: ast.expr) -> str:
+    """The number or array that gets a cotangent."""
+    return (atom.value if isinstance(atom, ast.Subscript) else atom).id  # type: ignore[attr-defined]
 
 
 def _once(block: Block) -> list[Block]:

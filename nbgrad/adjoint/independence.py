@@ -66,8 +66,8 @@ class Independence:
             if not impossible([*forms, less(before, after, 1)]):
                 return False
             forms += [less(a, b), less(b, a)]
-        before = self.place[reader] < self.place[write] or (reader is write and itself)
-        return not before or impossible(forms)
+        ordered = self.place[reader] < self.place[write] or (reader is write and itself)
+        return not ordered or impossible(forms)
 
     def meet(self, loop: Loop, a: ast.expr, b: ast.expr, differ: bool) -> bool:
         """Whether a turn of `loop` may meet the element `a` and one the element `b` that is the same; `differ`: two

@@ -6,14 +6,29 @@ import ast
 
 import numpy as np
 
-from ..expr import ONE, ZERO, Expr, free, neg, substitute, var
+from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .adopted import home
 from .algebra import COTANGENT, VALUE, code
 from .analysis import Plan
+from .fusion import name_of
 from .indices import plus
 from .ir import (
-    Alloc, Assign, Block, Check, Function, Grow, If, Loop, Statement, Store, Swap, changed, unparse, walk, writes,
-)  # fmt: skip
+    Alloc,
+    Assign,
+    Block,
+    Check,
+    Function,
+    Grow,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    changed,
+    unparse,
+    walk,
+    writes,
+)
 from .routines import routines
 from .steps import Item, Nest, Step, flat, tidy
 from .tapes import Tape, tape_for
@@ -307,13 +322,16 @@ class Reverse:
         return tidy(items + self.undone(block, end))
 
     def undone(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
-        """The sweep back through `block` (up to `end`), without what is undone `early`. Where all that a branch adds to are
-        definitions before it, their derivatives are zero if it is not taken, and go into it."""
+        """The sweep back through `block` (up to `end`), without what is undone `early`. Where all that a branch adds to
+        are definitions before it, their derivatives are zero if it is not taken, and go into it."""
         items: list[Item] = []
         last = not self.plan.carried & set(block) and not self.done & set(block)  # nothing was undone before
         for k in range(len(block) - 1 if end is None else end - 1, -1, -1):
             s = block[k]
-            made = self.undo(s) if early or s not in self.done else []
+            if early and s in self.plan.fusion.partly:
+                made = self.pull_partly(s)
+            else:
+                made = self.undo(s) if early or s not in self.done else []
             line = [f"# {s.line}"] if made and s.line else []
             if (
                 made
@@ -345,7 +363,7 @@ class Reverse:
             case Store():
                 self.value, back = unparse(s.target), []
                 if s in self.plan.save:
-                    if any(VALUE.name in free(p) for _, p in self.plan.pulls[s].parts):
+                    if self.plan.pulls[s].value:
                         self.value = self.y
                         back.append(Step(ast.Name(self.y), "=", unparse(s.target)))
                     back += self.tapes[s].fetch(s.target)
@@ -399,6 +417,15 @@ class Reverse:
         assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
         return ast.Subscript(ast.Name(self.bars[node.value.id]), node.slice, ast.Load())
 
+    def parts(self, s: Statement, early: bool) -> list[tuple[ast.expr, Expr]]:
+        """What a statement gives before the loops that are undone at once (`early`), or in the sweep back."""
+        names = self.plan.fusion.partly.get(s, set())
+        return [(a, p) for a, p in self.plan.pulls[s].parts if (name_of(a) in names) == early]
+
+    def pull_partly(self, s: Statement) -> list[Item]:
+        g = unparse(self.bar(ast.Name(writes(s)[0])))
+        return [Step(self.bar(a), "+=", self.code(p, g)) for a, p in self.parts(s, True)]
+
     def pull(self, s: Assign | Store, target: ast.expr) -> list[Item]:
         """The derivative of one statement."""
         name = writes(s)[0]
@@ -418,7 +445,7 @@ class Reverse:
             g = self.g
         if pull.own is not ONE and not (once and (local or name not in self.f.parameters)):
             items.append(Step(bar, "=", self.code(pull.own, g) if pull.own is not ZERO else "0.0"))
-        for atom, part in pull.parts:
+        for atom, part in self.parts(s, False):
             minus = part.fn is neg(COTANGENT).fn
             value = self.code(part.args[0] if minus else part, g)
             items.append(Step(self.bar(atom), "-=" if minus else "+=", value))

@@ -79,8 +79,8 @@ class _Factors(ast.NodeTransformer):
 
     def name(self, node: ast.expr) -> ast.expr:
         names, text = reads(node), unparse(node)
-        start = max((k + 1 for k, s in enumerate(self.top[: self.at]) if names & {n for t in walk([s]) for n in writes(t)}),
-                    default=0)  # fmt: skip
+        setting = [k for k, s in enumerate(self.top[: self.at]) if any(names & set(writes(t)) for t in walk([s]))]
+        start = setting[-1] + 1 if setting else 0
         for s in self.top[start : self.at]:
             if isinstance(s, Assign) and unparse(s.value) == text and s.name.startswith("factor"):
                 return ast.Name(s.name, ast.Load())

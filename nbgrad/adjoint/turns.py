@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .indices import offset, plus
+from .indices import distance, offset, plus
 from .ir import Assign, Loop, Store, changed, elements_in, parse, reads, unparse, walk
 from .steps import Item, Nest, Step, steps, tidy
 
@@ -52,6 +52,8 @@ class Turns:
         before, after = self.sums(free) if self.inner else ([], [])
         if free and self.inner and self.vectors():
             after += self.rows()
+        if self.inner and not free:
+            before += self.handed_on()
         head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
         if free and self.inner and self.compared() > _COMPARED:
             first = self.put_back()
@@ -179,7 +181,8 @@ class Turns:
 
     def compared(self) -> int:
         """How many pairs of places the compiler must tell apart: rows of arrays, of which one is written."""
-        written, read = set(), set()
+        written: set[tuple[str, ...]] = set()
+        read: set[tuple[str, ...]] = set()
         for s, _ in steps(self.body):
             for node in (s.target, *s.read()):
                 for n in ast.walk(node):
@@ -209,6 +212,49 @@ class Turns:
         if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
             return value.value.id not in self.stored and value.value.id not in self.added
         return isinstance(value, ast.Constant)
+
+    # Recurrences.
+
+    def handed_on(self) -> list[Item]:
+        """Keep an element that a turn adds to, and the turn after it sets, in a number; what goes before the loop."""
+        before: list[Item] = []
+        step = offset(self.loop.step)
+        if step not in (("", 1), ("", -1)):
+            return before
+        first = plus(self.loop.stop, -step[1])
+        some = f"{unparse(self.loop.stop)} {'>' if step[1] > 0 else '<'} {unparse(self.loop.start)}"
+        for name, indices in self.stored.items():
+            mine = parse(min(indices))
+            following = _moved(mine, self.loop.index, plus(ast.Name(self.loop.index), -step[1]))
+            others = {*self.added.get(name, ()), *self.read.get(name, ())} - {unparse(mine), unparse(following)}
+            adds = self.added.get(name, {}).get(unparse(following), [])
+            if (
+                len(indices) > 1
+                or unparse(following) == unparse(mine)
+                or unparse(following) in self.read.get(name, ())
+                or all(depth for _, depth in adds)
+                or not all(self.counts(p) or self.constant(p) for p in (*_parts(mine), *_parts(following)))
+                or not all(self.distinct(parse(o), p) for o in others for p in (mine, following))
+            ):
+                continue
+            here, after = (self.reverse.named(self.loop, f"{name}_{w}", "") for w in ("here", "next"))
+            texts = {f"{name}[{_text(mine)}]": here, f"{name}[{_text(following)}]": after}
+            for item in self.body:
+                _replace(item, texts)
+            this, that = texts
+            begin = f"{name}[{_text(_moved(mine, self.loop.index, first))}] if {some} else 0.0"
+            before.append(Step(ast.Name(here), "=", begin))
+            self.body.insert(0, Step(ast.Name(after), "=", that))
+            self.body += [Step(parse(this), "=", here), Step(parse(that), "=", after), Step(ast.Name(here), "=", after)]
+        return before
+
+    def distinct(self, a: ast.expr, b: ast.expr) -> bool:
+        """Whether two elements surely differ in each turn."""
+        counted = self.plan.independence.counted
+        return any(
+            distance(p, q) and counted(p, self.loops) and counted(q, self.loops)
+            for p, q in zip(_parts(a), _parts(b), strict=True)
+        )
 
     # Stencils.
 
@@ -297,6 +343,38 @@ class Turns:
 
 def _parts(index: ast.expr) -> list[ast.expr]:
     return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _text(index: ast.expr) -> str:
+    return ", ".join(unparse(p) for p in _parts(index))
+
+
+class _Exchange(ast.NodeTransformer):
+    """Puts expressions in the places of others, which are given by their texts."""
+
+    def __init__(self, texts: dict[str, ast.expr]) -> None:
+        self.texts = texts
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        found = self.texts.get(unparse(node)) if isinstance(node, ast.Subscript | ast.Name) else None
+        return found if found is not None else self.generic_visit(node)
+
+
+def _moved(index: ast.expr, name: str, value: ast.expr) -> ast.expr:
+    """`index` with `value` for the loop's variable."""
+    parts = [plus(value, offset(p)[1]) if offset(p)[0] == name else p for p in _parts(index)]
+    return ast.Tuple(parts, ast.Load()) if len(parts) > 1 else parts[0]
+
+
+def _replace(item: Item, texts: dict[str, str]) -> None:
+    """Put numbers in the places of elements."""
+    exchange = _Exchange({text: ast.Name(name) for text, name in texts.items()})
+    if isinstance(item, Step):
+        item.target = exchange.visit(parse(unparse(item.target)))  # type: ignore[assignment]
+        item.value = unparse(exchange.visit(parse(item.value)))
+    elif isinstance(item, Nest):
+        for inner in item.body:
+            _replace(inner, texts)
 
 
 def _unsigned(node: ast.expr) -> tuple[ast.expr, bool]:
