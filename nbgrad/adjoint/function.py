@@ -203,6 +203,7 @@ class Adjoint(_Differentiated):
 
     def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None) -> None:
         super().__init__(f, argnums)
+        self._ready: dict[tuple, Backwards] = {}  # by kinds of arguments, for the short way
         if checkpoint is None and (loop is not None or memory is not None):
             raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
         if not (checkpoint in (None, "auto") or (isinstance(checkpoint, int) and checkpoint > 0)):
@@ -228,12 +229,20 @@ class Adjoint(_Differentiated):
         value : float
         gradients : tuple, or a single one where `argnums` is an int
         """
-        args = self._given(args)
-        made = self._generated(args)
+        key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
+        made = self._ready.get(key)
+        if made is not None:
+            self._last = made
+            value, gradients = made.short(*args)
+            return value, self._form(gradients)
+        given = self._given(args)
+        made = self._generated(given)
         f = made.f
         if not self._one_number(f):
             raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
-        results, gradients = made(args, {f.results[0]: 1.0})
+        if len(given) == len(args) and type(made) is Backwards and self._source is not None:
+            self._ready[key] = made
+        results, gradients = made(given, {f.results[0]: 1.0})
         return results[0], self._form(gradients)
 
     def vjp(self, *args) -> Pullback:

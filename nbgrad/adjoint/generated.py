@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..codegen.compile import module as compiled_module
+from ..codegen.compile import python
 from .analysis import plan
-from .arguments import copies, cotangent, outputs, written
+from .arguments import apart, copies, cotangent, outputs, written
 from .checkpoints import Checkpointed, runs
 from .forward import Forward
 from .ir import Function, Loop
@@ -66,6 +69,24 @@ class Backwards:
             else:
                 gradients.append(numbers.get(n, np.zeros_like(given[n]) if f.ranks[n] else 0.0))
         return tuple(found[:count]), tuple(gradients)
+
+    @cached_property
+    def short(self) -> Callable:
+        """``short(*args)``, the one number that comes out and the gradients: all of the above, written out."""
+        f, names = self.f, self.reverse
+        at = {n: f"a{k}" for k, n in enumerate(f.parameters)}
+        bars = {n: f"b{k}" for k, n in enumerate(names.arrays)}
+        found = {n: f"g{k}" for k, n in enumerate(names.numbers)}
+        shared = [f"may_share({at[n]}, {at[m]})" for n in written(f) for m in f.parameters if f.ranks[m] and m != n]
+        lines = [f"if {' or '.join(shared)}:", f"    apart(f, ({', '.join(at.values())},))"] if shared else []
+        lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
+        given = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
+        lines.append(f"{', '.join(['y', *found.values()])}, = entry({given})")
+        zero = {n: f"zeros_like({at[n]})" if f.ranks[n] else "0.0" for n in self.wrt}
+        gradients = "".join(f"{ {**zero, **bars, **found}[n] }, " for n in self.wrt)
+        text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, ({gradients})"])
+        used = {"entry": self.entry, "zeros_like": np.zeros_like, "apart": apart, "f": f}
+        return python(f.name, text, {**used, "may_share": np.may_share_memory})
 
 
 class Checkpointing(Backwards):
