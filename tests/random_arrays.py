@@ -52,7 +52,12 @@ class ArrayProgram(Program):
         self.result = random.choice(["return s", "return s, p", "return p, s * w[2]", "return s, w.copy(), u[1]"])
 
     def source(self):
-        lines = ["w = " + self.random.choice(["np.zeros(x.size)", "x.copy()", "x[::-1] * a"]), "s = 0.5", "p = a", "c = (s, a)"]
+        lines = [
+            "w = " + self.random.choice(["np.zeros(x.size)", "x.copy()", "x[::-1] * a"]),
+            "s = 0.5",
+            "p = a",
+            "c = (s, a)",
+        ]
         lines += ["def inner(t):", "    return np.sin(t) * a + 0.1 * p"]
         self.numbers += ["s", "p", "c[0]", "c[1]"]
         lines += self.block(3, 5)
@@ -76,7 +81,8 @@ class ArrayProgram(Program):
         views = {
             5: ["x", "w", "x[::-1]", "w[:]"],
             4: [f"u[{i}]", f"u[:, {j}]", "x[1:]", "w[:-1]", f"u.T[{i}]", f"u[{i}, ::-1]", "w[1:]"],
-            3: ["x[::2]", "w[1:4]", f"u[{i}, 1:]", f"u[:3, {j}]", "x[-3:]", f"u[1:, 1:][{r.randint(0, 2)}]", "w[4:1:-1]"],
+            3: ["x[::2]", "w[1:4]", f"u[{i}, 1:]", f"u[:3, {j}]", "x[-3:]", f"u[1:, 1:][{r.randint(0, 2)}]",
+                "w[4:1:-1]"],
         }  # fmt: skip
         if depth == 0 or r.random() < 0.4:
             return r.choice(views[size])
@@ -85,7 +91,8 @@ class ArrayProgram(Program):
             [f"{a} * {b}", f"{a} + {self.atom()} * {b}", f"np.where({a} > 0.2, {b}, 0.3 * {a})", f"np.sin({a})",
              f"({a}) / (2.0 + np.cos({b}))", f"fresh({a})", f"(u[:{size}, :{size}] @ {a})" if size < 5 else f"-{a}",
              f"np.dot({a}, u[1:, :])[:3]" if size == 3 else f"{a} * a", f"np.maximum({a}, 0.1 * {b} + RAMP[:{size}])",
-             f"np.cumsum({a})", f"np.outer({a}, {b})[1]", f"u.sum(axis=1)[:{size}]" if size < 5 else f"fresh({a}, c=0.2)"]
+             f"np.cumsum({a})", f"np.outer({a}, {b})[1]",
+             f"u.sum(axis=1)[:{size}]" if size < 5 else f"fresh({a}, c=0.2)"]
         )  # fmt: skip
 
     def number(self):
@@ -94,7 +101,8 @@ class ArrayProgram(Program):
         v, z = self.vector(k), self.vector(k)
         return r.choice(
             [f"np.sum({v})", f"np.dot({v}, {z})", f"({v}).mean()", f"np.max({v} + RAMP[:{k}])", f"np.var({v})",
-             f"np.linalg.norm({v} + RAMP[:{k}])", f"np.prod(np.cos({v}))", f"({v} + RAMP[:{k}])[np.argmin({z} + RAMP[:{k}])]",
+             f"np.linalg.norm({v} + RAMP[:{k}])", f"np.prod(np.cos({v}))",
+             f"({v} + RAMP[:{k}])[np.argmin({z} + RAMP[:{k}])]",
              f"blend({self.atom()}, {self.atom()})", f"inner({self.atom()})", f"np.trace(u) + {self.atom()}",
              f"(blend(p, s) if {self.test()} else {self.atom()})", f"np.max(u + RAMP[1:], axis={r.randint(0, 1)})[1]"]
         )  # fmt: skip
@@ -116,7 +124,8 @@ class ArrayProgram(Program):
         if kind < 0.65:
             v = self.name("v")
             return [f"{v} = {self.target(k)}", f"{v}[{r.randint(0, k - 1)}] = {self.bounded(self.atom())}",
-                    f"{v} += 0.1 * {self.vector(k)}", f"s = {self.bounded(f'{v}[{r.randint(-k, k - 1)}] + s')}"]  # fmt: skip
+                    f"{v} += 0.1 * {self.vector(k)}",
+                    f"s = {self.bounded(f'{v}[{r.randint(-k, k - 1)}] + s')}"]  # fmt: skip
         if kind < 0.75:
             return self.call(k)
         if kind < 0.8:
@@ -127,7 +136,8 @@ class ArrayProgram(Program):
             leave = r.choice([self.result, "break", "continue"]) if self.loops else self.result
             return [f"if {self.test()}:", f"    if {self.test()}:", f"        {leave}", *indent(self.simple())]
         return [r.choice(["x[:-1] = x[1:] * w[:-1]", "w[1:] -= 0.2 * w[:-1]", "u[1:-1, :] *= np.cos(u[:-2, :])",
-                          "u[:] = np.tanh(u.T + x[:4])", "x[1:4] = u.sum(axis=0)[1:] * 0.2", "w[::2] = x[::-2] * w[2]"])]  # fmt: skip
+                          "u[:] = np.tanh(u.T + x[:4])", "x[1:4] = u.sum(axis=0)[1:] * 0.2",
+                          "w[::2] = x[::-2] * w[2]"])]  # fmt: skip
 
     def target(self, size):
         i, j = self.index(4), self.index(4)
