@@ -117,15 +117,22 @@ class Makers:
             raise self.refuse("an array of this dtype", "use float64 or float32")
         return kind, f"np.{name}"
 
+    def known(self, values: list[ast.expr]) -> bool:
+        """Whether the kind of an array of `values` is known already."""
+        return any(kind_of(v, self.low.made) == "float" for v in values) or all(
+            self.low.fixed(n) or n in self.low.shared.known or n in self.low.shared.bound for n in reads(*values)
+        )
+
     def certain(self, values: list[ast.expr]) -> tuple[str, str]:
-        """The kind of an array of `values`, which must be known already."""
+        if not self.known(values):
+            raise self.doubt()
         kinds = {kind_of(v, self.low.made) for v in values}
         if "float" in kinds:
             return "float", "np.float64"
-        if not all(self.low.fixed(n) or n in self.low.shared.known or n in self.low.shared.bound
-                   for n in reads(*values)):  # fmt: skip
-            raise self.refuse("an array of numbers that may be integers or floats", "give it a dtype")
         return ("bool", "np.bool_") if kinds == {"bool"} else ("int", "np.int64")
+
+    def doubt(self) -> Exception:
+        return self.refuse("an array of numbers that may be integers or floats", "give it a dtype")
 
     def converted(self, tree: Tree, kind: str, dtype: str) -> Tree:
         """`tree` with a dtype: an array of its own."""
@@ -146,9 +153,12 @@ class Makers:
                 raise self.refuse("rows of different lengths", "use rows of one length")
             values, sizes = [self.low.value(v) for r in rows for v in r or []], [len(rows), len(rows[0])]
         kind, dtype = self.dtype(1)
-        if not kind:
-            kind, dtype = self.certain(values)
         name = hint or self.low.names.fresh("listed")
+        if not kind and self.known(values):
+            kind, dtype = self.certain(values)
+        elif not kind:  # it will be, when all kinds are
+            dtype = "np.float64"
+            self.low.made.doubtful.append((name, values, self.doubt()))
         line, self.low.line = self.low.line, ""
         self.low.allocate(name, self.node, [ast.Constant(n) for n in sizes], kind, dtype, "", line)
         for k, v in enumerate(values):

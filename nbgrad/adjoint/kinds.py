@@ -44,6 +44,9 @@ def infer(f: Function) -> None:
             if f.kinds.get(name) != widest:
                 f.kinds[name] = widest
                 grew = True
+    for name, values, error in f.doubtful:
+        if max((kind_of(v, f) for v in values), key=_ORDER.index) != f.kinds[name]:
+            raise error
     for s in made:
         if not s.kind and f.kinds[s.name] != "float":
             dtype = {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]
