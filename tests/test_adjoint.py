@@ -6,7 +6,7 @@ import math
 import numba
 import numpy as np
 import pytest
-from loop_programs import agrees, examples
+from loop_programs import agrees, examples, uncompiled
 
 import nbgrad as nb
 from nbgrad.demo import loops
@@ -302,3 +302,22 @@ def test_tangent_of_an_adjoint_is_a_hessian_product():
     h = 1e-6
     up, down = (adj.value_and_grad(x + k * h * v)[1][0] for k in (1, -1))
     np.testing.assert_allclose(product, (up - down) / (2 * h), rtol=1e-6, atol=1e-8)
+
+
+def test_what_a_branch_stores_has_a_value_beside_it():
+    """Numba refuses some functions in which a number may be read before it is set."""
+
+    def f(x, a):
+        if a < 0.1:
+            x[1] = np.tanh(x[1] * a)
+        return x[1] * a
+
+    with uncompiled():
+        adj = nb.adjoint(f)
+        for a in (0.05, 0.2):
+            value, (x_bar, _) = adj.value_and_grad(np.array([0.5, 2.0]), a)
+            slope = (1 - np.tanh(2 * a) ** 2) * a if a < 0.1 else 1.0
+            assert value == (np.tanh(2 * a) if a < 0.1 else 2.0) * a
+            np.testing.assert_allclose(x_bar, [0, slope * a])
+    lines = adj.source.splitlines()
+    assert lines.index("    x_tape = 0.0") < lines.index("        x_tape = x[1]")

@@ -116,9 +116,9 @@ class Checkpointed(Reverse):
         return printer.block(block)
 
     def begin(self) -> list[str]:
-        """Numbers that are saved, or in a snapshot, before they are set for the first time."""
-        names = [*self.start_values(), *(n for n in self.state if not self.f.ranks.get(n))]
-        return [self.zero(n) for n in dict.fromkeys(names) if n not in self.f.parameters]
+        """Numbers in a snapshot need a value, too."""
+        names = [n for n in self.state if not self.f.ranks.get(n) and n not in self.f.parameters]
+        return list(dict.fromkeys([*super().begin(), *(self.zero(n) for n in names)]))
 
     def source(self) -> str:
         made = super().source()

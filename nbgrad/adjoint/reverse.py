@@ -148,7 +148,7 @@ class Reverse:
         """The source of a function that only runs forward, and returns the bytes of the tapes."""
         f, tapes = self.f, list(self.stored().values())
         self.measuring = True
-        head = [*(self.zero(n) for n in self.start_values()), *(f"{tape.name}_bytes = 0" for tape in tapes)]
+        head = [*self.begin(), *(f"{tape.name}_bytes = 0" for tape in tapes)]
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
         lines = [*head, *self.forward(f.body), f"return ({''.join(f'{tape.name}_bytes, ' for tape in tapes)})"]
         self.measuring = False
@@ -166,7 +166,7 @@ class Reverse:
         """The function, and the sweep back."""
         f, plan = self.f, self.plan
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
-        head = [self.zero(n) for n in self.start_values()]
+        head = self.begin()
         self.zeroed = False
         forward = self.forward(f.body)
         middle = self.turn_round()
@@ -176,8 +176,15 @@ class Reverse:
         """What the cotangent of a result, or of an array, is called as an argument."""
         return f"{self.bars[name]}_given" if self.f.ranks.get(name) and name in self.seeds else self.bars[name]
 
-    def zero(self, name: str) -> str:
-        return f"{name} = {_ZEROS[self.f.kinds.get(name, 'float')]}"
+    def zero(self, name: str, like: str = "") -> str:
+        """Code that sets a number to zero, of the kind of itself or of another name."""
+        return f"{name} = {_ZEROS[self.f.kinds.get(like or name, 'float')]}"
+
+    def begin(self) -> list[str]:
+        """Values for all that a branch may not set before it is read elsewhere: Numba asks for them."""
+        single = [(s, tape.name) for s, tape in self.tapes.items() if not tape.loops and s not in self.f.body]
+        kept = [self.zero(name, writes(s)[0]) for s, name in single]
+        return [*(self.zero(n) for n in self.start_values()), *kept]
 
     def start_values(self) -> list[str]:
         """Numbers that are saved before they are set for the first time."""
