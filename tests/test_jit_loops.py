@@ -29,7 +29,7 @@ def total(f, order):
     return outer
 
 
-def check(f, *args, orders=1):
+def check(f, *args, orders=2):
     """That values and derivatives are those of eager calls, with the same random numbers."""
     every = tuple(range(len(args)))
     for order in range(orders + 1):

@@ -266,7 +266,7 @@ numbers = st.integers(0, 11)
 programs = st.lists(st.tuples(st.integers(0, len(STEPS) - 1), numbers, numbers, numbers), min_size=1, max_size=14)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(programs)
 def test_compiled_is_eager(steps):
     check(steps)
