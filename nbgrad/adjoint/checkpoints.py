@@ -12,10 +12,10 @@ from copy import copy
 
 from ..errors import AttrError, TraceError
 from .analysis import Plan
-from .forward import Forward
 from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, changed, parse, reads, unparse, uses, walk, writes
 from .jumps import jumps
-from .reverse import Reverse, definition, indent, loop_head
+from .printer import Printer, definition, indent, loop_head
+from .reverse import Reverse
 from .steps import flat
 from .subset import Source
 from .tapes import Tape, trips
@@ -111,9 +111,7 @@ class Checkpointed(Reverse):
 
     def plain(self, block: Block) -> list[str]:
         """The code of the function itself."""
-        printer = Forward(self.f, self.plan, [])
-        printer.dots = {}
-        return printer.block(block)
+        return Printer(self.f).block(block)
 
     def begin(self) -> list[str]:
         """Numbers in a snapshot need a value, too."""
@@ -143,11 +141,11 @@ class Checkpointed(Reverse):
         first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("kept_at")
         index = self.index(turn)
         advance = Loop(loop.index, self.index(turn), self.index(stop), loop.step, None, [])
-        before = self.forward(self.before)
+        before = self.block(self.before)
         self.recording = True
-        record = self.forward(loop.body)
+        record = self.block(loop.body)
         self.recording = False
-        after, middle, back = self.forward(self.after), self.turn_round(), flat(self.undone(self.after))
+        after, middle, back = self.block(self.after), self.turn_round(), flat(self.undone(self.after))
         reverse = flat(self.backward(loop.body))
         made = [
             *self.begin(),
@@ -206,8 +204,10 @@ class Checkpointed(Reverse):
         self.tapes_before += super().allocate(tape)
         return []
 
-    def swap_bars(self, s: Swap) -> list[str]:
-        return [] if self.recording else super().swap_bars(s)  # names have their cotangents from the turn that follows
+    def swap_beside(self, s: Swap) -> list[str]:
+        return (
+            [] if self.recording else super().swap_beside(s)
+        )  # names have their cotangents from the turn that follows
 
 
 def _state(plan: Plan, loop: Loop, after: Block) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ..expr import ONE, Expr, var
 from .algebra import code
 from .analysis import Plan
-from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk, writes
-from .reverse import indent, loop_head
+from .ir import Assign, Function, Store, unparse, walk, writes
+from .printer import Printer, definition
 
 __all__ = ["Forward"]
 
 
-class Forward:
+class Forward(Printer):
     """Writes the tangent of a function.
 
     Attributes
@@ -21,21 +21,14 @@ class Forward:
     """
 
     def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
+        super().__init__(f)
         self.f = f
         self.plan = plan
         self.wrt = wrt
         self.helpers: dict[str, object] = {}
-        taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit"}
         names = [n for n in f.parameters if n in plan.active]
         names += [n for s in walk(f.body) for n in writes(s) if n in plan.active]
-        self.dots = {}
-        for n in dict.fromkeys(names):
-            made, k = f"{n}_dot", 1
-            while made in taken:
-                k += 1
-                made = f"{n}_dot{k}"
-            taken.add(made)
-            self.dots[n] = made
+        self.dots = self.beside = {n: self.fresh(f"{n}_dot") for n in dict.fromkeys(names)}
         self.given = [p for p in f.parameters if p in plan.active]
 
     def source(self) -> str:
@@ -44,42 +37,15 @@ class Forward:
         head = [f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.given and not self.f.ranks.get(n)]
         tail = [f"return {', '.join(values)}"] if values else []
         given = [*self.f.parameters, *(self.dots[n] for n in self.given)]
-        lines = [*head, *self.block(self.f.body), *tail]
-        return f"def {self.f.name}_tangent({', '.join(given)}):\n" + "\n".join(indent(lines)) + "\n"
+        return definition(f"{self.f.name}_tangent", given, [*head, *self.block(self.f.body), *tail])
 
-    def block(self, block: Block) -> list[str]:
-        lines: list[str] = []
-        for s in block:
-            match s:
-                case Assign():
-                    if s.name in self.dots:
-                        lines.append(f"{self.dots[s.name]} = {self.derivative(s)}")
-                    lines.append(f"{s.name} = {unparse(s.value)}")
-                case Store():
-                    if s.array in self.dots:
-                        lines.append(f"{self.dot(s.target)} = {self.derivative(s)}")
-                    lines.append(f"{unparse(s.target)} = {unparse(s.value)}")
-                case Check():
-                    lines += s.code()
-                case Alloc():
-                    lines.append(f"{s.name} = {unparse(s.value)}")
-                    if s.name in self.dots:
-                        lines.append(f"{self.dots[s.name]} = np.zeros_like({s.name})")
-                case Grow():
-                    lines += [f"{n} = grown({n})" for n in (s.name, self.dots.get(s.name)) if n]
-                case Swap():
-                    lines.append(f"{s.first}, {s.second} = {s.second}, {s.first}")
-                    if s.first in self.dots:
-                        a, b = self.dots[s.first], self.dots[s.second]
-                        lines.append(f"{a}, {b} = {b}, {a}")
-                case If():
-                    lines += [f"if {unparse(s.test)}:", *indent(self.block(s.body))]
-                    if s.orelse:
-                        lines += ["else:", *indent(self.block(s.orelse))]
-                case Loop():
-                    ends = [f"if {s.until}:", "    break"] if s.until else []
-                    lines += [loop_head(s), *indent([*self.block(s.body), *ends])]
-        return lines
+    def assign(self, s: Assign) -> list[str]:
+        own = [f"{self.dots[s.name]} = {self.derivative(s)}"] if s.name in self.dots else []
+        return [*own, *super().assign(s)]
+
+    def store(self, s: Store) -> list[str]:
+        own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
+        return [*own, *super().store(s)]
 
     def derivative(self, s: Assign | Store) -> str:
         total: Expr | None = None

@@ -7,7 +7,8 @@ from .arguments import outputs, written
 from .forward import Forward
 from .ir import Function, Swap, walk
 from .names import Names
-from .reverse import Reverse, definition, module
+from .printer import definition
+from .reverse import Reverse, module
 
 __all__ = ["Pullback", "function"]
 

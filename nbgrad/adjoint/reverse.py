@@ -13,12 +13,9 @@ from .analysis import Plan
 from .fusion import name_of
 from .indices import plus
 from .ir import (
-    Alloc,
     Assign,
     Block,
-    Check,
     Function,
-    Grow,
     If,
     Loop,
     Statement,
@@ -29,33 +26,16 @@ from .ir import (
     walk,
     writes,
 )
+from .printer import Printer, definition, loop_head
 from .routines import routines
 from .steps import Item, Nest, Step, flat, tidy
 from .tapes import Tape, tape_for
 from .turns import Turns
 
-__all__ = ["Reverse", "definition", "indent", "loop_head", "module"]
+__all__ = ["Reverse", "module"]
 
 _DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
 _ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
-
-
-def indent(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines] or ["    pass"]
-
-
-def definition(name: str, parameters: list[str], lines: list[str]) -> str:
-    return f"def {name}({', '.join(parameters)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
-
-
-def loop_head(s: Loop) -> str:
-    """The first line of a loop, as in the function itself."""
-    if not s.index:
-        assert s.test is not None
-        return f"while {unparse(s.test)}:"
-    start, stop, step = unparse(s.start), unparse(s.stop), unparse(s.step)
-    parts = [stop] if start == "0" and step == "1" else [start, stop] if step == "1" else [start, stop, step]
-    return f"for {s.index} in range({', '.join(parts)}):"
 
 
 def module(body: str, f: Function, helpers: dict[str, object]) -> str:
@@ -75,7 +55,7 @@ def _literal(value: object) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-class Reverse:
+class Reverse(Printer):
     """Writes the adjoint of a function.
 
     Attributes
@@ -89,11 +69,11 @@ class Reverse:
     """
 
     def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
+        super().__init__(f)
         self.f = f
         self.plan = plan
         self.helpers: dict[str, object] = {}
-        self.taken = set(f.ranks) | set(f.parameters) | set(f.constants) | {"np", "math", "njit", "grown", "plus"}
-        self.bars = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
+        self.bars = self.beside = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
         self.measuring = False
         self.done = plan.fusion.done
@@ -114,14 +94,6 @@ class Reverse:
                 loops = plan.fusion.rest(plan.enclosing[s])
                 self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, f)
                 self.taken.add(self.tapes[s].top)
-
-    def fresh(self, name: str) -> str:
-        made, k = name, 1
-        while made in self.taken:
-            k += 1
-            made = f"{name}{k}"
-        self.taken.add(made)
-        return made
 
     def named(self, loop: Loop, name: str, what: str) -> str:
         """The name of something in a loop: the same one each time."""
@@ -150,7 +122,7 @@ class Reverse:
         self.measuring = True
         head = [*self.begin(), *(f"{tape.name}_bytes = 0" for tape in tapes)]
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
-        lines = [*head, *self.forward(f.body), f"return ({''.join(f'{tape.name}_bytes, ' for tape in tapes)})"]
+        lines = [*head, *self.block(f.body), f"return ({''.join(f'{tape.name}_bytes, ' for tape in tapes)})"]
         self.measuring = False
         return definition(f"{f.name}_adjoint", given, lines)
 
@@ -168,7 +140,7 @@ class Reverse:
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = self.begin()
         self.zeroed = False
-        forward = self.forward(f.body)
+        forward = self.block(f.body)
         middle = self.turn_round()
         return [*head, *forward, "", *middle, *flat(self.backward(f.body))]
 
@@ -234,46 +206,22 @@ class Reverse:
 
     # The function itself.
 
-    def forward(self, block: Block) -> list[str]:
-        lines: list[str] = []
-        for s in block:
-            match s:
-                case Assign():
-                    if s in self.plan.save:
-                        lines += self.tapes[s].record(s.name)
-                    lines.append(f"{s.name} = {unparse(s.value)}")
-                    if s in self.plan.keep:
-                        lines += self.tapes[s].record(s.name)
-                case Store():
-                    if s in self.plan.save:
-                        lines += self.tapes[s].record(unparse(s.target))
-                    lines.append(f"{unparse(s.target)} = {unparse(s.value)}")
-                case Check():
-                    lines += s.code()
-                case Alloc():
-                    lines.append(f"{s.name} = {unparse(s.value)}")
-                    if s.name in self.bars:
-                        lines.append(f"{self.bars[s.name]} = np.zeros_like({s.name})")
-                case Grow():
-                    lines += [f"{n} = grown({n})" for n in (s.name, self.bars.get(s.name)) if n]
-                case Swap():
-                    lines.append(f"{s.first}, {s.second} = {s.second}, {s.first}")
-                    lines += self.swap_bars(s)
-                case If():
-                    lines += [f"if {unparse(s.test)}:", *indent(self.forward(s.body))]
-                    if s.orelse:
-                        lines += ["else:", *indent(self.forward(s.orelse))]
-                case Loop():
-                    lines += self.forward_loop(s)
-        return lines
+    def assign(self, s: Assign) -> list[str]:
+        before = self.tapes[s].record(s.name) if s in self.plan.save else []
+        after = self.tapes[s].record(s.name) if s in self.plan.keep else []
+        return [*before, *super().assign(s), *after]
 
-    def forward_loop(self, s: Loop) -> list[str]:
+    def store(self, s: Store) -> list[str]:
+        saved = self.tapes[s].record(unparse(s.target)) if s in self.plan.save else []
+        return [*saved, *super().store(s)]
+
+    def loop_lines(self, s: Loop) -> list[str]:
         """A loop, and, where its turns are undone at once, what undoes each."""
         fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
         early: list[Item] = []
         if s in fusion.early and not self.measuring:
             early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], early=True)]
-        inside: list[Item] = list(self.forward(s.body))
+        inside: list[Item] = list(self.block(s.body))
         after: list[Item] = []
         if s in fusion.loops and not self.measuring:
             back = self.backward(s.body)
@@ -302,12 +250,6 @@ class Reverse:
 
     def allocate(self, tape: Tape) -> list[str]:
         return tape.allocate()
-
-    def swap_bars(self, s: Swap) -> list[str]:
-        if s.first not in self.bars:
-            return []
-        a, b = self.bars[s.first], self.bars[s.second]
-        return [f"{a}, {b} = {b}, {a}"]
 
     # The sweep back.
 
@@ -376,7 +318,7 @@ class Reverse:
                     back += self.tapes[s].fetch(s.target)
                 return back + self.pull(s, s.target)
             case Swap():
-                return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_bars(s)]
+                return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
                 test = unparse(s.test)
