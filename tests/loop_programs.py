@@ -33,11 +33,17 @@ def examples():
     }  # fmt: skip
 
 
+def shuffled(*bounds):
+    """The turns of a parallel loop, in any order."""
+    return np.random.default_rng().permutation(np.arange(*bounds)).tolist()
+
+
 @contextmanager
 def uncompiled():
-    """Let Python run what is generated: a hundred times faster than compiling it."""
+    """Let Python run what is generated: a hundred times faster than compiling it. Parallel turns are shuffled."""
 
     def plain(name, source):
+        source = source.replace("import njit, prange", "import njit\nfrom loop_programs import shuffled as prange")
         return compiling.module(name, re.sub(r"@njit.*\n", "", source))
 
     with pytest.MonkeyPatch.context() as patch:

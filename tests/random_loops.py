@@ -211,7 +211,7 @@ def indent(lines):
     return [f"    {line}" for line in lines]
 
 
-def function(source, names=None, number=[0]):  # noqa: B006 (each function has a file name of its own)
+def function(source, names=None, number=[0], name="f"):  # noqa: B006 (each function has a file name of its own)
     number[0] += 1
     filename = f"<random loops {number[0]}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
@@ -219,7 +219,7 @@ def function(source, names=None, number=[0]):  # noqa: B006 (each function has a
 
     namespace = {"np": np, "math": math, **(names or {})}
     exec(compile(source, filename, "exec"), namespace)
-    return namespace["f"]
+    return namespace[name]
 
 
 def arguments(seed):

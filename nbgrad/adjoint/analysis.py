@@ -102,7 +102,7 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Pla
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
-    refused: set[Loop] = set()
+    refused = {s for s in walk(f.body) if isinstance(s, Loop) and s.parallel}
     while True:
         made.fusion = Fusion(f, made, sweep_reads, refused)
         made.save, made.keep, made.redo = set(), set(), set()

@@ -14,9 +14,9 @@ from ..errors import AttrError, TraceError
 from .analysis import Plan
 from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, changed, parse, reads, unparse, uses, walk, writes
 from .jumps import jumps
-from .printer import Printer, definition, indent, loop_head
+from .printer import Printer, definition, indent
 from .reverse import Reverse
-from .steps import flat
+from .steps import flat, loop_head
 from .subset import Source
 from .tapes import Tape, trips
 
@@ -90,6 +90,7 @@ class Checkpointed(Reverse):
         at = f.body.index(loop)
         self.before, self.after = f.body[:at], f.body[at + 1 :]
         self.state = _state(plan, loop, self.after)
+        loop.parallel = False  # its turns run one after the other
         one_turn = copy(plan)
         one_turn.enclosing = {s: p[1:] if p and p[0] is loop else p for s, p in plan.enclosing.items()}
         one_turn.restored = plan.restored | set(self.state) | {n for s in walk(loop.body) for n in writes(s)}
@@ -111,7 +112,7 @@ class Checkpointed(Reverse):
 
     def plain(self, block: Block) -> list[str]:
         """The code of the function itself."""
-        return Printer(self.f).block(block)
+        return Printer(self.f, self.plan).block(block)
 
     def begin(self) -> list[str]:
         """Numbers in a snapshot need a value, too."""

@@ -21,9 +21,7 @@ class Forward(Printer):
     """
 
     def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
-        super().__init__(f)
-        self.f = f
-        self.plan = plan
+        super().__init__(f, plan)
         self.wrt = wrt
         self.helpers: dict[str, object] = {}
         names = [n for n in f.parameters if n in plan.active]
@@ -38,6 +36,9 @@ class Forward(Printer):
         tail = [f"return {', '.join(values)}"] if values else []
         given = [*self.f.parameters, *(self.dots[n] for n in self.given)]
         return definition(f"{self.f.name}_tangent", given, [*head, *self.block(self.f.body), *tail])
+
+    def carries(self, name: str) -> bool:
+        return name in self.f.ranks or name in self.dots.values()
 
     def assign(self, s: Assign) -> list[str]:
         own = [f"{self.dots[s.name]} = {self.derivative(s)}"] if s.name in self.dots else []

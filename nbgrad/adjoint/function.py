@@ -304,6 +304,17 @@ class Adjoint(_Differentiated):
         made = self._generated(args)
         return made.stored(copies(args), self._primal(copies(args)))
 
+    def parallel(self, *args) -> dict[str, str]:
+        """Which loops over ``prange`` run on several threads, for arguments like these.
+
+        Returns
+        -------
+        dict
+            "parallel", or "serial" and why, by the first line of the loop; those of the sweep back end with
+            "backwards".
+        """
+        return self._generated(self._given(args)).reverse.threads()
+
     def _primal(self, args: tuple) -> tuple:
         """Call the function itself, compiled; its results."""
         return self._variant(Forwards, args, False).run(args)

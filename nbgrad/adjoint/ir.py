@@ -94,7 +94,7 @@ class Loop(Statement):
     """``for index in range(start, stop, step)``, or, without an index, ``while test``.
 
     `until`: a flag that ends the loop after the turn that sets it; `count`: the variable with the number of turns, of
-    loops whose number of turns is not known when they begin.
+    loops whose number of turns is not known when they begin. `parallel`: whether it is over ``prange``.
     """
 
     index: str
@@ -105,6 +105,7 @@ class Loop(Statement):
     body: Block
     until: str = ""
     count: str = ""
+    parallel: bool = False
 
 
 Block = list[Statement]

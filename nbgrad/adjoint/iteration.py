@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+import numba
 import numpy as np
 
 from .arrays import Makers
@@ -39,7 +40,7 @@ class Iteration(Calls):
         if isinstance(call, ast.Call) and called in RANGES:
             bounds = [self.value(a) for a in call.args]
             bounds = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
-            self.counted(s, s.target, s.body, bounds)
+            self.counted(s, s.target, s.body, bounds, called is numba.prange)
         elif called is reversed and isinstance(call, ast.Call) and isinstance(call.args[0], ast.Call):
             self.backwards(s, call.args[0])
         elif called in (np.ndindex, np.ndenumerate) and isinstance(call, ast.Call):
@@ -56,7 +57,9 @@ class Iteration(Calls):
         low = parse(f"{unparse(start)} - 1") if unparse(start) != "0" else parse("-1")
         self.counted(s, s.target, s.body, [parse(f"{unparse(stop)} - 1"), low, parse("-1")])
 
-    def counted(self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[ast.expr]) -> None:
+    def counted(
+        self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[ast.expr], parallel: bool = False
+    ) -> None:
         """A loop over a range. A variable that is set in the loop, or read after it, is not the counter itself."""
         if not isinstance(target, ast.Name):
             raise self.source.refuse(s, "a loop with several variables", "use one variable")
@@ -71,7 +74,7 @@ class Iteration(Calls):
             self.made.ranks.setdefault(local, 0)
             first = [_assignment(s, target, ast.Name(f"={counter}", ast.Load()))]
         self.made.ranks[counter], self.made.kinds[counter] = 0, "int"
-        self.run(s, [*first, *body], counter, bounds)
+        self.run(s, [*first, *body], counter, bounds, parallel)
 
     def read_outside(self, name: str) -> bool:
         """Whether a loop variable is read anywhere but in its loops."""
@@ -189,8 +192,11 @@ class Iteration(Calls):
             ast.fix_missing_locations(loop)
         self.loop(body[0])  # type: ignore[arg-type]
 
-    def run(self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[ast.expr]) -> None:
-        """The loop itself; `index` is "" for while."""
+    def run(
+        self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[ast.expr], parallel: bool = False
+    ) -> None:
+        """The loop itself; `index` is "" for while. A parallel loop in another one is serial, as in Numba."""
+        parallel = parallel and not self.shared.parallel
         line = self.line
         self.enter(set(stored_names(body)))
         test: ast.expr | None = None
@@ -218,14 +224,16 @@ class Iteration(Calls):
                 self.shared.ranges[index] = (start if by > 0 else plus(end, 1), last)
         self.stops.append(stop)
         self.gone.append([])
+        self.shared.parallel |= parallel
         with self.inside():
             inner = self.block(body)
+        self.shared.parallel &= not parallel
         self.gone.pop()
         stop = self.stops.pop()
         if index:
             self.shared.bound.remove(index)
             self.shared.ranges.pop(index, None)
-        made = Loop(index, start, end, step, test, inner, stop, line=line)
+        made = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
         if stop or not index:
             made.count = self.names.fresh("turns")
             self.made.ranks[made.count] = 0

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse
+import ast
 
-__all__ = ["Printer", "definition", "indent", "loop_head"]
+from .analysis import Plan
+from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk
+from .parallel import Sum, Verdict, function_turns, together
+from .split import Rename
+from .steps import Item, Nest, flat, loop_head
+
+__all__ = ["Printer", "definition", "indent"]
 
 
 def indent(lines: list[str]) -> list[str]:
@@ -15,22 +21,17 @@ def definition(name: str, parameters: list[str], lines: list[str]) -> str:
     return f"def {name}({', '.join(parameters)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
 
 
-def loop_head(s: Loop) -> str:
-    """The first line of a loop, as in the function itself."""
-    if not s.index:
-        assert s.test is not None
-        return f"while {unparse(s.test)}:"
-    start, stop, step = unparse(s.start), unparse(s.stop), unparse(s.step)
-    parts = [stop] if start == "0" and step == "1" else [start, stop] if step == "1" else [start, stop, step]
-    return f"for {s.index} in range({', '.join(parts)}):"
-
-
 class Printer:
     """Writes statements; `beside` has the names of tangents or cotangents, which are made and moved along."""
 
-    def __init__(self, f: Function) -> None:
-        self.taken = {*f.ranks, *f.parameters, *f.constants, "np", "math", "njit", "grown", "plus"}
+    def __init__(self, f: Function, plan: Plan) -> None:
+        self.f = f
+        self.plan = plan
+        self.taken = {*f.ranks, *f.parameters, *f.constants, "np", "math", "njit", "prange", "grown", "plus"}
         self.beside: dict[str, str] = {}
+        self.names: dict[tuple[Loop, str, str], str] = {}
+        self.sums: dict[str, Sum] = {}  # those of the parallel loop at hand
+        self.verdicts: dict[tuple[Loop, str], Verdict] = {}  # on the loops over prange
 
     def fresh(self, name: str) -> str:
         """`name`, or with a number after it if that is taken."""
@@ -41,12 +42,19 @@ class Printer:
         self.taken.add(made)
         return made
 
+    def named(self, loop: Loop, name: str, what: str) -> str:
+        """The name of something in a loop: the same one each time."""
+        key = loop, name, what
+        if key not in self.names:
+            self.names[key] = self.fresh(name)
+        return self.names[key]
+
     def block(self, block: Block) -> list[str]:
         lines: list[str] = []
         for s in block:
             match s:
                 case Assign():
-                    lines += self.assign(s)
+                    lines += self.in_turn(self.assign(s)) if s.name in self.sums else self.assign(s)
                 case Store():
                     lines += self.store(s)
                 case Check():
@@ -79,6 +87,51 @@ class Printer:
         a, b = self.beside[s.first], self.beside[s.second]
         return [f"{a}, {b} = {b}, {a}"]
 
+    def in_turn(self, lines: list[str]) -> list[str]:
+        """Statements that add to a sum, with the names that sums have in a turn."""
+        for name, s in self.sums.items():
+            lines = [unparse(Rename(name, s.mine).visit(ast.parse(line))) for line in lines]
+        return lines
+
     def loop_lines(self, s: Loop) -> list[str]:
-        ends = [f"if {s.until}:", "    break"] if s.until else []
-        return [loop_head(s), *indent([*self.block(s.body), *ends])]
+        return flat(self.whole_loop(s))
+
+    def whole_loop(self, s: Loop) -> list[Item]:
+        if not s.parallel:
+            return [Nest(loop_head(s), self.one_turn(s))]
+        verdict = self.verdicts[s, ""] = self.verdict(s)
+        if verdict.why:
+            return [f"# {verdict}", Nest(loop_head(s), self.one_turn(s))]
+        names = [n for name in verdict.sums for n in (name, self.beside.get(name)) if n and self.carries(n)]
+        self.sums = {n: self.sum_of(s, n) for n in names}
+        body = self.one_turn(s)
+        sums, self.sums = self.sums, {}
+        return together(s, body, sums, self.begins(s))
+
+    def begins(self, s: Loop) -> dict[str, str]:
+        """What numbers of a turn have at its beginning, where that is asked for."""
+        return {}
+
+    def carries(self, name: str) -> bool:
+        """Whether statements of the function set a name, or something beside it."""
+        return name in self.f.ranks
+
+    def sum_of(self, loop: Loop, name: str) -> Sum:
+        zero = "0" if self.f.kinds.get(name, "float") == "int" else "0.0"
+        return Sum(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
+
+    def one_turn(self, s: Loop) -> list[Item]:
+        return [*self.block(s.body), *([f"if {s.until}:", "    break"] if s.until else [])]
+
+    def threads(self) -> dict[str, str]:
+        """What is said of loops over prange, by their first lines."""
+        lines: dict[str, str] = {}
+        for (loop, where), verdict in self.verdicts.items():
+            line, count = loop_head(loop, "prange"), sum(p.parallel for p in walk(self.f.body) if isinstance(p, Loop))
+            number = [p for p, w in self.verdicts if w == where].index(loop) + 1
+            lines[f"{line}{f' ({number})' * (count > 1)}{where}"] = str(verdict)
+        return lines
+
+    def verdict(self, s: Loop) -> Verdict:
+        """Whether the turns of a loop may run together."""
+        return function_turns(self.f, self.plan, s)

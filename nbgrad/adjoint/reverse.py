@@ -26,27 +26,36 @@ from .ir import (
     walk,
     writes,
 )
-from .printer import Printer, definition, loop_head
+from .parallel import Verdict, ends, function_turns
+from .printer import Printer, definition
 from .routines import routines
-from .steps import Item, Nest, Step, flat, tidy
+from .steps import Item, Nest, Step, flat, loop_head, tidy
 from .tapes import Tape, tape_for
 from .turns import Turns
 
 __all__ = ["Reverse", "module"]
 
+#: Loops over prange, and nothing else, run on several threads.
+_PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
 _DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
 _ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
 
 
 def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     """A whole file around a generated function, to be pasted anywhere."""
-    head = ["import math", "", "import numpy as np", "from numba import njit"]
+    parallel = " in prange(" in body
+    head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
     helpers = {**f.helpers, **helpers}
     head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
     if plain:
         head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
-    return "\n".join([*head, "", "", ""]) + routines(body) + "@njit(nogil=True, error_model='numpy')\n" + body
+    return (
+        "\n".join([*head, "", "", ""])
+        + routines(body)
+        + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel})\n"
+        + body
+    )
 
 
 def _literal(value: object) -> str:
@@ -69,43 +78,31 @@ class Reverse(Printer):
     """
 
     def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
-        super().__init__(f)
-        self.f = f
-        self.plan = plan
+        super().__init__(f, plan)
         self.helpers: dict[str, object] = {}
         self.bars = self.beside = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
         self.measuring = False
         self.done = plan.fusion.done
         self.zeroed = False  # whether cotangents have got their first values
-        self.names: dict[tuple[Loop, str, str], str] = {}
         self.ahead: list[Item] = []  # what goes before the outermost loop at hand
         self.later: dict[Loop, list[Item]] = {}  # what goes after a loop
+        self.own: dict[Loop, dict[str, str]] = {}  # arrays of a turn, and what makes them
         self.value = ""  # what the statement at hand wrote
         self.seeds = [
             r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
         ]
         self.arrays = [p for p in f.parameters if f.ranks.get(p) and p in plan.active]
         self.numbers = [p for p in wrt if not f.ranks.get(p) and p in plan.active]
+        self.ends = ends(f, plan)
         self.tapes: dict[Statement, Tape] = {}
-        for s in walk(f.body):
-            if s in plan.save or s in plan.keep:
+        for s in (*walk(f.body), *(s for s in self.ends if s not in plan.save)):
+            if s in plan.save or s in plan.keep or s in self.ends:
                 name = writes(s)[0]
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
                 loops = plan.fusion.rest(plan.enclosing[s])
                 self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, f)
                 self.taken.add(self.tapes[s].top)
-
-    def named(self, loop: Loop, name: str, what: str) -> str:
-        """The name of something in a loop: the same one each time."""
-        key = loop, name, what
-        if key not in self.names:
-            self.names[key] = self.fresh(name)
-        return self.names[key]
-
-    @staticmethod
-    def head(loop: Loop) -> str:
-        return loop_head(loop)
 
     def active_names(self) -> list[str]:
         found = dict.fromkeys(n for n in self.f.parameters if n in self.plan.active)
@@ -208,7 +205,7 @@ class Reverse(Printer):
     # The function itself.
 
     def assign(self, s: Assign) -> list[str]:
-        before = self.tapes[s].record(s.name) if s in self.plan.save else []
+        before = self.tapes[s].record(s.name) if s in self.plan.save and s not in self.ends else []
         after = self.tapes[s].record(s.name) if s in self.plan.keep else []
         return [*before, *super().assign(s), *after]
 
@@ -216,23 +213,41 @@ class Reverse(Printer):
         saved = self.tapes[s].record(unparse(s.target)) if s in self.plan.save else []
         return [*saved, *super().store(s)]
 
+    def one_turn(self, s: Loop) -> list[Item]:
+        """A turn, with what is stored at its end."""
+        kept = [line for first, loop in self.ends.items() if loop is s for line in self.tapes[first].record(first.name)]
+        return [*super().one_turn(s), *kept]
+
+    def begins(self, s: Loop) -> dict[str, str]:
+        """Numbers that a turn may store before it sets them."""
+        extra = [t.name for t, loop in self.ends.items() if loop is s and t not in self.plan.save]
+        return {n: _ZEROS[self.f.kinds.get(n, "float")] for n in extra}
+
+    def verdict(self, s: Loop) -> Verdict:
+        inside = set(walk(s.body))
+        last = {t.name for t, loop in self.ends.items() if loop is s}
+        here = inside | {t for t, loop in self.ends.items() if loop is s}
+        grows = any(tape.sizes is None for t, tape in self.tapes.items() if t in here)
+        stored = {t for t in self.plan.save & inside if writes(t)[0] not in last}
+        return function_turns(self.f, self.plan, s, stored, grows)
+
     def loop_lines(self, s: Loop) -> list[str]:
         """A loop, and, where its turns are undone at once, what undoes each."""
         fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
         early: list[Item] = []
         if s in fusion.early and not self.measuring:
             early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], early=True)]
-        inside: list[Item] = list(self.block(s.body))
+        whole: list[Item]
         after: list[Item] = []
         if s in fusion.loops and not self.measuring:
-            back = self.backward(s.body)
+            inside, back = self.one_turn(s), self.backward(s.body)
             if any(t in fusion.loops for t in s.body):
                 cut = next((k for k, item in enumerate(back) if not isinstance(item, Step)), len(back))
                 inside, back = [*back[:cut], *inside], back[cut:]
             before, after = Turns(self, s, back).apart()
-            early, inside = [*early, *before], [*inside, *back]
-        if s.until:
-            inside += [f"if {s.until}:", "    break"]
+            early, whole = [*early, *before], [Nest(loop_head(s), [*inside, *back])]
+        else:
+            whole = self.whole_loop(s)
         made: list[Item] = []
         for tape in self.tapes.values():
             if tape.loops and tape.loops[0] is s:
@@ -243,7 +258,7 @@ class Reverse(Printer):
                 after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
         if not enclosing:
             made, self.ahead = [*self.ahead, *made], []
-        return flat([*early, *made, Nest(loop_head(s), inside), *after])
+        return flat([*early, *made, *whole, *after])
 
     def before_all(self, *items: Item) -> None:
         """Put `items` before the outermost loop at hand."""
@@ -263,6 +278,9 @@ class Reverse(Printer):
             if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
                 items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
         items += self.undone(block[end:])
+        for last, loop in self.ends.items():
+            if loop.body is block:
+                items += self.tapes[last].fetch(ast.Name(last.name))
         for s in block:
             if isinstance(s, Assign) and s in self.plan.keep:
                 items += self.tapes[s].fetch(ast.Name(s.name))
@@ -308,7 +326,7 @@ class Reverse(Printer):
     def undo(self, s: Statement) -> list[Item]:
         match s:
             case Assign():
-                back = self.tapes[s].fetch(ast.Name(s.name)) if s in self.plan.save else []
+                back = self.tapes[s].fetch(ast.Name(s.name)) if s in self.plan.save and s not in self.ends else []
                 return back + self.pull(s, ast.Name(s.name, ast.Load()))
             case Store():
                 self.value, back = unparse(s.target), []

@@ -46,6 +46,7 @@ class Shared:
     bound: list[str] = field(default_factory=list)  # loop variables in scope
     most: dict[str, ast.expr] = field(default_factory=dict)  # what lengths of arrays do not exceed
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
+    parallel: bool = False  # whether a loop over prange is being lowered
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
 

@@ -8,7 +8,7 @@ import copy
 from .algebra import Algebra
 from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, below, reads, unparse, walk, writes
 
-__all__ = ["carry", "factor", "split"]
+__all__ = ["Rename", "carry", "factor", "split"]
 
 
 def split(f: Function, fixed: set[str]) -> None:
@@ -144,13 +144,15 @@ def _exchange(s: Statement, old: str, new: str) -> None:
     for part in ("value", "index", "test", "start", "stop", "step"):
         node = getattr(s, part, None)
         if isinstance(node, ast.expr):
-            setattr(s, part, _Rename(old, new).visit(copy.deepcopy(node)))
+            setattr(s, part, Rename(old, new).visit(copy.deepcopy(node)))
 
 
-class _Rename(ast.NodeTransformer):
+class Rename(ast.NodeTransformer):
+    """Gives one name in an expression for another."""
+
     def __init__(self, old: str, new: str) -> None:
         self.old = old
         self.new = new
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Name(self.new, node.ctx) if node.id == self.old else node
+        return ast.Name(self.new, ast.Load()) if node.id == self.old else node

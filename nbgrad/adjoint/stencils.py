@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .indices import offset, plus
 from .ir import Loop, changed, parse, reads, unparse
-from .steps import Item, Nest, Step, tidy
+from .steps import Item, Nest, Step, loop_head, tidy
 
 if TYPE_CHECKING:
     from .turns import Turns
@@ -84,7 +84,7 @@ class _Gathered:
         self.most = {n: [max(t.shift[k] for t in self.terms if t.array == n) for k in axes] for n in several}
 
     def _loops(self) -> tuple[tuple[Loop, ...], dict[str, list[int]]]:
-        nest = (self.turns.loop,)
+        nest: tuple[Loop, ...] = (self.turns.loop,)
         places = {name: [len(parts(parse(min(elements)))) - 1] for name, elements in self.added.items()}
         best = nest, places
         for outer in reversed(self.turns.loops[:-1]):
@@ -123,7 +123,7 @@ class _Gathered:
         return _Term(name, index, tuple(offset(found[k])[1] for k in places), rest, self.added[name][index])
 
     def rewrite(self) -> None:
-        turns, made = self.turns, {}
+        turns, made = self.turns, dict[tuple, str]()
         keys = [self._key(t) for t in self.terms]
         kept = [t for t, key in zip(self.terms, keys, strict=True) if not any(t.shift) and keys.count(key) == 1]
         for t, key in zip(self.terms, keys, strict=True):
@@ -139,13 +139,18 @@ class _Gathered:
                 element = parse(f"{t.row}[{self._at(t.array)}]")
             self._put(t, element)
         turns.body[:] = tidy(turns.body)
+        parallel = [p for p in turns.loops[: turns.loops.index(self.nest[0])] if p.parallel]
         for row, name in {t.row: t.array for t in self.terms if t.row}.items():
             sizes = [
                 f"max({unparse(plus(p.stop, 2 * high - low))}, 0)"
                 for p, low, high in zip(self.nest, self.least[name], self.most[name], strict=True)
             ]
             shape = sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
-            self.reverse.before_all(f"{row} = np.zeros({shape}, {name}.dtype)")
+            zeros = f"np.zeros({shape}, {name}.dtype)"
+            if parallel:
+                self.reverse.own.setdefault(parallel[0], {})[row] = zeros
+            else:
+                self.reverse.before_all(f"{row} = {zeros}")
         groups: dict[tuple[str, str], list[_Term]] = {}
         for t in self.terms:
             if t.row:
@@ -211,7 +216,7 @@ class _Gathered:
         for k, p in reversed(list(enumerate(self.nest))):
             low, high = min(t.shift[k] for t in terms), max(t.shift[k] for t in terms)
             loop = Loop(p.index, plus(p.start, low), plus(p.stop, high), p.step, None, [])
-            made = Nest(self.reverse.head(loop), [made])
+            made = Nest(loop_head(loop, "prange" if p.parallel else "range"), [made])
         return made
 
 

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .ir import parse, unparse
+from .ir import Loop, parse, unparse
 
-__all__ = ["Item", "Nest", "Step", "flat", "negative", "steps", "tidy"]
+__all__ = ["Item", "Nest", "Step", "flat", "loop_head", "negative", "steps", "tidy"]
 
 
 @dataclass(eq=False)
@@ -52,6 +52,16 @@ class Nest:
 
 
 Item = str | Step | Nest
+
+
+def loop_head(s: Loop, turns: str = "range") -> str:
+    """The first line of a loop, as in the function itself; `turns`: what the loop is over."""
+    if not s.index:
+        assert s.test is not None
+        return f"while {unparse(s.test)}:"
+    start, stop, step = unparse(s.start), unparse(s.stop), unparse(s.step)
+    parts = [stop] if start == "0" and step == "1" else [start, stop] if step == "1" else [start, stop, step]
+    return f"for {s.index} in {turns}({', '.join(parts)}):"
 
 
 def negative(value: str) -> str:

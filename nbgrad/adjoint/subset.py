@@ -54,7 +54,7 @@ _INSTEAD = {
     ast.Match: "write if and elif",
 }
 
-RANGES = {range, numba.prange}  # turns of both run one after the other
+RANGES = {range, numba.prange}
 _LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
 _OTHERS = {
     np.where,

@@ -8,7 +8,7 @@ from .indices import minus
 from .ir import Function, Loop, changed, reads, unparse
 from .steps import Item, Step
 
-__all__ = ["Tape", "tape_for", "trips"]
+__all__ = ["Tape", "tape_for", "trips", "turn"]
 
 
 class Tape:
@@ -72,7 +72,7 @@ def tape_for(name: str, dtype: str, loops: tuple[Loop, ...], f: Function) -> Tap
     known = known and len({p.index for p in loops}) == len(loops)
     if not known:
         return Tape(name, dtype, None, [], loops)
-    return Tape(name, dtype, [trips(p) for p in loops], [_turn(p) for p in loops], loops)
+    return Tape(name, dtype, [trips(p) for p in loops], [turn(p) for p in loops], loops)
 
 
 def trips(loop: Loop) -> str:
@@ -85,7 +85,8 @@ def trips(loop: Loop) -> str:
     return f"max({unparse(loop.stop) if start == '0' else unparse(minus(loop.stop, loop.start))}, 0)"
 
 
-def _turn(loop: Loop) -> str:
+def turn(loop: Loop) -> str:
+    """Code for the number of the turn at hand."""
     start, step = unparse(loop.start), unparse(loop.step)
     first = loop.index if start == "0" else unparse(minus(ast.Name(loop.index, ast.Load()), loop.start))
     return first if step == "1" else f"({first}) // {unparse(ast.UnaryOp(ast.UAdd(), loop.step))[1:]}"

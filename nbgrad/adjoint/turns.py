@@ -3,8 +3,8 @@
 Where no turn reads what another one writes, the turns go forward, as in the function: the compiler then knows that
 indices count from the front, and can use vector registers. Sums over all turns are made apart: those of numbers by
 ``plus``, whose additions may be reordered, and those that go into one element of an array in a number. What goes into
-several neighbours is gathered (:mod:`.stencils`). What is put back before everything else is a loop of its own if the loop has many arrays, of which the compiler could not tell
-otherwise that they are apart.
+several neighbours is gathered (:mod:`.stencils`). What is put back before everything else is a loop of its own if the
+loop has many arrays, of which the compiler could not tell otherwise that they are apart.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from .indices import distance, offset, plus
 from .ir import Assign, Loop, Store, changed, elements_in, parse, unparse, walk
+from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
 from .stencils import gather, parts
-from .steps import Item, Nest, Step, steps
+from .steps import Item, Nest, Step, loop_head, steps
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -44,19 +45,63 @@ class Turns:
         self.inner = True  # whether it is an innermost loop
 
     def items(self) -> list[Item]:
+        own = self.reverse.own.get(self.loop, {})
+        arrays: list[Item] = [Step(ast.Name(name), "=", value) for name, value in own.items()]
         if not self.plain() or not self.loop.index or self.loop.count:
-            return [Nest(self.reverse.reversed_head(self.loop), self.body)]
+            nest = Nest(self.reverse.reversed_head(self.loop), [*arrays, *self.body])
+            return [*self.serial("what is stored grows, or arrays change places"), nest]
         free = self.free()
         before, after = self.sums(free) if self.inner else ([], [])
         if free and self.inner and self.vectors():
             gather(self)
         if self.inner and not free:
             before += self.handed_on()
-        head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
+        head = loop_head(self.loop) if free else self.reverse.reversed_head(self.loop)
         if free and self.inner and self.compared() > _COMPARED:
             first = self.put_back()
             before += [Nest(head, first)] if first else []
-        return [*before, Nest(head, self.body), *after]
+        verdict, local = self.verdict(set(own))
+        self.body[:0] = arrays
+        if not self.loop.parallel or verdict.why:
+            return [*before, *self.serial(verdict.why), Nest(head, self.body), *after]
+        return [*before, *self.together(verdict, local), *after]
+
+    # Loops over prange.
+
+    def verdict(self, own: set[str]) -> tuple[Verdict, list[str]]:
+        """Whether the turns may run together, except for arrays that are their `own`, and which cotangents belong to a
+        turn, since the numbers do."""
+        if not self.loop.parallel:
+            return Verdict(), []
+        f, bars = self.reverse.f, {bar: n for n, bar in self.reverse.bars.items()}
+        mine = {s.name for s in walk(self.loop.body) if isinstance(s, Assign)}
+        mine = {n for n in mine if private(f, self.loop, n)}
+        sums, local = sums_of(self.body), []
+        numbers = {s.name for s, _ in steps(self.body) if isinstance(s.target, ast.Name)}
+        for name in sorted(numbers):
+            read = first(self.body, name) == "read"
+            if bars.get(name) in mine:
+                local += [name] if read else []
+            elif name not in sums and (read or name in bars or (name in f.ranks and name not in mine)):
+                return Verdict(f"{name} goes from turn to turn"), []
+        return for_turns(self.plan, self.loop, self.body, (sums & numbers) - set(local), own), local
+
+    def serial(self, why: str) -> list[Item]:
+        """Say why a loop over prange is none."""
+        return self.said(Verdict(why)) if self.loop.parallel else []
+
+    def said(self, verdict: Verdict) -> list[Item]:
+        self.reverse.verdicts[self.loop, " backwards"] = verdict
+        return [f"# {verdict}"] if verdict.why else []
+
+    def together(self, verdict: Verdict, local: list[str]) -> list[Item]:
+        self.said(verdict)
+        sums = {name: self.reverse.sum_of(self.loop, name) for name in verdict.sums}
+        names = {name: self.reverse.named(self.loop, f"{name}_turn", "") for name in local}
+        for s, _ in self.steps:
+            s.free = s.free and not self.inner
+        renamed(self.body, {**names, **{name: s.mine for name, s in sums.items()}})
+        return together(self.loop, self.body, sums, dict.fromkeys(names.values(), "0.0"))
 
     def apart(self) -> tuple[list[Item], list[Item]]:
         """Make sums apart, where turns are undone at once; what goes before the loop and after it."""

@@ -1,0 +1,243 @@
+"""Loops over prange in functions that are differentiated: what runs on several threads, and gives the same bits."""
+
+import hashlib
+import inspect
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from loop_programs import agrees, copies, uncompiled
+from random_loops import function
+
+import nbgrad as nb
+
+RNG = np.random.default_rng(9)
+
+
+def heat(u, alpha, steps):
+    n, m = u.shape
+    u = u.copy()
+    new = u.copy()
+    for _ in range(steps):
+        for i in numba.prange(1, n - 1):
+            for j in range(1, m - 1):
+                flow = u[i + 1, j] + u[i - 1, j] + u[i, j + 1] + u[i, j - 1] - 4.0 * u[i, j]
+                new[i, j] = u[i, j] + alpha * flow
+        u, new = new, u
+    return u.copy()
+
+
+def total(x, a):
+    s, count = 0.5, 0
+    for i in numba.prange(x.size):
+        v = math.sin(x[i]) * a
+        if v > 0.0:
+            s += v * v
+            count += 1
+        else:
+            s -= v
+    return s * a, count
+
+
+def layer(x, w, b):
+    y = np.zeros((x.shape[0], w.shape[0]))
+    for i in numba.prange(x.shape[0]):
+        for j in range(w.shape[0]):
+            acc = b[j]
+            for k in range(w.shape[1]):
+                acc += w[j, k] * x[i, k]
+            y[i, j] = math.exp(-acc * acc)
+    return y
+
+
+def powers(x, n):
+    y = np.empty_like(x)
+    for i in numba.prange(x.size):
+        p = x[i]
+        for _ in range(n):
+            p *= x[i] * p
+        y[i] = p
+    for i in numba.prange(x.size):
+        p = y[i] + 1.0
+        p = p * p * x[i]
+        y[i] = p + math.sin(p)
+    return y
+
+
+def paths(noise, rate, start):
+    mean = 0.0
+    for k in numba.prange(noise.shape[0]):
+        price = start
+        t = 0
+        while t < noise.shape[1] and price < 3.0:
+            price *= 1.0 + rate * noise[k, t]
+            t += 1
+        mean += price
+    return mean / noise.shape[0]
+
+
+def choices(x, y, a):
+    for i in numba.prange(x.size):
+        if x[i] > 0.0:
+            v = x[i] * a
+        else:
+            v = a / (2.0 + x[i] * x[i])
+        y[i] += v * v
+
+
+def helper(u, v, c):
+    for i in numba.prange(1, u.size - 1):
+        v[i] = u[i] + c * (u[i - 1] - 2.0 * u[i] + u[i + 1]) * u[i]
+
+
+def called(u, c, steps):
+    v = u.copy()
+    for _ in range(steps):
+        helper(u, v, c)
+        helper(v, u, c)
+    return np.sum(u * v)
+
+
+#: Functions with arguments, and whether their loops over prange are parallel: there, and on the way back.
+PROGRAMS = {
+    heat: ((RNG.normal(size=(6, 7)), 0.1, 3), True, True),
+    total: ((RNG.normal(size=9), 1.3), True, True),
+    layer: ((RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=5)), True, False),
+    powers: ((0.3 + 0.1 * RNG.random(5), 3), True, True),
+    paths: ((RNG.normal(size=(6, 4)), 0.1, 1.0), False, False),
+    choices: ((RNG.normal(size=7), RNG.normal(size=7), 0.7), True, True),
+    called: ((RNG.normal(size=8), 0.1, 2), True, True),
+}
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_programs(f):
+    agrees(f, PROGRAMS[f][0])
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_what_is_parallel(f):
+    args, forwards, backwards = PROGRAMS[f]
+    with uncompiled():
+        found = nb.adjoint(f).parallel(*copies(args))
+    assert found
+    for head, how in found.items():
+        expected = backwards if head.endswith("backwards") else forwards
+        assert (how == "parallel") == expected, (head, how)
+
+
+def outcome(f, args):
+    """Everything that the generated function returns and writes."""
+    adj = nb.adjoint(f)
+    here = copies(args)
+    pull = adj.vjp(*here)
+    value = () if pull.value is None else pull.value if isinstance(pull.value, tuple) else (pull.value,)
+    every = [*value, *(here[pull.parameters.index(n)] for n in pull.outputs[len(value) :])]
+    weights = tuple(np.cos(np.arange(np.size(v)).reshape(np.shape(v))) if np.ndim(v) else 1.0 for v in every)
+    tangents = nb.tangent(f).jvp(args, tuple(np.ones_like(args[k]) if np.ndim(args[k]) else 1.0 for k in floats(args)))
+    derivatives = tangents[1] if isinstance(tangents[1], tuple) else (tangents[1],)
+    return [np.copy(a) for a in (*value, *here, *pull(weights if len(weights) > 1 else weights[0]), *derivatives)]
+
+
+def floats(args):
+    return [k for k, a in enumerate(args) if isinstance(a, float) or (np.ndim(a) and a.dtype.kind == "f")]
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_in_turn(f):
+    args = PROGRAMS[f][0]
+    texts = [re.sub(r"def \w+", "def f", inspect.getsource(g)).replace("numba.prange", "range") for g in (f, helper)]
+    plain = function(texts[0], {"helper": function(texts[1].replace("def f", "def helper"), name="helper")})
+    for a, b in zip(outcome(f, args), outcome(plain, args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("size", range(5))
+def test_small_arrays(size):
+    with uncompiled():
+        agrees(heat, (RNG.normal(size=(size, 3)), 0.1, 2))
+        agrees(heat, (RNG.normal(size=(3, size)), 0.1, 2))
+        agrees(called, (RNG.normal(size=size), 0.1, 2))
+        agrees(total, (RNG.normal(size=size), 1.3))
+        agrees(powers, (RNG.random(size), 2))
+
+
+def test_other_layouts():
+    u = np.asfortranarray(RNG.normal(size=(12, 14)))[::2, ::2]
+    agrees(heat, (u, 0.1, 2))
+    single = RNG.normal(size=(5, 6)).astype(np.float32)
+    value, double = nb.adjoint(heat).vjp(single, 0.1, 2), nb.adjoint(heat).vjp(single.astype(float), 0.1, 2)
+    ones = np.ones((5, 6))
+    assert value.value.dtype == np.float32
+    for a, b in zip(value(ones), double(ones), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def digest():
+    """The bits of all outcomes, at sizes that threads do not divide evenly."""
+    rng, found = np.random.default_rng(4), hashlib.sha256()
+    large = {heat: (rng.normal(size=(37, 41)), 0.1, 5), total: (rng.normal(size=1003), 0.7)}
+    for f in PROGRAMS:
+        for a in outcome(f, large.get(f, PROGRAMS[f][0])):
+            found.update(a.tobytes())
+    return found.hexdigest()
+
+
+def test_bits_do_not_depend_on_threads():
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", "import test_adjoint_parallel as t; print(t.digest())"],
+            cwd=Path(__file__).parent,
+            env={**os.environ, "NUMBA_NUM_THREADS": str(threads)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in (1, 2, 5)
+    }
+    assert len(found) == 1
+
+
+def test_called_from_compiled_code():
+    u = RNG.normal(size=(9, 8))
+    compiled = nb.adjoint(heat).compiled(u, 0.1, 4)
+
+    @numba.njit
+    def user(u, u_bar):
+        v, alpha_bar = compiled(u, 0.1, 4, np.ones_like(u), u_bar)
+        return alpha_bar + v[4, 4]
+
+    u_bar = np.zeros_like(u)
+    found = user(u, u_bar)
+    pull = nb.adjoint(heat).vjp(u, 0.1, 4)
+    expected, alpha_bar = pull(np.ones_like(u))[:2]
+    np.testing.assert_array_equal(u_bar, expected)
+    assert found == alpha_bar + pull.value[4, 4]
+
+
+def test_second_derivatives():
+    args = RNG.normal(size=6), 0.3, 2
+    f = nb.adjoint(called)
+    d = RNG.normal(size=6), 0.7
+
+    def gradient(h):
+        return f.vjp(args[0] + h * d[0], args[1] + h * d[1], 2)((1.0, np.zeros(6)))
+
+    for a, b, c in zip(f.hvp(args, d, (1.0, np.zeros(6))), gradient(1e-6), gradient(-1e-6), strict=True):
+        np.testing.assert_allclose(a, (b - c) / 2e-6, rtol=1e-6, atol=1e-7)
+
+
+def test_checkpoints():
+    args = RNG.normal(size=(5, 6)), 0.1, 7
+    bar = np.ones((5, 6))
+    for a, b in zip(nb.adjoint(heat).vjp(*args)(bar), nb.adjoint(heat, checkpoint=2).vjp(*args)(bar), strict=True):
+        np.testing.assert_array_equal(a, b)
+    adj = nb.adjoint(heat, checkpoint=2)
+    assert set(adj.parallel(*args).values()) == {"parallel"}
+    assert adj.source.count(" in prange(") == 4
