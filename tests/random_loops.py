@@ -2,6 +2,7 @@
 
 import linecache
 
+import numba
 import numpy as np
 
 
@@ -20,13 +21,14 @@ class Program:
 
     def source(self):
         lines = [f"w = {self.random.choice(['np.zeros(x.size)', 'x.copy()', 'np.ones_like(x)'])}", "s = 0.5", "p = a"]
+        lines += ["v = 0.5 * u"]
         self.numbers += ["s", "p"]
         lines += self.block(3, 4)
         if self.random.random() < 0.5:
             return "def f(x, u, a, n):\n" + "".join(f"    {line}\n" for line in lines + self.ending())
         lines.append(
             self.random.choice(
-                ["return s", "return s, p", "return s + w[1] * p + np.sum(u) + np.dot(x, w)", "return p, w"]
+                ["return s", "return s, p", "return s + w[1] * p + np.sum(u * v) + np.dot(x, w)", "return p, w"]
             )
         )
         return "def f(x, u, a, n):\n" + "".join(f"    {line}\n" for line in lines)
@@ -49,7 +51,7 @@ class Program:
     def element(self):
         if self.random.random() < 0.6:
             return f"{self.random.choice(self.vectors)}[{self.index()}]"
-        return f"u[{self.index(4)}, {self.index(4)}]"
+        return f"{self.random.choice('uuv')}[{self.index(4)}, {self.index(4)}]"
 
     def atom(self):
         r = self.random.random()
@@ -86,7 +88,7 @@ class Program:
         if depth == 0 or kind < 0.4:
             return self.simple()
         if kind < 0.45:
-            return self.stencil()
+            return self.stencil() if r.random() < 0.5 else self.nest()
         if kind < 0.7:
             return self.loop(depth)
         if kind < 0.85:
@@ -131,7 +133,30 @@ class Program:
         body += [r.choice([f"{mine} = {self.bounded('t0')}", f"{mine} += 0.1 * {self.bounded('t0')}",
                            f"{mine} = 0.5 * {mine} + 0.1 * t0"])]  # fmt: skip
         stop = r.choice([str(high), f"n + {high - 3}"])
-        return [f"for {name} in range({low}, {stop}):", *indent(body)]
+        return [f"for {name} in {self.over()}({low}, {stop}):", *indent(body)]
+
+    def nest(self):
+        """Loops over both axes of a matrix that read neighbours, some of them by indices that count from the end."""
+        r = self.random
+        i, j = [n for n in "ijklm" if n not in [v for v, _, _ in self.loops]][:2]
+        (a, b), (c, d) = r.choices([(1, 3), (0, 4), (1, 4), (2, 2), (0, 3)], k=2)
+        source, target = r.choice([("u", "v"), ("v", "u")])
+
+        def at(low, high, name):
+            shift = r.randint(-max(low, 1), max(4 - high, 0))
+            return name if shift == 0 else f"{name} {'+-'[shift < 0]} {abs(shift)}"
+
+        terms = [f"{self.atom_apart()} * {source}[{at(a, b, i)}, {at(c, d, j)}]" for _ in range(r.randint(1, 5))]
+        value = " + ".join(terms)
+        body = [f"{target}[{i}, {j}] = 0.3 * {value}"]
+        if r.random() < 0.4:
+            body = [f"t0 = {value}", f"{target}[{i}, {j}] {r.choice(['=', '+='])} 0.2 * {self.bounded('t0')}"]
+        body += r.choice([[], [], [f"s += 0.1 * {target}[{i}, {j}]"], [f"w[{i}] += 0.1 * {source}[{i}, {j}]"]])
+        inner = [f"for {j} in range({c}, {r.choice([str(d), f'n + {d - 3}'])}):", *indent(body)]
+        return [f"for {i} in {self.over()}({a}, {b}):", *indent(inner)]
+
+    def over(self):
+        return self.random.choice(["range", "range", "prange"])
 
     def ending(self):
         """Loops that add up totals and fill elements of their own, and what follows them."""
@@ -198,6 +223,8 @@ class Program:
             at = r.randint(0, len([line for line in body if not line.startswith((" ", "else"))]))
             body = insert(body, at, [f"if {self.test()}:", f"    {jump}"])
         self.loops.pop()
+        if head.count(", ") < 2 and "break" not in str(body):
+            head = head.replace("range", self.over())
         return [f"for {name} in {head}:", *indent(body)]
 
 
@@ -217,7 +244,7 @@ def function(source, names=None, number=[0], name="f"):  # noqa: B006 (each func
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     import math
 
-    namespace = {"np": np, "math": math, **(names or {})}
+    namespace = {"np": np, "math": math, "prange": numba.prange, **(names or {})}
     exec(compile(source, filename, "exec"), namespace)
     return namespace[name]
 

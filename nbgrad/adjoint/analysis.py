@@ -36,6 +36,7 @@ from .ir import (
     writes,
 )
 from .names import resolve
+from .parallel import turns_apart
 from .split import carry, factor, split
 
 __all__ = ["Plan", "Pull", "plan"]
@@ -79,6 +80,7 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Pla
     """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
     of loops that change in what they control, and `carried` ones."""
     algebra = Algebra(resolve, set())
+    turns_apart(f)
     split(
         f,
         {

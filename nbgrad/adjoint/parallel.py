@@ -12,8 +12,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from .analysis import Plan
 from .independence import Independence
 from .ir import (
     Assign,
@@ -32,9 +32,12 @@ from .ir import (
     uses,
     walk,
 )
-from .split import Rename
+from .split import Rename, rename
 from .steps import Item, Nest, Step, loop_head, steps
 from .tapes import trips, turn
+
+if TYPE_CHECKING:
+    from .analysis import Plan
 
 __all__ = [
     "Sum",
@@ -47,6 +50,7 @@ __all__ = [
     "renamed",
     "sums_of",
     "together",
+    "turns_apart",
 ]
 
 
@@ -80,6 +84,15 @@ class Sum:
 def private(f: Function, loop: Loop, name: str) -> bool:
     """Whether each turn sets a number before it reads it, and nobody reads it after the loop."""
     return first(_items(loop.body), name) != "read" and not _read_later(f.body, loop, name) and name not in _kept(f)
+
+
+def turns_apart(f: Function) -> None:
+    """Give numbers of turns names that are not used elsewhere."""
+    for loop in (s for s in walk(f.body) if isinstance(s, Loop) and s.parallel):
+        inside = set(walk(loop.body))
+        for name in sorted({s.name for s in inside if isinstance(s, Assign)}):
+            if any(_mentions_itself(s, name) for s in walk(f.body) if s not in inside) and private(f, loop, name):
+                rename(f, loop.body, name)
 
 
 def ends(f: Function, plan: Plan) -> dict[Assign, Loop]:
@@ -219,7 +232,11 @@ def _controls(item: Nest) -> set[str]:
 
 
 def _mentions(s: Statement, name: str) -> bool:
-    return any(name in uses(t) or (isinstance(t, Assign) and t.name == name) for t in walk([s]))
+    return any(_mentions_itself(t, name) for t in walk([s]))
+
+
+def _mentions_itself(s: Statement, name: str) -> bool:
+    return name in uses(s) or (isinstance(s, Assign) and s.name == name)
 
 
 def _all(items: list[Item]) -> Iterator[Item]:

@@ -8,7 +8,7 @@ import copy
 from .algebra import Algebra
 from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, below, reads, unparse, walk, writes
 
-__all__ = ["Rename", "carry", "factor", "split"]
+__all__ = ["Rename", "carry", "factor", "rename", "split"]
 
 
 def split(f: Function, fixed: set[str]) -> None:
@@ -19,6 +19,19 @@ def split(f: Function, fixed: set[str]) -> None:
         if _cover(name, f.body, blocks):
             for touching in blocks:
                 _rename(name, touching, f, taken)
+
+
+def rename(f: Function, block: Block, name: str) -> None:
+    """Give a number another name in `block`."""
+    new, count = name, 1
+    while new in f.ranks or any(new in writes(t) for t in walk(f.body)):
+        count += 1
+        new = f"{name}{count}"
+    f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
+    for s in walk(block):
+        _exchange(s, name, new)
+        if isinstance(s, Assign) and s.name == name:
+            s.name = new
 
 
 def carry(f: Function, loop: Loop, s: Assign) -> Assign:
