@@ -212,6 +212,9 @@ def _rebuilt(e: Expr, made: dict[Expr, Expr]) -> Expr:
             made[node] = node
             continue
         args = tuple(made[a] for a in node.args)
+        if node.fn.name == "add" and args[0] is args[1]:  # as from a square
+            made[node] = 2 * args[0]
+            continue
         known = all(a.value is not None for a in args)
         if known and node.fn.name in _COMPARE:
             made[node] = const(_COMPARE[node.fn.name](*(a.value for a in args)))
@@ -253,7 +256,8 @@ def _node(e: Expr, made: dict[Expr, ast.expr], helpers: dict[str, object]) -> as
         return parse(e.name)
     if e.fn is None:
         return _constant(e.value)  # type: ignore[arg-type]
-    template, needed = _template(e.fn)
+    root = e.fn.name == "power" and e.args[1].value == 0.5
+    template, needed = ("math.sqrt({0})", {}) if root else _template(e.fn)
     helpers.update(needed)
     holes = {f"hole{k}": made[a] for k, a in enumerate(e.args)}
     return _Fill(holes).visit(parse(template.format(*holes)))

@@ -92,7 +92,7 @@ class Reverse(Printer):
                 name = writes(s)[0]
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
                 loops = plan.fusion.rest(plan.enclosing[s])
-                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, f)
+                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops)
                 self.taken.add(self.tapes[s].top)
 
     def named(self, loop: Loop, name: str, what: str) -> str:
@@ -160,11 +160,10 @@ class Reverse(Printer):
 
     def start_values(self) -> list[str]:
         """Numbers that are saved before they are set for the first time."""
-        return [
-            n
-            for n in dict.fromkeys(s.name for s in walk(self.f.body) if isinstance(s, Assign) and s in self.plan.save)
-            if n not in self.f.parameters
-        ]
+        every = list(walk(self.f.body))
+        names = dict.fromkeys(s.name for s in every if isinstance(s, Assign) and s in self.plan.save)
+        names |= dict.fromkeys(n for s in every if isinstance(s, Loop) for n in s.resets)
+        return [n for n in names if n not in self.f.parameters]
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
@@ -240,6 +239,9 @@ class Reverse(Printer):
                 self.before_all(*lines[:first])
                 made += lines[first:]
                 after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
+        for tape in self.tapes.values():
+            if tape.frame is s:
+                made, after = [*made, *tape.reserve()], [*after, *tape.push()]
         if not enclosing:
             made, self.ahead = [*self.ahead, *made], []
         return flat([*early, *made, Nest(loop_head(s), inside), *after])
@@ -327,8 +329,14 @@ class Reverse(Printer):
                 return [Nest(f"if not ({test}):", orelse, test)] if orelse else []
             case Loop():
                 inner = self.backward(s.body)
-                return self.turns(s, inner) if inner else []
+                popped: list[Item] = [line for t in self.tapes.values() if t.frame is s for line in t.pop()]
+                return [*popped, *(self.turns(s, inner) if inner else []), *self.reset(s)]
         return []
+
+    @staticmethod
+    def reset(s: Loop) -> list[Item]:
+        """What numbers were before a loop."""
+        return [Step(ast.Name(n), "=", before) for n, before in s.resets.items()]
 
     def turns(self, s: Loop, inner: list[Item]) -> list[Item]:
         """The sweep back through a loop, whose body it is `inner`."""
