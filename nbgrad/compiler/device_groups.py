@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..codegen.graph import Value
+from ..cuda.cublas import Product
 from ..expr import order
 from ..shapes import size
 from .statements import Access, Statement
@@ -83,6 +84,8 @@ class Group:
         What somebody else reads.
     product : Statement or None
         The product of matrices whose elements go through this; see :mod:`.device_epilogues`.
+    linear : tuple or None
+        What a library computes to have the same: a :class:`.cublas.Product`, and the arrays that it is given.
     """
 
     def __init__(self, s: Statement) -> None:
@@ -93,6 +96,7 @@ class Group:
         self.stored: set[Value] = set()
         self.arrays: set[Value] = set()
         self.product: Statement | None = None
+        self.linear: tuple[Product, list[Value]] | None = None
         self._layout: tuple[bool, int] | None = None
 
     def statements(self) -> list[Statement]:
