@@ -172,3 +172,63 @@ def test_stacks_grow_by_rows_compiled():
         "f_tape over while, k"
     ] == 8 * (40 + 39 + 38)
     assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("u_tape_top -= ") == 1
+
+
+def guarded(x, a):
+    """Elements are read before or after they are overwritten, as tests say."""
+    y = np.zeros(x.size)
+    for n in range(x.size):
+        for k in range(a.size):
+            if n < k:
+                continue
+            y[n] += a[k] * x[n - k]
+        for k in range(1, a.size):
+            if not (n < k or k >= x.size) and n != 9:
+                y[n] -= a[k] * y[n - k]
+        y[n] /= 2.0 + a[0]
+    return y
+
+
+def wrapped(x, a):
+    """The element before the first one is the last one."""
+    y = np.ones(x.size)
+    for n in range(x.size):
+        for k in range(1, a.size):
+            if n >= k - 1:
+                y[n] -= a[k] * y[n - k] * x[n]
+    return y
+
+
+def ahead(x, a):
+    """What is read is overwritten later, or has been, as the tests tell wrongly or not at all."""
+    for n in range(x.size):
+        for k in range(a.size):
+            if n + k < x.size:
+                x[n] += a[k] * x[n + k] * x[n]
+            elif n > k:
+                x[n - k] *= a[k] * x[n]
+            elif a[k] < n:
+                x[k % x.size] *= a[k]
+
+
+def split(x, half):
+    for n in range(x.size):
+        if n < half:
+            x[n] = x[n] * x[n + half]
+        else:
+            x[n] = x[n] * x[n - half] * 0.5
+
+
+@pytest.mark.parametrize("f", [guarded, wrapped, ahead])
+@pytest.mark.parametrize("sizes", [(7, 3), (3, 5), (1, 1), (0, 2), (4, 4)])
+def test_tests_tell_elements_apart(f, sizes):
+    with uncompiled():
+        agrees(f, (0.6 * normal(sizes[0]), 0.6 * normal(sizes[1])))
+        if f is guarded:
+            assert nb.adjoint(f).report(normal(sizes[0]), normal(sizes[1])) == {}
+
+
+def test_tests_with_numbers_from_outside():
+    with uncompiled():
+        agrees(split, (normal(6), 3))
+        assert nb.adjoint(wrapped).report(normal(5), normal(3)).keys() == {"y_tape over n, k"}

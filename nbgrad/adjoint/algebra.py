@@ -17,7 +17,7 @@ from ..kernels import scalar as vm
 from .ir import parse, unparse
 from .names import FUNCTION_NAMES, HELPERS
 
-__all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code"]
+__all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code", "common"]
 
 #: The cotangent of what is differentiated; no name of a program looks like it.
 COTANGENT = var("@")
@@ -194,6 +194,29 @@ def shared(found: Iterable[Expr]) -> list[Expr]:
             ):
                 replace[node] = rebuild(quotient.fn, (g, quotient.args[1])) * quotient.args[0]
     return [substitute(p, replace) for p in parts] if replace else parts
+
+
+def common(roots: list[Expr]) -> list[Expr]:
+    """What is evaluated several times in `roots`, in any case, and is worth a name; arguments before what uses them."""
+    uses: dict[Expr, int] = dict.fromkeys(roots, 0)
+    weight: dict[Expr, int] = {}
+    nodes = order(roots)
+    for node in nodes:
+        weight[node] = 0
+        if node.fn is not None:
+            weight[node] = sum(weight[a] for a in node.args) + (3 if node.fn.helpers else 1)
+        for a in node.args:
+            uses[a] = uses.get(a, 0) + 1
+    for root in roots:
+        uses[root] += 1
+    certain, stack = set(), list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in certain:
+            certain.add(node)
+            lazy = node.fn is not None and node.fn.name in ("select", "and", "or")
+            stack += node.args[:1] if lazy else node.args
+    return [n for n in nodes if n in certain and uses[n] > 1 and weight[n] >= 3 and n.fn and not n.fn.boolean]
 
 
 _COMPARE = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}

@@ -15,20 +15,23 @@ class Tape:
     """One statement's stored values.
 
     With loops around the statement whose numbers of turns are known when the outermost begins, an array with an axis
-    per loop. Else a stack that grows, by all turns at once of the innermost loops whose numbers are known when the
-    first of these, `frame`, begins. Without loops, one variable.
+    per loop. For one loop whose number of turns is not known, a vector that grows before turns; `turn` is the loop's
+    variable in the sweep back, if it has none. Else a stack, which grows by all turns at once of the innermost loops
+    whose numbers are known when the first of these, `frame`, begins. Without loops, one variable.
     """
 
-    def __init__(self, name: str, dtype: str, loops: tuple[Loop, ...], known: int) -> None:
+    def __init__(self, name: str, dtype: str, loops: tuple[Loop, ...], known: int, turn: str) -> None:
         self.name = name
         self.top = f"{name}_top"
+        self.used = self.top
         self.dtype = dtype
         self.loops = loops
         inner = loops[known:]
         sizes, turns = [trips(p) for p in inner], [_turn(p) for p in inner]
         self.sizes = None if known else sizes
         self.frame = inner[0] if known and inner else None
-        self.single = bool(known) and not inner  # whether a stack grows by one value
+        self.by_turn = known == len(loops) == 1
+        self.single = bool(known) and not inner and not self.by_turn  # whether a stack grows by one value
         self.index = ", ".join(turns)
         if known:
             self.index = self.top
@@ -37,11 +40,16 @@ class Tape:
                 for size, turn in zip(sizes[1:], turns[1:], strict=True):
                     flat = f"({flat}) * ({size}) + {turn}"
                 self.index = f"{self.top} + {flat}"
+        self.back = self.index  # in the sweep back
+        if self.by_turn:
+            self.index = self.back = _turn(loops[0]) if loops[0].index else turn
+            self.index = self.index if loops[0].index else f"{loops[0].count} - 1"
+            self.used = loops[0].count
         self.room = " * ".join(sizes if len(sizes) < 2 else [f"({n})" for n in sizes]) or "1"
 
     def allocate(self) -> list[str]:
         if self.sizes is None:
-            return [f"{self.name} = np.empty(64, {self.dtype})", f"{self.top} = 0"]
+            return [f"{self.name} = np.empty(64, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
         return [f"{self.name} = np.empty({shape}, {self.dtype})"] if self.sizes else []
 
@@ -51,7 +59,7 @@ class Tape:
 
     def nbytes(self) -> str:
         """Code for the bytes in use, after the loop."""
-        return f"{self.top} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
+        return f"{self.used} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
 
     def nbytes_before(self) -> str | None:
         """Code for the bytes of the array, before it is made; None for a stack."""
@@ -81,14 +89,14 @@ class Tape:
 
     def fetch(self, target: ast.expr) -> list[Item]:
         before: list[Item] = [*self.pop()] if self.single else []
-        return [*before, Step(target, "=", f"{self.name}[{self.index}]" if self.sizes != [] else self.name)]
+        return [*before, Step(target, "=", f"{self.name}[{self.back}]" if self.sizes != [] else self.name)]
 
 
-def tape_for(name: str, dtype: str, loops: tuple[Loop, ...]) -> Tape:
+def tape_for(name: str, dtype: str, loops: tuple[Loop, ...], turn: str = "") -> Tape:
     known = len(loops)
     while known and _known(loops[known - 1 :]):
         known -= 1
-    return Tape(name, dtype, loops, known)
+    return Tape(name, dtype, loops, known, turn)
 
 
 def _known(loops: tuple[Loop, ...]) -> bool:
