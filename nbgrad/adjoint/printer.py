@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse
 
 __all__ = ["Printer", "definition", "indent", "loop_head"]
@@ -56,7 +58,7 @@ class Printer:
                     if s.name in self.beside:
                         lines.append(f"{self.beside[s.name]} = np.zeros_like({s.name})")
                 case Grow():
-                    lines += [f"{n} = grown({n})" for n in (s.name, self.beside.get(s.name)) if n]
+                    lines += [f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.beside.get(s.name)) if n]
                 case Swap():
                     lines += [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
                 case If():
@@ -68,6 +70,8 @@ class Printer:
         return lines
 
     def assign(self, s: Assign) -> list[str]:
+        if s.free and isinstance(s.value, ast.BinOp):
+            return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
         return [f"{s.name} = {unparse(s.value)}"]
 
     def store(self, s: Store) -> list[str]:
