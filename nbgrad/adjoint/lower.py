@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from .deciding import decided
 from .ir import Assign, Block, Check, Function, If, Swap, parse, unparse, walk
 from .iteration import Iteration
 from .jumps import ends, jumps
+from .library import refused
 from .names import RESERVED, Names, all_names
+from .reshaping import resolved
 from .scope import Shared
 from .storing import Storing
 from .subset import Source
@@ -32,6 +35,9 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
             lowering.owners[p] = p
     made.body = lowering.function()
     made.results = lowering.flat_results()
+    written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
+    if written:
+        raise source.refuse(source.node, f"the array {written}, which is reshaped and written", "copy it before")
     swapped = {n for s in walk(made.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     if swapped & lowering.shared.hoisted:
         raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
@@ -76,7 +82,14 @@ class Lowering(Storing, Iteration):
             self.copy_parameters()
             if self.memories and not ends(statements):
                 statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
-        for k, s in enumerate(statements):
+        k, statements = -1, list(statements)
+        while (k := k + 1) < len(statements):
+            s = statements[k]
+            holds = decided(self, s.test) if isinstance(s, ast.If) else None
+            if holds is not None:
+                statements[k : k + 1] = s.body if holds else s.orelse  # type: ignore[attr-defined]
+                k -= 1
+                continue
             rest = statements[k + 1 :]
             if self.out is self.shared.top:
                 self.shared.current = statements[k:]
@@ -279,6 +292,9 @@ class Lowering(Storing, Iteration):
 
     def effect(self, call: ast.Call) -> None:
         """A call for what it writes."""
+        if self.function_of(call.func) is refused:
+            what, _, instead = _text(call.args[0]).partition(": ")
+            raise self.source.refuse(call, what, instead)
         if self.callee(call) is not None:
             self.inline(call)
             return
