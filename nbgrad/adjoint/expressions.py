@@ -126,13 +126,18 @@ class Expressions(Scope):
             case ast.BinOp(op=ast.MatMult()):
                 return self.product(node, node.left, node.right, hint)
             case ast.BinOp():
-                return combine(lambda a, b: ast.BinOp(a, node.op, b), [self.tree(node.left), self.tree(node.right)])
+                pair = self.tree(node.left), self.tree(node.right)
+                if isinstance(node.op, ast.Add) and all(isinstance(p, Several) for p in pair):
+                    return Several([t for p in pair for t in p.items])  # type: ignore[attr-defined]
+                return combine(lambda a, b: ast.BinOp(a, node.op, b), self.no_tuples(node, list(pair)))
             case ast.UnaryOp(op=ast.Invert()):
                 given = self.tree(node.operand)  # of truth values in arrays it is "not"
                 op = ast.Not() if given.rank and look(self, given) == "bool" else ast.Invert()
                 return combine(lambda a: ast.UnaryOp(op, a), [given])
             case ast.UnaryOp():
-                return combine(lambda a: normal(ast.UnaryOp(node.op, a)), [self.tree(node.operand)])
+                return combine(
+                    lambda a: normal(ast.UnaryOp(node.op, a)), self.no_tuples(node, [self.tree(node.operand)])
+                )
             case ast.BoolOp():
                 return self.truth(node)
             case ast.Compare():
@@ -157,6 +162,11 @@ class Expressions(Scope):
         raise self.source.refuse(
             node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
         )
+
+    def no_tuples(self, node: ast.expr, trees: list[Tree]) -> list[Tree]:
+        if any(isinstance(t, Several) for t in trees):
+            raise self.source.refuse(node, f"a tuple in {unparse(node)}", "use its items, or np.array of it")
+        return trees
 
     def walrus(self, node: ast.NamedExpr) -> str:
         raise self.source.refuse(node, ":= here", "assign in a statement of its own")

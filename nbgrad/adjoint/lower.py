@@ -11,7 +11,7 @@ from .jumps import ends, jumps
 from .library import refused
 from .names import RESERVED, Names, all_names
 from .reshaping import resolved
-from .scope import Shared
+from .scope import Pack, Shared
 from .storing import Storing
 from .subset import Source
 from .trees import Leaf, Scalar, Tree
@@ -33,6 +33,9 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
         if made.ranks[p]:
             lowering.bind(p, lowering.all_of(p))
             lowering.owners[p] = p
+    for p, pack in source.packs.items():
+        if not isinstance(pack, str):
+            lowering.tuples[p] = lowering.given_pack(pack)
     made.body = lowering.function()
     made.results = lowering.flat_results()
     written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
@@ -58,6 +61,13 @@ class Lowering(Storing, Iteration):
 
     def lowering(self, source: Source, around: object) -> Lowering:
         return Lowering(source, self.shared, self, around)  # type: ignore[arg-type]
+
+    def given_pack(self, pack: list) -> Pack:
+        """A tuple that is a parameter, of those that have its items."""
+        items = (
+            self.given_pack(n) if isinstance(n, list) else self.all_of(n) if self.made.ranks[n] else n for n in pack[1:]
+        )
+        return Pack(tuple(items), pack[0])
 
     # Statements.
 

@@ -19,6 +19,7 @@ from .adopted import adopted
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import MAKERS
 from .library import LIBRARY
+from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
 
 __all__ = ["RANGES", "Source", "source_of"]
@@ -96,6 +97,7 @@ class Source:
     """
 
     around: object = None
+    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the fields, and names of items or such)
 
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
@@ -142,6 +144,27 @@ class Source:
         )
         return made
 
+    def taken_apart(self, forms: tuple) -> Source:
+        """The same, where the items of tuples are parameters of their own; `forms` are those of the arguments."""
+        made, free = copy.copy(self), Names(all_names(self.node))
+
+        def named(name: str, form: tuple | None) -> Packed:
+            if form is None:
+                return name
+            fields = getattr(form[0], "_fields", ())
+            labels = fields or range(len(form[1]))
+            inner = zip(labels, form[1], strict=True)
+            return [
+                tuple(fields),
+                *(named(free.fresh(f"{name}_{k}") if f is None else f"{name}_{k}", f) for k, f in inner),
+            ]
+
+        made.packs = {p: named(p, f) for p, f in zip(self.signature.parameters, forms, strict=True)}
+        flat = [n for p in made.packs.values() for n in _flat(p)]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        made.signature = inspect.Signature([inspect.Parameter(n, kind) for n in flat])
+        return made
+
     def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
         line = getattr(node, "lineno", 1)
         text = self.lines[line - 1].strip()
@@ -158,6 +181,13 @@ class Source:
         else:
             return None
         return LIBRARY.get(found, found) if callable(found) and isinstance(found, Hashable) else found
+
+
+Packed = str | list
+
+
+def _flat(pack: Packed) -> list[str]:
+    return [pack] if isinstance(pack, str) else [n for part in pack[1:] for n in _flat(part)]
 
 
 class _Exchanges(ast.NodeTransformer):
