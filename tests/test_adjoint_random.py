@@ -10,7 +10,7 @@ from loop_programs import agrees, uncompiled
 from random_arrays import NAMES, ArrayProgram
 from random_loops import Program, arguments, function
 
-from nbgrad.adjoint import turns
+from nbgrad.adjoint import stencils
 from nbgrad.errors import TraceError
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))
@@ -20,7 +20,7 @@ EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))
 @given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
 def test_random_functions(random, seed):
     with uncompiled(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "_SHORT", seed % 2 * turns._SHORT)
+        patch.setattr(stencils, "_SHORT", seed % 2 * stencils._SHORT)
         source = Program(random).source()
         agrees(function(source), arguments(seed), rtol=1e-5)
 
@@ -29,7 +29,7 @@ def test_random_functions(random, seed):
 @given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
 def test_random_functions_of_arrays(random, seed):
     with uncompiled(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "_SHORT", seed % 2 * turns._SHORT)
+        patch.setattr(stencils, "_SHORT", seed % 2 * stencils._SHORT)
         f = function(ArrayProgram(random).source(), NAMES)
         try:
             agrees(f, arguments(seed), rtol=1e-5)

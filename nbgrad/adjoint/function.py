@@ -94,6 +94,7 @@ class _Differentiated:
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
 
     _make: Callable
+    _still = False  # whether arguments may not change places
 
     def __init__(self, f: Callable | _Differentiated, argnums: int | tuple[int, ...] | None) -> None:
         self._of = f if isinstance(f, _Differentiated) else None
@@ -140,7 +141,7 @@ class _Differentiated:
         key = (source, differentiated, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
-            f = lower(source, ranks, kinds)
+            f = lower(source, ranks, kinds, self._still)
             infer(f)
             wrt = wanted(source, kinds, self._argnums) if differentiated else []
             made = self._made[key] = how(f, wrt)
@@ -209,6 +210,7 @@ class Adjoint(_Differentiated):
         if not (checkpoint in (None, "auto") or (isinstance(checkpoint, int) and checkpoint > 0)):
             raise AttrError(f"{self.__name__}: checkpoint must be a number of snapshots or 'auto', got {checkpoint!r}")
         self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
+        self._still = checkpoint is not None
         if checkpoint is not None and self._source is not None:
             check(self._source, loop)
 

@@ -16,11 +16,12 @@ from .trees import Leaf, Scalar, Tree
 __all__ = ["lower"]
 
 
-def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Function:
-    """The function in `source` for arguments of these ranks and kinds."""
+def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool = False) -> Function:
+    """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
+    not they."""
     where = f"{source.file}, line {source.first + 1}"
     made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where)
-    lowering = Lowering(source, Shared(made, Names(all_names(source.node))), None, None)
+    lowering = Lowering(source, Shared(made, Names(all_names(source.node)), still=still), None, None)
     for p in made.parameters:
         if p in RESERVED:
             raise source.refuse(source.node, f"a parameter called {p}", "give it another name")
@@ -34,10 +35,6 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Funct
     swapped = {n for s in walk(made.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     if swapped & lowering.shared.hoisted:
         raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
-    if swapped & set(made.results or []) & set(made.parameters):
-        raise source.refuse(
-            source.node, "an array parameter that changes places and is returned", "return a copy of it"
-        )
     return made
 
 
@@ -77,6 +74,8 @@ class Lowering(Storing, Iteration):
             if self.returned:
                 self.emit(Assign(self.returned, ast.Constant(False)))
             self.copy_parameters()
+            if self.memories and not ends(statements):
+                statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
         for k, s in enumerate(statements):
             rest = statements[k + 1 :]
             if self.out is self.shared.top:
@@ -148,22 +147,33 @@ class Lowering(Storing, Iteration):
             raise self.source.refuse(
                 s, "returns of different form", "return the same arrays, and as many numbers, everywhere"
             )
+        self.put_back()
         self.result, self.returned_before = found, True
 
     returned_before = False
 
-    def kept(self, node: ast.expr, tree: Tree, previous: Tree | None, taken: set[str]) -> Tree:
+    def kept(
+        self, node: ast.expr, tree: Tree, previous: Tree | None, taken: set[str], path: tuple[int, ...] = ()
+    ) -> Tree:
         """What is returned, by names that keep it."""
         from_tuple = tree.items if hasattr(tree, "items") else None
         if from_tuple is not None:
             befores = getattr(previous, "items", [])
             nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(from_tuple)
-            made = [self.kept(n, t, befores[k] if k < len(befores) else None, taken)
+            made = [self.kept(n, t, befores[k] if k < len(befores) else None, taken, (*path, k))
                     for k, (n, t) in enumerate(zip(nodes, from_tuple, strict=True))]  # fmt: skip
             return type(tree)(made, tree.fields)  # type: ignore[call-arg, attr-defined]
         if tree.rank:
             view = self.view_of(tree, node, "result")
-            if not self.inlined and (not self.is_whole(view) or view.name in taken or view.name in self.made.constants):
+            own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
+            if self.returns > 1 and (own or not self.inlined) and self.varies(path):
+                if isinstance(previous, Leaf):
+                    self.write(node, previous.view, Leaf(view))
+                    return previous
+                view = self.copy_of(view, node, self.names.fresh("result"))
+            elif not self.inlined and (
+                not self.is_whole(view) or view.name in taken or view.name in self.made.constants
+            ):
                 view = self.copy_of(view, node, self.names.fresh("result"))
             taken.add(view.name)
             return Leaf(view)
@@ -179,6 +189,17 @@ class Lowering(Storing, Iteration):
             self.emit(Assign(name, tree.node))
         taken.add(name)
         return Scalar(ast.Name(name, ast.Load()))
+
+    def varies(self, path: tuple[int, ...]) -> bool:
+        """Whether returns differ in what they give at a place in the result."""
+        found = set()
+        for node in (n.value for n in ast.walk(self.source.node) if isinstance(n, ast.Return)):
+            if node is None:
+                continue
+            for k in path:
+                node = node.elts[k] if isinstance(node, ast.Tuple) and k < len(node.elts) else node
+            found.add(unparse(node))
+        return len(found) > 1
 
     def flat_results(self) -> list[str] | None:
         """The names returned by the function itself."""

@@ -80,6 +80,7 @@ class Reverse(Printer):
         self.zeroed = False  # whether cotangents have got their first values
         self.names: dict[tuple[Loop, str, str], str] = {}
         self.ahead: list[Item] = []  # what goes before the outermost loop at hand
+        self.later: dict[Loop, list[Item]] = {}  # what goes after a loop
         self.value = ""  # what the statement at hand wrote
         self.seeds = [
             r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
@@ -332,7 +333,7 @@ class Reverse(Printer):
 
     def turns(self, s: Loop, inner: list[Item]) -> list[Item]:
         """The sweep back through a loop, whose body it is `inner`."""
-        made: list[Item] = Turns(self, s, inner).items()
+        made = [*Turns(self, s, inner).items(), *self.later.pop(s, [])]
         if self.plan.enclosing[s]:
             return made
         made, self.ahead = [*self.ahead, *made], []

@@ -46,6 +46,7 @@ class Shared:
     bound: list[str] = field(default_factory=list)  # loop variables in scope
     most: dict[str, ast.expr] = field(default_factory=dict)  # what lengths of arrays do not exceed
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
+    still: bool = False  # whether arrays of the caller's never change places
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
 
@@ -72,6 +73,8 @@ class Scope:
         self.functions: dict[str, object] = {}
         self.lost: dict[str, str] = {}
         self.given: set[str] = set()  # the numbers that are parameters
+        self.memories: list[View] = []  # arrays of the caller's that change places, by numbers,
+        self.places: dict[str, str] = {}  # and the numbers that say which arrays would be in their memory
         self.out: Block = []
         self.outermost: Block | None = None  # of this function
         self.line = ""

@@ -8,7 +8,7 @@ import inspect
 from .arrays import copied
 from .calls import Calls
 from .expressions import Done, Several
-from .ir import Assign, Check, Grow, Store, Swap, parse, unparse
+from .ir import Assign, Check, Grow, If, Store, Swap, parse, unparse
 from .routines import GROWN
 from .scope import Pack, stored_names
 from .trees import Elementwise, Leaf, Op, Scalar, Tree
@@ -158,11 +158,13 @@ class Storing(Calls):
     def copy_parameters(self) -> None:
         for name in sorted(self.rebound & set(self.arrays)):
             self.copy_for(name, self.arrays[name], self.source.node)
-        groups = [set(stored_names([t])) for t in ast.walk(self.source.node) if isinstance(t, ast.stmt) and exchange(t)]
-        mine = {n for n, view in self.arrays.items() if view.name in self.made.parameters}
-        for _ in groups:
-            mine |= {n for group in groups if group & mine for n in group}
-        self.foreign = {n for group in groups for n in group} & mine
+        groups = exchanges(self.source.node)
+        self.foreign = {n for group in groups if group & set(self.arrays) for n in group}
+        returned = {n for t in ast.walk(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
+        for group in groups:
+            if self.inlined or self.shared.still or group & returned:
+                for name in sorted(group & set(self.arrays)):
+                    self.copy_moving(name, self.arrays[name])
         for name in sorted(self.rebound & set(self.tuples)):
             self.tuple_it(self.source.node, name, self.several(self.tuples[name]))
 
@@ -173,6 +175,37 @@ class Storing(Calls):
         self.bind(name, copy)
         self.owners[name] = copy.name
         self.shared.copies.add(copy.name)
+
+    def copy_moving(self, name: str, view: View) -> None:
+        """Let `name`, which changes places with others, stand for a copy. What is in the memory of the array itself
+        then, where Python changes names only, is put there at the end."""
+        copy = self.copy_of(view, self.source.node, "")
+        self.bind(name, copy)
+        self.owners[name] = copy.name
+        self.place(copy.name, len(self.memories))
+        self.memories.append(view)
+
+    def place(self, array: str, memory: int = -1) -> str:
+        """The number that says in whose memory an array would be: that of one of `memories`, or -1 for its own."""
+        if array not in self.places:
+            made = self.places[array] = self.names.fresh(f"{array}_place")
+            self.made.ranks[made], self.made.kinds[made] = 0, "int"
+            assert self.outermost is not None
+            self.outermost.insert(
+                0, Assign(made, ast.UnaryOp(ast.USub(), ast.Constant(1)) if memory < 0 else ast.Constant(memory))
+            )
+        return self.places[array]
+
+    def put_back(self) -> None:
+        """Before the function ends, write into the arrays that changed places what is in their memory then."""
+        names = [n for group in exchanges(self.source.node) for n in sorted(group)] if self.memories else []
+        moving = dict.fromkeys(self.owners[n] for n in names if n in self.owners)
+        for array, place in {a: self.place(a) for a in (*self.places, *moving)}.items():
+            for k, view in enumerate(self.memories):
+                saved, self.out = self.out, []
+                self.write(self.source.node, view, Leaf(self.all_of(array)))
+                inner, self.out = self.out, saved
+                self.out.append(If(parse(f"{place} == {k}"), inner, []))
 
     def copy_of(self, view: View, node: ast.AST, name: str) -> View:
         return Elementwise(self, node).materialise(copied(Leaf(view)), name or self.names.fresh(view.name))
@@ -286,8 +319,16 @@ class Storing(Calls):
         for k, n in enumerate(names):
             j = now.index(wanted[k])
             if j != k:
-                self.emit(Swap(owned[n], owned[names[j]]))
+                self.exchange(owned[n], owned[names[j]])
                 now[k], now[j] = now[j], now[k]
+
+    def exchange(self, a: str, b: str) -> None:
+        self.emit(Swap(a, b))
+        if self.memories:
+            first, second = self.place(a), self.place(b)
+            held = self.number("held", ast.Name(first, ast.Load()))
+            self.emit(Assign(first, ast.Name(second, ast.Load())))
+            self.emit(Assign(second, ast.Name(held, ast.Load())))
 
     def tuple_it(self, s: ast.stmt, name: str, tree: Several) -> None:
         if name in self.arrays or (name in self.rename and self.made.ranks.get(self.rename[name]) is not None):
@@ -362,3 +403,21 @@ def exchange(s: ast.stmt) -> bool:
     if not all(isinstance(p, ast.Name) for p in parts):
         return False
     return {unparse(p) for p in s.targets[0].elts} == {unparse(p) for p in s.value.elts}
+
+
+def exchanges(node: ast.AST) -> list[set[str]]:
+    """The names that change places with one another."""
+    groups: list[set[str]] = []
+    for s in ast.walk(node):
+        if isinstance(s, ast.stmt) and exchange(s):
+            names = set(stored_names([s]))
+            names = names.union(*(g for g in groups if g & names))
+            groups = [*(g for g in groups if not g & names), names]
+    return groups
+
+
+def _items(node: ast.expr | None) -> list[str]:
+    """The names in what is returned."""
+    if isinstance(node, ast.Tuple):
+        return [n for e in node.elts for n in _items(e)]
+    return [node.id] if isinstance(node, ast.Name) else []

@@ -3,8 +3,7 @@
 Where no turn reads what another one writes, the turns go forward, as in the function: the compiler then knows that
 indices count from the front, and can use vector registers. Sums over all turns are made apart: those of numbers by
 ``plus``, whose additions may be reordered, and those that go into one element of an array in a number. What goes into
-several neighbours (the sweep back through a stencil) is put into rows first, which are then added one by one. What is
-put back before everything else is a loop of its own if the loop has many arrays, of which the compiler could not tell
+several neighbours is gathered (:mod:`.stencils`). What is put back before everything else is a loop of its own if the loop has many arrays, of which the compiler could not tell
 otherwise that they are apart.
 """
 
@@ -14,16 +13,15 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, plus
-from .ir import Assign, Loop, Store, changed, elements_in, parse, reads, unparse, walk
-from .steps import Item, Nest, Step, steps, tidy
+from .ir import Assign, Loop, Store, changed, elements_in, parse, unparse, walk
+from .stencils import gather, parts
+from .steps import Item, Nest, Step, steps
 
 if TYPE_CHECKING:
     from .reverse import Reverse
 
 __all__ = ["Turns"]
 
-#: Loops that are known to have no more turns than this stay as they are.
-_SHORT = 8
 #: Pairs of places that LLVM compares before a loop in vector registers (vectorize-memory-check-threshold).
 _COMPARED = 128
 
@@ -51,7 +49,7 @@ class Turns:
         free = self.free()
         before, after = self.sums(free) if self.inner else ([], [])
         if free and self.inner and self.vectors():
-            after += self.rows()
+            gather(self)
         if self.inner and not free:
             before += self.handed_on()
         head = self.reverse.head(self.loop) if free else self.reverse.reversed_head(self.loop)
@@ -111,7 +109,7 @@ class Turns:
         stored, added, read = (k.get(name, ()) for k in (self.stored, self.added, self.read))
         indices = {*stored, *added, *read}
         if len(indices) == 1:
-            return any(self.counts(p) for p in _parts(parse(min(indices))))
+            return any(self.counts(p) for p in parts(parse(min(indices))))
         pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
         return self.inner and not any(
             self.plan.independence.meet(self.loop, parse(a), parse(b), True) for a, b in pairs
@@ -174,9 +172,9 @@ class Turns:
     def vectors(self) -> bool:
         """Whether what is added to goes along with the turns, in neighbouring elements."""
         return all(
-            self.counts(parts[-1]) and self.constant(*parts[:-1])
+            self.counts(p[-1]) and self.constant(*p[:-1])
             for elements in self.added.values()
-            for parts in (_parts(parse(index)) for index in elements)
+            for p in (parts(parse(index)) for index in elements)
         )
 
     def compared(self) -> int:
@@ -187,7 +185,7 @@ class Turns:
             for node in (s.target, *s.read()):
                 for n in ast.walk(node):
                     if isinstance(n, ast.Subscript):
-                        row = (unparse(n.value), *map(unparse, _parts(n.slice)[:-1]))
+                        row = (unparse(n.value), *map(unparse, parts(n.slice)[:-1]))
                         (written if n is s.target else read).add(row)
         read -= written
         return len(written) * (len(written) - 1) // 2 + len(written) * len(read)
@@ -233,7 +231,7 @@ class Turns:
                 or unparse(following) == unparse(mine)
                 or unparse(following) in self.read.get(name, ())
                 or all(depth for _, depth in adds)
-                or not all(self.counts(p) or self.constant(p) for p in (*_parts(mine), *_parts(following)))
+                or not all(self.counts(p) or self.constant(p) for p in (*parts(mine), *parts(following)))
                 or not all(self.distinct(parse(o), p) for o in others for p in (mine, following))
             ):
                 continue
@@ -253,100 +251,12 @@ class Turns:
         counted = self.plan.independence.counted
         return any(
             distance(p, q) and counted(p, self.loops) and counted(q, self.loops)
-            for p, q in zip(_parts(a), _parts(b), strict=True)
+            for p, q in zip(parts(a), parts(b), strict=True)
         )
-
-    # Stencils.
-
-    def rows(self) -> list[Item]:
-        """Put what goes into several neighbours into rows; the loops that add them."""
-        several = {name: elements for name, elements in self.added.items()
-                   if len(elements) > 1 and name not in self.stored and name not in self.read}  # fmt: skip
-        if not several or not self.lasting():
-            return []
-        groups: dict[tuple[str, str], list[tuple[int, str, str]]] = {}  # shift, sign and row
-        made: dict[tuple, str] = {}
-        at = {id(s): k for k, (s, _) in enumerate(self.steps)}
-        for name, elements in several.items():
-            for index, found in elements.items():
-                parts = _parts(parse(index))
-                shift, rest = offset(parts[-1])[1], ", ".join(unparse(p) for p in parts[:-1])
-                first, depth = found[0]
-                alone = len(found) == 1 and depth == 0
-                value, negated = _unsigned(parse(first.value))
-                names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
-                version = sum(s.name in names for s, _ in self.steps[: at[id(first)]])
-                same = self.original(value.id) if isinstance(value, ast.Name) else unparse(value)
-                key = (name, same, version) if alone else (name, index)
-                sign = "-" if alone and (first.how == "-=") != negated else "+"
-                groups.setdefault((name, rest), []).append((shift, sign, made.get(key, "")))
-                if key in made:
-                    _drop(self.body, first)
-                    continue
-                row = made[key] = self.reverse.named(self.loop, f"{name}_row", index)
-                groups[name, rest][-1] = (shift, sign, row)
-                if len(found) > 1 or depth:  # a number first
-                    part = self.reverse.named(self.loop, f"{name}_part", index)
-                    self.body.insert(0, Step(ast.Name(part), "=", "0.0"))
-                    for s, _ in found:
-                        s.target = ast.Name(part)
-                    self.body.append(Step(ast.Name(row), "=", part))
-                    continue
-                first.target, first.how, first.value = ast.Name(row), "=", unparse(value)
-        margin = max(max(c for c, _, _ in g) - min(c for c, _, _ in g) for g in groups.values())
-        rows = {row: key[0] for key, row in made.items()}
-        turn = ast.Name(self.loop.index)
-        self.body[:] = tidy(self.body)
-        for s, _ in steps(self.body):  # now that the margin is known
-            if isinstance(s.target, ast.Name) and s.name in rows:
-                s.target = parse(f"{s.name}[{unparse(plus(turn, margin))}]")
-        size = unparse(plus(self.loop.stop, 2 * margin))
-        low = f"max({size}, {2 * margin})"
-        self.reverse.before_all(*(f"{row} = np.zeros({low}, {name}.dtype)" for row, name in rows.items()))
-        return [self.gather(name, rest, terms, margin) for (name, rest), terms in groups.items()]
-
-    def original(self, name: str) -> str:
-        """The number of which another one is a copy, or `name`."""
-        found = [s for s, _ in self.steps if s.name == name]
-        copied = parse(found[0].value) if len(found) == 1 else None
-        if isinstance(copied, ast.Name) and sum(s.name == copied.id for s, _ in self.steps) == 1:
-            return self.original(copied.id)
-        return name
-
-    def gather(self, name: str, rest: str, terms: list[tuple[int, str, str]], margin: int) -> Item:
-        """The loop that adds rows to one row of an array. Beside what the turns wrote, rows are zeros."""
-        turn = ast.Name(self.loop.index)
-        least, most = min(c for c, _, _ in terms), max(c for c, _, _ in terms)
-        if least == most:
-            start, stop, at = self.loop.start, self.loop.stop, plus(turn, least)
-        else:
-            start, stop, at = plus(self.loop.start, least), plus(self.loop.stop, most), turn
-        value = ""
-        for shift, sign, row in terms:
-            element = f"{row}[{unparse(plus(turn, margin - (shift if least != most else 0)))}]"
-            value += f" {sign} {element}" if value else element if sign == "+" else f"-{element}"
-        target = parse(f"{name}[{rest + ', ' if rest else ''}{unparse(at)}]")
-        head = self.reverse.head(Loop(self.loop.index, start, stop, self.loop.step, None, []))
-        if value.startswith("-") and len(terms) == 1:
-            return Nest(head, [Step(target, "-=", value[1:])])
-        return Nest(head, [Step(target, "+=", value)])
-
-    def lasting(self) -> bool:
-        """Whether one row is enough for all turns of the loops around."""
-        start, stop = self.loop.start, self.loop.stop
-        if unparse(self.loop.step) != "1" or not self.plan.independence.counted(start, self.loops[:-1]):
-            return False
-        if isinstance(start, ast.Constant) and isinstance(stop, ast.Constant) and stop.value - start.value <= _SHORT:  # type: ignore[operator]
-            return False
-        return not reads(start, stop) & changed(self.loops[0])
-
-
-def _parts(index: ast.expr) -> list[ast.expr]:
-    return index.elts if isinstance(index, ast.Tuple) else [index]
 
 
 def _text(index: ast.expr) -> str:
-    return ", ".join(unparse(p) for p in _parts(index))
+    return ", ".join(unparse(p) for p in parts(index))
 
 
 class _Exchange(ast.NodeTransformer):
@@ -362,8 +272,8 @@ class _Exchange(ast.NodeTransformer):
 
 def _moved(index: ast.expr, name: str, value: ast.expr) -> ast.expr:
     """`index` with `value` for the loop's variable."""
-    parts = [plus(value, offset(p)[1]) if offset(p)[0] == name else p for p in _parts(index)]
-    return ast.Tuple(parts, ast.Load()) if len(parts) > 1 else parts[0]
+    made = [plus(value, offset(p)[1]) if offset(p)[0] == name else p for p in parts(index)]
+    return ast.Tuple(made, ast.Load()) if len(made) > 1 else made[0]
 
 
 def _replace(item: Item, texts: dict[str, str]) -> None:
@@ -375,21 +285,3 @@ def _replace(item: Item, texts: dict[str, str]) -> None:
     elif isinstance(item, Nest):
         for inner in item.body:
             _replace(inner, texts)
-
-
-def _unsigned(node: ast.expr) -> tuple[ast.expr, bool]:
-    """`node` or its negative, without the signs that apply to all of it, and whether it is the negative."""
-    match node:
-        case ast.UnaryOp(op=ast.USub()):
-            inner, negated = _unsigned(node.operand)
-            return inner, not negated
-        case ast.BinOp(op=ast.Mult() | ast.Div()):
-            left, negated = _unsigned(node.left)
-            right, other = _unsigned(node.right)
-            return ast.BinOp(left, node.op, right), negated != other
-    return node, False
-
-
-def _drop(items: list[Item], step: Step) -> None:
-    if step in items:
-        items.remove(step)

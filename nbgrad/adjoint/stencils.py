@@ -1,0 +1,228 @@
+"""What the turns of a loop add to several neighbours: the sweep back through a stencil.
+
+Each turn puts what it adds into an element of its own, in an array with room around it. Another loop then gathers, for
+each element, what neighbouring turns have for it, in one statement. So no turn touches what another one does, and the
+compiler can use vector registers. That is done for the loops of a nest along which there are several neighbours; where
+this is the innermost loop alone, the array is a row.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .indices import offset, plus
+from .ir import Loop, changed, parse, reads, unparse
+from .steps import Item, Nest, Step, tidy
+
+if TYPE_CHECKING:
+    from .turns import Turns
+
+__all__ = ["gather", "parts"]
+
+#: Loops that are known to have no more turns than this stay as they are.
+_SHORT = 8
+
+
+def parts(index: ast.expr) -> list[ast.expr]:
+    """An index along each axis."""
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+@dataclass
+class _Term:
+    """What is added to one element in each turn."""
+
+    array: str
+    index: str
+    shift: tuple[int, ...] = ()  # along the loops of the nest
+    rest: str = ""  # the other parts of the index
+    found: list[tuple[Step, int]] = field(default_factory=list)
+    sign: str = "+"
+    row: str = ""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one addition in every turn."""
+        return len(self.found) == 1 and self.found[0][1] == 0
+
+
+def gather(turns: Turns) -> None:
+    """Rewrite the body of a loop; the loops that gather go to ``reverse.later``, by the outermost loop of the nest."""
+    several = {
+        name: elements
+        for name, elements in turns.added.items()
+        if len(elements) > 1 and name not in turns.stored and name not in turns.read
+    }
+    if several and _lasting(turns, turns.loop):
+        _Gathered(turns, several).rewrite()
+
+
+def _lasting(turns: Turns, loop: Loop) -> bool:
+    """Whether one array is enough for all turns of the loops around."""
+    start, stop = loop.start, loop.stop
+    outer = turns.loops[: turns.loops.index(loop)]
+    if unparse(loop.step) != "1" or not turns.plan.independence.counted(start, outer):
+        return False
+    if isinstance(start, ast.Constant) and isinstance(stop, ast.Constant) and stop.value - start.value <= _SHORT:  # type: ignore[operator]
+        return False
+    return not reads(start, stop) & changed(turns.loops[0])
+
+
+class _Gathered:
+    """The loops that are gone through together, the places of their variables in indices, and what is added."""
+
+    def __init__(self, turns: Turns, several: dict[str, dict[str, list[tuple[Step, int]]]]) -> None:
+        self.turns = turns
+        self.reverse = turns.reverse
+        self.added = several
+        self.nest, self.places = self._loops()
+        self.terms = [self._term(name, index) for name, elements in several.items() for index in elements]
+        axes = range(len(self.nest))
+        self.least = {n: [min(t.shift[k] for t in self.terms if t.array == n) for k in axes] for n in several}
+        self.most = {n: [max(t.shift[k] for t in self.terms if t.array == n) for k in axes] for n in several}
+
+    def _loops(self) -> tuple[tuple[Loop, ...], dict[str, list[int]]]:
+        nest = (self.turns.loop,)
+        places = {name: [len(parts(parse(min(elements)))) - 1] for name, elements in self.added.items()}
+        best = nest, places
+        for outer in reversed(self.turns.loops[:-1]):
+            found = {name: self._place(outer, name) for name in self.added}
+            nested = len(outer.body) == 1 and outer.index and not outer.count
+            if (
+                not nested
+                or outer in self.turns.plan.fusion.loops
+                or None in found.values()
+                or not _lasting(self.turns, outer)
+            ):
+                break
+            nest = (outer, *nest)
+            places = {name: [at, *places[name]] for name, at in found.items() if at is not None}
+            if any(len({unparse(parts(parse(i))[at]) for i in self.added[n]}) > 1 for n, (at, *_) in places.items()):
+                best = nest, places  # there are several neighbours along this loop
+        return best
+
+    def _place(self, loop: Loop, name: str) -> int | None:
+        """The axis along which all indices are a loop's turn, moved by a constant; None if there is not just one."""
+        around = self.turns.loops[: self.turns.loops.index(loop) + 1]
+        counted = self.turns.plan.independence.counted
+        indices = [parts(parse(index)) for index in self.added[name]]
+        axes = [
+            k
+            for k in range(len(indices[0]))
+            if all(offset(p[k])[0] == loop.index and counted(p[k], around) for p in indices)
+        ]
+        used = [k for p in indices for k, node in enumerate(p) if loop.index in reads(node)]
+        return axes[0] if len(axes) == 1 and set(used) == set(axes) else None
+
+    def _term(self, name: str, index: str) -> _Term:
+        found = parts(parse(index))
+        places = self.places[name]
+        rest = ", ".join(unparse(p) for k, p in enumerate(found) if k not in places)
+        return _Term(name, index, tuple(offset(found[k])[1] for k in places), rest, self.added[name][index])
+
+    def rewrite(self) -> None:
+        turns, made = self.turns, {}
+        keys = [self._key(t) for t in self.terms]
+        kept = [t for t, key in zip(self.terms, keys, strict=True) if not any(t.shift) and keys.count(key) == 1]
+        for t, key in zip(self.terms, keys, strict=True):
+            if t in kept and t.alone:
+                continue
+            if key in made:
+                t.row = made[key]
+                turns.body[:] = [item for item in turns.body if item is not t.found[0][0]]
+                continue
+            element = parse(f"{t.array}[{t.index}]")
+            if t not in kept:
+                t.row = made[key] = self.reverse.named(turns.loop, f"{t.array}_row", t.index)
+                element = parse(f"{t.row}[{self._at(t.array)}]")
+            self._put(t, element)
+        turns.body[:] = tidy(turns.body)
+        for row, name in {t.row: t.array for t in self.terms if t.row}.items():
+            sizes = [
+                f"max({unparse(plus(p.stop, 2 * high - low))}, 0)"
+                for p, low, high in zip(self.nest, self.least[name], self.most[name], strict=True)
+            ]
+            shape = sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
+            self.reverse.before_all(f"{row} = np.zeros({shape}, {name}.dtype)")
+        groups: dict[tuple[str, str], list[_Term]] = {}
+        for t in self.terms:
+            if t.row:
+                groups.setdefault((t.array, t.rest), []).append(t)
+        some = " and ".join(f"{unparse(p.stop)} > {unparse(p.start)}" for p in self.nest)
+        loops = [self._loop(group) for group in groups.values()]
+        self.reverse.later[self.nest[0]] = [Nest(f"if {some}:", loops, some)]
+
+    def _key(self, t: _Term) -> tuple:
+        """Terms with the same one have the same value, or one the negative of the other, which `sign` says."""
+        step = t.found[0][0]
+        if not t.alone:
+            return t.array, t.index
+        value, negated = _unsigned(parse(step.value))
+        t.sign = "-" if (step.how == "-=") != negated else "+"
+        names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+        at = next(k for k, (s, _) in enumerate(self.turns.steps) if s is step)
+        version = sum(s.name in names for s, _ in self.turns.steps[:at])
+        same = self._original(value.id) if isinstance(value, ast.Name) else unparse(value)
+        return t.array, same, version
+
+    def _original(self, name: str) -> str:
+        """The number of which another one is a copy, or `name`."""
+        found = [s for s, _ in self.turns.steps if s.name == name]
+        copied = parse(found[0].value) if len(found) == 1 else None
+        if isinstance(copied, ast.Name) and sum(s.name == copied.id for s, _ in self.turns.steps) == 1:
+            return self._original(copied.id)
+        return name
+
+    def _put(self, t: _Term, element: ast.expr) -> None:
+        """Let a turn put a term into `element`."""
+        first, how = t.found[0][0], "=" if t.row else "+="
+        if t.alone:
+            first.target, first.how, first.value = element, how, unparse(_unsigned(parse(first.value))[0])
+            return
+        part = self.reverse.named(self.turns.loop, f"{t.array}_part", t.index)  # a number first
+        self.turns.body.insert(0, Step(ast.Name(part), "=", "0.0"))
+        for s, _ in t.found:
+            s.target = ast.Name(part)
+        self.turns.body.append(Step(element, how, part))
+
+    def _at(self, name: str, shift: tuple[int, ...] | None = None) -> str:
+        """The place of a turn's own element in a row; with `shift`, that of the turn which lies so far behind."""
+        shift = shift or (0,) * len(self.nest)
+        return ", ".join(
+            unparse(plus(ast.Name(p.index, ast.Load()), high - c))
+            for p, high, c in zip(self.nest, self.most[name], shift, strict=True)
+        )
+
+    def _loop(self, terms: list[_Term]) -> Item:
+        """The loops that add to all elements, or to those of one row. Around what turns wrote, there are zeros."""
+        name = terms[0].array
+        value = ""
+        for t in terms:
+            element = f"{t.row}[{self._at(name, t.shift)}]"
+            value += f" {t.sign} {element}" if value else element if t.sign == "+" else f"-{element}"
+        index = [unparse(p) for p in parts(parse(terms[0].index))]
+        for place, p in zip(self.places[name], self.nest, strict=True):
+            index[place] = p.index
+        target = parse(f"{name}[{', '.join(index)}]")
+        lonely = value.startswith("-") and len(terms) == 1
+        made: Item = Step(target, "-=", value[1:]) if lonely else Step(target, "+=", value)
+        for k, p in reversed(list(enumerate(self.nest))):
+            low, high = min(t.shift[k] for t in terms), max(t.shift[k] for t in terms)
+            loop = Loop(p.index, plus(p.start, low), plus(p.stop, high), p.step, None, [])
+            made = Nest(self.reverse.head(loop), [made])
+        return made
+
+
+def _unsigned(node: ast.expr) -> tuple[ast.expr, bool]:
+    """`node` or its negative, without the signs that apply to all of it, and whether it is the negative."""
+    match node:
+        case ast.UnaryOp(op=ast.USub()):
+            inner, negated = _unsigned(node.operand)
+            return inner, not negated
+        case ast.BinOp(op=ast.Mult() | ast.Div()):
+            left, negated = _unsigned(node.left)
+            right, other = _unsigned(node.right)
+            return ast.BinOp(left, node.op, right), negated != other
+    return node, False
