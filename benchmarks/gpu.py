@@ -6,7 +6,7 @@ Each workload is compiled, compared with the same in float64 on the CPU, warmed 
 medians of rounds. What the card can do is measured first: bytes per second of a copy, operations per second of a matrix
 product. The table comes last: milliseconds per call, the fraction of that ceiling that the faster of nbgrad's two
 reaches, and its time as a fraction of that of the fastest other library. `nbgrad.own` are products by nbgrad's kernel,
-where `nbgrad` has cuBLAS. Nobody uses TF32. `--tiny` runs small sizes once, in Numba's simulator too
+where `nbgrad` has cublasLt. Nobody uses TF32. `--tiny` runs small sizes once, in Numba's simulator too
 (``NUMBA_ENABLE_CUDASIM=1``), to see that everything works; its figures mean nothing.
 """
 
@@ -36,7 +36,7 @@ import workloads
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.cuda import driver, product
+from nbgrad.cuda import cublas, driver, product
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the others need memory, too
 
@@ -88,6 +88,8 @@ def tasks(tiny: bool) -> list[Task]:
         p, q = (normal(matrix, matrix, dtype=dtype) / matrix**0.5 for _ in range(2))
         name = f"matrix product {np.dtype(dtype).name}"
         found.append(Task(name, lambda xp, p, q: xp.dot(p, q), (p, q), operations=2 * matrix**3, tolerance=1e-2))
+    p, q = (normal(matrix, matrix) / matrix**0.5 for _ in range(2))
+    found.append(Task("p - 0.1 * p @ q", lambda xp, p, q: p - 0.1 * xp.dot(p, q), (p, q)))
     if not tiny:
         shapes = ((20, 1, 5, 5), (20,), (50, 20, 5, 5), (50,), (500, 800), (500,), (10, 500), (10,))
         weights = [normal(*s) / math.sqrt(max(math.prod(s[1:]), 1)) for s in shapes]
@@ -174,16 +176,16 @@ class Own(Nbgrad):
     """Products by nbgrad's own kernel."""
 
     def make(self, task: Task) -> Callable:
-        if not task.operations or product.library() is None:
+        if not task.operations or cublas.library(self.ctx.device_id) is None:
             raise NotImplementedError("nothing else than nbgrad has")
         call = super().make(task)
 
         def run() -> list:
-            library, product.library = product.library, lambda: None
+            large, product.large = product.large, lambda number, multiplications: False
             try:
                 return call()
             finally:
-                product.library = library
+                product.large = large
 
         return run
 
@@ -468,11 +470,18 @@ def main() -> None:
             "to best": own / best if own and best else None,
         }
         print(f"{task.name}: done", file=sys.stderr)
-    record = {"device": driver.name(asked.device), "tiny": asked.tiny, "ceilings": ceiling, "results": results}
+    record = {
+        "device": driver.name(asked.device),
+        "products": cublas.status(asked.device),
+        "tiny": asked.tiny,
+        "ceilings": ceiling,
+        "results": results,
+    }
     if asked.json is not None:
         asked.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
-    print(f"{record['device']}: copy {ceiling['copy'] / 1e9:.4g} GB/s, " + ", ".join(
-        f"{name} {rate / 1e12:.4g} TFLOP/s" for name, rate in ceiling.items() if name != "copy"))  # fmt: skip
+    rates = [f"{name} {rate / 1e12:.4g} TFLOP/s" for name, rate in ceiling.items() if name != "copy"]
+    print(f"{record['device']}, large products by {record['products']}")
+    print(", ".join([f"copy {ceiling['copy'] / 1e9:.4g} GB/s", *rates]))
     print(table(results, list(columns)))
 
 

@@ -19,6 +19,7 @@ from .codegen import cache
 from .codegen.memory import pool
 from .codegen.threads import get_num_threads
 from .context import gpu_memory_info, num_gpus
+from .cuda import cublas
 from .demo import digits, ecology, plots
 from .errors import ContextError, NBGradError
 from .warmup import warmup
@@ -82,7 +83,7 @@ def _gpus() -> str:
         except ContextError as err:
             return f"none: {str(err).removeprefix('gpu(0) is not available: ').removesuffix('; use cpu()')}"
     sizes = [f"{free / 1e9:.1f} of {total / 1e9:.1f} GB free" for free, total in map(gpu_memory_info, range(count))]
-    return f"{count} device(s): {', '.join(sizes)}"
+    return f"{count} device(s): {', '.join(sizes)}; large matrix products by {cublas.status(0)}"
 
 
 def info() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parent / "cuda"
-ELSEWHERE = ("test_compile.py", "test_driver.py", "test_registry.py")
+ELSEWHERE = ("test_compile.py", "test_driver.py", "test_library.py", "test_products.py", "test_registry.py")
 OTHERS = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in ELSEWHERE)
 
 
@@ -42,12 +42,27 @@ def test_compiled():
     run("test_compile.py", NUMBA_ENABLE_CUDASIM="0")
 
 
-@pytest.mark.skipif(
+needs_stubs = pytest.mark.skipif(
     sys.platform != "linux" or not shutil.which("cc") or find_spec("numba_cuda") is None,
     reason="needs Linux, a C compiler and numba-cuda",
 )
+
+
+def build(folder, source, name):
+    """A stub as a shared library."""
+    made = folder / name
+    whole = ["cc", "-O1", "-shared", "-fPIC", "-o", str(made), str(FOLDER / source), "-ldl", "-lm"]
+    subprocess.run(whole, check=True, capture_output=True)
+    return str(made)
+
+
+@needs_stubs
 def test_with_a_stub_of_the_driver(tmp_path):
-    stub = tmp_path / "libcuda.so.1"
-    made = ["cc", "-shared", "-fPIC", "-o", str(stub), str(FOLDER / "driver.c"), "-ldl"]
-    subprocess.run(made, check=True, capture_output=True)
-    run("test_driver.py", NUMBA_ENABLE_CUDASIM="0", NBGRAD_STUB=str(stub), LD_LIBRARY_PATH=str(tmp_path))
+    stub, library = build(tmp_path, "driver.c", "libcuda.so.1"), build(tmp_path, "cublas.c", "products.so")
+    files = "test_driver.py", "test_library.py"
+    run(*files, NUMBA_ENABLE_CUDASIM="0", NBGRAD_STUB=stub, NBGRAD_CUBLAS=library, LD_LIBRARY_PATH=str(tmp_path))
+
+
+@needs_stubs
+def test_with_a_stub_of_the_library(tmp_path):
+    run("test_products.py", NUMBA_ENABLE_CUDASIM="1", NBGRAD_CUBLAS=build(tmp_path, "cublas.c", "products.so"))

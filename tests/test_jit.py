@@ -381,3 +381,16 @@ def test_histogram():
     with pytest.raises(ValueError, match="histogram: "):
         nb.jit(lambda a: nd.histogram(a, bins=3, range=(2, 1)))(x)
     assert len(nd.histogram(x, bins="auto")[0]) > 1
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64", "float16", "float32", "float64"])
+def test_indices_that_the_dtype_does_not_hold(dtype):
+    index = nd.array([1, 300, 2500, 2501, 2999], dtype="int64")
+    expected = np.eye(3000)[index.asnumpy()]
+    found = nb.jit(lambda i: nd.one_hot(i, 3000, dtype=dtype))(index)
+    assert found.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(found.asnumpy(), expected)
+    some = nd.array(np.eye(5), dtype=dtype)
+    picked = nb.jit(lambda x, i: nd.pick(x, i))(some, nd.array([0, 1, 3, 3, 0], dtype="int64"))
+    assert picked.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(picked.asnumpy(), [1, 1, 0, 1, 0])

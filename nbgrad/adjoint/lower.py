@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from .deciding import decided
 from .ir import Assign, Block, Check, Function, If, Swap, parse, unparse, walk
 from .iteration import Iteration
 from .jumps import ends, jumps
+from .library import refused
 from .names import RESERVED, Names, all_names
-from .scope import Shared
+from .reshaping import resolved
+from .scope import Pack, Shared
 from .storing import Storing
 from .subset import Source
 from .trees import Leaf, Scalar, Tree
@@ -16,11 +19,12 @@ from .trees import Leaf, Scalar, Tree
 __all__ = ["lower"]
 
 
-def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Function:
-    """The function in `source` for arguments of these ranks and kinds."""
+def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool = False) -> Function:
+    """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
+    not they."""
     where = f"{source.file}, line {source.first + 1}"
     made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where)
-    lowering = Lowering(source, Shared(made, Names(all_names(source.node))), None, None)
+    lowering = Lowering(source, Shared(made, Names(all_names(source.node)), still=still), None, None)
     for p in made.parameters:
         if p in RESERVED:
             raise source.refuse(source.node, f"a parameter called {p}", "give it another name")
@@ -29,15 +33,17 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> Funct
         if made.ranks[p]:
             lowering.bind(p, lowering.all_of(p))
             lowering.owners[p] = p
+    for p, pack in source.packs.items():
+        if not isinstance(pack, str):
+            lowering.tuples[p] = lowering.given_pack(pack)
     made.body = lowering.function()
     made.results = lowering.flat_results()
+    written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
+    if written:
+        raise source.refuse(source.node, f"the array {written}, which is reshaped and written", "copy it before")
     swapped = {n for s in walk(made.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     if swapped & lowering.shared.hoisted:
         raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
-    if swapped & set(made.results or []) & set(made.parameters):
-        raise source.refuse(
-            source.node, "an array parameter that changes places and is returned", "return a copy of it"
-        )
     return made
 
 
@@ -55,6 +61,13 @@ class Lowering(Storing, Iteration):
 
     def lowering(self, source: Source, around: object) -> Lowering:
         return Lowering(source, self.shared, self, around)  # type: ignore[arg-type]
+
+    def given_pack(self, pack: list) -> Pack:
+        """A tuple that is a parameter, of those that have its items."""
+        items = (
+            self.given_pack(n) if isinstance(n, list) else self.all_of(n) if self.made.ranks[n] else n for n in pack[1:]
+        )
+        return Pack(tuple(items), pack[0])
 
     # Statements.
 
@@ -77,7 +90,16 @@ class Lowering(Storing, Iteration):
             if self.returned:
                 self.emit(Assign(self.returned, ast.Constant(False)))
             self.copy_parameters()
-        for k, s in enumerate(statements):
+            if self.memories and not ends(statements):
+                statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
+        k, statements = -1, list(statements)
+        while (k := k + 1) < len(statements):
+            s = statements[k]
+            holds = decided(self, s.test) if isinstance(s, ast.If) else None
+            if holds is not None:
+                statements[k : k + 1] = s.body if holds else s.orelse  # type: ignore[attr-defined]
+                k -= 1
+                continue
             rest = statements[k + 1 :]
             if self.out is self.shared.top:
                 self.shared.current = statements[k:]
@@ -148,22 +170,33 @@ class Lowering(Storing, Iteration):
             raise self.source.refuse(
                 s, "returns of different form", "return the same arrays, and as many numbers, everywhere"
             )
+        self.put_back()
         self.result, self.returned_before = found, True
 
     returned_before = False
 
-    def kept(self, node: ast.expr, tree: Tree, previous: Tree | None, taken: set[str]) -> Tree:
+    def kept(
+        self, node: ast.expr, tree: Tree, previous: Tree | None, taken: set[str], path: tuple[int, ...] = ()
+    ) -> Tree:
         """What is returned, by names that keep it."""
         from_tuple = tree.items if hasattr(tree, "items") else None
         if from_tuple is not None:
             befores = getattr(previous, "items", [])
             nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(from_tuple)
-            made = [self.kept(n, t, befores[k] if k < len(befores) else None, taken)
+            made = [self.kept(n, t, befores[k] if k < len(befores) else None, taken, (*path, k))
                     for k, (n, t) in enumerate(zip(nodes, from_tuple, strict=True))]  # fmt: skip
             return type(tree)(made, tree.fields)  # type: ignore[call-arg, attr-defined]
         if tree.rank:
             view = self.view_of(tree, node, "result")
-            if not self.inlined and (not self.is_whole(view) or view.name in taken or view.name in self.made.constants):
+            own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
+            if self.returns > 1 and (own or not self.inlined) and self.varies(path):
+                if isinstance(previous, Leaf):
+                    self.write(node, previous.view, Leaf(view))
+                    return previous
+                view = self.copy_of(view, node, self.names.fresh("result"))
+            elif not self.inlined and (
+                not self.is_whole(view) or view.name in taken or view.name in self.made.constants
+            ):
                 view = self.copy_of(view, node, self.names.fresh("result"))
             taken.add(view.name)
             return Leaf(view)
@@ -179,6 +212,17 @@ class Lowering(Storing, Iteration):
             self.emit(Assign(name, tree.node))
         taken.add(name)
         return Scalar(ast.Name(name, ast.Load()))
+
+    def varies(self, path: tuple[int, ...]) -> bool:
+        """Whether returns differ in what they give at a place in the result."""
+        found = set()
+        for node in (n.value for n in ast.walk(self.source.node) if isinstance(n, ast.Return)):
+            if node is None:
+                continue
+            for k in path:
+                node = node.elts[k] if isinstance(node, ast.Tuple) and k < len(node.elts) else node
+            found.add(unparse(node))
+        return len(found) > 1
 
     def flat_results(self) -> list[str] | None:
         """The names returned by the function itself."""
@@ -258,6 +302,9 @@ class Lowering(Storing, Iteration):
 
     def effect(self, call: ast.Call) -> None:
         """A call for what it writes."""
+        if self.function_of(call.func) is refused:
+            what, _, instead = _text(call.args[0]).partition(": ")
+            raise self.source.refuse(call, what, instead)
         if self.callee(call) is not None:
             self.inline(call)
             return

@@ -34,7 +34,7 @@ from .ir import (
 )
 from .split import Rename, rename
 from .steps import Item, Nest, Step, loop_head, steps
-from .tapes import trips, turn
+from .tapes import trips, turn_of
 
 if TYPE_CHECKING:
     from .analysis import Plan
@@ -298,8 +298,8 @@ def together(loop: Loop, body: list[Item], sums: dict[str, Sum], local: dict[str
     """A parallel loop whose turns consist of `body`; `local`: numbers of a turn, with what they begin with."""
     begin = [Step(ast.Name(n), "=", zero) for n, zero in local.items()]
     begin += [Step(ast.Name(s.mine), "=", s.zero) for s in sums.values()]
-    end = [Step(parse(f"{s.array}[{turn(loop)}]"), "=", s.mine) for s in sums.values()]
+    end = [Step(parse(f"{s.array}[{turn_of(loop)}]"), "=", s.mine) for s in sums.values()]
     made: list[Item] = [f"{s.array} = np.empty({trips(loop)}, {s.dtype})" for s in sums.values()]
     made.append(Nest(loop_head(loop, "prange"), [*begin, *body, *end]))
-    total: list[Item] = [Step(ast.Name(name), "+=", f"{s.array}[{turn(loop)}]") for name, s in sums.items()]
+    total: list[Item] = [Step(ast.Name(name), "+=", f"{s.array}[{turn_of(loop)}]") for name, s in sums.items()]
     return [*made, Nest(loop_head(loop), total)] if sums else made

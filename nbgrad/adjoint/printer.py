@@ -27,7 +27,18 @@ class Printer:
     def __init__(self, f: Function, plan: Plan) -> None:
         self.f = f
         self.plan = plan
-        self.taken = {*f.ranks, *f.parameters, *f.constants, "np", "math", "njit", "prange", "grown", "plus"}
+        self.taken = {
+            *f.ranks,
+            *f.parameters,
+            *f.constants,
+            "np",
+            "math",
+            "njit",
+            "prange",
+            "grown",
+            "plus",
+            "large_empty",
+        }
         self.beside: dict[str, str] = {}
         self.names: dict[tuple[Loop, str, str], str] = {}
         self.sums: dict[str, Sum] = {}  # those of the parallel loop at hand
@@ -64,7 +75,7 @@ class Printer:
                     if s.name in self.beside:
                         lines.append(f"{self.beside[s.name]} = np.zeros_like({s.name})")
                 case Grow():
-                    lines += [f"{n} = grown({n})" for n in (s.name, self.beside.get(s.name)) if n]
+                    lines += [f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.beside.get(s.name)) if n]
                 case Swap():
                     lines += [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
                 case If():
@@ -76,6 +87,8 @@ class Printer:
         return lines
 
     def assign(self, s: Assign) -> list[str]:
+        if s.free and isinstance(s.value, ast.BinOp):
+            return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
         return [f"{s.name} = {unparse(s.value)}"]
 
     def store(self, s: Store) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 
-from .arrays import copied
 from .calls import Calls
 from .expressions import Done, Several
-from .ir import Assign, Check, Grow, Store, Swap, parse, unparse
+from .ir import Assign, Check, Grow, If, Store, Swap, parse, unparse
+from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
-from .trees import Elementwise, Leaf, Op, Scalar, Tree
+from .trees import Elementwise, Leaf, Op, Scalar, Tree, copied, leaves
 from .views import Axis, View
 
 __all__ = ["Storing"]
@@ -25,6 +25,10 @@ class Storing(Calls):
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         self.only = value
         if isinstance(target, ast.Subscript):
+            index = self.array_index(target)
+            if index is not None:
+                self.write_at(target, index, value)
+                return
             tree = self.tree(value)
             self.write(target, self.part_of(target), tree)
         elif isinstance(target, ast.Tuple | ast.List):
@@ -35,7 +39,9 @@ class Storing(Calls):
                 self.functions[target.id] = function
                 return
             if self.grows(value):
-                self.emit(Grow(self.owners[target.id]))
+                size = self.tree(value.args[1])  # type: ignore[attr-defined]
+                assert isinstance(size, Scalar)
+                self.emit(Grow(self.owners[target.id], size.node))
                 return
             if target.id not in self.arrays and self.made.ranks.get(self.local(target)) is None:
                 self.hint = self.local(target)
@@ -44,6 +50,31 @@ class Storing(Calls):
             self.name_it(s, target.id, tree, value)
         else:
             raise self.source.refuse(s, "an assignment to this", "assign to a name or to elements of an array")
+
+    def array_index(self, target: ast.Subscript) -> Tree | None:
+        """The only index, if it is an array."""
+        part = target.slice
+        if not isinstance(part, ast.Compare | ast.UnaryOp | ast.BinOp) and self.array(part) is None:
+            return None
+        tree = self.tree(part)
+        return tree if tree.rank else None
+
+    def write_at(self, target: ast.Subscript, index: Tree, value: ast.expr) -> None:
+        """Write elements at the indices that an array has, or that a mask tells."""
+        view, mask = self.view(target.value), look(self, index) == "bool"
+        mask = mask and view.rank == index.rank
+        tree = self.tree(unmasked(self, value, unparse(target.slice)) if mask else value)
+        kinds = {isinstance(t, Same) for t in leaves(tree) if t.rank}
+        if len(kinds) > 1:
+            raise self.source.refuse(
+                target, "a part by a mask with other arrays", "take the same part of each, or loop"
+            )
+        if mask and False not in kinds:
+            self.writable(target, view)
+            store_masked(self, target, view, index, tree)
+            return
+        done = ast.Subscript(target.value, ast.copy_location(Done(index), target), ast.Store())
+        self.write(target, self.part_of(ast.copy_location(done, target)), tree)
 
     def grows(self, value: ast.expr) -> bool:
         """Whether it is a tape of generated code that gets more room."""
@@ -158,11 +189,13 @@ class Storing(Calls):
     def copy_parameters(self) -> None:
         for name in sorted(self.rebound & set(self.arrays)):
             self.copy_for(name, self.arrays[name], self.source.node)
-        groups = [set(stored_names([t])) for t in ast.walk(self.source.node) if isinstance(t, ast.stmt) and exchange(t)]
-        mine = {n for n, view in self.arrays.items() if view.name in self.made.parameters}
-        for _ in groups:
-            mine |= {n for group in groups if group & mine for n in group}
-        self.foreign = {n for group in groups for n in group} & mine
+        groups = exchanges(self.source.node)
+        self.foreign = {n for group in groups if group & set(self.arrays) for n in group}
+        returned = {n for t in ast.walk(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
+        for group in groups:
+            if self.inlined or self.shared.still or group & returned:
+                for name in sorted(group & set(self.arrays)):
+                    self.copy_moving(name, self.arrays[name])
         for name in sorted(self.rebound & set(self.tuples)):
             self.tuple_it(self.source.node, name, self.several(self.tuples[name]))
 
@@ -174,6 +207,37 @@ class Storing(Calls):
         self.owners[name] = copy.name
         self.shared.copies.add(copy.name)
 
+    def copy_moving(self, name: str, view: View) -> None:
+        """Let `name`, which changes places with others, stand for a copy. What is in the memory of the array itself
+        then, where Python changes names only, is put there at the end."""
+        copy = self.copy_of(view, self.source.node, "")
+        self.bind(name, copy)
+        self.owners[name] = copy.name
+        self.place(copy.name, len(self.memories))
+        self.memories.append(view)
+
+    def place(self, array: str, memory: int = -1) -> str:
+        """The number that says in whose memory an array would be: that of one of `memories`, or -1 for its own."""
+        if array not in self.places:
+            made = self.places[array] = self.names.fresh(f"{array}_place")
+            self.made.ranks[made], self.made.kinds[made] = 0, "int"
+            assert self.outermost is not None
+            self.outermost.insert(
+                0, Assign(made, ast.UnaryOp(ast.USub(), ast.Constant(1)) if memory < 0 else ast.Constant(memory))
+            )
+        return self.places[array]
+
+    def put_back(self) -> None:
+        """Before the function ends, write into the arrays that changed places what is in their memory then."""
+        names = [n for group in exchanges(self.source.node) for n in sorted(group)] if self.memories else []
+        moving = dict.fromkeys(self.owners[n] for n in names if n in self.owners)
+        for array, place in {a: self.place(a) for a in (*self.places, *moving)}.items():
+            for k, view in enumerate(self.memories):
+                saved, self.out = self.out, []
+                self.write(self.source.node, view, Leaf(self.all_of(array)))
+                inner, self.out = self.out, saved
+                self.out.append(If(parse(f"{place} == {k}"), inner, []))
+
     def copy_of(self, view: View, node: ast.AST, name: str) -> View:
         return Elementwise(self, node).materialise(copied(Leaf(view)), name or self.names.fresh(view.name))
 
@@ -181,18 +245,22 @@ class Storing(Calls):
 
     def part_of(self, target: ast.Subscript) -> View:
         view = self.part(target)
-        if view.name in self.made.constants:
-            raise self.source.refuse(target, "an array from outside that is written", "pass it as an argument")
+        self.writable(target, view)
         return view
 
-    def write(self, node: ast.AST, view: View, tree: Tree) -> None:
-        """``view[...] = tree``."""
-        if view.name in self.shared.copies:
+    def writable(self, node: ast.AST, view: View) -> None:
+        if self.root(view.name) in self.made.constants:
+            raise self.source.refuse(node, "an array from outside that is written", "pass it as an argument")
+        if self.root(view.name) in self.shared.copies:
             raise self.source.refuse(
                 node,
                 "an array parameter that is written and stands for new arrays elsewhere",
                 "copy it, by another name",
             )
+
+    def write(self, node: ast.AST, view: View, tree: Tree) -> None:
+        """``view[...] = tree``."""
+        self.writable(node, view)
         if tree.rank > view.rank or isinstance(tree, Several):
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
         if view.rank:
@@ -218,7 +286,7 @@ class Storing(Calls):
             if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.node, subscripts, mine):
                 item = Scalar(ast.Name(self.number("held", item.node), ast.Load()))
             if isinstance(item, Leaf) and not item.fresh and any(
-                self.owners.get(n) == item.view.name and n in self.arrays for n in names
+                self.owners.get(n) == self.root(item.view.name) and n in self.arrays for n in names
             ):  # fmt: skip
                 raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
             held.append(item)
@@ -286,8 +354,16 @@ class Storing(Calls):
         for k, n in enumerate(names):
             j = now.index(wanted[k])
             if j != k:
-                self.emit(Swap(owned[n], owned[names[j]]))
+                self.exchange(owned[n], owned[names[j]])
                 now[k], now[j] = now[j], now[k]
+
+    def exchange(self, a: str, b: str) -> None:
+        self.emit(Swap(a, b))
+        if self.memories:
+            first, second = self.place(a), self.place(b)
+            held = self.number("held", ast.Name(first, ast.Load()))
+            self.emit(Assign(first, ast.Name(second, ast.Load())))
+            self.emit(Assign(second, ast.Name(held, ast.Load())))
 
     def tuple_it(self, s: ast.stmt, name: str, tree: Several) -> None:
         if name in self.arrays or (name in self.rename and self.made.ranks.get(self.rename[name]) is not None):
@@ -362,3 +438,21 @@ def exchange(s: ast.stmt) -> bool:
     if not all(isinstance(p, ast.Name) for p in parts):
         return False
     return {unparse(p) for p in s.targets[0].elts} == {unparse(p) for p in s.value.elts}
+
+
+def exchanges(node: ast.AST) -> list[set[str]]:
+    """The names that change places with one another."""
+    groups: list[set[str]] = []
+    for s in ast.walk(node):
+        if isinstance(s, ast.stmt) and exchange(s):
+            names = set(stored_names([s]))
+            names = names.union(*(g for g in groups if g & names))
+            groups = [*(g for g in groups if not g & names), names]
+    return groups
+
+
+def _items(node: ast.expr | None) -> list[str]:
+    """The names in what is returned."""
+    if isinstance(node, ast.Tuple):
+        return [n for e in node.elts for n in _items(e)]
+    return [node.id] if isinstance(node, ast.Name) else []

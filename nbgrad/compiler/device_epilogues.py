@@ -1,6 +1,7 @@
 """Elementwise steps that follow a matrix product, computed where its kernel has the elements.
 
-So products are not stored for them. This is for nbgrad's own kernel; what follows a library's is a kernel of its own.
+So products are not stored for them. Nbgrad's own kernel computes whatever follows; a library what `device_linear` says,
+and what else follows its products is a kernel of its own.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from ..codegen.graph import Value
 from ..codegen.loops import store
-from ..cuda.product import Epilogue, chosen
-from ..shapes import size
+from ..cuda.product import Epilogue, Linear, large
 from .device_groups import Group, Member
+from .device_linear import in_order, linear_part, multiplied, steps
 from .device_source import Writer
 from .elements import calculated_in
 from .statements import Access
@@ -19,42 +20,43 @@ from .statements import Access
 __all__ = ["followed", "written"]
 
 
-def followed(groups: Sequence[Group], outputs: Iterable[Value]) -> list[Group]:
-    """The same groups; products of which the first reader can be computed with them are that group's `product`."""
+def followed(groups: Sequence[Group], outputs: Iterable[Value], number: int) -> list[Group]:
+    """The same groups; products of which the first reader can be computed with them are that group's `product`.
+
+    `number` is the device's.
+    """
     outputs = set(outputs)
     found = list(groups)
     for g in groups:
         if g.how != "product":
             continue
         (value,) = g.members
-        a, *_ = value.inputs
-        if chosen(size(value.shape) * a.shape[-2 if value.attrs[0] else -1]) is not None:
+        readers = [other for other in found if any(value is a.value for m in other.members.values() for a in m.s.reads)]
+        if not readers or not _follows(readers[0], value):
             continue
-        readers = [
-            other for other in groups if any(value is a.value for m in other.members.values() for a in m.s.reads)
-        ]
-        if readers and _follows(readers[0], value):
-            readers[0].product = g.members[value].s
-            if len(readers) > 1 or value in outputs:
-                readers[0].stored.add(value)
-            found.remove(g)
+        first = readers[0]
+        stays = len(readers) > 1 or value in outputs
+        stacks, (m, k, n) = multiplied(value)
+        if large(number, stacks * m * k * n):
+            parts = None if stays else linear_part(first, value, number)
+            if parts is None:
+                continue
+            where = found.index(first)
+            found[where : where + 1] = parts
+            first = parts[0]
+        first.product = g.members[value].s
+        if stays:
+            first.stored.add(value)
+        found.remove(g)
     return found
 
 
 def _follows(g: Group, value: Value) -> bool:
     """Whether a group computes for each element of a product from that element."""
-    steps, stride = [], 1
-    for n in reversed(g.extents):
-        steps.append(stride)
-        stride *= n
-    wanted = dict(enumerate(reversed(steps)))
     if g.product is not None or g.rows is not None or any(m.s.how != "map" for m in g.members.values()):
         return False
     reads = [(m, a) for m in g.members.values() for a in m.s.reads if a.value is value]
-    return all(
-        not (a.offset or a.through) and {m.axes[k]: c for k, c in a.coefficients if m.axes[k] >= 0} == wanted
-        for m, a in reads
-    )
+    return all(steps(m, a) == in_order(g) for m, a in reads)
 
 
 class _Epilogue(Writer):
@@ -75,9 +77,12 @@ class _Epilogue(Writer):
         arrays = [v for v in self.arrays if isinstance(v, Value)]
         source = f"def epilogue({', '.join(['j', 'made', *(f'a{k}' for k in range(len(arrays)))])}):\n"
         source += "".join(f"    {line}\n" for line in lines)
-        return Epilogue(
-            source, {k: v for k, v in self.helpers.items() if f"{k}(" in source or f"{k}." in source}
-        ), arrays
+        helpers = {k: v for k, v in self.helpers.items() if f"{k}(" in source or f"{k}." in source}
+        linear = None
+        if self.g.linear is not None:
+            product, given = self.g.linear
+            linear = Linear(product, tuple([arrays.index(v) for v in given]))
+        return Epilogue(source, helpers, linear), arrays
 
 
 def written(g: Group) -> tuple[Epilogue, list[Value]]:

@@ -26,6 +26,7 @@ from .device_epilogues import followed
 from .device_epilogues import written as finish
 from .device_groups import Group, grouped
 from .device_kernels import written
+from .device_linear import multiplied
 from .device_source import Kernel
 from .statements import Statement, statements
 
@@ -73,7 +74,7 @@ class DeviceProgram:
         made, full = statements(graph, self.outputs)
         self.fixed = fixed
         groups = grouped(made, full, self.outputs)
-        self.groups = followed(groups, self.outputs) if fixed else groups
+        self.groups = followed(groups, self.outputs, ctx.device_id) if fixed else groups
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.kernels: list[Kernel] = []
@@ -219,11 +220,10 @@ class DeviceProgram:
     def _multiplied(self, s: Statement, out: str, lines: list[str], other: str, read: set[str]) -> None:
         a, b = s.value.inputs
         transpose_a, transpose_b = s.value.attrs
-        *stack, m, n = s.value.shape
-        k = a.shape[-2] if transpose_a else a.shape[-1]
+        stacks, each = multiplied(s.value)
         left, right = self.names[a.value], self.names[b.value]
         self.globals["product"] = product
-        sizes = f"{size(stack)}, ({m}, {k}, {n}), ({transpose_a}, {transpose_b})"
+        sizes = f"{stacks}, {each}, ({transpose_a}, {transpose_b})"
         lines.append(f"product({left}, {right}, {out}, {sizes}{other})")
         self._steps.append((lines, {left, right} | read))
 

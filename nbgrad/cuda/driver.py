@@ -30,8 +30,8 @@ from . import launches
 from .launches import local
 from .staging import Staging
 
-__all__ = ["Launch", "allocate", "compiled", "copy", "download", "memory_info", "signature",
-           "simulated", "synchronize", "together", "upload", "view"]  # fmt: skip
+__all__ = ["Device", "Launch", "allocate", "begin", "captured", "compiled", "copy", "device_of", "download",
+           "memory_info", "on", "signature", "simulated", "synchronize", "together", "upload", "view"]  # fmt: skip
 
 #: Threads of a block, and blocks per multiprocessor at most: loops take strides of all threads there are.
 BLOCK, _WAVES = 256, 8
@@ -120,7 +120,7 @@ def _start() -> None:
         )
 
 
-class _Device:
+class Device:
     """A device's stream, and how many threads it takes to fill it."""
 
     def __init__(self, number: int) -> None:
@@ -129,6 +129,7 @@ class _Device:
             self.stream = cuda.stream()
             count = 1 if simulated() else cuda.get_current_device().MULTIPROCESSOR_COUNT
         self.handle: Any = getattr(self.stream, "handle", None)
+        self.queue = int(getattr(self.handle, "value", self.handle) or 0)  # the same, as an address
         self.number = number
         self.blocks = 1 if simulated() else _WAVES * count
         self.block = block()
@@ -153,14 +154,15 @@ class _Pinned:
         self._event.synchronize()
 
 
-_devices: dict[int, _Device] = {}
+_devices: dict[int, Device] = {}
 
 
-def _device(number: int) -> _Device:
+def device_of(number: int) -> Device:
+    """The device of that number."""
     found = _devices.get(number)
     if found is None:
         with _lock:
-            found = _devices.get(number) or _devices.setdefault(number, _Device(number))
+            found = _devices.get(number) or _devices.setdefault(number, Device(number))
     return found
 
 
@@ -170,21 +172,19 @@ def _single() -> bool:
     return simulated() or len(_cuda().gpus) == 1
 
 
-def _ready(number: int) -> _Device | None:
-    """The device, if this thread uses it already and there is no other; the short way of launches."""
-    if not local.started or _owner != os.getpid():
-        return None
-    return _device(number)
+def _ready() -> bool:
+    """Whether this thread uses the device already, and there is no other; the short way of launches."""
+    return local.started and _owner == os.getpid()
 
 
 _FAILURES = ("CudaAPIError", "CUDAError", "DriverError")  # what the parts of Numba, and we, call those of the driver
 
 
 @contextlib.contextmanager
-def _on(number: int, launch: bool = False) -> Iterator[_Device]:
+def on(number: int, launch: bool = False) -> Iterator[Device]:
     """A scope in which a device is this thread's. `launch`: what happens there can be noted."""
     _start()
-    device = _device(number)
+    device = device_of(number)
     if local.notes is not None and not launch:
         local.notes.whole = False
     try:
@@ -218,7 +218,7 @@ def allocate(number: int, size: int) -> Any:
     MemoryError
         If the device has no room for them.
     """
-    with _on(number, launch=True):
+    with on(number, launch=True):
         try:
             return _cuda().device_array(size, np.uint8)
         except Exception as err:
@@ -231,14 +231,14 @@ def memory_info(number: int) -> tuple[int, int]:
     """Free and total bytes of a device."""
     if simulated():
         return 0, 0
-    with _on(number):
+    with on(number):
         free, total = _cuda().current_context().get_memory_info()
     return int(free), int(total)
 
 
 def upload(number: int, target: Any, values: np.ndarray) -> None:
     """Copy a contiguous host array, which may be changed then, into a device array of the same size and dtype."""
-    with _on(number) as device:
+    with on(number) as device:
         if values.nbytes > _DIRECT:
             device.staging.upload(
                 values, lambda start, stop, memory: target[start:stop].copy_to_device(memory, stream=device.stream)
@@ -252,7 +252,7 @@ def upload(number: int, target: Any, values: np.ndarray) -> None:
 def download(number: int, source: Any) -> np.ndarray:
     """A host copy of a device array, when all that was begun on the device is done."""
     found = np.empty(source.size, source.dtype)
-    with _on(number) as device:
+    with on(number) as device:
         if found.nbytes > _DIRECT:
             device.staging.download(
                 found, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
@@ -269,7 +269,7 @@ def copy(number: int, source: Any, target: Any) -> None:
     if local.notes is not None:  # a kernel can be in a graph
         _plain(_copy, target.dtype, target.dtype)(number, target.size, [target, source])
         return
-    with _on(number) as device:
+    with on(number) as device:
         if not launches.copied("DtoD", device.handle, target, source, target.size * target.dtype.itemsize):
             target.copy_to_device(source, stream=device.stream)
 
@@ -298,7 +298,7 @@ def _plain(function: FunctionType, *kinds) -> Launch:
 
 def synchronize(number: int) -> None:
     """Wait until all that was begun on the device is done."""
-    with _on(number) as device:
+    with on(number) as device:
         device.stream.synchronize()
 
 
@@ -310,22 +310,22 @@ def finish() -> None:
 
 def stream(number: int) -> int:
     """The address of the stream on which everything happens."""
-    with _on(number) as device:
-        return int(getattr(device.handle, "value", device.handle))
+    with on(number) as device:
+        return device.queue
 
 
 def name(number: int) -> str:
     """What the device calls itself."""
     if simulated():
         return "simulator"
-    with _on(number):
+    with on(number):
         found = _cuda().get_current_device().name
     return found.decode() if isinstance(found, bytes) else str(found)
 
 
 def settle(number: int) -> None:
     """Wait until the device has nothing to do, whoever asked for it."""
-    with _on(number):
+    with on(number):
         _cuda().synchronize()
 
 
@@ -339,7 +339,7 @@ def view(memory: Any, start: int, size: int, dtype: np.dtype) -> Any:
 def placed(number: int, where: int, size: int, dtype: np.dtype) -> Any:
     """So many elements at an address, for :meth:`Launch.later`."""
     if simulated():
-        return external(number, where, size * dtype.itemsize).view(dtype)
+        return view(external(number, where, size * dtype.itemsize), 0, size, dtype)
     return SimpleNamespace(words=launches.words(where, size, dtype.itemsize))
 
 
@@ -352,7 +352,7 @@ def address(array: Any) -> int:
 
 def external(number: int, where: int, size: int) -> Any:
     """`size` bytes of device memory at an address, which somebody else owns, as a device array."""
-    with _on(number):
+    with on(number):
         if simulated():
             memory = (ctypes.c_uint8 * size).from_address(where)
             return _cuda().simulator.cudadrv.devicearray.FakeCUDAArray(np.ctypeslib.as_array(memory))
@@ -369,6 +369,23 @@ def current() -> int:
 
 #: a*b+c may be one fused operation, as on the CPU; nothing else is relaxed.
 OPTIONS = {"fastmath": False, "opt": True}
+
+
+def begin(what: Any, device: Device, arguments: Sequence, *how) -> None:
+    """``what.start(device, arguments, *how)``, which puts something into a device's queue.
+
+    It is noted if that is wanted: ``what.later(number, arguments, *how)`` gives the same for :func:`together`.
+    """
+    if not _ready():
+        with on(device.number, launch=True):
+            what.start(device, arguments, *how)
+            if local.notes is not None:
+                local.notes.found.append((what, arguments, how))
+        return
+    try:
+        what.start(device, arguments, *how)
+    except launches.DriverError as err:
+        raise _failed(device.number, err) from err
 
 
 class Launch:
@@ -396,23 +413,13 @@ class Launch:
         threads : int
             Of a block, if not as many as usual.
         """
-        device = _ready(number)
-        if device is None:
-            with _on(number, launch=True) as device:
-                threads = threads or device.block
-                blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
-                if local.notes is not None:
-                    local.notes.found.append((self, blocks, threads, arguments))
-                self._start(device, blocks, threads, arguments)
-            return
+        device = device_of(number)
         threads = threads or device.block
         blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
-        try:
-            self._start(device, blocks, threads, arguments)
-        except launches.DriverError as err:
-            raise _failed(number, err) from err
+        begin(self, device, arguments, blocks, threads)
 
-    def _start(self, device: _Device, blocks: int, threads: int, arguments: Sequence) -> None:
+    def start(self, device: Device, arguments: Sequence, blocks: int, threads: int) -> None:
+        """See :func:`begin`."""
         direct = self._direct.get(device.number)
         if direct is not None:
             direct(device.handle, blocks, threads, direct.packed(arguments))
@@ -429,41 +436,36 @@ class Launch:
             if device.number not in self._direct:
                 self._direct[device.number] = launches.direct(self._function, self._kinds, arguments)
 
-    def later(self, number: int, blocks: int, threads: int, arguments: Sequence) -> Any:
+    def later(self, number: int, arguments: Sequence, blocks: int, threads: int) -> Any:
         """What :func:`together` takes; None if it cannot be started without Numba."""
         if simulated():
-            return lambda: self._start(_device(number), blocks, threads, arguments)
+            return lambda: self.start(device_of(number), arguments, blocks, threads)
         direct = self._direct.get(number)
         return direct and launches.Node(direct, blocks, threads, direct.packed(arguments))
 
 
+def captured(number: int, start: Callable[[int], None]) -> Any:
+    """What :func:`together` takes, of what a library starts on the stream that it is given."""
+    return (lambda: start(device_of(number).queue)) if simulated() else launches.Captured(start)
+
+
 def together(number: int, nodes: Sequence) -> Callable[[], None]:
-    """What starts these, of :meth:`Launch.later`, one after the other.
+    """What starts these, of :meth:`Launch.later` and the like, one after the other.
 
     Raises
     ------
     Exception
         Of some kind, then or when it is called, if the driver does not do it.
     """
-    with _on(number):
-        graph = None if simulated() else launches.Graph(nodes)
 
-    def start(device: _Device) -> None:
-        if graph is not None:
-            graph(device.handle)
-        else:
-            for node in nodes:
-                node()
+    def one_by_one(_) -> None:
+        for node in nodes:
+            node()
 
-    def call() -> None:
-        device = _ready(number)
-        if device is not None:
-            start(device)
-        else:
-            with _on(number) as device:
-                start(device)
-
-    return call
+    with on(number):
+        graph = one_by_one if simulated() else launches.Graph(nodes)
+    every = SimpleNamespace(start=lambda device, _: graph(device.handle))
+    return lambda: begin(every, device_of(number), ())
 
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:

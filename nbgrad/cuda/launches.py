@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Direct", "DriverError", "Graph", "Node", "Notes", "copied", "direct", "local", "noted", "place", "words"]
+__all__ = ["Captured", "Direct", "DriverError", "Graph", "Node", "Notes", "copied", "direct", "local", "noted", "place",
+           "words"]  # fmt: skip
 
 _ARRAY = Struct("7q")
 
@@ -34,7 +35,7 @@ class Notes:
     Attributes
     ----------
     found : list of tuple
-        Launches: of what (:class:`.driver.Launch`), blocks, threads, arguments.
+        What was begun (:func:`.driver.begin`): a :class:`.driver.Launch` or the like, its arguments, and how.
     lent : list of (int, int)
         Memory that the pool lent: address, bytes.
     whole : bool
@@ -42,7 +43,7 @@ class Notes:
     """
 
     def __init__(self) -> None:
-        self.found: list[tuple[Any, int, int, Sequence]] = []
+        self.found: list[tuple[Any, Sequence, tuple]] = []
         self.lent: list[tuple[int, int]] = []
         self.whole = True
 
@@ -195,6 +196,48 @@ class Node(NamedTuple):
     threads: int
     packed: bytes
 
+    def add(self, graph: Any, after: list) -> Any:
+        """The driver's node, after those."""
+        parameters = _driver().CUDA_KERNEL_NODE_PARAMS()
+        parameters.func = self.kernel.function
+        parameters.gridDimX, parameters.blockDimX = self.blocks, self.threads
+        parameters.gridDimY = parameters.gridDimZ = parameters.blockDimY = parameters.blockDimZ = 1
+        parameters.sharedMemBytes = 0
+        room = memoryview(bytearray(self.packed))
+        places = _places(room, self.kernel.size)
+        parameters.kernelParams = places[0]
+        return _call("cuGraphAddKernelNode", graph, after, len(after), parameters)
+
+
+class Captured(NamedTuple):
+    """What a library starts, in a graph: ``start(stream)``."""
+
+    start: Callable[[int], None]
+
+    def add(self, graph: Any, after: list) -> Any:
+        """The driver's node, after those: a graph of what came to a stream that nobody else has."""
+        found = _captured(self.start)
+        try:
+            return _call("cuGraphAddChildGraphNode", graph, after, len(after), found)
+        finally:
+            _call("cuGraphDestroy", found)  # the node has a copy
+
+
+def _captured(start: Callable[[int], None]) -> Any:
+    stream = _call("cuStreamCreate", _driver().CUstream_flags.CU_STREAM_NON_BLOCKING)
+    try:
+        # Relaxed: the library may load kernels meanwhile, and other threads do what they like.
+        _call("cuStreamBeginCapture", stream, _driver().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+        try:
+            start(int(stream))
+        except Exception:
+            with contextlib.suppress(DriverError):
+                _call("cuGraphDestroy", _call("cuStreamEndCapture", stream))
+            raise
+        return _call("cuStreamEndCapture", stream)
+    finally:
+        _call("cuStreamDestroy", stream)
+
 
 class Graph:
     """Launches that are started together, one after the other, with one call. The device must be the current one.
@@ -205,20 +248,12 @@ class Graph:
         If the driver cannot have it.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node | Captured]) -> None:
         graph = _call("cuGraphCreate", 0)
         try:
             last: list = []
             for node in nodes:
-                parameters = _driver().CUDA_KERNEL_NODE_PARAMS()
-                parameters.func = node.kernel.function
-                parameters.gridDimX, parameters.blockDimX = node.blocks, node.threads
-                parameters.gridDimY = parameters.gridDimZ = parameters.blockDimY = parameters.blockDimZ = 1
-                parameters.sharedMemBytes = 0
-                room = memoryview(bytearray(node.packed))
-                places = _places(room, node.kernel.size)
-                parameters.kernelParams = places[0]
-                last = [_call("cuGraphAddKernelNode", graph, last, len(last), parameters)]
+                last = [node.add(graph, last)]
             self._ready = _call("cuGraphInstantiate", graph, 0)
         finally:
             _call("cuGraphDestroy", graph)

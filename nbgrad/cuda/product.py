@@ -1,4 +1,4 @@
-"""Matrix products on devices: large ones by cuBLAS where cupy is installed, others by kernels.
+"""Matrix products on devices: large ones by cublasLt where it is installed, others by kernels.
 
 In a kernel, tiles of both operands go through shared memory, and a thread has several elements of the result, so that
 what it reads from there is used more than once.
@@ -6,24 +6,23 @@ what it reads from there is used more than once.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..codegen.compile import built
 from ..codegen.convert import float_to_half, half_to_float
-from . import driver
+from . import cublas, driver
 from .buffers import DeviceBuffer
 from .kernels import DeviceKernel
 
-__all__ = ["Epilogue", "chosen", "library", "product"]
+__all__ = ["Epilogue", "Linear", "large", "product"]
 
-#: Multiplications up to which a product takes less than calling a library, and can be in a graph. Not yet measured.
-_SMALL = 10**8
+#: Multiplications up to which a product is nbgrad's kernel's: what it loses there is less than a launch. Not measured.
+_SMALL = 10**7
 #: Blocks of threads from which on larger tiles are worth more than more of them.
 _BUSY = 64
 #: Elements of the result along each axis that a thread has, the most that keep the device busy.
@@ -40,12 +39,21 @@ _LOADS = """\
 """
 
 
+class Linear(NamedTuple):
+    """What the library is asked for, and which of an epilogue's arrays it is given: the result, c, the bias."""
+
+    product: cublas.Product
+    order: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Epilogue:
-    """What becomes of an element: ``epilogue(j, made, *arrays)``, for the `j`-th, which is `made`."""
+    """What becomes of an element: ``epilogue(j, made, *arrays)``, for the `j`-th, which is `made`; `linear`: the same,
+    where the library has it."""
 
     source: str
     helpers: dict[str, Any] = field(compare=False)
+    linear: Linear | None = None
 
 
 @lru_cache
@@ -116,33 +124,24 @@ def _kernel(
     return DeviceKernel("product", build, helpers | ({} if epilogue is None else epilogue.helpers))
 
 
-@cache
-def library() -> Any:
-    """The module that has cuBLAS, cupy, if it is installed and sees the device; else None."""
-    if driver.simulated():
+def large(number: int, multiplications: int) -> bool:
+    """Whether a product is worth calling the library for, which is there."""
+    return multiplications > _SMALL and cublas.library(number) is not None
+
+
+def _by_library(a: DeviceBuffer, b: DeviceBuffer, arrays: Sequence[DeviceBuffer], linear: Linear) -> bool:
+    """Let the library do it; False if it does not."""
+    return linear.product(
+        a.number, [x.array for x in (arrays[linear.order[0]], a, b, *(arrays[k] for k in linear.order[1:]))]
+    )
+
+
+def _plain(a: DeviceBuffer, stacks: int, sizes: tuple, transposed: tuple, counts: tuple[int, int]) -> Linear | None:
+    """A product that nothing follows; None if the library has no such repetitions."""
+    if any(count not in (1, stacks) for count in counts):
         return None
-    try:
-        cupy = importlib.import_module("cupy")
-        return cupy if cupy.cuda.is_available() else None
-    except Exception:  # whatever is wrong with it, there are kernels
-        return None
-
-
-def chosen(multiplications: int) -> Any:
-    """The library, if it is there and worth calling for so many; None: a kernel does it."""
-    return library() if multiplications > _SMALL else None
-
-
-def _by_library(cupy: Any, a, b, out, stacks: int, sizes: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
-    m, k, n = sizes
-    with cupy.cuda.Device(out.number), cupy.cuda.ExternalStream(driver.stream(out.number)):
-        dtype = cupy.float16 if out.dtype == np.uint16 else out.dtype
-        arrays = [cupy.asarray(x.array).view(dtype) for x in (a, b, out)]
-        left = arrays[0].reshape((stacks, k, m) if transposed[0] else (stacks, m, k))
-        right = arrays[1].reshape((stacks, n, k) if transposed[1] else (stacks, k, n))
-        left = left.swapaxes(1, 2) if transposed[0] else left
-        right = right.swapaxes(1, 2) if transposed[1] else right
-        cupy.matmul(left, right, out=arrays[2].reshape((stacks, m, n)))
+    shared = counts[0] < stacks, counts[1] < stacks
+    return Linear(cublas.Product(a.dtype, stacks, sizes, transposed, shared), (0,))
 
 
 def product(
@@ -169,15 +168,16 @@ def product(
     repeated : (int, int), optional
         How many matrices of `a` and of `b` there are, if less: they are taken in turn.
     epilogue : Epilogue, optional
-        What is done with the elements, by nbgrad's kernel. Its arrays are `out`, of any dtype, and `more`.
+        What is done with the elements. Its arrays are `out`, of any dtype, and `more`.
     """
     m, k, n = sizes
-    if out.size == 0:
+    if stacks * m * n == 0:
         return
-    cupy = chosen(stacks * m * k * n)
-    if cupy is not None and repeated is None and epilogue is None:
-        _by_library(cupy, a, b, out, stacks, sizes, transposed)
-        return
+    counts = repeated or (stacks, stacks)
+    if large(a.number, stacks * m * k * n):
+        linear = epilogue.linear if epilogue is not None else _plain(a, stacks, sizes, transposed, counts)
+        if linear is not None and _by_library(a, b, (out, *more), linear):
+            return
     tile = driver.tile()
     for each in _EACH:
         down, across = -(-m // (tile * each)), -(-n // (tile * each))
@@ -185,4 +185,4 @@ def product(
             break
     rows = stacks * down * across
     launch = _kernel(a.dtype, tile, each, bool(transposed[0]), bool(transposed[1]), epilogue, 1 + len(more))
-    launch(0, [out, *more, a, b], rows, *(repeated or (stacks, stacks)), m, k, n, down, across, rows=rows)
+    launch(0, [out, *more, a, b], rows, *counts, m, k, n, down, across, rows=rows)

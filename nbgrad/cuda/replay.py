@@ -40,9 +40,9 @@ class _Place(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """What calls do: launches, with places for arrays; bytes of the memory of their own."""
+    """What calls do: what they start, with places for arrays; bytes of the memory of their own."""
 
-    launches: list[tuple[Any, int, int, list]]
+    launches: list[tuple[Any, list, tuple]]
     own: list[int]
 
 
@@ -144,12 +144,12 @@ class _Graph:
     def __init__(self, number: int, pattern: _Pattern, addresses: list[int], own: list) -> None:
         addresses = [*addresses, *(driver.address(lease.memory) for lease in own)]
         nodes = []
-        for launch, blocks, threads, arguments in pattern.launches:
+        for what, arguments, how in pattern.launches:
             found = [
                 driver.placed(number, addresses[a.piece] + a.offset, a.size, a.dtype) if isinstance(a, _Place) else a
                 for a in arguments
             ]
-            nodes.append(launch.later(number, blocks, threads, found))
+            nodes.append(what.later(number, found, *how))
         self.start = driver.together(number, nodes)
         self.own = own
 
@@ -169,7 +169,7 @@ def _pattern(notes: Notes, pieces: list[tuple[int, int]]) -> _Pattern | None:
         return None
     names: dict[int, int] = dict(enumerate(range(outside)))  # of a piece: its place in the pattern
     found = []
-    for launch, blocks, threads, arguments in notes.found:
+    for what, arguments, how in notes.found:
         places: list = []
         for x in arguments:
             if not hasattr(x, "words"):
@@ -180,5 +180,5 @@ def _pattern(notes: Notes, pieces: list[tuple[int, int]]) -> _Pattern | None:
             if k is None:  # memory of somebody else
                 return None
             places.append(_Place(names.setdefault(k, len(names)), where - pieces[k][0], x.size, x.dtype))
-        found.append((launch, blocks, threads, places))
+        found.append((what, places, how))
     return _Pattern(found, [pieces[k][1] for k in names if k >= outside])

@@ -9,7 +9,7 @@ from ..cast import cast
 from ..codegen.launch import kind_of
 from ..context import current_context
 from ..cuda.kernels import cuda, device
-from ..dtypes import DType, int64
+from ..dtypes import DType, bool_, float64, int64
 from ..elementwise import derived
 from ..errors import RangeError
 from ..expr import const, eq, lt, select, var
@@ -88,12 +88,17 @@ def picked(data: NDArray, index: NDArray, axis: int) -> NDArray:
 
     `index` has length 1 along the axis, and so has the result.
     """
-    places = _places(data.shape[axis], data.ndim - axis - 1, data._kind.dtype)
-    return sum_(_pick_if.apply((places, cast(index, data._kind), data)), axis=axis, keepdims=True)
+    kind = kind_of(int64 if data._kind.dtype is bool_ else data._kind.dtype, data._kind.ctx)  # one that holds FEW
+    places = _places(data.shape[axis], data.ndim - axis - 1, kind.dtype)
+    found = sum_(_pick_if.apply((places, cast(index, kind), cast(data, kind))), axis=axis, keepdims=True)
+    return cast(found, data._kind)
 
 
 def one_hot(index: NDArray, depth: int, on_value: float, off_value: float, dtype: DType) -> NDArray:
     """A new last axis with `on_value` at the index and `off_value` elsewhere."""
-    kind = kind_of(dtype, index._kind.ctx)
-    places = _places(depth, 0, dtype)
-    return _choose_if.apply((places, cast(reshape(index, (*index.shape, 1)), kind)), (on_value, off_value))
+    # Places and indices are compared in `dtype` only if it holds all places: what is out of range stays so, rounded.
+    exact = dtype.np.kind == "f" and depth <= 2 ** (np.finfo(dtype.np).nmant + 1)
+    compared = dtype if exact else float64 if dtype.np.kind == "f" else int64
+    kind = kind_of(compared, index._kind.ctx)
+    found = (_places(depth, 0, compared), cast(reshape(index, (*index.shape, 1)), kind))
+    return cast(_choose_if.apply(found, (on_value, off_value)), kind_of(dtype, index._kind.ctx))

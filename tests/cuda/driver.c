@@ -67,6 +67,28 @@ static void start(launch found)
         launches[launched++] = found;
 }
 
+/* What runs when it is reached in the queue: a launch of a kernel, which does nothing, or a call of a library. */
+
+typedef void operation(const void *data);
+typedef struct { launch what; operation *run; void *data; } row;
+typedef struct { int n; row *rows; } graph;
+typedef struct { graph *into; } queue; /* a stream, and the graph that is made of what comes to it */
+enum { ROWS = 256 };
+
+static void reach(const row *r)
+{
+    start(r->what);
+    if (r->run)
+        r->run(r->data);
+}
+
+static graph *made_graph(void)
+{
+    graph *made = calloc(1, sizeof *made);
+    made->rows = malloc(ROWS * sizeof *made->rows);
+    return made;
+}
+
 /* The device. */
 
 static void *context;
@@ -104,8 +126,8 @@ int cuMemcpyHtoDAsync_v2(word to, void *from, size_t n, void *s) { CALL; memcpy(
 int cuMemcpyDtoHAsync_v2(void *to, word from, size_t n, void *s) { CALL; memcpy(to, (void *)from, n); return 0; }
 int cuMemcpyDtoDAsync_v2(word to, word from, size_t n, void *s) { CALL; memcpy((void *)to, (void *)from, n); return 0; }
 
-int cuStreamCreate(void **stream, unsigned flags) { CALL; *stream = malloc(8); return 0; }
-int cuStreamDestroy_v2(void *stream) { CALL; return 0; }
+int cuStreamCreate(queue **stream, unsigned flags) { CALL; *stream = calloc(1, sizeof **stream); return 0; }
+int cuStreamDestroy_v2(queue *stream) { CALL; free(stream); return 0; }
 int cuStreamSynchronize(void *stream) { CALL; return 0; }
 int cuStreamGetCtx(void *stream, void **found) { CALL; *found = &any; return 0; }
 int cuEventCreate(void **event, unsigned flags) { CALL; *event = &any; return 0; }
@@ -139,19 +161,18 @@ int cuLaunchKernel(kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx
                    void *stream, void **words, void **extra)
 {
     CALL;
-    start(described(f, gx, bx, words));
+    reach(&(row){described(f, gx, bx, words), 0, 0});
     return gy == 1 && gz == 1 && by == 1 && bz == 1 && n == 0 && !extra ? 0 : 1;
 }
 int cuLaunchKernelEx(const unsigned *how, kernel *f, void **words, void **extra)
 {
     CALL;
-    start(described(f, how[0], how[3], words));
+    reach(&(row){described(f, how[0], how[3], words), 0, 0});
     return 0;
 }
 
-/* Graphs: launches in a row. */
+/* Graphs: what was added, in a row. */
 
-typedef struct { int n; launch *rows; } graph;
 typedef struct {
     kernel *f;
     unsigned gx, gy, gz, bx, by, bz, shared;
@@ -166,17 +187,30 @@ void stub_refuse(int yes) { refusing = yes; }
 int cuGraphCreate(graph **found, unsigned flags)
 {
     CALL;
-    *found = calloc(1, sizeof **found);
-    (*found)->rows = malloc(256 * sizeof(launch));
+    *found = made_graph();
     return refusing == 1 ? 801 : 0;
+}
+static int follows(const graph *g, void **after, size_t n)
+{
+    return n == (g->n > 0) && (n == 0 || after[0] == &g->rows[g->n - 1]);
 }
 int cuGraphAddKernelNode_v2(void **found, graph *g, void **after, size_t n, const node *p)
 {
     CALL;
-    if (n != (g->n > 0) || (n && after[0] != &g->rows[g->n - 1]) || !p->f || p->gy * p->gz * p->by * p->bz != 1)
+    if (!follows(g, after, n) || !p->f || p->gy * p->gz * p->by * p->bz != 1)
         return 1;
-    g->rows[g->n] = described(p->f, p->gx, p->bx, p->words);
+    g->rows[g->n] = (row){described(p->f, p->gx, p->bx, p->words), 0, 0};
     *found = &g->rows[g->n++];
+    return 0;
+}
+int cuGraphAddChildGraphNode(void **found, graph *g, void **after, size_t n, const graph *child)
+{
+    CALL;
+    if (!follows(g, after, n) || child->n == 0 || refusing == 3)
+        return 1;
+    for (int k = 0; k < child->n; k++)
+        g->rows[g->n++] = child->rows[k];
+    *found = &g->rows[g->n - 1];
     return 0;
 }
 int cuGraphInstantiateWithFlags(void **found, graph *g, unsigned long long flags) { CALL; *found = g; return 0; }
@@ -188,7 +222,36 @@ int cuGraphLaunch(graph *g, void *stream)
     if (refusing)
         return 801;
     for (int k = 0; k < g->n; k++)
-        start(g->rows[k]);
+        reach(&g->rows[k]);
+    return 0;
+}
+int cuStreamBeginCapture_v2(queue *stream, int mode)
+{
+    CALL;
+    if (stream->into || mode != 2 || refusing == 4)
+        return 1;
+    stream->into = made_graph();
+    return 0;
+}
+int cuStreamEndCapture(queue *stream, graph **found)
+{
+    CALL;
+    *found = stream->into;
+    stream->into = 0;
+    return *found && refusing != 5 ? 0 : 901;
+}
+
+/* For the stub of a library: run an operation on a stream, with a copy of these bytes. */
+
+int stub_begin(queue *stream, operation *run, const void *data, size_t n)
+{
+    CALL;
+    static kernel library = {"library", 0};
+    row made = {{{(word)&library, 0, 0, 0}, {0}}, run, memcpy(malloc(n), data, n)};
+    if (!stream->into)
+        reach(&made);
+    else
+        stream->into->rows[stream->into->n++] = made;
     return 0;
 }
 

@@ -3,7 +3,6 @@
 import os
 import pickle
 import sys
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -284,27 +283,13 @@ def test_long_sums_are_exact_to_the_last_places(gpu):
     assert nd.sum(nd.array(values, ctx=gpu)).item() == pytest.approx(float(values.astype("float64").sum()), rel=1e-7)
 
 
-class Cupy:
-    """NumPy, with what is used of cupy."""
-
-    cuda = SimpleNamespace(Device=lambda number: nullcontext(), ExternalStream=lambda handle: nullcontext())
-    matmul = staticmethod(np.matmul)
-
-    @staticmethod
-    def asarray(array):
-        return array._ary
-
-
-@pytest.mark.parametrize("way", ["one element", "several", "library"])
+@pytest.mark.parametrize("way", ["one element", "several"])
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_products(gpu, transpose_a, transpose_b, way, monkeypatch):
-    """A thread has one element or several of the result; or cuBLAS does it."""
+    """A thread has one element or several of the result."""
     if way == "several":
         monkeypatch.setattr(product, "_BUSY", 1)
-    if way == "library" and driver.simulated():
-        monkeypatch.setattr(product, "library", lambda: Cupy)
-        monkeypatch.setattr(driver, "stream", lambda number: 0)
     rng = np.random.default_rng(1)
     for m, k, n in ((1, 1, 1), (5, 3, 2), (17, 18, 19), (4, 0, 3)):
         a = rng.standard_normal((2, k, m) if transpose_a else (2, m, k))
@@ -365,7 +350,7 @@ def test_a_kernel_that_fails(gpu, x, monkeypatch):
 
     here = nd.ones(3)
     here.attach_grad()
-    monkeypatch.setattr(driver._device(0), "stream", SimpleNamespace(synchronize=fail))
+    monkeypatch.setattr(driver.device_of(0), "stream", SimpleNamespace(synchronize=fail))
     for wait in (x.wait_to_read, nd.waitall):
         with pytest.raises(ContextError, match=r"gpu\(0\): .*ILLEGAL_ADDRESS"):
             wait()

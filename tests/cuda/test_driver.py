@@ -1,6 +1,5 @@
 """What CUDA's driver is asked for, with a stub in its place (driver.c): kernels do nothing, everything else is real."""
 
-import ctypes
 import gc
 import os
 
@@ -10,32 +9,11 @@ import pytest
 if "NBGRAD_STUB" not in os.environ:
     pytest.skip("tests/test_cuda.py builds the stub", allow_module_level=True)
 
+from stub import STUB, asked, count
+
 import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.cuda.buffers import pools
-
-STUB = ctypes.CDLL(os.environ["NBGRAD_STUB"])
-
-
-class Launch(ctypes.Structure):
-    _fields_ = [("head", ctypes.c_uint64 * 4), ("words", ctypes.c_uint64 * 300)]
-
-
-STUB.stub_launch.restype = ctypes.POINTER(Launch)
-
-
-def asked(call):
-    """How many calls of the driver this takes; what it launches: (kernel, blocks, threads, words)."""
-    before = STUB.stub_total()
-    STUB.stub_forget()
-    call()
-    total = STUB.stub_total() - before
-    found = [STUB.stub_launch(k).contents for k in range(STUB.stub_launched())]
-    return total, [(*x.head[:3], *x.words[: x.head[3]]) for x in found]
-
-
-def count(name):
-    return STUB.stub_count(name.encode())
 
 
 def array(*shape, dtype="float32"):

@@ -1,0 +1,138 @@
+"""Arrays that change places and are returned, and returns of different arrays."""
+
+import numpy as np
+import pytest
+from loop_programs import agrees, copies, uncompiled
+from test_adjoint_checkpoint import same
+
+import nbgrad as nb
+from nbgrad import nd
+from nbgrad.errors import TraceError
+
+U, V = np.linspace(0.3, 0.9, 5), np.linspace(0.8, 0.4, 5)
+
+
+def diffusion(u, c, n):
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            new[i] = u[i] + c * (u[i - 1] - 2 * u[i] + u[i + 1]) * u[i]
+        u, new = new, u
+    return u
+
+
+def both(u, c, n):
+    new = np.zeros(u.size)
+    for _ in range(n):
+        for i in range(u.size):
+            new[i] = u[i] * c + u[i - 1] ** 2
+        u, new = new, u
+        if u[0] > 0.5:
+            return u, new
+    return u, new
+
+
+def leapfrog(u, v, n):
+    w = np.zeros_like(u)
+    for t in range(n):
+        for i in range(u.size):
+            w[i] = 2 * v[i] - 0.9 * u[i] + np.sin(u[i - 1])
+        if t == 4:
+            return v, 0.5 * w
+        if t == 1:
+            w, v = v, w
+        u, v, w = v, w, u
+    return w, v
+
+
+def moving(u, v, n):
+    for _ in range(n):
+        for i in range(u.size):
+            v[i] = u[i] * u[i]
+        u, v = v, u
+
+
+def called(u, c, n):
+    w = diffusion(u, c, n)
+    return np.sum(w * u)
+
+
+@pytest.mark.parametrize("f", [diffusion, both, called])
+def test_one_array_of_the_callers(f):
+    for n in range(4):
+        with uncompiled():
+            adj = agrees(f, (U, 0.3, n))
+            if f is not both:
+                same(f, (U, 0.3, n), (1, 2))
+    assert "u_tape_top" not in adj.source  # lengths are known
+
+
+@pytest.mark.parametrize("f", [leapfrog, moving])
+def test_several(f):
+    for n in range(7):
+        with uncompiled():
+            agrees(f, (U, V, n))
+    with uncompiled():
+        same(moving, (U, V, 3), (1, 2))
+
+
+def test_compiled_and_twice():
+    adj = agrees(diffusion, (U, 0.3, 3))
+    assert adj.vjp(U.copy(), 0.3, 3).outputs == ("u1", "u")
+    weights, along = (V, None), (V, 0.5)
+
+    def gradient(h):
+        return adj.vjp(U + h * V, 0.3 + h * 0.5, 3)(weights)
+
+    for found, up, down in zip(adj.hvp((U, 0.3, 3), along, weights), gradient(1e-6), gradient(-1e-6), strict=True):
+        np.testing.assert_allclose(found, (up - down) / 2e-6, rtol=1e-6, atol=1e-8)
+    here = copies((U, 0.3, 3))
+    operation = nb.primitive(diffusion)
+    slope = nb.grad(lambda u, c: nd.sum(operation(u, c, 3)[0] ** 2), 1)(U, 0.3)
+    value = diffusion(*here)
+    assert slope == pytest.approx(adj.vjp(U.copy(), 0.3, 3)((2 * value, None))[1])
+
+
+def early(x, a):
+    if a < 0:
+        return np.zeros_like(x), a
+    for i in range(x.size):
+        if x[i] > a:
+            return x * a, x[i]
+    y = x**2
+    y[0] *= a
+    return y, 1.0
+
+
+def chosen(x, y, a):
+    if a > 0.5:
+        return x
+    return y
+
+
+def curve(x, a):
+    if a > 0.5:
+        y = x * a
+        return y
+    return np.zeros(x.size) + a
+
+
+def of_curve(x, a):
+    return np.sum(curve(x, a) * x)
+
+
+def test_returns_of_different_arrays():
+    with uncompiled():
+        for a in (-0.1, 0.35, 3.0):
+            agrees(early, (U, a))
+        for a in (0.3, 0.7):
+            agrees(chosen, (U, V, a))
+            agrees(of_curve, (U, a))
+        with pytest.raises(ValueError, match="different lengths in 'return y'"):
+            nb.adjoint(chosen).vjp(U, V[1:], 0.3)
+
+    def outer(x, y, a):
+        return np.sum(chosen(x, y, a))
+
+    with pytest.raises(TraceError, match="returns of different form"):  # which of the caller's arrays it is
+        nb.adjoint(outer).value_and_grad(U, V, 0.3)
