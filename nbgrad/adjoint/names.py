@@ -23,7 +23,23 @@ FUNCTION_NAMES[np.int64], FUNCTION_NAMES[np.int32] = "np.int64", "np.int32"
 #: Functions of this library that generated code imports.
 HELPERS: dict[str, object] = {}
 #: What generated code means by these names.
-RESERVED = {"np", "math", "njit", "grown", "range", "len", "abs", "min", "max", "int", "float", "bool", "round", "pow"}
+RESERVED = {
+    "np",
+    "math",
+    "njit",
+    "prange",
+    "grown",
+    "range",
+    "len",
+    "abs",
+    "min",
+    "max",
+    "int",
+    "float",
+    "bool",
+    "round",
+    "pow",
+}
 _MODULES = {"np": np, "math": math}
 
 

@@ -137,12 +137,13 @@ class Printer:
         return [*self.block(s.body), *([f"if {s.until}:", "    break"] if s.until else [])]
 
     def threads(self) -> dict[str, str]:
-        """What is said of loops over prange, by their first lines."""
+        """What is said of loops over prange, by their first lines, and numbers where these are the same."""
+        loops = [p for p in walk(self.f.body) if isinstance(p, Loop) and p.parallel]
         lines: dict[str, str] = {}
         for (loop, where), verdict in self.verdicts.items():
-            line, count = loop_head(loop, "prange"), sum(p.parallel for p in walk(self.f.body) if isinstance(p, Loop))
-            number = [p for p, w in self.verdicts if w == where].index(loop) + 1
-            lines[f"{line}{f' ({number})' * (count > 1)}{where}"] = str(verdict)
+            line = loop_head(loop, "prange")
+            same = [p for p in loops if loop_head(p, "prange") == line]
+            lines[f"{line}{f' ({same.index(loop) + 1})' * (len(same) > 1)}{where}"] = str(verdict)
         return lines
 
     def verdict(self, s: Loop) -> Verdict:
