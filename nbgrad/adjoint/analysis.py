@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
+from .apart import turns_apart
 from .costs import name_calls
 from .fusion import Fusion
 from .independence import Independence
@@ -35,7 +36,6 @@ from .ir import (
     writes,
 )
 from .names import resolve
-from .parallel import turns_apart
 from .split import carry, factor, split
 from .ways import choose_ways, resets, sweep_reads, worth_storing
 

@@ -32,7 +32,7 @@ from .ir import (
     uses,
     walk,
 )
-from .split import Rename, rename
+from .split import Rename
 from .steps import Item, Nest, Step, loop_head, steps
 from .tapes import trips, turn_of
 
@@ -46,11 +46,11 @@ __all__ = [
     "first",
     "for_turns",
     "function_turns",
+    "mentions",
     "private",
     "renamed",
     "sums_of",
     "together",
-    "turns_apart",
 ]
 
 
@@ -86,15 +86,6 @@ def private(f: Function, loop: Loop, name: str) -> bool:
     return first(_items(loop.body), name) != "read" and not _read_later(f.body, loop, name) and name not in _kept(f)
 
 
-def turns_apart(f: Function) -> None:
-    """Give numbers of turns names that are not used elsewhere."""
-    for loop in (s for s in walk(f.body) if isinstance(s, Loop) and s.parallel):
-        inside = set(walk(loop.body))
-        for name in sorted({s.name for s in inside if isinstance(s, Assign)}):
-            if any(_mentions_itself(s, name) for s in walk(f.body) if s not in inside) and private(f, loop, name):
-                rename(f, loop.body, name)
-
-
 def ends(f: Function, plan: Plan) -> dict[Assign, Loop]:
     """Numbers of turns whose last value the sweep back needs, each by a statement that stores it at the end of turns.
 
@@ -105,7 +96,7 @@ def ends(f: Function, plan: Plan) -> dict[Assign, Loop]:
         for name in sorted({s.name for s in walk(loop.body) if isinstance(s, Assign) and s in plan.save}):
             if not private(f, loop, name):
                 continue
-            last = next(s for s in loop.body if _mentions(s, name))
+            last = next(s for s in loop.body if _occurs(s, name))
             if not isinstance(last, Assign) or last not in plan.save or last.name != name:
                 last = Assign(name, ast.Name(name, ast.Load()))
                 plan.enclosing[last] = (*plan.enclosing[loop], loop)
@@ -231,11 +222,12 @@ def _controls(item: Nest) -> set[str]:
     return reads(first.body[0].test) if isinstance(first, ast.Module) else reads(first)  # type: ignore[attr-defined]
 
 
-def _mentions(s: Statement, name: str) -> bool:
-    return any(_mentions_itself(t, name) for t in walk([s]))
+def _occurs(s: Statement, name: str) -> bool:
+    return any(mentions(t, name) for t in walk([s]))
 
 
-def _mentions_itself(s: Statement, name: str) -> bool:
+def mentions(s: Statement, name: str) -> bool:
+    """Whether a statement itself reads or sets a number."""
     return name in uses(s) or (isinstance(s, Assign) and s.name == name)
 
 
