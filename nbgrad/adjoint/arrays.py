@@ -103,6 +103,9 @@ class Makers:
         pack = self.low.tuple_of(node)
         if pack is not None and all(isinstance(i, str) for i in pack.items):
             return [ast.Name(i, ast.Load()) for i in pack.items]  # type: ignore[arg-type]
+        if isinstance(node, ast.BinOp):
+            items = getattr(self.low.tree(node), "items", [])  # (2,) + u.shape
+            return [i.node for i in items] if items else [self.low.value(node)]
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         return [self.low.value(p) for p in parts]
 

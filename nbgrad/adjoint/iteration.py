@@ -14,7 +14,7 @@ from .ir import Assign, Block, Loop, parse, reads, unparse
 from .jumps import jumps
 from .scope import stored_names
 from .subset import RANGES
-from .trees import Leaf, Scalar
+from .trees import Leaf, Scalar, Tree
 from .views import ONE, ZERO, View
 
 __all__ = ["Iteration"]
@@ -44,8 +44,48 @@ class Iteration(Calls):
             self.backwards(s, call.args[0])
         elif called in (np.ndindex, np.ndenumerate) and isinstance(call, ast.Call):
             self.every_index(s, call, called is np.ndenumerate)
+        elif (items := self.unrolled(s.iter)) is not None:
+            self.one_by_one(s, items)
         else:
             self.over(s)
+
+    def unrolled(self, node: ast.expr) -> list[Tree] | None:
+        """What a loop goes over, if it is a tuple of others than numbers, or some in parallel."""
+        items = self.items_of(node)
+        return None if items is None or all(map(_numbers, items)) else items
+
+    def items_of(self, node: ast.expr) -> list[Tree] | None:
+        if isinstance(node, ast.Tuple | ast.List) or self.tuple_of(node) is not None:
+            return self.tree(node).items  # type: ignore[attr-defined]
+        called = self.function_of(node.func) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
+            inner = self.items_of(node.args[0])
+            return inner and [Several([Scalar(ast.Constant(k)), t]) for k, t in enumerate(inner)]
+        if isinstance(node, ast.Call) and called is zip:
+            given = [self.items_of(a) for a in node.args]
+            if None not in given:
+                return [Several(list(items)) for items in zip(*given, strict=False)]
+        return None
+
+    def held(self, s: ast.For, tree: Tree, moved: set[str]) -> Tree:
+        """What a loop goes over, as it is before."""
+        if isinstance(tree, Several):
+            return Several([self.held(s, t, moved) for t in tree.items], tree.fields)
+        if isinstance(tree, Leaf) and self.root(tree.view.name) in moved:
+            raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
+        return Leaf(self.frozen(tree.view)) if isinstance(tree, Leaf) else self.apart(s, tree)
+
+    def apart(self, s: ast.stmt, tree: Tree) -> Tree:
+        raise NotImplementedError
+
+    def one_by_one(self, s: ast.For, items: list[Tree]) -> None:
+        if any(jumps(b) for b in s.body):
+            raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its turns one by one")
+        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
+        items = [self.held(s, t, moved) for t in items]
+        for t in items:
+            done = ast.copy_location(Done(t), s)
+            self.out += self.block([_assignment(s, s.target, done), *s.body])
 
     def backwards(self, s: ast.For, call: ast.Call) -> None:
         """``reversed(range(...))``."""
@@ -244,6 +284,10 @@ def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
         if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
             ast.copy_location(n, s)
     return made
+
+
+def _numbers(tree: Tree) -> bool:
+    return all(map(_numbers, tree.items)) if isinstance(tree, Several) else isinstance(tree, Scalar)
 
 
 def _range(size: ast.expr) -> ast.expr:

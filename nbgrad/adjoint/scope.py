@@ -114,6 +114,10 @@ class Scope:
             self.shared.known[s.name] = found
             if not (self.straight and self.in_top):
                 self.shared.again.add(s.name)
+        elif self.nonnegative(found):  # perhaps a length
+            most = self.at_most(found)
+            if most is not None:
+                self.shared.most[s.name] = most
 
     def steady(self, bound: ast.expr) -> ast.expr:
         """The bound of a loop without numbers that a loop around it sets, each time to the same."""
@@ -219,6 +223,8 @@ class Scope:
         name, k = offset(node)
         if not name:
             return k >= 0
+        if name in self.shared.most:  # a length
+            return k >= 0
         if name in self.shared.ranges:
             return self.nonnegative(plus(self.shared.ranges[name][0], k))
         if name in self.shared.known and unparse(self.shared.known[name]) != name:
@@ -252,6 +258,9 @@ class Scope:
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 parts = [self.at_most(left), self.at_most(right)]
                 return ast.BinOp(parts[0], ast.Add(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
+            case ast.BinOp(left=left, op=ast.Mult(), right=right) if self.nonnegative(left) and self.nonnegative(right):
+                parts = [self.at_most(left), self.at_most(right)]
+                return ast.BinOp(parts[0], ast.Mult(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
             case ast.BinOp(left=left, op=ast.Sub(), right=right) if self.nonnegative(right):
                 return self.at_most(left)
             case ast.Call(func=ast.Name(id="max"), args=[first, ast.Constant(value=0)]):
