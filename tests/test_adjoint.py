@@ -261,7 +261,7 @@ def test_linear_loops_store_nothing():
                 u[i] = 0.5 * u[i] + 0.25 * (u[i - 1] + u[i + 1])
 
     assert nb.adjoint(smooth).report(np.ones(9), 3) == {}
-    for name in ("thomas", "pairwise", "csr_product", "soft_dtw"):
+    for name in ("thomas", "pairwise", "csr_product"):
         f, args = EXAMPLES[name]
         assert nb.adjoint(f).report(*args) == {}
 

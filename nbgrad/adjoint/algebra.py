@@ -17,7 +17,7 @@ from ..kernels import scalar as vm
 from .ir import parse, unparse
 from .names import FUNCTION_NAMES, HELPERS
 
-__all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code"]
+__all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code", "common"]
 
 #: The cotangent of what is differentiated; no name of a program looks like it.
 COTANGENT = var("@")
@@ -196,6 +196,29 @@ def shared(found: Iterable[Expr]) -> list[Expr]:
     return [substitute(p, replace) for p in parts] if replace else parts
 
 
+def common(roots: list[Expr]) -> list[Expr]:
+    """What is evaluated several times in `roots`, in any case, and is worth a name; arguments before what uses them."""
+    uses: dict[Expr, int] = dict.fromkeys(roots, 0)
+    weight: dict[Expr, int] = {}
+    nodes = order(roots)
+    for node in nodes:
+        weight[node] = 0
+        if node.fn is not None:
+            weight[node] = sum(weight[a] for a in node.args) + (3 if node.fn.helpers else 1)
+        for a in node.args:
+            uses[a] = uses.get(a, 0) + 1
+    for root in roots:
+        uses[root] += 1
+    certain, stack = set(), list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in certain:
+            certain.add(node)
+            lazy = node.fn is not None and node.fn.name in ("select", "and", "or")
+            stack += node.args[:1] if lazy else node.args
+    return [n for n in nodes if n in certain and uses[n] > 1 and weight[n] >= 3 and n.fn and not n.fn.boolean]
+
+
 _COMPARE = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}
 
 
@@ -212,6 +235,9 @@ def _rebuilt(e: Expr, made: dict[Expr, Expr]) -> Expr:
             made[node] = node
             continue
         args = tuple(made[a] for a in node.args)
+        if node.fn.name == "add" and args[0] is args[1]:  # as from a square
+            made[node] = 2 * args[0]
+            continue
         known = all(a.value is not None for a in args)
         if known and node.fn.name in _COMPARE:
             made[node] = const(_COMPARE[node.fn.name](*(a.value for a in args)))
@@ -253,7 +279,8 @@ def _node(e: Expr, made: dict[Expr, ast.expr], helpers: dict[str, object]) -> as
         return parse(e.name)
     if e.fn is None:
         return _constant(e.value)  # type: ignore[arg-type]
-    template, needed = _template(e.fn)
+    root = e.fn.name == "power" and e.args[1].value == 0.5
+    template, needed = ("math.sqrt({0})", {}) if root else _template(e.fn)
     helpers.update(needed)
     holes = {f"hole{k}": made[a] for k, a in enumerate(e.args)}
     return _Fill(holes).visit(parse(template.format(*holes)))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
+from .costs import name_calls
 from .fusion import Fusion
 from .independence import Independence
 from .ir import (
@@ -27,8 +28,6 @@ from .ir import (
     Store,
     Swap,
     below,
-    elements_in,
-    parse,
     reads,
     unparse,
     uses,
@@ -37,8 +36,9 @@ from .ir import (
 )
 from .names import resolve
 from .split import carry, factor, split
+from .ways import choose_ways, resets, sweep_reads, worth_storing
 
-__all__ = ["Plan", "Pull", "plan"]
+__all__ = ["Plan", "Pull", "plan", "survey"]
 
 
 @dataclass
@@ -75,9 +75,9 @@ class Plan:
     fusion: Fusion = None  # type: ignore[assignment]
 
 
-def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
-    """Analyse `f`, to be differentiated with respect to the parameters `wrt`. Inserts definitions for tests and bounds
-    of loops that change in what they control, and `carried` ones."""
+def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
+    """What is in `f`, to be differentiated with respect to the parameters `wrt`: all that tangents need. Inserts
+    definitions for tests and bounds of loops that change in what they control, and for calls that take long."""
     algebra = Algebra(resolve, set())
     split(
         f,
@@ -93,12 +93,15 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Pla
     factor(f, algebra)
     made = Plan(algebra, algebra.active, carried=set(carried))
     _fix_controls(f, f.body, changing(f))
-    _enclose(f.body, (), made)
-    find_definitions(f, made)
-    made.moving = changing(f) - {s.name for s in made.defined if isinstance(s, Assign)}
-    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-    made.independence = Independence(f, made.enclosing, swapped)
-    made.stores = [s for s in walk(f.body) if isinstance(s, Store)]
+    _look(f, made)
+    if not carried and name_calls(f, algebra, _named(f, made)):
+        _look(f, made)
+    return made
+
+
+def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
+    """Decide what the sweep back does. Inserts further definitions: `carried` ones, and values before loops."""
+    made = survey(f, wrt, carried)
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
@@ -106,14 +109,34 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Pla
     while True:
         made.fusion = Fusion(f, made, sweep_reads, refused)
         made.save, made.keep, made.redo = set(), set(), set()
-        _ways(f, made)
+        choose_ways(f, made)
         if not (wrong := made.fusion.wrong()):
             break
         refused |= wrong
     found = [] if carried else _carries(f, made)
     if found:
         return plan(f, wrt, tuple(carry(f, loop, s) for loop, s in found))
+    whole = resets(f, made)
+    for loop, names in whole:
+        _reset(f, f.body, loop, names)
+    if whole:
+        return plan(f, wrt, carried)
     return made
+
+
+def _named(f: Function, made: Plan) -> set[Statement]:
+    """The statements whose values derivatives find under a name, or in an element."""
+    return {s for s in walk(f.body) if s in made.defined or _once(s, made)}
+
+
+def _look(f: Function, made: Plan) -> None:
+    """What there is, and where."""
+    _enclose(f.body, (), made)
+    find_definitions(f, made)
+    made.moving = changing(f) - {s.name for s in made.defined if isinstance(s, Assign)}
+    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
+    made.stores = [s for s in walk(f.body) if isinstance(s, Store)]
+    made.independence = Independence(f, made.enclosing, swapped)
 
 
 def _carries(f: Function, made: Plan) -> list[tuple[Loop, Assign]]:
@@ -121,7 +144,7 @@ def _carries(f: Function, made: Plan) -> list[tuple[Loop, Assign]]:
     the end, these could be calculated again."""
     found = []
     for loop in walk(f.body):
-        if not isinstance(loop, Loop) or not made.keep & set(loop.body):
+        if not isinstance(loop, Loop) or all(worth_storing(s, f, made) for s in made.keep & set(loop.body)):
             continue
         written = [n for s in walk(loop.body) for n in writes(s)]
         saved = [s for s in loop.body if isinstance(s, Assign) and s in made.save and s.name in made.active]
@@ -191,6 +214,23 @@ def _define(f: Function, block: Block, k: int, name: str, value: ast.expr, s: St
     return ast.Name(name, ast.Load())
 
 
+def _reset(f: Function, block: Block, loop: Loop, names: set[str]) -> None:
+    """Give the values that numbers have before `loop` names."""
+    if loop not in block:
+        for s in block:
+            for inner in below(s):
+                _reset(f, inner, loop, names)
+        return
+    for name in sorted(names):
+        before, count = f"{name}_before", 1
+        while before in f.ranks:
+            count += 1
+            before = f"{name}_before{count}"
+        f.ranks[before], f.kinds[before] = 0, f.kinds.get(name, "float")
+        loop.resets[name] = before
+        block.insert(block.index(loop), Assign(before, ast.Name(name, ast.Load())))
+
+
 def _enclose(block: Block, loops: tuple[Loop, ...], made: Plan) -> None:
     for s in block:
         made.enclosing[s] = loops
@@ -248,191 +288,6 @@ def _pull(s: Assign | Store, made: Plan) -> Pull:
     return Pull(own, parts)
 
 
-def _once(s: Assign | Store, made: Plan) -> bool:
+def _once(s: Statement, made: Plan) -> bool:
     """Whether what `s` writes surely stays there."""
     return isinstance(s, Store) and made.independence.stays(s, [t for t in made.stores if t.array == s.array])
-
-
-def sweep_reads(s: Statement, made: Plan) -> set[str]:
-    """The names whose values the derivative of a statement reads."""
-    if isinstance(s, Assign | Store):
-        pull = made.pulls[s]
-        target = s.name if isinstance(s, Assign) else s.array
-        found = {
-            n
-            for e in [pull.own, *(p for _, p in pull.parts)]
-            for t in free(e)
-            if not t.startswith("@")
-            for n in reads(parse(t))
-        }
-        for atom, _ in pull.parts:
-            if isinstance(atom, ast.Subscript):
-                found |= reads(atom.slice)
-        if isinstance(s, Store) and target in made.active:
-            found |= reads(s.index)
-        return found
-    if isinstance(s, If):
-        return reads(s.test) if _matters(s, made) else set()
-    if isinstance(s, Loop):
-        if not _matters(s, made):
-            return set()
-        return {s.count} | (reads(s.start, s.step) if s.index else set()) if s.count else reads(s.start, s.stop, s.step)
-    return set()
-
-
-def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
-    """The indices at which the derivative of `s` reads `array`."""
-    nodes: list[ast.expr | None] = []
-    match s:
-        case Assign() | Store():
-            pull = made.pulls[s]
-            nodes += [
-                parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")
-            ]
-            nodes += [a.slice for a, _ in pull.parts if isinstance(a, ast.Subscript)]
-            nodes += [s.value] if s in made.redo else []
-            nodes += [s.index] if isinstance(s, Store) else []
-        case If():
-            nodes = [s.test]
-        case Loop():
-            nodes = [s.start, s.stop, s.step]
-    return [index for node in nodes if node is not None for index in elements_in(node, array)]
-
-
-def _matters(s: Statement, made: Plan) -> bool:
-    """Whether the sweep back does anything in the blocks of `s`."""
-    return any(
-        isinstance(t, Swap) or t in made.save or (isinstance(t, Assign | Store) and (writes(t)[0] in made.active))
-        for inner in below(s)
-        for t in walk(inner)
-    )
-
-
-# Which way each value takes.
-
-
-def _ways(f: Function, made: Plan) -> None:
-    """Choose. Numbers that are made of array elements which would have to be saved are kept instead if that stores no
-    more: then nothing is put back, nor calculated again."""
-    _settle(f, made, set())
-    saved = {s.array for s in made.save if isinstance(s, Store)}
-    costly: set[Statement] = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
-    if costly:
-        first = made.save, made.keep, made.redo
-        size = _size(made)
-        made.save, made.keep, made.redo = set(), set(), set()
-        _settle(f, made, costly)
-        if _size(made) > size:
-            made.save, made.keep, made.redo = first
-    made.restored = {writes(s)[0] for s in made.save}
-
-
-def _size(made: Plan) -> int:
-    """How much is stored, if each loop has 1000 turns."""
-    return sum(1000 ** len(made.enclosing[s]) for s in (*made.save, *made.keep))
-
-
-def _settle(f: Function, made: Plan, kept: set[Statement]) -> None:
-    """Iterate: what is saved must be restored, for which loops and tests are needed, whose values may be saved."""
-    while True:
-        before = len(made.save), len(made.keep), len(made.redo)
-        needed: set[str] = set()
-        for s in walk(f.body):
-            needed |= sweep_reads(s, made)
-            if s in made.save and isinstance(s, Store):
-                needed |= reads(s.index)
-        _definitions_needed(f, made, needed, kept)
-        required: dict[str, list] = {}
-        _require(f.body, required, made, made.independence)
-        if before == (len(made.save), len(made.keep), len(made.redo)):
-            break
-
-
-def _definitions_needed(f: Function, made: Plan, needed: set[str], kept: set[Statement]) -> None:
-    """Decide for the definitions that are read whether they are calculated again or kept; those in `kept` are."""
-    grew = True
-    while grew:
-        grew = False
-        for s, block in made.defined.items():
-            assert isinstance(s, Assign)
-            if s.name not in needed or s in made.keep or s in made.redo or made.fusion.lasts(s, block):
-                continue
-            grew = True
-            if s not in kept and _still_there(s, block, made, made.independence):
-                made.redo.add(s)
-                needed |= reads(s.value)
-            else:
-                made.keep.add(s)
-
-
-def _still_there(s: Assign, block: Block, made: Plan, independence: Independence) -> bool:
-    """Whether what `s` reads has its values also at the end of `block`."""
-    read = reads(s.value)
-    if s.name.startswith("branch") and read & made.moving:
-        return False  # a truth value is less to store than what it is made of
-    after = block[block.index(s) + 1 :]
-    for t in walk(after):
-        hit = read & set(writes(t))
-        if not hit or (t in made.carried and t in block):  # what is carried is undone first
-            continue
-        if not isinstance(t, Store) or not independence.differ(t, s, elements_in(s.value, t.array)):
-            return False
-    return True
-
-
-def _require(block: Block, required: dict[str, list], made: Plan, independence: Independence) -> None:
-    """Forward through `block`: what of it earlier derivatives read, by name; overwriting that means saving it.
-
-    For an array, the list of statements that read it is kept, so that its elements can be told apart.
-    """
-
-    def need(names: set[str], s: Statement) -> None:
-        for n in names:
-            known = required.setdefault(n, [])
-            if s not in known:
-                known.append(s)
-
-    for s in block:
-        match s:
-            case Assign():
-                need(sweep_reads(s, made), s)
-                if s in made.redo:
-                    need(reads(s.value), s)
-                if s not in made.defined and required.pop(s.name, []):
-                    made.save.add(s)
-            case Store():
-                need(sweep_reads(s, made), s)
-                if s in made.save:
-                    need(reads(s.index), s)
-                if any(
-                    not independence.apart(s, r, elements_read(r, s.array, made)) for r in required.get(s.array, ())
-                ):
-                    made.save.add(s)
-            case Swap():
-                a, b = required.pop(s.first, []), required.pop(s.second, [])
-                if b:
-                    required[s.first] = b
-                if a:
-                    required[s.second] = a
-            case If():
-                need(sweep_reads(s, made), s)
-                other = {k: list(v) for k, v in required.items()}
-                _require(s.body, required, made, independence)
-                _require(s.orelse, other, made, independence)
-                _join(required, other)
-            case Loop() if s in made.fusion.loops:  # nothing of it is needed later
-                _require(s.body, {k: list(v) for k, v in required.items()}, made, independence)
-            case Loop():
-                while True:
-                    start = {k: list(v) for k, v in required.items()}
-                    _require(s.body, required, made, independence)
-                    _join(required, start)
-                    if {k: len(v) for k, v in start.items()} == {k: len(v) for k, v in required.items()}:
-                        break
-                need(sweep_reads(s, made), s)
-
-
-def _join(required: dict[str, list], other: dict[str, list]) -> None:
-    for name, statements in other.items():
-        known = required.setdefault(name, [])
-        known += [s for s in statements if s not in known]

@@ -181,6 +181,7 @@ class Checkpointed(Reverse):
             f"            {latest} -= 1",
             f"        {turn} = {when}[{latest}]",
             *(f"        {n}{'[:]' if f.ranks.get(n) else ''} = {k}[{latest}]" for n, k in self.kept_of.items()),
+            *flat(self.reset(loop)),
             *flat(self.undone(self.before)),
         ]
         return made

@@ -1,4 +1,4 @@
-"""The tangent's source: before each statement, its derivative in the direction that is carried along."""
+"""The tangent's source: beside each statement, its derivative in the direction that is carried along."""
 
 from __future__ import annotations
 
@@ -40,16 +40,20 @@ class Forward(Printer):
         return definition(f"{self.f.name}_tangent", given, [*head, *self.block(self.f.body), *tail])
 
     def assign(self, s: Assign) -> list[str]:
-        own = [f"{self.dots[s.name]} = {self.derivative(s)}"] if s.name in self.dots else []
-        return [*own, *super().assign(s)]
+        if s.name not in self.dots:
+            return super().assign(s)
+        once = s in self.plan.defined
+        own = f"{self.dots[s.name]} = {self.derivative(s, var(s.name) if once else None)}"
+        return [*super().assign(s), own] if once else [own, *super().assign(s)]
 
     def store(self, s: Store) -> list[str]:
         own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
         return [*own, *super().store(s)]
 
-    def derivative(self, s: Assign | Store) -> str:
+    def derivative(self, s: Assign | Store, known: Expr | None = None) -> str:
+        """The derivative of what `s` writes; `known` has the value where it is written before."""
         total: Expr | None = None
-        for atom, part in self.plan.algebra.pull(s.value, ONE):
+        for atom, part in self.plan.algebra.pull(s.value, ONE, known):
             term = part * var(self.dot(atom))
             total = term if total is None else total + term
         return "0.0" if total is None else code(total, self.helpers)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..codegen.compile import module as compiled_module
 from ..codegen.compile import python
-from .analysis import plan
+from .analysis import plan, survey
 from .arguments import apart, copies, cotangent, outputs, written
 from .checkpoints import Checkpointed, runs
 from .forward import Forward
@@ -143,7 +143,7 @@ class Forwards:
     def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.forward = Forward(f, plan(f, set(wrt)), wrt)
+        self.forward = Forward(f, survey(f, set(wrt)), wrt)
         self.text = module(self.forward.source(), f, self.forward.helpers)
         self.entry = compiled_module(f"{f.name}_tangent", self.text)
 

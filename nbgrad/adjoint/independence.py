@@ -9,11 +9,12 @@ linear inequalities between the loops' variables and bounds.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .indices import distance, offset
-from .inequalities import Form, impossible, less, linear
-from .ir import Function, Loop, Statement, Store, unparse, walk, writes
+from .inequalities import Form, compared, impossible, less, linear
+from .ir import Block, Function, If, Loop, Statement, Store, unparse, walk, writes
+from .kinds import kind_of
 
 __all__ = ["Independence"]
 
@@ -30,6 +31,19 @@ class Independence:
         #: Names that have several values.
         self.varying = {n for n, s in numbers if enclosing[s] or isinstance(s, Loop) or written.count(n) > 1}
         self.known: dict[tuple, bool] = {}
+        self.f = f
+        #: The tests around a statement, with what they gave.
+        self.tests: dict[Statement, tuple[tuple[ast.expr, bool], ...]] = {}
+        self._note_tests(f.body, ())
+
+    def _note_tests(self, block: Block, tests: tuple[tuple[ast.expr, bool], ...]) -> None:
+        for s in block:
+            self.tests[s] = tests
+            if isinstance(s, If):
+                self._note_tests(s.body, (*tests, (s.test, True)))
+                self._note_tests(s.orelse, (*tests, (s.test, False)))
+            elif isinstance(s, Loop):
+                self._note_tests(s.body, tests)
 
     def apart(self, write: Store, reader: Statement, indices: Iterable[ast.expr]) -> bool:
         """Whether `write` surely overwrites none of the elements at `indices` that `reader` has read before."""
@@ -51,7 +65,10 @@ class Independence:
 
     def _never(self, write: Store, reader: Statement, index: ast.expr, itself: bool) -> bool:
         first, later = self.enclosing[reader], self.enclosing[write]
-        forms = self._equal(index, first, _named(first, "first "), write.index, later, _named(later, "later "))
+        one, other = _named(first, "first "), _named(later, "later ")
+        told = [form for s, names in ((reader, one), (write, other)) for test, holds in self.tests[s]
+                for form in self._told(test, holds, names)]  # fmt: skip
+        forms = self._equal(index, first, one, write.index, later, other, told)
         if forms is None:
             return False
         if impossible(forms):
@@ -85,11 +102,11 @@ class Independence:
 
     def _equal(
         self, a: ast.expr, first: tuple[Loop, ...], one: dict[str, str],
-        b: ast.expr, later: tuple[Loop, ...], other: dict[str, str],
+        b: ast.expr, later: tuple[Loop, ...], other: dict[str, str], told: Sequence[Form] = (),
     ) -> list[Form] | None:  # fmt: skip
         """What holds where two indices are equal; None if that cannot be said. `one` and `other` name the variables of
-        the loops around each."""
-        forms = [*self._turns(first, one), *self._turns(later, other)]
+        the loops around each; `told` is what is known of them besides."""
+        forms = [*self._turns(first, one), *self._turns(later, other), *told]
         equal = False
         for p, q in zip(_parts(a), _parts(b), strict=True):
             x, y = self._form(p, one), self._form(q, other)
@@ -115,6 +132,26 @@ class Independence:
             if stop is not None:
                 forms.append(less(here, stop, 1) if up else less(stop, here, 1))
         return forms
+
+    def _told(self, test: ast.expr, holds: bool, names: dict[str, str]) -> list[Form]:
+        """What a test of integers says, if it holds or not."""
+        match test:
+            case ast.UnaryOp(op=ast.Not()):
+                return self._told(test.operand, not holds, names)
+            case ast.BoolOp() if isinstance(test.op, ast.And) == holds:
+                return [form for part in test.values for form in self._told(part, holds, names)]
+            case ast.Compare() if holds or len(test.ops) == 1:
+                sides = [test.left, *test.comparators]
+                if any(kind_of(n, self.f) != "int" for n in sides):
+                    return []
+                forms = [self._form(n, names) for n in sides]
+                return [
+                    form
+                    for a, op, b in zip(forms, test.ops, forms[1:], strict=False)
+                    if a is not None and b is not None
+                    for form in compared(a, type(op), b, holds)
+                ]
+        return []
 
     def _form(self, node: ast.expr, names: dict[str, str]) -> Form | None:
         """An index or bound; `names` are those of loops' variables, and others must have one value only."""

@@ -10,7 +10,7 @@ import ast
 import math
 from collections.abc import Callable
 
-__all__ = ["Form", "impossible", "less", "linear"]
+__all__ = ["Form", "compared", "impossible", "less", "linear"]
 
 Form = dict[str, int]
 #: Systems that grow beyond this are given up.
@@ -47,6 +47,15 @@ def less(a: Form, b: Form, gap: int = 0) -> Form:
         made[name] = made.get(name, 0) - k
     made[""] = made.get("", 0) - gap
     return {n: k for n, k in made.items() if k}
+
+
+def compared(a: Form, op: type[ast.cmpop], b: Form, holds: bool = True) -> list[Form]:
+    """What a comparison says, if it holds or not."""
+    if op in (ast.Gt, ast.GtE):
+        return compared(b, ast.Lt if op is ast.Gt else ast.LtE, a, holds)
+    if op in (ast.Lt, ast.LtE):
+        return [less(a, b, int(op is ast.Lt))] if holds else [less(b, a, int(op is ast.LtE))]
+    return [less(a, b), less(b, a)] if (op is ast.Eq) == holds and op in (ast.Eq, ast.NotEq) else []
 
 
 def _scaled(form: Form, k: int) -> Form:

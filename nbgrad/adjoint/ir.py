@@ -24,10 +24,11 @@ class Statement:
 
 @dataclass(eq=False)
 class Assign(Statement):
-    """``name = value``, of numbers."""
+    """``name = value``, of numbers; `free`: a sum whose additions may be reordered, ``name + term``."""
 
     name: str
     value: ast.expr
+    free: bool = False
 
 
 @dataclass(eq=False)
@@ -77,9 +78,10 @@ class Swap(Statement):
 
 @dataclass(eq=False)
 class Grow(Statement):
-    """``name = grown(name)``: room for more elements of a vector, zeros."""
+    """``name = grown(name, size)``: room for more elements of a vector, zeros, until there are `size` at least."""
 
     name: str
+    size: ast.expr
 
 
 @dataclass(eq=False)
@@ -94,7 +96,8 @@ class Loop(Statement):
     """``for index in range(start, stop, step)``, or, without an index, ``while test``.
 
     `until`: a flag that ends the loop after the turn that sets it; `count`: the variable with the number of turns, of
-    loops whose number of turns is not known when they begin.
+    loops whose number of turns is not known when they begin; `resets`: numbers that the loop changes, with the names of
+    the values that they had before.
     """
 
     index: str
@@ -105,6 +108,7 @@ class Loop(Statement):
     body: Block
     until: str = ""
     count: str = ""
+    resets: dict[str, str] = field(default_factory=dict)
 
 
 Block = list[Statement]
@@ -215,10 +219,12 @@ def uses(s: Statement) -> set[str]:
             return reads(s.index, s.value)
         case Alloc():
             return reads(s.value)
+        case Grow():
+            return reads(s.size)
         case If() | Check():
             return reads(s.test)
         case Loop():
-            return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count) if n}
+            return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count, *s.resets.values()) if n}
     return set()
 
 

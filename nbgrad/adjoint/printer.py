@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse
 
 __all__ = ["Printer", "definition", "indent", "loop_head"]
@@ -29,7 +31,7 @@ class Printer:
     """Writes statements; `beside` has the names of tangents or cotangents, which are made and moved along."""
 
     def __init__(self, f: Function) -> None:
-        self.taken = {*f.ranks, *f.parameters, *f.constants, "np", "math", "njit", "grown", "plus"}
+        self.taken = {*f.ranks, *f.parameters, *f.constants, "np", "math", "njit", "grown", "plus", "large_empty"}
         self.beside: dict[str, str] = {}
 
     def fresh(self, name: str) -> str:
@@ -56,7 +58,7 @@ class Printer:
                     if s.name in self.beside:
                         lines.append(f"{self.beside[s.name]} = np.zeros_like({s.name})")
                 case Grow():
-                    lines += [f"{n} = grown({n})" for n in (s.name, self.beside.get(s.name)) if n]
+                    lines += [f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.beside.get(s.name)) if n]
                 case Swap():
                     lines += [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
                 case If():
@@ -68,6 +70,8 @@ class Printer:
         return lines
 
     def assign(self, s: Assign) -> list[str]:
+        if s.free and isinstance(s.value, ast.BinOp):
+            return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
         return [f"{s.name} = {unparse(s.value)}"]
 
     def store(self, s: Store) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .analysis import Plan, plan
+from .analysis import Plan, survey
 from .arguments import outputs, written
 from .forward import Forward
 from .ir import Function, Swap, walk
@@ -15,7 +15,7 @@ __all__ = ["Pullback", "function"]
 
 def function(f: Function) -> tuple[str, str]:
     """The name and the file of `f` without effects: the arrays that it writes are copied, and returned at the end."""
-    made = Forward(f, plan(f, set()), [])
+    made = Forward(f, survey(f, set()), [])
     changed, free = written(f), Names({*f.ranks, *f.constants})
     names = {n: n for n in changed}
     head = [f"{n} = {n}.copy()" for n in changed]

@@ -112,11 +112,17 @@ class Reductions:
     def size(self, turns: list[Turn]) -> ast.expr:
         return parse(" * ".join(f"({unparse(size_of(t.axis))})" for t in turns))
 
-    def fold(self, name: str, start: int, op: ast.operator, element: ast.expr, turns: list[Turn]) -> ast.expr:
+    def fold(
+        self, name: str, start: int, op: ast.operator, element: ast.expr, turns: list[Turn], free: bool = False
+    ) -> ast.expr:
         integer = kind_of(element, self.low.made) != "float"
         result = self.start(name, ast.Constant(start if integer else float(start)))
-        self.run(Assign(result.id, ast.BinOp(result, op, element)), turns)
+        self.run(Assign(result.id, ast.BinOp(result, op, element), free and not integer), turns)
         return result
+
+    def dot(self, element: ast.expr, turns: list[Turn]) -> ast.expr:
+        """The sum of products; BLAS, which NumPy leaves it to, has an order of its own, too."""
+        return self.fold("total", 0, ast.Add(), element, turns, free=True)
 
     def start(self, name: str, value: ast.expr) -> ast.Name:
         return ast.Name(self.low.number(name, value), ast.Load())
@@ -214,7 +220,7 @@ class Reductions:
         if left.rank == right.rank == 1:
             tree = Op(lambda x, y: ast.BinOp(x, ast.Mult(), y), [left, right])
             self.loops.over(tree)
-            return Scalar(self.fold("total", 0, ast.Add(), self.loops.element(tree), self.loops.turns))
+            return Scalar(self.dot(self.loops.element(tree), self.loops.turns))
         left, right = Leaf(self.low.view_of(left, a)), Leaf(self.low.view_of(right, b))
         inner = self.loops.turn(left.view.axis(left.rank - 1))
         rows = [self.loops.turn(left.view.axis(0))] if left.rank == 2 else []
@@ -223,7 +229,7 @@ class Reductions:
         x, y = self.loops.element(left, [*rows, inner]), self.loops.element(right, [inner, *columns])
 
         def element() -> ast.expr:
-            return self.fold("total", 0, ast.Add(), ast.BinOp(x, ast.Mult(), y), [inner])
+            return self.dot(ast.BinOp(x, ast.Mult(), y), [inner])
 
         return self.table([*rows, *columns], hint, element)
 

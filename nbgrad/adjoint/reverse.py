@@ -8,7 +8,7 @@ import numpy as np
 
 from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .adopted import home
-from .algebra import COTANGENT, VALUE, code
+from .algebra import COTANGENT, VALUE, code, common
 from .analysis import Plan
 from .fusion import name_of
 from .indices import plus
@@ -26,7 +26,8 @@ from .ir import (
     walk,
     writes,
 )
-from .printer import Printer, definition, loop_head
+from .memory import large_empty
+from .printer import Printer, definition, indent, loop_head
 from .routines import routines
 from .steps import Item, Nest, Step, flat, tidy
 from .tapes import Tape, tape_for
@@ -77,6 +78,7 @@ class Reverse(Printer):
         self.g, self.y = self.fresh("g"), self.fresh("y")
         self.measuring = False
         self.done = plan.fusion.done
+        self.shared: list[str] = []  # names of what several derivatives of a statement have in common
         self.zeroed = False  # whether cotangents have got their first values
         self.names: dict[tuple[Loop, str, str], str] = {}
         self.ahead: list[Item] = []  # what goes before the outermost loop at hand
@@ -93,7 +95,7 @@ class Reverse(Printer):
                 name = writes(s)[0]
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
                 loops = plan.fusion.rest(plan.enclosing[s])
-                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, f)
+                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, self.turn(loops[0]) if loops else "")
                 self.taken.add(self.tapes[s].top)
 
     def named(self, loop: Loop, name: str, what: str) -> str:
@@ -161,11 +163,10 @@ class Reverse(Printer):
 
     def start_values(self) -> list[str]:
         """Numbers that are saved before they are set for the first time."""
-        return [
-            n
-            for n in dict.fromkeys(s.name for s in walk(self.f.body) if isinstance(s, Assign) and s in self.plan.save)
-            if n not in self.f.parameters
-        ]
+        every = list(walk(self.f.body))
+        names = dict.fromkeys(s.name for s in every if isinstance(s, Assign) and s in self.plan.save)
+        names |= dict.fromkeys(n for s in every if isinstance(s, Loop) for n in s.resets)
+        return [n for n in names if n not in self.f.parameters]
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
@@ -241,6 +242,13 @@ class Reverse(Printer):
                 self.before_all(*lines[:first])
                 made += lines[first:]
                 after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
+        growing = [tape.name for tape in self.tapes.values() if tape.by_turn and tape.loops[0] is s]
+        if growing:
+            lines = [f"{name} = grown({name}, {s.count} + 1)" for name in growing]
+            inside = [f"if {s.count} == {growing[0]}.size:", *indent(lines), *inside]
+        for tape in self.tapes.values():
+            if tape.frame is s:
+                made, after = [*made, *tape.reserve()], [*after, *tape.push()]
         if not enclosing:
             made, self.ahead = [*self.ahead, *made], []
         return flat([*early, *made, Nest(loop_head(s), inside), *after])
@@ -250,6 +258,8 @@ class Reverse(Printer):
         self.ahead += [item for item in items if item not in self.ahead]
 
     def allocate(self, tape: Tape) -> list[str]:
+        if tape.sizes:
+            self.helpers["large_empty"] = large_empty
         return tape.allocate()
 
     # The sweep back.
@@ -328,8 +338,14 @@ class Reverse(Printer):
                 return [Nest(f"if not ({test}):", orelse, test)] if orelse else []
             case Loop():
                 inner = self.backward(s.body)
-                return self.turns(s, inner) if inner else []
+                popped: list[Item] = [line for t in self.tapes.values() if t.frame is s for line in t.pop()]
+                return [*popped, *(self.turns(s, inner) if inner else []), *self.reset(s)]
         return []
+
+    @staticmethod
+    def reset(s: Loop) -> list[Item]:
+        """What numbers were before a loop."""
+        return [Step(ast.Name(n), "=", before) for n, before in s.resets.items()]
 
     def turns(self, s: Loop, inner: list[Item]) -> list[Item]:
         """The sweep back through a loop, whose body it is `inner`."""
@@ -339,9 +355,13 @@ class Reverse(Printer):
         made, self.ahead = [*self.ahead, *made], []
         return made
 
+    def turn(self, s: Loop) -> str:
+        """The variable of a loop in the sweep back."""
+        return s.index or self.named(s, "turn", "")
+
     def reversed_head(self, s: Loop) -> str:
         if not s.index:
-            return f"for {self.fresh('turn')} in range({s.count}):"
+            return f"for {self.turn(s)} in range({s.count} - 1, -1, -1):"
         start, stop, step = s.start, s.stop, unparse(s.step)
         if s.count and step == "1":
             end: ast.expr = (
@@ -393,9 +413,19 @@ class Reverse(Printer):
         if held:
             items.append(Step(ast.Name(self.g), "=", g))
             g = self.g
-        if pull.own is not ONE and not (once and (local or name not in self.f.parameters)):
-            items.append(Step(bar, "=", self.code(pull.own, g) if pull.own is not ZERO else "0.0"))
-        for atom, part in self.parts(s, False):
+        resets = pull.own is not ONE and not (once and (local or name not in self.f.parameters))
+        parts = self.parts(s, False)
+        known: dict[Expr, Expr] = {}
+        for k, e in enumerate(common([p for _, p in parts] + ([pull.own] if resets else []))):
+            if k == len(self.shared):
+                self.shared.append(self.fresh("part"))
+            items.append(Step(ast.Name(self.shared[k]), "=", self.code(substitute(e, known), g)))
+            known[e] = var(self.shared[k])
+        if resets:
+            own = substitute(pull.own, known)
+            items.append(Step(bar, "=", self.code(own, g) if own is not ZERO else "0.0"))
+        for atom, part in parts:
+            part = substitute(part, known)
             minus = part.fn is neg(COTANGENT).fn
             value = self.code(part.args[0] if minus else part, g)
             items.append(Step(self.bar(atom), "-=" if minus else "+=", value))

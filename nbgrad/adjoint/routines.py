@@ -5,8 +5,8 @@ from __future__ import annotations
 __all__ = ["GROWN", "routines"]
 
 #: More room for a tape.
-GROWN = """def grown(tape):
-    larger = np.zeros(2 * tape.size, tape.dtype)
+GROWN = """def grown(tape, size):
+    larger = np.zeros(max(2 * tape.size, size), tape.dtype)
     larger[:tape.size] = tape
     return larger
 """

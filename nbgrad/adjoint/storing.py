@@ -39,7 +39,9 @@ class Storing(Calls):
                 self.functions[target.id] = function
                 return
             if self.grows(value):
-                self.emit(Grow(self.owners[target.id]))
+                size = self.tree(value.args[1])  # type: ignore[attr-defined]
+                assert isinstance(size, Scalar)
+                self.emit(Grow(self.owners[target.id], size.node))
                 return
             if target.id not in self.arrays and self.made.ranks.get(self.local(target)) is None:
                 self.hint = self.local(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from .indices import minus
-from .ir import Function, Loop, changed, reads, unparse
+from .ir import Loop, changed, reads, unparse
 from .steps import Item, Step
 
 __all__ = ["Tape", "tape_for", "trips"]
@@ -15,24 +15,43 @@ class Tape:
     """One statement's stored values.
 
     With loops around the statement whose numbers of turns are known when the outermost begins, an array with an axis
-    per loop; else a stack that grows; without loops, one variable.
+    per loop. For one loop whose number of turns is not known, a vector that grows before turns; `turn` is the loop's
+    variable in the sweep back, if it has none. Else a stack, which grows by all turns at once of the innermost loops
+    whose numbers are known when the first of these, `frame`, begins. Without loops, one variable.
     """
 
-    def __init__(
-        self, name: str, dtype: str, sizes: list[str] | None, index: list[str], loops: tuple[Loop, ...]
-    ) -> None:
+    def __init__(self, name: str, dtype: str, loops: tuple[Loop, ...], known: int, turn: str) -> None:
         self.name = name
         self.top = f"{name}_top"
+        self.used = self.top
         self.dtype = dtype
-        self.sizes = sizes
-        self.index = ", ".join(index)
         self.loops = loops
+        inner = loops[known:]
+        sizes, turns = [trips(p) for p in inner], [_turn(p) for p in inner]
+        self.sizes = None if known else sizes
+        self.frame = inner[0] if known and inner else None
+        self.by_turn = known == len(loops) == 1
+        self.single = bool(known) and not inner and not self.by_turn  # whether a stack grows by one value
+        self.index = ", ".join(turns)
+        if known:
+            self.index = self.top
+            if inner:
+                flat = turns[0]
+                for size, turn in zip(sizes[1:], turns[1:], strict=True):
+                    flat = f"({flat}) * ({size}) + {turn}"
+                self.index = f"{self.top} + {flat}"
+        self.back = self.index  # in the sweep back
+        if self.by_turn:
+            self.index = self.back = _turn(loops[0]) if loops[0].index else turn
+            self.index = self.index if loops[0].index else f"{loops[0].count} - 1"
+            self.used = loops[0].count
+        self.room = " * ".join(sizes if len(sizes) < 2 else [f"({n})" for n in sizes]) or "1"
 
     def allocate(self) -> list[str]:
         if self.sizes is None:
-            return [f"{self.name} = np.empty(64, {self.dtype})", f"{self.top} = 0"]
+            return [f"{self.name} = np.empty(64, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
-        return [f"{self.name} = np.empty({shape}, {self.dtype})"] if self.sizes else []
+        return [f"{self.name} = large_empty({shape}, {self.dtype})"] if self.sizes else []
 
     def bounds(self) -> set[str]:
         """The names on which its size depends."""
@@ -40,39 +59,52 @@ class Tape:
 
     def nbytes(self) -> str:
         """Code for the bytes in use, after the loop."""
-        return f"{self.top} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
+        return f"{self.used} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
 
     def nbytes_before(self) -> str | None:
         """Code for the bytes of the array, before it is made; None for a stack."""
         item = f"{self.dtype.removesuffix('.dtype')}.itemsize" if self.dtype.endswith(".dtype") else "8"
         return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
 
+    def reserve(self) -> list[str]:
+        """Code that makes room in a stack, before what is recorded there."""
+        return [
+            f"if {self.top} + {self.room} > {self.name}.size:",
+            f"    {self.name} = grown({self.name}, {self.top} + {self.room})",
+        ]
+
+    def push(self) -> list[str]:
+        """Code that goes on behind what was recorded in a stack."""
+        return [f"{self.top} += {self.room}"]
+
+    def pop(self) -> list[str]:
+        """Code that goes back to the latest values in a stack."""
+        return [f"{self.top} -= {self.room}"]
+
     def record(self, value: str) -> list[str]:
-        if self.sizes is None:
-            return [
-                f"if {self.top} == {self.name}.size:",
-                f"    {self.name} = grown({self.name})",
-                f"{self.name}[{self.top}] = {value}",
-                f"{self.top} += 1",
-            ]
-        return [f"{self.name}[{self.index}] = {value}" if self.sizes else f"{self.name} = {value}"]
+        if self.sizes == []:
+            return [f"{self.name} = {value}"]
+        lines = [f"{self.name}[{self.index}] = {value}"]
+        return [*self.reserve(), *lines, *self.push()] if self.single else lines
 
     def fetch(self, target: ast.expr) -> list[Item]:
-        if self.sizes is None:
-            return [f"{self.top} -= 1", Step(target, "=", f"{self.name}[{self.top}]")]
-        return [Step(target, "=", f"{self.name}[{self.index}]" if self.sizes else self.name)]
+        before: list[Item] = [*self.pop()] if self.single else []
+        return [*before, Step(target, "=", f"{self.name}[{self.back}]" if self.sizes != [] else self.name)]
 
 
-def tape_for(name: str, dtype: str, loops: tuple[Loop, ...], f: Function) -> Tape:
-    if not loops:
-        return Tape(name, dtype, [], [], loops)
+def tape_for(name: str, dtype: str, loops: tuple[Loop, ...], turn: str = "") -> Tape:
+    known = len(loops)
+    while known and _known(loops[known - 1 :]):
+        known -= 1
+    return Tape(name, dtype, loops, known, turn)
+
+
+def _known(loops: tuple[Loop, ...]) -> bool:
+    """Whether the numbers of turns are known when the first of the loops begins."""
     changing = changed(loops[0])
-    known = all(p.index and not p.count for p in loops)
-    known = known and not any(reads(p.start, p.stop, p.step) & changing for p in loops)
-    known = known and len({p.index for p in loops}) == len(loops)
-    if not known:
-        return Tape(name, dtype, None, [], loops)
-    return Tape(name, dtype, [trips(p) for p in loops], [_turn(p) for p in loops], loops)
+    return all(p.index and not p.count and not reads(p.start, p.stop, p.step) & changing for p in loops) and len(
+        {p.index for p in loops}
+    ) == len(loops)
 
 
 def trips(loop: Loop) -> str:

@@ -93,7 +93,7 @@ class Turns:
         """Whether the turns may run in any order."""
         reverse, inside = self.reverse, list(walk(self.loop.body))
         own = {s.name for s in inside if s in self.plan.defined}  # type: ignore[attr-defined]
-        own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y}
+        own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y, *reverse.shared}
         own |= {name for (loop, _, _), name in reverse.names.items() if loop in inside}
         if self.set - own:
             return False

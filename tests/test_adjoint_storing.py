@@ -1,0 +1,234 @@
+"""What adjoints store instead of calculating it again, and how."""
+
+import math
+
+import numpy as np
+import pytest
+from loop_programs import agrees, uncompiled
+from programs.data import normal, positive
+
+import nbgrad as nb
+from nbgrad.demo import loops
+
+
+def sweep_back(f, *args):
+    """The generated adjoint's sweep back, as text."""
+    back = nb.adjoint(f)._generated(args).text.rpartition("\n\n")[2]
+    return "\n".join(line for line in back.splitlines() if not line.strip().startswith("#"))
+
+
+def cell(x, h, w):
+    for t in range(x.shape[0]):
+        for k in range(h.size):
+            gate = 1.0 / (1.0 + math.exp(-x[t, k]))
+            h[k] = gate * h[k] + (1.0 - gate) * np.tanh(w[k] * h[k])
+
+
+def powers(x, p):
+    total = 1.0
+    for v in x:
+        total = total * np.log(v) ** p + abs(v) ** 1.5 + np.sqrt(v) - v**3 * math.erf(v)
+    return total
+
+
+def chosen(x, y):
+    """Nothing is evaluated that the function does not evaluate: the logarithm of a negative number is an error."""
+    for i in range(x.size):
+        y[i] = y[i] * (math.log(x[i]) if x[i] > 0.0 else 1.0) + math.exp(x[i]) * (x[i] > 5.0 or math.exp(y[i]) > 1.0)
+
+
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (cell, (normal(3, 4), normal(4), normal(4))),
+        (cell, (normal(0, 4), normal(4), normal(4))),
+        (cell, (normal(3, 1), normal(1), normal(1))),
+        (cell, (normal(4, 6)[::-1, ::2], normal(6)[::-2], normal(3))),
+        (powers, (1.5 + positive(5), 1.5)),
+        (powers, (np.zeros(0), 1.5)),
+        (powers, (1.5 + positive(1), 2.0)),
+        (chosen, (normal(6), normal(6))),
+    ],
+)
+def test_calls_that_cost_more_than_storing(f, args):
+    with uncompiled():
+        agrees(f, args)
+
+
+def test_calls_are_made_once():
+    rnn, values = (normal(3, 4), normal(4), normal(4)), (1.5 + positive(5), 1.5)
+    assert "exp(" not in sweep_back(cell, *rnn) and "tanh(" not in sweep_back(cell, *rnn)
+    back = sweep_back(powers, *values)
+    assert back.count("log(") == 1 and back.count("exp(") == 1 and "erf(" not in back  # those of p_bar and of erf'
+    assert "1.5 * math.sqrt(" in back
+    assert nb.adjoint(cell).report(*rnn) == dict.fromkeys(("exp1_tape over t, k", "tanh1_tape over t, k",
+                                                           "h_tape over t, k"), 96)  # fmt: skip
+    dtw, args = loops.soft_dtw, (normal(3), normal(4), 0.7)
+    assert nb.adjoint(dtw).report(*args) == dict.fromkeys(
+        [f"{n}_tape over i, j" for n in ("exp1", "exp2", "exp3", "log1")], 96
+    )
+
+
+def searched(x, v):
+    """The search may have no turns: then the place is that of the turn before."""
+    place, steps, last = 0, 0, 1.0
+    total = 0.5
+    for k in range(v.size):
+        for i in range(place, x.size - 1):
+            if x[i + 1] > v[k]:
+                break
+            place = i
+            steps += 1
+            last = v[k] * x[i]
+        total = total * math.sin(v[k] * x[place]) + last * steps * total
+        while steps > 3 and place > 0:
+            steps -= 2
+            place -= 1
+        x[place] += total * total
+    return total
+
+
+def largest(x, n):
+    scale = 1.0
+    for _ in range(n):
+        at = 0
+        for i in range(x.size):
+            if abs(x[i]) > abs(x[at]):
+                at = i
+        scale = x[at] * scale
+        for i in range(x.size):
+            x[i] /= scale
+    return scale
+
+
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (searched, (np.sort(normal(8)), normal(9))),
+        (searched, (np.sort(normal(8)), np.zeros(0))),
+        (searched, (normal(1), normal(2))),
+        (searched, (np.sort(normal(12))[::-2], normal(5))),
+        (largest, (normal(5), 3)),
+        (largest, (normal(1), 2)),
+        (largest, (normal(4), 0)),
+    ],
+)
+def test_numbers_that_a_loop_changes_are_saved_before_it(f, args):
+    with uncompiled():
+        agrees(f, args)
+        if args[-1] is not args[0] and np.size(args[-1]):
+            pull = nb.adjoint(f, checkpoint=2).vjp(*(np.copy(a) if np.ndim(a) else a for a in args))
+            plain = nb.adjoint(f).vjp(*(np.copy(a) if np.ndim(a) else a for a in args))
+            bars = (0.7, np.ones(args[0].shape))
+            for a, b in zip(pull(bars), plain(bars), strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
+def test_searches_are_not_gone_through_backwards():
+    back = sweep_back(searched, np.sort(normal(8)), normal(9))
+    assert back.count("for ") == 2 and back.count("_top]") == 1  # the branch, for the cotangent of last
+    assert sweep_back(largest, normal(5), 3).count("for ") == 2
+
+
+def relaxed(u, f, rate, tol, limit):
+    """The number of sweeps is not known, those of rows and columns are."""
+    n, m = u.shape
+    count, change = 0, 1.0
+    while change > tol and count < limit:
+        change = 0.0
+        for i in range(n - 2, 0, -1):
+            for j in range(1, m - 1, 2):
+                new = math.sin(u[i - 1, j] * u[i + 1, j]) + u[i, j - 1] * u[i, j + 1] - f[i, j]
+                change += (new - u[i, j]) ** 2
+                if new > -2.0:
+                    u[i, j] = (1.0 - rate) * u[i, j] + rate * math.sin(new) * math.cos(u[i, j])
+        for k in range(count, m):  # fewer in each sweep
+            f[0, k] = f[0, k] * math.cos(u[1, k] * f[0, k])
+        count += 1
+    return change, count
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (normal(4, 5), normal(4, 5), 0.3, -1.0, 4),
+        (normal(3, 3), normal(3, 3), 0.3, 1e-2, 9),
+        (normal(5, 7)[:, ::-1], normal(5, 7), 0.3, -1.0, 1),
+        (normal(4, 5), normal(4, 5), 0.3, -1.0, 0),
+        (normal(2, 4), normal(2, 4), 0.3, -1.0, 3),
+        (normal(3, 2), normal(3, 2), 0.3, -1.0, 5),
+    ],
+)
+def test_stacks_grow_by_rows(args):
+    with uncompiled():
+        agrees(relaxed, args)
+
+
+def test_stacks_grow_by_rows_compiled():
+    u, f = normal(12, 40), normal(12, 40)
+    adj = agrees(relaxed, (u, f, 0.1, -1.0, 12))
+    found = adj.report(u, f, 0.3, -1.0, 3)
+    assert found["u_tape over while, i, j"] == found["sin2_tape over while, i, j"] == 8 * 3 * 10 * 19 and found[
+        "f_tape over while, k"
+    ] == 8 * (40 + 39 + 38)
+    assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("u_tape_top -= ") == 1
+
+
+def guarded(x, a):
+    """Elements are read before or after they are overwritten, as tests say."""
+    y = np.zeros(x.size)
+    for n in range(x.size):
+        for k in range(a.size):
+            if n < k:
+                continue
+            y[n] += a[k] * x[n - k]
+        for k in range(1, a.size):
+            if not (n < k or k >= x.size) and n != 9:
+                y[n] -= a[k] * y[n - k]
+        y[n] /= 2.0 + a[0]
+    return y
+
+
+def wrapped(x, a):
+    """The element before the first one is the last one."""
+    y = np.ones(x.size)
+    for n in range(x.size):
+        for k in range(1, a.size):
+            if n >= k - 1:
+                y[n] -= a[k] * y[n - k] * x[n]
+    return y
+
+
+def ahead(x, a):
+    """What is read is overwritten later, or has been, as the tests tell wrongly or not at all."""
+    for n in range(x.size):
+        for k in range(a.size):
+            if n + k < x.size:
+                x[n] += a[k] * x[n + k] * x[n]
+            elif n > k:
+                x[n - k] *= a[k] * x[n]
+            elif a[k] < n:
+                x[k % x.size] *= a[k]
+
+
+def split(x, half):
+    for n in range(x.size):
+        if n < half:
+            x[n] = x[n] * x[n + half]
+        else:
+            x[n] = x[n] * x[n - half] * 0.5
+
+
+@pytest.mark.parametrize("f", [guarded, wrapped, ahead])
+@pytest.mark.parametrize("sizes", [(7, 3), (3, 5), (1, 1), (0, 2), (4, 4)])
+def test_tests_tell_elements_apart(f, sizes):
+    with uncompiled():
+        agrees(f, (0.6 * normal(sizes[0]), 0.6 * normal(sizes[1])))
+        if f is guarded:
+            assert nb.adjoint(f).report(normal(sizes[0]), normal(sizes[1])) == {}
+
+
+def test_tests_with_numbers_from_outside():
+    with uncompiled():
+        agrees(split, (normal(6), 3))
+        assert nb.adjoint(wrapped).report(normal(5), normal(3)).keys() == {"y_tape over n, k"}
