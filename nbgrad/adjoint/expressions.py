@@ -197,7 +197,9 @@ class Expressions(Scope):
             return self.several(pack)
         if self.known_here(node.id):
             return Scalar(ast.Name(self.local(node), ast.Load()))
-        value = self.source.outside.get(node.id)
+        if node.id not in self.source.outside:
+            raise self.source.refuse(node, f"{node.id}, which is not defined", "define it, or pass it as an argument")
+        value = self.source.outside[node.id]
         return self.outside(node, node.id, value)
 
     def outside(self, node: ast.expr, name: str, value: object) -> Tree:

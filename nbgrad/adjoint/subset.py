@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import functools
 import inspect
 import math
 import textwrap
@@ -90,6 +91,13 @@ _ADVICE = {
 }
 
 
+_KINDS = (
+    (types.MethodType, "; write it as a function, and pass what it reads of self as arguments"),
+    (functools.partial, "; write a def that calls it"),
+    (type, "; write a function of numbers and arrays"),
+)
+
+
 class Source:
     """The text and tree of a function, and what the names in it stand for.
 
@@ -102,7 +110,8 @@ class Source:
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):
-            raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given")
+            kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "")
+            raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given{kind}")
         self.name = plain.__name__
         self.file = plain.__code__.co_filename
         try:
@@ -116,6 +125,8 @@ class Source:
             node = ast.parse("\n".join(self.lines)).body[0]
         except SyntaxError:
             node = ast.Pass()
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise TraceError(f"adjoint: {self.file}, line {self.first}: {self.name} is async; write a plain def")
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
         self.node = _Exchanges().visit(node)
@@ -269,6 +280,8 @@ class _Check:
             raise refuse(node, "a loop with else", "use a flag")
         elif isinstance(node, ast.FunctionDef) and node.decorator_list:
             raise refuse(node, "a decorator", "leave it out, or define the function outside")
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
+            raise refuse(node, "a generator", "fill an array, and return it")
         elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant | ast.Call):
             raise refuse(node, "an expression without effect", "leave it out, or assign its value")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -315,6 +328,8 @@ class _Check:
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
+            if isinstance(node.func, ast.Name) and text not in self.source.outside:
+                raise self.source.refuse(node, f"{text}, which is not defined", "define it before adjoint is called")
             raise self.source.refuse(
                 node,
                 f"{text} has no derivative here",
