@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from .algebra import FUNCTIONS
+from .deciding import decided
 from .indices import distance
 from .ir import Assign, Block, If, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
@@ -76,6 +77,9 @@ class Expressions(Scope):
 
     def choice(self, node: ast.IfExp) -> Tree:
         """``a if test else b``; where these need statements, they are in branches."""
+        holds = decided(self, node.test)
+        if holds is not None:
+            return self.tree(node.body if holds else node.orelse)
         test = self.value(node.test)
         (first, before), (second, other) = self.perhaps(node.body), self.perhaps(node.orelse)
         if not before and not other:
@@ -141,6 +145,9 @@ class Expressions(Scope):
             case ast.BoolOp():
                 return self.truth(node)
             case ast.Compare():
+                holds = decided(self, node)
+                if holds is not None:
+                    return Scalar(ast.Constant(holds))
                 if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
                     raise self.source.refuse(node, "'is' and 'in'", "use ==")
                 parts = [self.tree(node.left), *(self.tree(c) for c in node.comparators)]
@@ -189,6 +196,11 @@ class Expressions(Scope):
     # Names.
 
     def name(self, node: ast.Name) -> Tree:
+        if node.id in self.texts:
+            given = "None" if self.texts[node.id] is None else f"the text {self.texts[node.id]!r}"
+            raise self.source.refuse(
+                node, f"{node.id}, which is {given}, as a number or array", "pass one, or test it with if before"
+            )
         found = self.array(node)
         if found is not None:
             return Leaf(found)

@@ -76,7 +76,7 @@ class Scope:
         self.tuples: dict[str, Pack] = {}
         self.functions: dict[str, object] = {}
         self.lost: dict[str, str] = {}
-        self.texts: dict[str, str] = {}  # parameters that stand for a text
+        self.texts: dict[str, str | None] = {}  # parameters that stand for a text, or for None
         self.given: set[str] = set()  # the numbers that are parameters
         self.memories: list[View] = []  # arrays of the caller's that change places, by numbers,
         self.places: dict[str, str] = {}  # and the numbers that say which arrays would be in their memory
@@ -197,6 +197,7 @@ class Scope:
         return self.source.resolve(node)
 
     def bind(self, name: str, view: View) -> None:
+        self.texts.pop(name, None)
         self.arrays[name] = view
         self.lost.pop(name, None)
 

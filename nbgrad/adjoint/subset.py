@@ -11,6 +11,7 @@ import math
 import textwrap
 import types
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import numba
 import numpy as np
@@ -22,6 +23,7 @@ from .arrays import MAKERS
 from .library import LIBRARY
 from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
+from .structures import Fixed
 
 __all__ = ["RANGES", "Source", "source_of"]
 
@@ -105,7 +107,7 @@ class Source:
     """
 
     around: object = None
-    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the fields, and names of items or such)
+    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the fields, and names of items or such; and those that are fixed)
 
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
@@ -159,9 +161,9 @@ class Source:
         """The same, where the items of tuples are parameters of their own; `forms` are those of the arguments."""
         made, free = copy.copy(self), Names(all_names(self.node))
 
-        def named(name: str, form: tuple | None) -> Packed:
-            if form is None:
-                return name
+        def named(name: str, form: Any) -> Packed:
+            if form is None or isinstance(form, Fixed):
+                return form or name
             fields = getattr(form[0], "_fields", ())
             labels = fields or range(len(form[1]))
             inner = zip(labels, form[1], strict=True)
@@ -194,11 +196,13 @@ class Source:
         return LIBRARY.get(found, found) if callable(found) and isinstance(found, Hashable) else found
 
 
-Packed = str | list
+Packed = str | list | Fixed
 
 
 def _flat(pack: Packed) -> list[str]:
-    return [pack] if isinstance(pack, str) else [n for part in pack[1:] for n in _flat(part)]
+    if isinstance(pack, list):
+        return [n for part in pack[1:] for n in _flat(part)]
+    return [pack] if isinstance(pack, str) else []
 
 
 class _Exchanges(ast.NodeTransformer):
@@ -274,8 +278,13 @@ class _Check:
         if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.AugAssign):
             self.operator(node, node.op)
         elif isinstance(node, ast.Compare):
-            for op in node.ops:
-                self.operator(node, op)
+            for op, other in zip(node.ops, node.comparators, strict=True):
+                if (
+                    not isinstance(op, ast.Is | ast.IsNot)
+                    or not isinstance(other, ast.Constant)
+                    or other.value is not None
+                ):
+                    self.operator(node, op)
         elif isinstance(node, ast.For | ast.While) and node.orelse:
             raise refuse(node, "a loop with else", "use a flag")
         elif isinstance(node, ast.FunctionDef) and node.decorator_list:
