@@ -37,8 +37,7 @@ def made(body, head="x, y, a, n", number=[0]):  # noqa: B006
 
 
 AT_ONCE = {
-    "return sum([v for v in x])": "write a loop over range that fills an array",
-    "return max(v for v in x)": "write a loop over range",
+    "return sum({v for v in x})": "SetComp is outside of the subset",
     "try:\n    a = a / n\nexcept ZeroDivisionError:\n    a = 0.0\nreturn a": "Try is outside of the subset",
     "with open(a) as g:\n    pass\nreturn a": "leave it to the caller",
     "b = [a, a]\nreturn b[0]": "a list in 'b = [a, a]'; use np.array([...])",
@@ -99,6 +98,7 @@ AT_THE_CALL = {
     "a = x[0] and x[1]\nreturn a": "x[0] and x[1], of floats",
     "return a & n": "use integers",
     "return max(x)": "use NumPy's function",
+    "return sum(v for v in x if v > 0)": "a comprehension with 'if' or several 'for'",
     "return np.array([[a, a], [a]])[0, 0]": "use rows of one length",
     "return np.outer(x, a)[0, 0]": "where an array is expected",
     # Names for arrays.

@@ -59,7 +59,10 @@ class Makers:
         if called in (np.copy, np.array, np.asarray, np.ascontiguousarray):
             if isinstance(given[0], ast.List | ast.Tuple):
                 return self.listed(given[0], hint)
-            view = self.low.view(given[0])
+            tree = self.low.tree(given[0])
+            if isinstance(tree, Leaf) and tree.fresh and len(given) == 1 and not self.keywords:
+                return tree
+            view = self.low.view_of(tree, given[0])
             if called in (np.asarray, np.ascontiguousarray):
                 return Leaf(view)
             return self.converted(Leaf(view), *self.dtype(1)) if len(given) > 1 or self.keywords else copied(Leaf(view))

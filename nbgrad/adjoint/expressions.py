@@ -164,6 +164,8 @@ class Expressions(Scope):
                 return self.call(node, hint)
             case ast.Tuple() | ast.List():
                 return Several([self.tree(e) for e in node.elts])
+            case ast.ListComp() | ast.GeneratorExp():
+                return self.comprehended(node)
             case ast.NamedExpr():
                 return Scalar(ast.Name(self.walrus(node), ast.Load()))
         raise self.source.refuse(
@@ -174,6 +176,9 @@ class Expressions(Scope):
         if any(isinstance(t, Several) for t in trees):
             raise self.source.refuse(node, f"a tuple in {unparse(node)}", "use its items, or np.array of it")
         return trees
+
+    def comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> Tree:
+        raise NotImplementedError
 
     def walrus(self, node: ast.NamedExpr) -> str:
         raise self.source.refuse(node, ":= here", "assign in a statement of its own")

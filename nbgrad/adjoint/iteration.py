@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 
 import numpy as np
 
@@ -163,9 +164,34 @@ class Iteration(Calls):
             start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
             texts = [unparse(n) for n in (start, stop, step)]
             sizes.append(parse(f"len(range({', '.join(texts)}))"))
-            first.append(_assignment(s, target, Done(Scalar(parse(f"{texts[0]} + {counter} * ({texts[2]})")))))
+            plain = texts[0] == "0" and texts[2] == "1"
+            place = counter if plain else f"{texts[0]} + {counter} * ({texts[2]})"
+            first.append(_assignment(s, target, Done(Scalar(parse(place)))))
         else:
             self.rows_of(s, target, given, counter, first, sizes)
+
+    def comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> Tree:
+        """Numbers, one for each turn: a vector."""
+        generator = node.generators[0]
+        if len(node.generators) > 1 or generator.ifs:
+            raise self.source.refuse(node, "a comprehension with 'if' or several 'for'", "write a loop")
+        own = {n.id: self.names.fresh(n.id) for n in ast.walk(generator.target) if isinstance(n, ast.Name)}
+        self.locals |= set(own.values())
+        self.rename |= {n: n for n in own.values()}
+        target, element = (_Renamed(own).visit(copy.deepcopy(n)) for n in (generator.target, node.elt))
+        counter, name = self.names.fresh("k"), self.names.fresh("listed")
+        self.locals.add(counter)
+        self.rename[counter] = counter
+        s = ast.copy_location(ast.For(target, generator.iter, [], []), node)
+        first: list[ast.stmt] = []
+        sizes: list[ast.expr] = []
+        self.elements(s, target, generator.iter, counter, first, sizes)
+        stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
+        self.allocate(name, node, [stop], "", "np.float64")
+        place = ast.Subscript(ast.Name(f"={name}", ast.Load()), ast.Name(f"={counter}", ast.Load()), ast.Store())
+        body = [*first, _assignment(s, place, element)]
+        self.counted(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
+        return Leaf(self.all_of(name), True)
 
     def rows_of(self, s: ast.For, target: ast.expr, given: ast.expr, counter: str, first: list[ast.stmt],
                 sizes: list[ast.expr]) -> None:  # fmt: skip
@@ -284,6 +310,14 @@ def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
         if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
             ast.copy_location(n, s)
     return made
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
 
 
 def _numbers(tree: Tree) -> bool:

@@ -395,6 +395,8 @@ def stored_names(body: list[ast.stmt]) -> list[str]:
             found.append(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.append(node.id)
+        elif isinstance(node, ast.comprehension):  # its variables are its own
+            stack += [node.iter, *node.ifs]
         elif not isinstance(node, ast.Lambda):
             stack += ast.iter_child_nodes(node)
     return found
