@@ -68,7 +68,7 @@ def _fold(function: Callable, args: tuple) -> Expr:
 FUNCTIONS = _table()
 #: Functions whose derivative is zero wherever there is one, and those that give no real numbers.
 PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan, math.isinf, math.isfinite,
-           np.floor, np.ceil, np.trunc, np.rint, np.sign,
+           np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.sign,
            np.isnan, np.isinf, np.isfinite, np.int64, np.int32, np.bool_}  # fmt: skip
 
 #: Operators that give no real numbers.

@@ -79,6 +79,7 @@ class Backwards:
         bars = {n: f"b{k}" for k, n in enumerate(names.arrays)}
         found = {n: f"g{k}" for k, n in enumerate(names.numbers)}
         shared = [f"may_share({at[n]}, {at[m]})" for n in written(f) for m in f.parameters if f.ranks[m] and m != n]
+        shared += [f"not {at[n]}.flags.writeable" for n in written(f)]
         lines = [f"if {' or '.join(shared)}:", f"    apart(f, ({', '.join(at.values())},))"] if shared else []
         lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
         given = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
