@@ -232,3 +232,45 @@ def test_tests_with_numbers_from_outside():
     with uncompiled():
         agrees(split, (normal(6), 3))
         assert nb.adjoint(wrapped).report(normal(5), normal(3)).keys() == {"y_tape over n, k"}
+
+
+def known(x, rate, steps):
+    """What the next two are, with all numbers of turns known."""
+    total = 0.0
+    for k in range(x.size):
+        for _ in range(steps):
+            x[k] = x[k] - rate * math.sin(x[k])
+            total = 0.99 * total + x[k] * total * rate + x[k]
+    return total
+
+
+def by_turn(x, rate, steps):
+    total, t = 0.0, 0
+    while t < steps * x.size:
+        k = t // steps
+        x[k] = x[k] - rate * math.sin(x[k])
+        total = 0.99 * total + x[k] * total * rate + x[k]
+        t += 1
+    return total
+
+
+def stacked(x, rate, steps):
+    total = 0.0
+    for k in range(x.size):
+        for t in range(10 * steps):
+            if t >= steps:
+                break
+            x[k] = x[k] - rate * math.sin(x[k])
+            total = 0.99 * total + x[k] * total * rate + x[k]
+    return total
+
+
+@pytest.mark.parametrize("f", [by_turn, stacked])
+def test_tapes_grow(f):
+    x = normal(3)
+    expected, (x_bar, rate_bar) = nb.adjoint(known).value_and_grad(x.copy(), 0.01, 700)
+    value, found = nb.adjoint(f).value_and_grad(x.copy(), 0.01, 700)
+    assert value == expected
+    np.testing.assert_allclose(found[0], x_bar, rtol=1e-13)
+    np.testing.assert_allclose(found[1], rate_bar, rtol=1e-13)
+    assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * 2100}

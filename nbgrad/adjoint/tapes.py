@@ -49,7 +49,7 @@ class Tape:
 
     def allocate(self) -> list[str]:
         if self.sizes is None:
-            return [f"{self.name} = np.empty(64, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
+            return [f"{self.name} = np.empty(512, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
         return [f"{self.name} = np.empty({shape}, {self.dtype})"] if self.sizes else []
 
