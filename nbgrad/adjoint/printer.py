@@ -31,7 +31,7 @@ class Printer:
     """Writes statements; `beside` has the names of tangents or cotangents, which are made and moved along."""
 
     def __init__(self, f: Function) -> None:
-        self.taken = {*f.ranks, *f.parameters, *f.constants, "np", "math", "njit", "grown", "plus"}
+        self.taken = {*f.ranks, *f.parameters, *f.constants, "np", "math", "njit", "grown", "plus", "large_empty"}
         self.beside: dict[str, str] = {}
 
     def fresh(self, name: str) -> str:

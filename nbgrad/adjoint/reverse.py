@@ -26,6 +26,7 @@ from .ir import (
     walk,
     writes,
 )
+from .memory import large_empty
 from .printer import Printer, definition, indent, loop_head
 from .routines import routines
 from .steps import Item, Nest, Step, flat, tidy
@@ -257,6 +258,8 @@ class Reverse(Printer):
         self.ahead += [item for item in items if item not in self.ahead]
 
     def allocate(self, tape: Tape) -> list[str]:
+        if tape.sizes:
+            self.helpers["large_empty"] = large_empty
         return tape.allocate()
 
     # The sweep back.

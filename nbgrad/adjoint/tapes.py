@@ -51,7 +51,7 @@ class Tape:
         if self.sizes is None:
             return [f"{self.name} = np.empty(512, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
-        return [f"{self.name} = np.empty({shape}, {self.dtype})"] if self.sizes else []
+        return [f"{self.name} = large_empty({shape}, {self.dtype})"] if self.sizes else []
 
     def bounds(self) -> set[str]:
         """The names on which its size depends."""

@@ -73,17 +73,18 @@ STILL = '"no-realign-stack"'
 _lock = free_in_child(threading.RLock())
 
 
-def inline(function=None, *, reorder: bool = False):
+def inline(function=None, *, reorder: bool = False, runtime: bool = False):
     """Decorator: a scalar helper for kernels, inlined wherever it is used.
 
     Inlining is forced: a helper used twice in one kernel can pass LLVM's threshold, and a call left in
-    a loop keeps that loop from being vectorised.
+    a loop keeps that loop from being vectorised. With `runtime` it may make arrays, and be called from Python.
     """
     if function is None:
-        return lambda f: inline(f, reorder=reorder)
+        return lambda f: inline(f, reorder=reorder, runtime=runtime)
     fastmath = _REORDER if reorder else _EXACT
-    made = numba.njit(function, forceinline=True, fastmath=fastmath, **_WITHIN, **_OPTIONS)
-    made.__class__ = _Helper
+    made = numba.njit(function, forceinline=True, fastmath=fastmath, **({} if runtime else _WITHIN), **_OPTIONS)
+    if not runtime:
+        made.__class__ = _Helper
     return made
 
 
