@@ -274,3 +274,21 @@ def test_tapes_grow(f):
     np.testing.assert_allclose(found[0], x_bar, rtol=1e-13)
     np.testing.assert_allclose(found[1], rate_bar, rtol=1e-13)
     assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * 2100}
+
+
+def roots(x, y, p):
+    for i in range(x.size):
+        y[i] = x[i] ** 1.7 + x[i] ** p
+
+
+def test_powers_that_are_too_small_or_too_large_for_a_quotient():
+    x = np.array([1e-320, 1e-200, 0.0, 0.3, 2.0, 1e150, 1e179])
+    p = 1.7
+    expected = 1.7 * x ** (1.7 - 1) + p * x ** (p - 1)
+    (found, _, _) = nb.adjoint(roots).vjp(x, np.zeros(x.size), p)(np.ones(x.size))
+    np.testing.assert_allclose(found, expected, rtol=1e-15 * 460)  # of 1.7 - 1, rounded: the exponent of 1e-320
+    assert nb.tangent(roots).jvp((x, np.zeros(x.size), p), (np.ones(x.size), None, None))[1] == pytest.approx(expected)
+    text = nb.adjoint(roots)._generated((x, x.copy(), p)).text
+    assert "power1 / x[i] if " in text
+    with uncompiled():
+        agrees(roots, (positive(4), normal(4), 0.3))
