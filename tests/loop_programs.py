@@ -114,3 +114,19 @@ def agrees(f, args, *, h=1e-6, rtol=2e-6, seed=0):
     assert abs(found - forward) <= 1e-12 * scale, (found, forward, adj.source)
     assert abs(found - expected) <= rtol * scale, (found, expected, adj.source)
     return adj
+
+
+def twice(f, args, *, h=1e-6, rtol=1e-5, seed=0):
+    """Whether products with the Hessian agree with central differences of gradients."""
+    rng = np.random.default_rng(seed)
+    adj = nb.adjoint(f)
+    pull = adj.vjp(*copies(args))
+    given = dict(zip(pull.parameters, args, strict=True))
+    value = () if pull.value is None else pull.value if isinstance(pull.value, tuple) else (pull.value,)
+    every = [*value, *(given[n] for n in pull.outputs[len(value) :])]
+    weights = tuple(rng.normal(size=np.shape(y)) if np.ndim(y) else 0.7 for y in every)
+    along = [rng.normal(size=np.shape(args[k])) if np.ndim(args[k]) else 0.3 for k in floats(args)]
+    up, down = (adj.vjp(*moved(args, along, k * h))(weights) for k in (1, -1))
+    for found, a, b in zip(adj.hvp(copies(args), tuple(along), weights), up, down, strict=True):
+        scale = max(1.0, np.max(np.abs(found), initial=0.0))
+        np.testing.assert_allclose(found, (a - b) / (2 * h), rtol=rtol, atol=rtol * scale)

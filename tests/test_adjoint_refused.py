@@ -44,12 +44,9 @@ AT_ONCE = {
     "b = []\nb.append(a)\nreturn b[0]": "fill an array in a loop",
     "b = {0: a}\nreturn b[0]": "use arrays or separate arguments",
     "b = {a}\nreturn a": "use an array",
-    "return np.linalg.solve(y, x)[0]": "write the factorisation as loops",
-    "return np.interp(a, x, y)": "find the interval in a loop",
     "return np.random.normal() * a": "draw the random numbers before",
+    "return np.linalg.eigh(y)[0]": "use solve, inv, det",
     "x.sort()\nreturn x[0]": "sort before",
-    "c = np.concatenate((x, y))\nreturn c[0]": "make an array of the whole size",
-    "return x.reshape(2, 2)[0, 0]": "index the array with all its axes",
     "return 1j * a": "a complex number in 'return 1j * a'; write real and imaginary parts apart",
     "while a > 1:\n    a = a / 2\nelse:\n    a = 0.0\nreturn a": "a loop with else in 'while a > 1:'; use a flag",
     "np.sin(a)\nreturn a": "an expression without effect",
@@ -70,8 +67,7 @@ AT_ONCE = {
 }
 AT_THE_CALL = {
     "return (b := a)": "assign in a statement of its own",
-    "b = x[x > 0]\nreturn np.sum(b)": "write a loop, with if for a mask",
-    "x[x > 1] = 0.0\nreturn a": "an array as index",
+    "x[y] = a\nreturn a": "may be of floats",
     "x[0, 1] = a\nreturn a": "2 indices of an array with 1 axes",
     "b = x[::n]\nreturn b[0]": "a step that is not a constant",
     "for i in range(n):\n    b = np.zeros(int(x[i]))\n    a += b[0]\nreturn a": "whose size is not known before it",
@@ -146,7 +142,7 @@ def test_arguments():
         adj.value_and_grad(x[1:], x[:-1], 2.0, 3)
     with pytest.raises(DTypeError, match=r"argument x is a float16 array"):
         adj.value_and_grad(x.astype(np.float16), x, 2.0, 3)
-    with pytest.raises(DTypeError, match=r"argument a is a tuple .make its items arguments of their own"):
+    with pytest.raises(TraceError, match=r"a tuple in x\[i\] \* x\[i\] \* a"):
         adj.value_and_grad(x, np.ones(4), (2.0, 1.0), 3)
     with pytest.raises(DTypeError, match=r"argument a is a str"):
         adj.value_and_grad(x, np.ones(4), "2", 3)

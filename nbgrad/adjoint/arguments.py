@@ -13,6 +13,14 @@ from .subset import Source
 __all__ = ["apart", "completed", "copies", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
 
 
+_HINTS = {
+    dict: " (use a named tuple)",
+    list: " (pass np.array(...), or a tuple)",
+    tuple: " (make its items arguments of their own, and the tuple inside of the function)",
+    complex: " (pass real and imaginary parts apart)",
+}
+
+
 def copies(args: tuple) -> tuple:
     return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
 
@@ -24,8 +32,7 @@ def completed(source: Source, args: tuple) -> tuple:
 
 
 def parameters(source: Source) -> list[str]:
-    arguments = source.node.args
-    return [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return list(source.signature.parameters)
 
 
 def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str]]:
@@ -45,8 +52,7 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
             letter, wrong = "", True
         if wrong or letter not in "fiub":
             what = f"{a.dtype} array of {a.ndim} axes" if isinstance(a, np.ndarray) else type(a).__name__
-            if isinstance(a, tuple):
-                what += " (make its items arguments of their own, and the tuple inside of the function)"
+            what += _HINTS.get(type(a), "")
             raise DTypeError(
                 f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
                 "one axis or more, and numbers are expected"

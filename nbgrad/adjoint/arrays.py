@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .indices import distance
 from .ir import Store, parse, reads, unparse
 from .kinds import kind_of
 from .memory import large_empty
-from .trees import Leaf, Made, Op, Tree
-from .views import ZERO, times
+from .trees import Elementwise, Leaf, Made, Op, Scalar, Tree, Turn, copied
+from .views import ONE, ZERO, View, added, index_of, size_of, times
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -22,6 +23,16 @@ _PLAIN = {np.empty, large_empty, np.zeros, np.ones, np.full}
 _LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
 MAKERS = {*_PLAIN, *_LIKE, np.copy, np.array, np.asarray, np.ascontiguousarray, np.eye, np.identity, np.arange,
           np.linspace}  # fmt: skip
+#: What puts arrays together: along which axis, by their number of axes, and where those with one axis get another.
+_JOINED: dict[Any, tuple[tuple[int, int], tuple | None]] = {
+    np.concatenate: ((0, 0), None),
+    np.append: ((0, 0), None),
+    np.hstack: ((0, 1), None),
+    np.vstack: ((0, 0), (None, 0)),
+    np.stack: ((0, 0), (None, 0)),
+    np.column_stack: ((1, 1), (0, None)),
+}
+MAKERS |= set(_JOINED.keys())
 
 
 class Makers:
@@ -37,6 +48,8 @@ class Makers:
 
     def make(self, called: object, hint: str) -> Tree:
         given = self.node.args
+        if called in _JOINED:
+            return self.joined(called, hint)
         allowed = {"dtype"} | ({"num", "endpoint"} if called is np.linspace else set())
         allowed |= {"fill_value"} if called in (np.full, np.full_like) else set()
         if not given or set(self.keywords) - allowed:
@@ -167,6 +180,56 @@ class Makers:
             self.low.emit(Store(name, parse(index), v))
         return Leaf(self.low.all_of(name), True)
 
+    def joined(self, called: object, hint: str) -> Tree:
+        """One array after the other."""
+        given, low = self.node.args, self.low
+        items = given[:2] if called is np.append else getattr(given[0], "elts", []) if given else []
+        axis = self.keywords.get("axis", given[1] if len(given) > 1 and called is not np.append else None)
+        trees = [low.tree(e) for e in items]
+        pack = low.tuple_of(given[0]) if given and not trees else None
+        if pack is not None:
+            trees = low.several(pack).items
+        if called is np.append:
+            trees = [Made([ONE], lambda _, t=t: t.node) if isinstance(t, Scalar) else t for t in trees]
+        rank = trees[0].rank if trees else 0
+        along, order = _JOINED[called]
+        d = along[rank > 1] if axis is None else distance(low.value(axis), ZERO)
+        made = int(order is not None and (rank == 1 or called is np.stack))  # axes more
+        wrong = (called is np.append and (rank > 1 or axis is not None)) or (called is np.stack and rank != 1)
+        wrong = wrong or not rank or any(t.rank != rank for t in trees)
+        if wrong or d is None or not -rank - made <= d < rank + made:
+            raise self.refuse(f"the call {unparse(self.node)}", "give a tuple of arrays with as many axes, or loop")
+        if made and order is not None:
+            order = (0, None) if called is np.stack and d % 2 else order
+            views = [low.view_of(t, self.node) for t in trees]
+            trees = [Leaf(View(v.name, v.parts, tuple(v.order[0] if o == 0 else None for o in order))) for v in views]
+        return self.one_after_another(trees, d % (rank + made), hint)
+
+    def one_after_another(self, trees: list[Tree], d: int, hint: str) -> Leaf:
+        low, line = self.low, self.low.line
+        low.line = ""
+        parts: list[tuple[ast.expr, list[Turn], ast.expr]] = []
+        start: ast.expr = ZERO
+        name = hint or low.names.fresh("joined")
+        for tree in trees:
+            loops = Elementwise(low, self.node)
+            loops.over(tree)
+            value = loops.element(tree)
+            for mine, first in zip(loops.turns, parts[0][1] if parts else loops.turns, strict=True):
+                if mine is not loops.turns[d]:
+                    loops.same(mine.size, first.size)
+            parts.append((start, loops.turns, value))
+            start = added(start, size_of(loops.turns[d].axis))
+        sizes = [size_of(t.axis) for t in parts[0][1]]
+        sizes[d] = start
+        loops = Elementwise(low, self.node)
+        low.allocate(name, self.node, sizes, "", loops.dtype(Op(lambda *e: e[0], trees)), "", line)
+        for start, turns, value in parts:
+            places = [t.position() for t in turns]
+            places[d] = added(start, places[d])
+            loops.loops([Store(name, index_of(places), value)], "", turns)
+        return Leaf(low.all_of(name), True)
+
     def linspace(self, given: list[ast.expr]) -> Tree:
         number = self.keywords.get("num")
         if len(given) < 3:
@@ -196,8 +259,3 @@ class Makers:
             return made if a == "0" else ast.BinOp(start, ast.Add(), made)
 
         return Made([size], element, kind, dtype)
-
-
-def copied(tree: Tree, kind: str = "", dtype: str = "") -> Tree:
-    """The values of `tree`, not its memory."""
-    return Op(lambda e: e, [tree], kind, dtype)

@@ -7,23 +7,34 @@ import builtins
 import inspect
 import math
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import TraceError
 from .algebra import FUNCTIONS, PASSIVE
-from .arrays import MAKERS, Makers, copied
+from .arrays import MAKERS, Makers
 from .expressions import Done, Expressions, Several
 from .ir import Assign, Store, parse, unparse, walk
+from .library import LIBRARY, refused
 from .names import FUNCTION_NAMES
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
+from .reshaping import reshaped
 from .subset import Source, source_of
-from .trees import Leaf, Scalar, Tree, combine
+from .trees import Leaf, Scalar, Tree, combine, copied
+from .views import NUMBERS, normal
 
 if TYPE_CHECKING:
     from .lower import Lowering
 
 __all__ = ["Calls"]
+
+_LOGICAL: dict[object, Callable[..., ast.expr]] = {
+    np.logical_and: lambda a, b: ast.BoolOp(ast.And(), [a, b]),
+    np.logical_or: lambda a, b: ast.BoolOp(ast.Or(), [a, b]),
+    np.logical_not: lambda a: ast.UnaryOp(ast.Not(), a),
+}
 
 
 class Calls(Expressions):
@@ -66,6 +77,8 @@ class Calls(Expressions):
             return Reductions(self, node).reduce(called, node.args, node.keywords, hint)
         if called in PRODUCTS and len(node.args) == 2 and not node.keywords:
             return self.product(node, node.args[0], node.args[1], hint, called)
+        if called in (np.reshape, np.ravel) and node.args:
+            return self.reshape(node, called.__name__, node.args[0], node.args[1:])
         if called in MAKERS:
             return Makers(self, node).make(called, hint)
         if node.keywords:
@@ -84,9 +97,13 @@ class Calls(Expressions):
                 [combine(lambda x, y, op=op: ast.BinOp(x, op(), y), [a, b]) for op in (ast.FloorDiv, ast.Mod)]
             )
         args = [self.tree(a) for a in node.args]
+        if called is np.ndim:
+            return Scalar(ast.Constant(args[0].rank))
         if called is np.clip:
             x, low, high = args
             return self.apply(np.minimum, [self.apply(np.maximum, [x, low]), high])
+        if called in _LOGICAL:
+            return combine(_LOGICAL[called], args)
         if called in (math.radians, np.radians, np.deg2rad):
             return combine(lambda x: ast.BinOp(x, ast.Mult(), parse("(math.pi / 180.0)")), args)
         if called in (math.degrees, np.degrees, np.rad2deg):
@@ -118,11 +135,8 @@ class Calls(Expressions):
         name = function.attr
         if name == "copy" and not node.args:
             return copied(Leaf(self.view(function.value)))
-        if name in ("flatten", "ravel"):
-            view = self.view(function.value)
-            if view.rank != 1:
-                raise self.source.refuse(node, f"{name} of an array with several axes", "write a loop")
-            return copied(Leaf(view)) if name == "flatten" else Leaf(view)
+        if name in ("flatten", "ravel", "reshape"):
+            return self.reshape(node, name, function.value, node.args)
         if name == "transpose" and not node.args:
             return Leaf(self.view(function.value).transposed)
         if name == "astype" and len(node.args) == 1:
@@ -137,6 +151,16 @@ class Calls(Expressions):
             node, f"the method {unparse(node.func)}", "use functions of the table, or write a loop"
         )
 
+    def reshape(self, node: ast.Call, name: str, given: ast.expr, lengths: list[ast.expr]) -> Tree:
+        if node.keywords or (name == "reshape") != bool(lengths):
+            raise self.source.refuse(node, f"the call {unparse(node)}", "give the array, and its lengths in C order")
+        view = self.view(given)
+        if name == "reshape":
+            sizes = Makers(self, node).shape(lengths[0]) if len(lengths) == 1 else [self.value(n) for n in lengths]
+            return Leaf(reshaped(self, node, view, [normal(n) for n in sizes]))
+        flat = view if view.rank == 1 else reshaped(self, node, view, [parse("-1")])
+        return copied(Leaf(flat)) if name == "flatten" else Leaf(flat)
+
     def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str, called: object = np.dot) -> Tree:
         return Reductions(self, node).product(called, a, b, hint)
 
@@ -147,13 +171,24 @@ class Calls(Expressions):
         before = len(self.out)
         arrays = {v.name for v in self.arrays.values()} | {p for p in self.made.parameters if self.made.ranks.get(p)}
         result = self.inline(node)
-        if any(isinstance(s, Store) and s.array in arrays for s in walk(self.out[before:])) and not self.alone(node):
+        if any(
+            isinstance(s, Store) and self.root(s.array) in arrays for s in walk(self.out[before:])
+        ) and not self.alone(node):
             raise self.source.refuse(
                 node, "a function that writes arrays, called in an expression", "assign its result to a name first"
             )
         if result is None:
             raise self.source.refuse(node, "a call that gives no number", "let it return one")
         return result
+
+    def library(self, called: object, node: ast.expr, *args: Tree) -> Tree:
+        """A function of the library, of what is lowered already."""
+        name = f"={LIBRARY[called].__name__}"
+        self.functions[name] = LIBRARY[called]
+        call = ast.Call(ast.Name(name, ast.Load()), [ast.copy_location(Done(a), node) for a in args], [])
+        found = self.inline(ast.copy_location(call, node))
+        assert found is not None
+        return found
 
     def alone(self, node: ast.Call) -> bool:
         """Whether the call is all of what is assigned."""
@@ -172,8 +207,13 @@ class Calls(Expressions):
         found = dict(bound.arguments)
         for name, p in signature.parameters.items():
             if name not in found:
-                if not isinstance(p.default, ast.AST):
-                    found[name] = ast.copy_location(Done(self.outside(node, name, p.default)), node)
+                if isinstance(p.default, str):
+                    found[name] = ast.Constant(p.default)
+                elif isinstance(p.default, NUMBERS):
+                    found[name] = ast.copy_location(Done(Scalar(parse(repr(p.default)))), node)
+                elif not isinstance(p.default, ast.AST):
+                    tree = self.outside(node, self.names.fresh(name), p.default)
+                    found[name] = ast.copy_location(Done(tree), node)
                 else:
                     found[name] = p.default
         return found
@@ -188,6 +228,10 @@ class Calls(Expressions):
         given = self.arguments(node, source.signature)
         inner = self.lowering(source, source.around if isinstance(callee, Source) else None)
         for p, a in given.items():
+            text = self.texts.get(a.id) if isinstance(a, ast.Name) else getattr(a, "value", None)
+            if isinstance(text, str):
+                inner.texts[p] = text
+                continue
             function = self.passed(a)
             if function is not None:
                 inner.functions[p] = function
@@ -196,9 +240,15 @@ class Calls(Expressions):
             self.give(inner, p, self.tree(a), a)
         before = set(self.made.ranks)
         inner.line = self.line
-        self.out += inner.function()
+        try:
+            self.out += inner.function()
+        except TraceError as err:  # of the library, nobody should have to read the source
+            if source.module != refused.__module__ or self.source.module == source.module:
+                raise
+            what, instead = getattr(err, "said", (str(err), "write a loop"))
+            raise self.source.refuse(node, f"{unparse(node.func).lstrip('=')}: {what}", instead) from None
         self.line = ""
-        return _fresh(inner.result, before)
+        return self.fresh(inner.result, before)
 
     def passed(self, node: ast.expr) -> object:
         """The function that an argument is."""
@@ -240,11 +290,10 @@ class Calls(Expressions):
     def packed(self, tree: Several, node: ast.expr):
         raise NotImplementedError
 
-
-def _fresh(tree: Tree | None, before: set[str]) -> Tree | None:
-    """Note which arrays were made by the call."""
-    if isinstance(tree, Several):
-        return Several([_fresh(t, before) or t for t in tree.items], tree.fields)
-    if isinstance(tree, Leaf) and tree.view.name not in before:
-        return Leaf(tree.view, True)
-    return tree
+    def fresh(self, tree: Tree | None, before: set[str]) -> Tree | None:
+        """Note which arrays were made by the call."""
+        if isinstance(tree, Several):
+            return Several([self.fresh(t, before) or t for t in tree.items], tree.fields)
+        if isinstance(tree, Leaf) and self.root(tree.view.name) not in before:
+            return Leaf(tree.view, True)
+        return tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from functools import partial
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from .algebra import FUNCTIONS
 from .indices import distance
 from .ir import Assign, Block, If, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
+from .picking import Picked, look, picked
 from .scope import Pack, Scope
-from .trees import Elementwise, Leaf, Scalar, Tree, combine
-from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, normal, size_of
+from .trees import Elementwise, Leaf, Scalar, Tree, combine, copied
+from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, count, normal, size_of
 
 __all__ = ["Expressions"]
 
@@ -124,9 +126,18 @@ class Expressions(Scope):
             case ast.BinOp(op=ast.MatMult()):
                 return self.product(node, node.left, node.right, hint)
             case ast.BinOp():
-                return combine(lambda a, b: ast.BinOp(a, node.op, b), [self.tree(node.left), self.tree(node.right)])
+                pair = self.tree(node.left), self.tree(node.right)
+                if isinstance(node.op, ast.Add) and all(isinstance(p, Several) for p in pair):
+                    return Several([t for p in pair for t in p.items])  # type: ignore[attr-defined]
+                return combine(lambda a, b: ast.BinOp(a, node.op, b), self.no_tuples(node, list(pair)))
+            case ast.UnaryOp(op=ast.Invert()):
+                given = self.tree(node.operand)  # of truth values in arrays it is "not"
+                op = ast.Not() if given.rank and look(self, given) == "bool" else ast.Invert()
+                return combine(lambda a: ast.UnaryOp(op, a), [given])
             case ast.UnaryOp():
-                return combine(lambda a: normal(ast.UnaryOp(node.op, a)), [self.tree(node.operand)])
+                return combine(
+                    lambda a: normal(ast.UnaryOp(node.op, a)), self.no_tuples(node, [self.tree(node.operand)])
+                )
             case ast.BoolOp():
                 return self.truth(node)
             case ast.Compare():
@@ -144,7 +155,7 @@ class Expressions(Scope):
                 return self.attribute(node)
             case ast.Call():
                 return self.call(node, hint)
-            case ast.Tuple():
+            case ast.Tuple() | ast.List():
                 return Several([self.tree(e) for e in node.elts])
             case ast.NamedExpr():
                 return Scalar(ast.Name(self.walrus(node), ast.Load()))
@@ -152,8 +163,25 @@ class Expressions(Scope):
             node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
         )
 
+    def no_tuples(self, node: ast.expr, trees: list[Tree]) -> list[Tree]:
+        if any(isinstance(t, Several) for t in trees):
+            raise self.source.refuse(node, f"a tuple in {unparse(node)}", "use its items, or np.array of it")
+        return trees
+
     def walrus(self, node: ast.NamedExpr) -> str:
         raise self.source.refuse(node, ":= here", "assign in a statement of its own")
+
+    def frozen(self, view: View) -> View:
+        raise NotImplementedError
+
+    def look(self, tree: Tree) -> str:
+        return look(self, tree)
+
+    def done(self, tree: Tree) -> ast.expr:
+        return Done(tree)
+
+    def library(self, called: object, node: ast.expr, *args: Tree) -> Tree:
+        raise NotImplementedError
 
     def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str) -> Tree:
         raise NotImplementedError
@@ -273,6 +301,8 @@ class Expressions(Scope):
             if isinstance(found, Several):
                 return found.items[self.constant_index(node, len(found.items))]
         view = self.part(node)
+        if isinstance(view, Picked):
+            return copied(Leaf(view))
         return Leaf(view) if view.rank else Scalar(view.at([]))
 
     def constant_index(self, node: ast.Subscript, size: int) -> int:
@@ -298,6 +328,7 @@ class Expressions(Scope):
         given = [*given[: spread[0]], *fill, *given[spread[0] + 1 :]] if spread else [*given, *fill]
         parts, d = list(view.parts), 0
         order: list[int | None] = []
+        picks: dict = {}
         for p in given:
             if _new_axis(p):
                 order.append(None)
@@ -308,20 +339,38 @@ class Expressions(Scope):
                     parts[place] = self.sliced(node, axis, p)
                 order.append(place)
             elif place is not None:
-                parts[place] = self.index(node, view, place, axis, p)
+                found = self.tree(p)
+                if isinstance(found, Scalar):
+                    parts[place] = self.index(view, place, axis, normal(found.node))
+                else:
+                    index = picked(self, node, found)
+                    order += [-1] * (index.rank if not picks else 0)
+                    picks[place] = index, partial(self.index, view, place, axis)
             d += 1
+        if picks:
+            return self.gathered(node, View(view.name, tuple(parts), tuple(order)), picks)
         return View(view.name, tuple(parts), tuple(order))
 
-    def index(self, node: ast.Subscript, view: View, place: int, axis: Axis, given: ast.expr) -> ast.expr:
+    def gathered(self, node: ast.Subscript, view: View, picks: dict) -> View:
+        indices = [index for index, _ in picks.values()]
+        places = [view.order.index(-1), *picks]
+        together = len(picks) == 1 or max(places[1:]) - min(places[1:]) == len(picks) - 1
+        if len({i.rank for i in indices}) > 1 or not together or any(i.name == view.name for i in indices):
+            raise self.source.refuse(node, f"these arrays as indices in {unparse(node)}", "write a loop")
+        loops = Elementwise(self, node)
+        for d in range(indices[0].rank):
+            for other in indices[1:]:
+                loops.same(count(other.axis(d)), count(indices[0].axis(d)))
+        return Picked(view.name, view.parts, view.order, picks)
+
+    def index(self, view: View, place: int, axis: Axis, index: ast.expr) -> ast.expr:
         """The index in the array of that in a part of it."""
-        found = self.tree(given)
-        if not isinstance(found, Scalar):
-            raise self.source.refuse(
-                node, f"an array as index in {unparse(node)}", "write a loop, with if for a mask of truth values"
-            )
-        index = normal(found.node)
         whole = unparse(axis.start) == "0" and unparse(axis.step) == "1"
-        if whole and unparse(axis.stop) == unparse(self.size(view.name)[place]):
+        if (
+            whole
+            and view.name not in self.shared.reshaped
+            and unparse(axis.stop) == unparse(self.size(view.name)[place])
+        ):
             return index
         if isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant):
             index = added(size_of(axis), index)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ from .generated import Backwards, Checkpointing, Forwards
 from .ir import Function
 from .kinds import infer
 from .lower import lower
+from .structures import Structure, structure
 from .subset import Source, source_of
 
 __all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
@@ -101,9 +104,28 @@ class _Differentiated:
         self._sources: dict[Any, Source] = {}
         self._source: Source | None = None if isinstance(f, _Differentiated) else source_of(f)
         self._argnums = argnums
+        self._begin()
+        self.__name__: str = f"{self._source.name if self._source else f.__name__}_{type(self).__name__.lower()}"
+
+    def _begin(self) -> None:
+        """Nothing is generated yet."""
         self._made: dict[tuple, Any] = {}
         self._last: Any = None
-        self.__name__: str = f"{self._source.name if self._source else f.__name__}_{type(self).__name__.lower()}"
+        self._parts: dict[tuple, Any] = {}  # the same for arguments that are tuples, taken apart
+
+    def _apart(self, args: tuple) -> tuple[Any, Structure, tuple, tuple] | None:
+        """If an argument is a tuple: what differentiates with its items as arguments, and the arguments so."""
+        given = self._given(args)
+        form = structure(given)
+        if self._source is None or form is None or len(given) != len(parameters(self._source)):
+            return None
+        key = form, form.argnums(given, self._argnums)
+        made = self._parts.get(key)
+        if made is None:
+            made = self._parts[key] = copy(self)
+            made._source, made._argnums = self._source.taken_apart(form.forms), key[1]
+            made._begin()
+        return made, form, given, tuple(form.leaves(given))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
@@ -116,11 +138,15 @@ class _Differentiated:
         results and the gradients by numbers, a tangent the results and their derivatives; what belongs to an array is
         in the array that was given for it.
         """
+        if (parts := self._apart(args)) is not None:
+            return parts[0].compiled(*parts[3])
         return self._generated(self._given(args)).entry
 
     @property
     def source(self) -> str:
         """The generated file, for the arguments of the latest call."""
+        if self._last is None and self._parts:
+            return next(reversed(self._parts.values())).source
         if self._last is None:
             raise AttrError(f"{self.__name__}.source depends on the types of the arguments: make a call first")
         return self._last.text
@@ -186,9 +212,12 @@ class Tangent(_Differentiated):
             The results, in order, and then the arrays of floats that the function writes: a tuple, or the output
             itself if there is one.
         """
+        if (parts := self._apart(tuple(args))) is not None:
+            inner, form, whole, flat = parts
+            return inner.jvp(flat, form.along(whole, self._argnums, _listed(tangents)))
         args = self._given(tuple(args))
         made = self._generated(args)
-        given = tangents if isinstance(tangents, tuple) else (tangents,)
+        given = _listed(tangents)
         if len(given) != len(made.wrt):
             raise AttrError(
                 f"{made.f.name}: {len(made.wrt)} tangents expected ({', '.join(made.wrt)}), {len(given)} given"
@@ -204,7 +233,6 @@ class Adjoint(_Differentiated):
 
     def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None) -> None:
         super().__init__(f, argnums)
-        self._ready: dict[tuple, Backwards] = {}  # by kinds of arguments, for the short way
         if checkpoint is None and (loop is not None or memory is not None):
             raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
         if not (checkpoint in (None, "auto") or (isinstance(checkpoint, int) and checkpoint > 0)):
@@ -213,6 +241,11 @@ class Adjoint(_Differentiated):
         self._still = checkpoint is not None
         if checkpoint is not None and self._source is not None:
             check(self._source, loop)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._ready: dict[tuple, Backwards] = {}  # by kinds of arguments, for the short way
+        self._second = None
 
     def _make(self, f: Function, wrt: list[str]) -> Backwards:
         made = Backwards(f, wrt)
@@ -237,6 +270,10 @@ class Adjoint(_Differentiated):
             self._last = made
             value, gradients = made.short(*args)
             return value, self._form(gradients)
+        if (parts := self._apart(args)) is not None:
+            inner, form, whole, flat = parts
+            value, gradients = inner.value_and_grad(*flat)
+            return value, form.gradients(whole, self._argnums, gradients)
         given = self._given(args)
         made = self._generated(given)
         f = made.f
@@ -254,6 +291,11 @@ class Adjoint(_Differentiated):
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
         a tuple with one gradient per argument. ``.value`` is what the function returned.
         """
+        if (parts := self._apart(args)) is not None:
+            inner, form, whole, flat = parts
+            pull = inner.vjp(*flat)
+            pull._form = partial(form.gradients, whole, self._argnums)
+            return pull
         args = self._given(args)
         made = self._generated(args)
         snapshot = tuple(a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True))
@@ -276,13 +318,17 @@ class Adjoint(_Differentiated):
         -------
         tuple, or a single product where `argnums` is an int
         """
+        if (parts := self._apart(tuple(args))) is not None:
+            inner, form, whole, flat = parts
+            products = inner.hvp(flat, form.along(whole, self._argnums, _listed(direction)), cotangents)
+            return form.gradients(whole, self._argnums, products)
         args = self._given(tuple(args))
         made = self._generated(args)
         f, names = made.f, outputs(made.f)
         if cotangents is None and not self._one_number(f):
             raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
-        given = (1.0,) if cotangents is None else cotangents if isinstance(cotangents, tuple) else (cotangents,)
-        along = direction if isinstance(direction, tuple) else (direction,)
+        given = (1.0,) if cotangents is None else _listed(cotangents)
+        along = _listed(direction)
         for what, expected, got in (("cotangents", names, given), ("directions", made.wrt, along)):
             if len(got) != len(expected):
                 raise AttrError(f"{f.name}: {len(expected)} {what} expected ({', '.join(expected)}), {len(got)} given")
@@ -302,6 +348,8 @@ class Adjoint(_Differentiated):
 
     def report(self, *args) -> dict[str, int]:
         """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""
+        if (parts := self._apart(args)) is not None:
+            return parts[0].report(*parts[3])
         args = self._given(args)
         made = self._generated(args)
         return made.stored(copies(args), self._primal(copies(args)))
@@ -314,11 +362,15 @@ class Adjoint(_Differentiated):
         return gradients[0] if isinstance(self._argnums, int) else gradients
 
 
+def _listed(given: Any) -> tuple:
+    return given if isinstance(given, tuple) else (given,)
+
+
 class Pullback:
     """What :meth:`Adjoint.vjp` gives; call it with cotangents."""
 
     def __init__(self, adjoint: Adjoint, made: Backwards, args: tuple, results: tuple) -> None:
-        self._adjoint = adjoint
+        self._form = adjoint._form
         self._generated = made
         self._args = args
         self._results = results
@@ -329,8 +381,11 @@ class Pullback:
     def __call__(self, cotangents: Any) -> Any:
         f, made = self._generated.f, self._generated
         names = self.outputs
-        given = cotangents if isinstance(cotangents, tuple) else (cotangents,)
+        given = _listed(cotangents)
         if len(given) != len(names):
-            raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given")
+            raise AttrError(
+                f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given; "
+                "None stands for zeros"
+            )
         args = tuple(a.copy() if n in written(f) else a for n, a in zip(f.parameters, self._args, strict=True))
-        return self._adjoint._form(made(args, dict(zip(names, given, strict=True)), self._results)[1])
+        return self._form(made(args, dict(zip(names, given, strict=True)), self._results)[1])

@@ -157,8 +157,12 @@ class Fusion:
         written = {n for s in walk(between) for n in writes(s)}
         found: dict[Statement, set[str]] = {}
         wanted = totals | {n for s in suffix for n in writes(s)}
+        made = {s.name for s in walk(between) if isinstance(s, Alloc)}  # their lengths are not known before, either
         for s in suffix:
             pull = self.made.pulls[s]
+            texts = {t for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")}
+            if made & {n.id for t in texts for n in ast.walk(parse(t)) if isinstance(n, ast.Name)}:
+                return None
             if not pull.value and not self.sweep_reads(s, self.made) & written:
                 continue  # all of it can be undone
             alone = isinstance(s, Assign) and sum(s.name in writes(t) for t in walk(self.f.body)) == 1
@@ -167,10 +171,10 @@ class Fusion:
             found[s] = {name_of(atom) for atom, _ in pull.parts} & wanted
             for atom, part in pull.parts:
                 if name_of(atom) in wanted:
-                    texts = set(free(part)) - {COTANGENT.name}
-                    if isinstance(atom, ast.Subscript) or VALUE.name in texts:
+                    used = set(free(part)) - {COTANGENT.name}
+                    if isinstance(atom, ast.Subscript) or VALUE.name in used:
                         return None
-                    if written & {n for t in texts for n in reads(parse(t))}:
+                    if written & {n for t in used for n in reads(parse(t))}:
                         return None
         return found
 

@@ -131,7 +131,7 @@ class Iteration(Calls):
                 sizes: list[ast.expr]) -> None:  # fmt: skip
         tree = self.tree(given)
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
-        if isinstance(tree, Leaf) and tree.view.name in moved:
+        if isinstance(tree, Leaf) and self.root(tree.view.name) in moved:
             raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
         if isinstance(tree, Several):
             view = self.listed(s, tree)
@@ -146,9 +146,6 @@ class Iteration(Calls):
         sizes.append(self.shape(view)[0])
         element = ast.Subscript(Done(Leaf(view)), ast.Name(f"={counter}", ast.Load()), ast.Load())
         first.append(_assignment(s, target, element))
-
-    def frozen(self, view: View) -> View:
-        raise NotImplementedError
 
     def listed(self, s: ast.For, tree: Several) -> View:
         """A tuple of numbers as an array."""
@@ -208,7 +205,7 @@ class Iteration(Calls):
         self.line = ""
         breaks = any(jumps(b, ast.Break) for b in body)
         stop = self.names.fresh("stop") if breaks else ""
-        start, end, step = bounds
+        start, end, step = map(self.steady, bounds)
         if index:
             self.shared.bound.append(index)
             name, by = offset(step)

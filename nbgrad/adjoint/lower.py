@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 
+from .deciding import decided
 from .ir import Assign, Block, Check, Function, If, Swap, parse, unparse, walk
 from .iteration import Iteration
 from .jumps import ends, jumps
+from .library import refused
 from .names import RESERVED, Names, all_names
-from .scope import Shared
+from .reshaping import resolved
+from .scope import Pack, Shared
 from .storing import Storing
 from .subset import Source
 from .trees import Leaf, Scalar, Tree
@@ -30,8 +33,14 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
         if made.ranks[p]:
             lowering.bind(p, lowering.all_of(p))
             lowering.owners[p] = p
+    for p, pack in source.packs.items():
+        if not isinstance(pack, str):
+            lowering.tuples[p] = lowering.given_pack(pack)
     made.body = lowering.function()
     made.results = lowering.flat_results()
+    written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
+    if written:
+        raise source.refuse(source.node, f"the array {written}, which is reshaped and written", "copy it before")
     swapped = {n for s in walk(made.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     if swapped & lowering.shared.hoisted:
         raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
@@ -52,6 +61,13 @@ class Lowering(Storing, Iteration):
 
     def lowering(self, source: Source, around: object) -> Lowering:
         return Lowering(source, self.shared, self, around)  # type: ignore[arg-type]
+
+    def given_pack(self, pack: list) -> Pack:
+        """A tuple that is a parameter, of those that have its items."""
+        items = (
+            self.given_pack(n) if isinstance(n, list) else self.all_of(n) if self.made.ranks[n] else n for n in pack[1:]
+        )
+        return Pack(tuple(items), pack[0])
 
     # Statements.
 
@@ -76,7 +92,14 @@ class Lowering(Storing, Iteration):
             self.copy_parameters()
             if self.memories and not ends(statements):
                 statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
-        for k, s in enumerate(statements):
+        k, statements = -1, list(statements)
+        while (k := k + 1) < len(statements):
+            s = statements[k]
+            holds = decided(self, s.test) if isinstance(s, ast.If) else None
+            if holds is not None:
+                statements[k : k + 1] = s.body if holds else s.orelse  # type: ignore[attr-defined]
+                k -= 1
+                continue
             rest = statements[k + 1 :]
             if self.out is self.shared.top:
                 self.shared.current = statements[k:]
@@ -279,6 +302,9 @@ class Lowering(Storing, Iteration):
 
     def effect(self, call: ast.Call) -> None:
         """A call for what it writes."""
+        if self.function_of(call.func) is refused:
+            what, _, instead = _text(call.args[0]).partition(": ")
+            raise self.source.refuse(call, what, instead)
         if self.callee(call) is not None:
             self.inline(call)
             return

@@ -16,6 +16,7 @@ from .views import ZERO, Axis, View
 
 if TYPE_CHECKING:
     from .lower import Lowering
+    from .trees import Tree
 
 __all__ = ["Pack", "Scope", "stored_names"]
 
@@ -39,10 +40,13 @@ class Shared:
     made: Function
     names: Names
     sizes: dict[str, list[ast.expr]] = field(default_factory=dict)  # of arrays, along each axis
+    looks: dict[str, str] = field(default_factory=dict)  # kinds of local arrays as they were made, "" if not known
+    reshaped: dict[str, View] = field(default_factory=dict)  # what arrays of other shapes are made of
     dtypes: dict[str, str] = field(default_factory=dict)  # code for the dtypes of local arrays
     hoisted: set[str] = field(default_factory=set)  # arrays made inside of loops, once for all turns
     ranges: dict[str, tuple[ast.expr, ast.expr]] = field(default_factory=dict)  # of loop variables: least, largest
     known: dict[str, ast.expr] = field(default_factory=dict)  # integers that are made of what never changes
+    again: set[str] = field(default_factory=set)  # those of them that turns of loops set
     bound: list[str] = field(default_factory=list)  # loop variables in scope
     most: dict[str, ast.expr] = field(default_factory=dict)  # what lengths of arrays do not exceed
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
@@ -72,6 +76,7 @@ class Scope:
         self.tuples: dict[str, Pack] = {}
         self.functions: dict[str, object] = {}
         self.lost: dict[str, str] = {}
+        self.texts: dict[str, str] = {}  # parameters that stand for a text
         self.given: set[str] = set()  # the numbers that are parameters
         self.memories: list[View] = []  # arrays of the caller's that change places, by numbers,
         self.places: dict[str, str] = {}  # and the numbers that say which arrays would be in their memory
@@ -107,6 +112,13 @@ class Scope:
         found = _Known(self.shared.known).visit(parse(unparse(s.value)))
         if all(self.fixed(n) for n in reads(found)):
             self.shared.known[s.name] = found
+            if not (self.straight and self.in_top):
+                self.shared.again.add(s.name)
+
+    def steady(self, bound: ast.expr) -> ast.expr:
+        """The bound of a loop without numbers that a loop around it sets, each time to the same."""
+        known = {n: self.shared.known[n] for n in self.shared.again}
+        return _Known(known).visit(parse(unparse(bound))) if known else bound
 
     def fixed(self, name: str) -> bool:
         """Whether `name` is a number that has one value throughout."""
@@ -194,8 +206,14 @@ class Scope:
             self.shared.sizes[name] = [parse(f"{name}.shape[{d}]") for d in range(rank)]
         return self.shared.sizes[name]
 
+    def root(self, name: str) -> str:
+        """The array whose elements those of `name` are."""
+        while name in self.shared.reshaped:
+            name = self.shared.reshaped[name].name
+        return name
+
     def is_whole(self, view: View) -> bool:
-        return view.whole(self.size(view.name))
+        return view.name not in self.shared.reshaped and view.whole(self.size(view.name))
 
     def nonnegative(self, node: ast.expr) -> bool:
         name, k = offset(node)
@@ -268,7 +286,7 @@ class Scope:
         """What is bound to another array somewhere in a loop is not certain when a turn begins."""
         moved = {self.owners[n] for n in stored if n in self.owners}
         for name, view in list(self.arrays.items()):
-            if self.owners.get(name) != view.name and (name.split(".")[0] in stored or view.name in moved):
+            if self.owners.get(name) != view.name and (name.split(".")[0] in stored or self.root(view.name) in moved):
                 del self.arrays[name]
                 self.lost[name] = "copy it (.copy()), or give it this name in the loop, before it is used"
         for name in stored & set(self.functions):
@@ -277,11 +295,15 @@ class Scope:
     def forget(self, name: str) -> None:
         """The array `name` gets new values, as if it were another one: names for parts of it stand for the old one."""
         for n, view in list(self.arrays.items()):
-            if view.name == name and self.owners.get(n) != name:
+            if self.root(view.name) == name and self.owners.get(n) != name:
                 del self.arrays[n]
                 self.lost[n] = "copy it (.copy()) before the other one changes"
 
     # Arrays.
+
+    def look(self, tree: Tree) -> str:
+        """The kind of the elements of `tree`, or "" where that is not known yet."""
+        raise NotImplementedError
 
     def allocate(
         self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str = "", line: str = ""
@@ -290,6 +312,9 @@ class Scope:
 
         `kind` is "" where it is that of what is stored into it; `dtype` then is its dtype if these are floats.
         """
+        looks = self.shared.looks
+        if not kind or kind[1:] in looks:
+            looks.setdefault(name, looks.get(kind[1:], ""))
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.straight and self.in_top
         if not once:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 
-from .arrays import copied
 from .calls import Calls
 from .expressions import Done, Several
 from .ir import Assign, Check, Grow, If, Store, Swap, parse, unparse
+from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
-from .trees import Elementwise, Leaf, Op, Scalar, Tree
+from .trees import Elementwise, Leaf, Op, Scalar, Tree, copied, leaves
 from .views import Axis, View
 
 __all__ = ["Storing"]
@@ -25,6 +25,10 @@ class Storing(Calls):
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         self.only = value
         if isinstance(target, ast.Subscript):
+            index = self.array_index(target)
+            if index is not None:
+                self.write_at(target, index, value)
+                return
             tree = self.tree(value)
             self.write(target, self.part_of(target), tree)
         elif isinstance(target, ast.Tuple | ast.List):
@@ -46,6 +50,31 @@ class Storing(Calls):
             self.name_it(s, target.id, tree, value)
         else:
             raise self.source.refuse(s, "an assignment to this", "assign to a name or to elements of an array")
+
+    def array_index(self, target: ast.Subscript) -> Tree | None:
+        """The only index, if it is an array."""
+        part = target.slice
+        if not isinstance(part, ast.Compare | ast.UnaryOp | ast.BinOp) and self.array(part) is None:
+            return None
+        tree = self.tree(part)
+        return tree if tree.rank else None
+
+    def write_at(self, target: ast.Subscript, index: Tree, value: ast.expr) -> None:
+        """Write elements at the indices that an array has, or that a mask tells."""
+        view, mask = self.view(target.value), look(self, index) == "bool"
+        mask = mask and view.rank == index.rank
+        tree = self.tree(unmasked(self, value, unparse(target.slice)) if mask else value)
+        kinds = {isinstance(t, Same) for t in leaves(tree) if t.rank}
+        if len(kinds) > 1:
+            raise self.source.refuse(
+                target, "a part by a mask with other arrays", "take the same part of each, or loop"
+            )
+        if mask and False not in kinds:
+            self.writable(target, view)
+            store_masked(self, target, view, index, tree)
+            return
+        done = ast.Subscript(target.value, ast.copy_location(Done(index), target), ast.Store())
+        self.write(target, self.part_of(ast.copy_location(done, target)), tree)
 
     def grows(self, value: ast.expr) -> bool:
         """Whether it is a tape of generated code that gets more room."""
@@ -216,18 +245,22 @@ class Storing(Calls):
 
     def part_of(self, target: ast.Subscript) -> View:
         view = self.part(target)
-        if view.name in self.made.constants:
-            raise self.source.refuse(target, "an array from outside that is written", "pass it as an argument")
+        self.writable(target, view)
         return view
 
-    def write(self, node: ast.AST, view: View, tree: Tree) -> None:
-        """``view[...] = tree``."""
-        if view.name in self.shared.copies:
+    def writable(self, node: ast.AST, view: View) -> None:
+        if self.root(view.name) in self.made.constants:
+            raise self.source.refuse(node, "an array from outside that is written", "pass it as an argument")
+        if self.root(view.name) in self.shared.copies:
             raise self.source.refuse(
                 node,
                 "an array parameter that is written and stands for new arrays elsewhere",
                 "copy it, by another name",
             )
+
+    def write(self, node: ast.AST, view: View, tree: Tree) -> None:
+        """``view[...] = tree``."""
+        self.writable(node, view)
         if tree.rank > view.rank or isinstance(tree, Several):
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
         if view.rank:
@@ -253,7 +286,7 @@ class Storing(Calls):
             if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.node, subscripts, mine):
                 item = Scalar(ast.Name(self.number("held", item.node), ast.Load()))
             if isinstance(item, Leaf) and not item.fresh and any(
-                self.owners.get(n) == item.view.name and n in self.arrays for n in names
+                self.owners.get(n) == self.root(item.view.name) and n in self.arrays for n in names
             ):  # fmt: skip
                 raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
             held.append(item)

@@ -9,7 +9,7 @@ import inspect
 import math
 import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import numba
 import numpy as np
@@ -18,6 +18,8 @@ from ..errors import TraceError
 from .adopted import adopted
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import MAKERS
+from .library import LIBRARY
+from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
 
 __all__ = ["RANGES", "Source", "source_of"]
@@ -59,6 +61,12 @@ _LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
 _OTHERS = {
     np.where,
     np.shape,
+    np.ndim,
+    np.reshape,
+    np.ravel,
+    np.logical_and,
+    np.logical_or,
+    np.logical_not,
     divmod,
     np.clip,
     math.radians,
@@ -70,18 +78,14 @@ _OTHERS = {
 }
 _KNOWN = {*FUNCTIONS, *PASSIVE, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *_LOOPS, *_OTHERS}
 _METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
-            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "transpose"}  # fmt: skip
+            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose"}  # fmt: skip
 _ADVICE = {
     "print": "leave it out",
     "np.random": "draw the random numbers before, and pass them as an array",
     "random": "draw the random numbers before, and pass them as an array",
-    "np.linalg": "write the factorisation as loops",
+    "np.linalg": "use solve, inv, det, slogdet, cholesky or norm, or write it as loops",
     "append": "make an array before, and fill it",
     "sort": "sort before, or gather with an array of indices",
-    "np.interp": "find the interval in a loop, and interpolate",
-    "np.reshape": "index the array with all its axes",
-    "reshape": "index the array with all its axes",
-    "np.concatenate": "make an array of the whole size, and assign to its parts",
     "complex": "write real and imaginary parts apart",
 }
 
@@ -93,6 +97,7 @@ class Source:
     """
 
     around: object = None
+    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the fields, and names of items or such)
 
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
@@ -117,7 +122,6 @@ class Source:
         self.first -= 1
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
-        self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
         self.signature = inspect.signature(plain)
 
@@ -140,18 +144,50 @@ class Source:
         )
         return made
 
+    def taken_apart(self, forms: tuple) -> Source:
+        """The same, where the items of tuples are parameters of their own; `forms` are those of the arguments."""
+        made, free = copy.copy(self), Names(all_names(self.node))
+
+        def named(name: str, form: tuple | None) -> Packed:
+            if form is None:
+                return name
+            fields = getattr(form[0], "_fields", ())
+            labels = fields or range(len(form[1]))
+            inner = zip(labels, form[1], strict=True)
+            return [
+                tuple(fields),
+                *(named(free.fresh(f"{name}_{k}") if f is None else f"{name}_{k}", f) for k, f in inner),
+            ]
+
+        made.packs = {p: named(p, f) for p, f in zip(self.signature.parameters, forms, strict=True)}
+        flat = [n for p in made.packs.values() for n in _flat(p)]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        made.signature = inspect.Signature([inspect.Parameter(n, kind) for n in flat])
+        return made
+
     def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
         line = getattr(node, "lineno", 1)
         text = self.lines[line - 1].strip()
-        return TraceError(f"adjoint: {self.file}, line {self.first + line}: {what} in '{text}'; {instead}")
+        made = TraceError(f"adjoint: {self.file}, line {self.first + line}: {what} in '{text}'; {instead}")
+        made.said = what, instead  # type: ignore[attr-defined]
+        return made
 
     def resolve(self, node: ast.expr) -> object:
         """What a name, or an attribute of a module, stands for; None if that is not known."""
         if isinstance(node, ast.Name):
-            return adopted(self.outside.get(node.id), self.module)
-        if isinstance(node, ast.Attribute):
-            return adopted(getattr(self.resolve(node.value), node.attr, None), self.module)
-        return None
+            found = adopted(self.outside.get(node.id), self.module)
+        elif isinstance(node, ast.Attribute):
+            found = adopted(getattr(self.resolve(node.value), node.attr, None), self.module)
+        else:
+            return None
+        return LIBRARY.get(found, found) if callable(found) and isinstance(found, Hashable) else found
+
+
+Packed = str | list
+
+
+def _flat(pack: Packed) -> list[str]:
+    return [pack] if isinstance(pack, str) else [n for part in pack[1:] for n in _flat(part)]
 
 
 class _Exchanges(ast.NodeTransformer):
@@ -196,6 +232,7 @@ def check(source: Source, within: tuple = ()) -> None:
     local |= {n.arg for n in ast.walk(source.node) if isinstance(n, ast.arg)}
     local |= {n.name for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
     listed = {id(a) for n in ast.walk(source.node) if isinstance(n, ast.Call) for a in n.args[:1]}
+    listed |= {id(n.iter) for n in ast.walk(source.node) if isinstance(n, ast.For)}
     listed |= {id(r) for n in ast.walk(source.node) if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
     for statement in source.node.body:
         for node in ast.walk(statement):

@@ -14,7 +14,7 @@ from .views import ONE, ZERO, Axis, View, added, count, size_of, times
 if TYPE_CHECKING:
     from .scope import Scope
 
-__all__ = ["Elementwise", "Leaf", "Made", "Op", "Scalar", "Tree", "Turn", "combine"]
+__all__ = ["Elementwise", "Leaf", "Made", "Op", "Scalar", "Tree", "Turn", "combine", "copied", "leaves"]
 
 
 class Tree:
@@ -77,6 +77,11 @@ def combine(build: Callable[..., ast.expr], args: list[Tree]) -> Tree:
     return Op(build, args)
 
 
+def copied(tree: Tree, kind: str = "", dtype: str = "") -> Tree:
+    """The values of `tree`, not its memory."""
+    return Op(lambda e: e, [tree], kind, dtype)
+
+
 def leaves(tree: Tree) -> list[Tree]:
     return [n for a in tree.args for n in leaves(a)] if isinstance(tree, Op) else [tree]
 
@@ -129,6 +134,7 @@ class Elementwise:
         self.target: ast.Subscript | None = None
         self.checked: set[str] = set()
         self.overlap = False  # elements are read that the statement writes for another turn
+        self.scattered = False  # whether several turns may write one element
 
     def over(self, tree: Tree) -> None:
         """Loop over all elements of `tree`."""
@@ -177,8 +183,8 @@ class Elementwise:
         """A number that does not depend on the counters; read before the loop if the loop writes the array it is in."""
         if self.target is None:
             return node
-        name = unparse(self.target.value)
-        if not any(isinstance(n, ast.Subscript) and unparse(n.value) == name for n in ast.walk(node)):
+        name = self.low.root(unparse(self.target.value))
+        if not any(isinstance(n, ast.Subscript) and self.low.root(unparse(n.value)) == name for n in ast.walk(node)):
             return node
         held = self.low.number("held", node)
         return ast.Name(held, ast.Load())
@@ -201,14 +207,19 @@ class Elementwise:
 
     def compare(self, read: ast.Subscript) -> None:
         """Note if a turn reads what another writes."""
-        if self.target is None or unparse(read.value) != unparse(self.target.value):
+        if self.target is None or not isinstance(read.value, ast.Name) or not isinstance(self.target.value, ast.Name):
+            return
+        if self.low.root(read.value.id) != self.low.root(self.target.value.id):
+            return
+        if read.value.id != self.target.value.id:  # of one memory, under other shapes
+            self.overlap = True
             return
         pairs = list(zip(_parts(read.slice), _parts(self.target.slice), strict=True))
         apart = any(
             self.low.nonnegative(a) and self.low.nonnegative(b) and (self.low.exceeds(a, b) or self.low.exceeds(b, a))
             for a, b in pairs
         ) or any(self.between(a, b) for a, b in pairs)
-        self.overlap |= not apart and any(unparse(a) != unparse(b) for a, b in pairs)
+        self.overlap |= self.scattered or (not apart and any(unparse(a) != unparse(b) for a, b in pairs))
 
     def between(self, a: ast.expr, b: ast.expr) -> bool:
         """Whether the indices are of elements that steps leave out."""
@@ -224,6 +235,7 @@ class Elementwise:
         axes = [target.axis(d) for d in range(target.rank)]
         self.turns = [self.turn(a) for a in axes]
         self.target = target.at([ast.Name(t.counter, ast.Load()) for t in self.turns])
+        self.scattered = -1 in target.order
         value = self.element(tree)
         if not self.overlap:
             self.loops([Store(target.name, self.target.slice, value)], line)
@@ -253,6 +265,8 @@ class Elementwise:
         axes = self.axes(tree)
         line, self.low.line = self.low.line, ""
         kind, dtype = (tree.kind, tree.dtype) if isinstance(tree, Made | Op) and tree.kind else ("", self.dtype(tree))
+        if not kind:
+            self.low.shared.looks[name] = self.low.look(tree)
         self.low.allocate(name, self.node, [size_of(a) for a in axes], kind, dtype, "", line)
         view = self.low.all_of(name)
         if isinstance(tree, Made) and tree.build is None:

@@ -12,7 +12,7 @@ from ..codegen.graph import Value
 from ..codegen.loops import store
 from ..cuda.product import Epilogue, Linear, large
 from .device_groups import Group, Member
-from .device_linear import in_order, linear_form, multiplied, steps
+from .device_linear import in_order, linear_part, multiplied, steps
 from .device_source import Writer
 from .elements import calculated_in
 from .statements import Access
@@ -31,21 +31,22 @@ def followed(groups: Sequence[Group], outputs: Iterable[Value], number: int) -> 
         if g.how != "product":
             continue
         (value,) = g.members
-        readers = [
-            other for other in groups if any(value is a.value for m in other.members.values() for a in m.s.reads)
-        ]
+        readers = [other for other in found if any(value is a.value for m in other.members.values() for a in m.s.reads)]
         if not readers or not _follows(readers[0], value):
             continue
+        first = readers[0]
         stays = len(readers) > 1 or value in outputs
         stacks, (m, k, n) = multiplied(value)
         if large(number, stacks * m * k * n):
-            linear = None if stays else linear_form(readers[0], value)
-            if linear is None or not linear[0].possible(number):
+            parts = None if stays else linear_part(first, value, number)
+            if parts is None:
                 continue
-            readers[0].linear = linear
-        readers[0].product = g.members[value].s
+            where = found.index(first)
+            found[where : where + 1] = parts
+            first = parts[0]
+        first.product = g.members[value].s
         if stays:
-            readers[0].stored.add(value)
+            first.stored.add(value)
         found.remove(g)
     return found
 

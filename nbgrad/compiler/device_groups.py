@@ -9,7 +9,8 @@ kernel.
 
 A statement joins a kernel if what it reads of that kernel's values is read point by point, and everything else was
 computed before. Values that are read only where they are computed are never arrays; one that is cheap is computed again
-in another kernel that reads it.
+in another kernel that reads it. A reduction of rows and of their insides, which is not for one kernel, is one of each
+row there, and then one of the results.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from ..codegen.graph import Value
 from ..cuda.cublas import Product
-from ..expr import order
+from ..expr import order, var
 from ..shapes import size
 from .statements import Access, Statement
 
@@ -193,6 +194,10 @@ class _Grouping:
                 if found is not None:
                     self._join(s, k, *found)
                     return
+            rest = self._by_rows(s, first) if s.how in REDUCTIONS and first >= 0 else None
+            if rest is not None:
+                self._place(rest)
+                return
         g = Group(s)
         self.groups.append(g)
         axes = iter(range(len(g.extents)))
@@ -205,6 +210,31 @@ class _Grouping:
             places = {k for j, _ in s.target.through for k, _ in s.reads[j].coefficients}
             g.rows = frozenset(own[k] for k in range(len(own)) if k not in places and own[k] >= 0)
         self._join(s, len(self.groups) - 1, Member(s, own, 0), again)
+
+    def _by_rows(self, s: Statement, k: int) -> Statement | None:
+        """Let group `k` reduce each of its rows; what is left of a reduction of several, or None if that cannot be."""
+        g = self.groups[k]
+        axes = None if s.value.dtype.name == "float16" else _axes_in(g, s)
+        if size(g.extents) <= _CHUNK or g.rows is None or axes is None:
+            return None
+        if not any(a.value in g.members and a.pointwise is not None for a in s.reads):
+            return None
+        kept = [j for j, axis in enumerate(axes) if axis in g.rows or j in s.kept]
+        if {axes[j] for j in kept} - {-1} != g.rows or len(kept) == len(axes):
+            return None
+        shape = tuple([s.axes[j].extent for j in kept])
+        value = Value("reduce", s.value.inputs, s.value.attrs, shape, s.value.dtype, s.value.number)
+        part = Statement(value, s.how, [axis.extent for axis in s.axes], kept)
+        part.expr, part.reads, part.guards = s.expr, s.reads, s.guards
+        found = self._fits(part, k)
+        if found is None:
+            return None
+        self._join(part, k, *found)
+        rest = Statement(s.value, s.how, shape, [kept.index(j) for j in s.kept])
+        every = range(len(shape))
+        rest.reads = [Access(value, tuple([(j, size(shape[j + 1 :])) for j in every]), 0, tuple(every))]
+        rest.expr = var("r0")
+        return rest
 
     def _join(self, s: Statement, k: int, member: Member, again: list[Member]) -> None:
         g = self.groups[k]

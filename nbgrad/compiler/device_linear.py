@@ -6,14 +6,18 @@ too, but its relu makes NaN 0, and its gelu is an approximation.)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
+
 from ..codegen.graph import Value
 from ..cuda.cublas import Product
+from ..dtypes import DType
 from ..expr import ZERO, Expr, order
 from ..shapes import size
 from .device_groups import Group, Member
 from .statements import Access
 
-__all__ = ["coefficients", "in_order", "linear_form", "multiplied", "steps"]
+__all__ = ["coefficients", "in_order", "linear_part", "multiplied", "steps"]
 
 #: Factors nearer to 0, and their inverses, stay apart: what they are multiplied to might be out of range.
 _MODEST = 1e-15
@@ -41,20 +45,47 @@ def steps(m: Member, access: Access) -> dict[int, int] | None:
     return {m.axes[k]: c for k, c in access.coefficients if m.axes[k] >= 0}
 
 
-def linear_form(g: Group, value: Value) -> tuple[Product, list[Value]] | None:
-    """What a library computes instead of a product and the group that follows it; None if it does not."""
-    last = list(g.members.values())[-1]
-    if g.stored != {last.s.value} or any(v.dtype is not value.dtype for v in g.members):
-        return None
-    factors = _factors(g, last)
+def linear_part(g: Group, value: Value, number: int) -> list[Group] | None:
+    """The group that follows a product, in one part or two; None if the library of that device can have neither.
+
+    The library computes the product and the first; the second goes on from there.
+    """
+    for u in sorted(g.stored, key=lambda v: v.number):
+        linear = _form(g, g.members[u], value)
+        others = _needed(g, g.stored - {u}, u)
+        if linear is None or any(a.value is value for v in others for a in g.members[v].s.reads):
+            continue
+        if linear[0].possible(number):
+            first, rest = copy(g), g
+            first.members = {v: m for v, m in g.members.items() if v in _needed(g, {u})}
+            first.stored, first.linear = {u}, linear
+            rest.members = {v: m for v, m in g.members.items() if v in others}
+            rest.stored = g.stored - {u}
+            return [first, rest] if rest.stored else [first]
+    return None
+
+
+def _needed(g: Group, wanted: Iterable[Value], known: Value | None = None) -> set[Value]:
+    """The members that compute some, where one is known."""
+    found: set[Value] = set()
+    stack = list(wanted)
+    while stack:
+        v = stack.pop()
+        if v not in found:
+            found.add(v)
+            stack += [a.value for a in g.members[v].s.reads if a.value in g.members and a.value is not known]
+    return found
+
+
+def _form(g: Group, member: Member, value: Value) -> tuple[Product, list[Value]] | None:
+    """What a library computes to have a member of the group that follows a product, and with which arrays."""
+    factors = _factors(g, member, value.dtype)
     if factors is None:
         return None
     alpha, beta, c, bias = 0.0, 0.0, None, None
     for (other, where), factor in factors.items():
         if other is value:
             alpha = factor
-        elif other.dtype is not value.dtype:
-            return None
         elif dict(where) == in_order(g) and c is None:
             c, beta = other, factor
         elif where == ((len(g.extents) - 1, 1),) and value.shape[-1] > 1 and bias is None and factor == 1:
@@ -66,24 +97,25 @@ def linear_form(g: Group, value: Value) -> tuple[Product, list[Value]] | None:
     stacks, sizes = multiplied(value)
     transposed = bool(value.attrs[0]), bool(value.attrs[1])
     product = Product(value.dtype.storage, stacks, sizes, transposed, (False, False), alpha, beta, bias is not None)
-    return product, [last.s.value, *[v for v in (c, bias) if v is not None]]
+    return product, [member.s.value, *[v for v in (c, bias) if v is not None]]
 
 
 #: An array, and the steps in which a group goes through it, with the factor that it has in a sum.
 _Factors = dict[tuple[Value, tuple[tuple[int, int], ...]], float]
 
 
-def _factors(g: Group, member: Member) -> _Factors | None:
-    """What a member is the sum of, if it is one of arrays alone, in terms of what the group reads from memory."""
+def _factors(g: Group, member: Member, dtype: DType) -> _Factors | None:
+    """What a member is the sum of, if it is one of arrays of `dtype` alone, in terms of what the group reads."""
     found: _Factors = {}
-    combined = None if member.s.guards else coefficients(member.s.expr)
+    combined = None if member.s.guards or member.s.value.dtype is not dtype else coefficients(member.s.expr)
     for name, factor in ({} if combined is None else combined).items():
         access = member.s.reads[int(name[1:])]
         where = steps(member, access)
+        part: _Factors | None = None
         if access.value in g.members and access.pointwise is not None:
-            part = _factors(g, g.members[access.value])
-        else:
-            part = None if where is None else {(access.value, tuple(sorted(where.items()))): 1.0}
+            part = _factors(g, g.members[access.value], dtype)
+        elif where is not None and access.value.dtype is dtype:
+            part = {(access.value, tuple(sorted(where.items()))): 1.0}
         if part is None:
             return None
         for key, c in part.items():

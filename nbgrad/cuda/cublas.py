@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import driver, launches
+from .buffers import pools
 
 __all__ = ["Product", "library", "status"]
 
@@ -114,8 +115,8 @@ class Library:
             #: Such as 131000.
             self.version = int(loaded.cublasLtGetVersion())
             self.handle = self.made("")
-            self._memory = driver.allocate(number, _WORKSPACE)
-            self.workspace = driver.address(self._memory)
+            self._lease = pools(number).lend(_WORKSPACE)  # never given back: graphs know where it is
+            self.workspace = driver.address(self._lease.memory)
 
     def call(self, name: str, *arguments) -> None:
         """Call ``cublasLt<name>``.
@@ -201,12 +202,12 @@ class Product(NamedTuple):
     def __call__(self, number: int, arrays: Sequence) -> bool:
         """Begin it: the device arrays out, a, b, then c and the bias if there are such. False: it cannot be."""
         try:
-            driver.begin(self, number, arrays)
+            driver.begin(self, driver.device_of(number), arrays)
         except CublasError:
             return False
         return True
 
-    def start(self, device: Any, arrays: Sequence) -> None:
+    def start(self, device: driver.Device, arrays: Sequence) -> None:
         """See :func:`.driver.begin`."""
         self._at(device.number, arrays)(device.queue)
 

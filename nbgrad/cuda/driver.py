@@ -30,8 +30,8 @@ from . import launches
 from .launches import local
 from .staging import Staging
 
-__all__ = ["Launch", "allocate", "begin", "captured", "compiled", "copy", "download", "memory_info", "on", "signature",
-           "simulated", "synchronize", "together", "upload", "view"]  # fmt: skip
+__all__ = ["Device", "Launch", "allocate", "begin", "captured", "compiled", "copy", "device_of", "download",
+           "memory_info", "on", "signature", "simulated", "synchronize", "together", "upload", "view"]  # fmt: skip
 
 #: Threads of a block, and blocks per multiprocessor at most: loops take strides of all threads there are.
 BLOCK, _WAVES = 256, 8
@@ -120,7 +120,7 @@ def _start() -> None:
         )
 
 
-class _Device:
+class Device:
     """A device's stream, and how many threads it takes to fill it."""
 
     def __init__(self, number: int) -> None:
@@ -154,14 +154,15 @@ class _Pinned:
         self._event.synchronize()
 
 
-_devices: dict[int, _Device] = {}
+_devices: dict[int, Device] = {}
 
 
-def _device(number: int) -> _Device:
+def device_of(number: int) -> Device:
+    """The device of that number."""
     found = _devices.get(number)
     if found is None:
         with _lock:
-            found = _devices.get(number) or _devices.setdefault(number, _Device(number))
+            found = _devices.get(number) or _devices.setdefault(number, Device(number))
     return found
 
 
@@ -171,21 +172,19 @@ def _single() -> bool:
     return simulated() or len(_cuda().gpus) == 1
 
 
-def _ready(number: int) -> _Device | None:
-    """The device, if this thread uses it already and there is no other; the short way of launches."""
-    if not local.started or _owner != os.getpid():
-        return None
-    return _device(number)
+def _ready() -> bool:
+    """Whether this thread uses the device already, and there is no other; the short way of launches."""
+    return local.started and _owner == os.getpid()
 
 
 _FAILURES = ("CudaAPIError", "CUDAError", "DriverError")  # what the parts of Numba, and we, call those of the driver
 
 
 @contextlib.contextmanager
-def on(number: int, launch: bool = False) -> Iterator[_Device]:
+def on(number: int, launch: bool = False) -> Iterator[Device]:
     """A scope in which a device is this thread's. `launch`: what happens there can be noted."""
     _start()
-    device = _device(number)
+    device = device_of(number)
     if local.notes is not None and not launch:
         local.notes.whole = False
     try:
@@ -372,14 +371,13 @@ def current() -> int:
 OPTIONS = {"fastmath": False, "opt": True}
 
 
-def begin(what: Any, number: int, arguments: Sequence, *how) -> None:
+def begin(what: Any, device: Device, arguments: Sequence, *how) -> None:
     """``what.start(device, arguments, *how)``, which puts something into a device's queue.
 
     It is noted if that is wanted: ``what.later(number, arguments, *how)`` gives the same for :func:`together`.
     """
-    device = _ready(number)
-    if device is None:
-        with on(number, launch=True) as device:
+    if not _ready():
+        with on(device.number, launch=True):
             what.start(device, arguments, *how)
             if local.notes is not None:
                 local.notes.found.append((what, arguments, how))
@@ -387,7 +385,7 @@ def begin(what: Any, number: int, arguments: Sequence, *how) -> None:
     try:
         what.start(device, arguments, *how)
     except launches.DriverError as err:
-        raise _failed(number, err) from err
+        raise _failed(device.number, err) from err
 
 
 class Launch:
@@ -415,12 +413,12 @@ class Launch:
         threads : int
             Of a block, if not as many as usual.
         """
-        device = _device(number)
+        device = device_of(number)
         threads = threads or device.block
         blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
-        begin(self, number, arguments, blocks, threads)
+        begin(self, device, arguments, blocks, threads)
 
-    def start(self, device: _Device, arguments: Sequence, blocks: int, threads: int) -> None:
+    def start(self, device: Device, arguments: Sequence, blocks: int, threads: int) -> None:
         """See :func:`begin`."""
         direct = self._direct.get(device.number)
         if direct is not None:
@@ -441,14 +439,14 @@ class Launch:
     def later(self, number: int, arguments: Sequence, blocks: int, threads: int) -> Any:
         """What :func:`together` takes; None if it cannot be started without Numba."""
         if simulated():
-            return lambda: self.start(_device(number), arguments, blocks, threads)
+            return lambda: self.start(device_of(number), arguments, blocks, threads)
         direct = self._direct.get(number)
         return direct and launches.Node(direct, blocks, threads, direct.packed(arguments))
 
 
 def captured(number: int, start: Callable[[int], None]) -> Any:
     """What :func:`together` takes, of what a library starts on the stream that it is given."""
-    return (lambda: start(_device(number).queue)) if simulated() else launches.Captured(start)
+    return (lambda: start(device_of(number).queue)) if simulated() else launches.Captured(start)
 
 
 def together(number: int, nodes: Sequence) -> Callable[[], None]:
@@ -467,7 +465,7 @@ def together(number: int, nodes: Sequence) -> Callable[[], None]:
     with on(number):
         graph = one_by_one if simulated() else launches.Graph(nodes)
     every = SimpleNamespace(start=lambda device, _: graph(device.handle))
-    return lambda: begin(every, number, ())
+    return lambda: begin(every, device_of(number), ())
 
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:

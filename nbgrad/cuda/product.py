@@ -171,7 +171,7 @@ def product(
         What is done with the elements. Its arrays are `out`, of any dtype, and `more`.
     """
     m, k, n = sizes
-    if out.size == 0:
+    if stacks * m * n == 0:
         return
     counts = repeated or (stacks, stacks)
     if large(a.number, stacks * m * k * n):

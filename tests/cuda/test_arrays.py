@@ -350,7 +350,7 @@ def test_a_kernel_that_fails(gpu, x, monkeypatch):
 
     here = nd.ones(3)
     here.attach_grad()
-    monkeypatch.setattr(driver._device(0), "stream", SimpleNamespace(synchronize=fail))
+    monkeypatch.setattr(driver.device_of(0), "stream", SimpleNamespace(synchronize=fail))
     for wait in (x.wait_to_read, nd.waitall):
         with pytest.raises(ContextError, match=r"gpu\(0\): .*ILLEGAL_ADDRESS"):
             wait()

@@ -54,6 +54,21 @@ def test_how_many_kernels(gpu, function, count):
     assert kernels(function, X) == count
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: nd.sum(nd.softmax(x) ** 2),
+        lambda x: nd.max(nd.softmax(nd.reshape(x, (2, 3, 40))), axis=(0, 2), keepdims=True),
+        nb.value_and_grad(lambda x: nd.sum(normalized(x) ** 2)),
+        lambda x: (nd.sum(nd.softmax(x) * x), nd.min(nd.softmax(x)), nd.softmax(x)),
+    ],
+)
+def test_of_rows_and_of_their_insides(gpu, function, monkeypatch):
+    """What is too much for one block is reduced row by row, where rows are known, and then as a column."""
+    monkeypatch.setattr(device_groups, "_CHUNK", 64)
+    assert kernels(function, X) == 2
+
+
 def test_rows_in_parts(gpu, monkeypatch):
     """Few long rows: several blocks have a part of each, or several threads if neighbours are in other rows."""
     monkeypatch.setattr(device_groups, "_CHUNK", 8)

@@ -66,6 +66,16 @@ def test_values_of_graphs(dtype):
     assert total == 1 and len(found) == 2
 
 
+def test_graphs_of_float16():
+    """Whose products are the operator's own launcher's."""
+    f = nb.jit(lambda x, w, v: nd.dot(nd.dot(x, w), v))
+    w, v = on_gpu(W, V, dtype="float16")
+    for k in range(20):
+        (x,) = on_gpu(X + k, dtype="float16")
+        np.testing.assert_allclose(f(x, w, v).asnumpy(), (X + k) @ W @ V, rtol=0.02, atol=0.1)
+    assert replay_of(f).graphs and asked(lambda: f(x, w, v))[0] == 1
+
+
 def test_kernels_and_products_in_order():
     f = nb.jit(with_kernels)
     arrays = on_gpu(X, W, B, V)

@@ -96,6 +96,8 @@ def test_repeated_matrices(counts):
 
 
 def test_no_elements():
+    empty = nb.jit(lambda x, w, b: nd.dot(x, w) + b)(*map(on_gpu, (np.zeros((0, 4)), W, B)))
+    assert empty.asnumpy().shape == (0, 5)
     for a, b in (((0, 3), (3, 2)), ((2, 3), (3, 0))):
         assert nd.dot(on_gpu(made(a, "float32")), on_gpu(made(b, "float32"))).shape == (a[0], b[1])
     found = nd.dot(on_gpu(made((2, 0), "float32")), on_gpu(made((0, 3), "float32")))
@@ -132,6 +134,13 @@ FOLLOWING = {
     "product": (lambda x, w, b, r: nd.dot(x, w) * r, False),
     "other elements": (lambda x, w, b, r: nd.dot(x, w)[::-1] + r, False),
     "kept": (lambda x, w, b, r: (nd.dot(x, w), nd.dot(x, w) + r), False),
+    "in two parts": (lambda x, w, b, r: [z := nd.dot(x, w) + b, nd.tanh(z) * r, nd.exp(z) + x[0, 0]], True),
+    "of two parts": (lambda x, w, b, r: (nd.dot(x, w) * 2, nd.tanh(nd.dot(x, w)) + r), False),
+    "part of a sum": (lambda x, w, b, r: [z := nd.dot(x, w) - nd.dot(2 * x, w), nd.tanh(z)], True),
+    "other types": (
+        lambda x, w, b, r: nd.cast(nd.cast(nd.dot(x, w), "float32") + 1.0 * nd.cast(r, "float32"), "float64"),
+        False,
+    ),
     "a result": (lambda x, w, b, r: nd.dot(x, nd.dot(x, r, transpose_a=True) + w), True),
 }
 
@@ -143,9 +152,29 @@ def test_what_follows(name):
     wanted = nb.jit(function)(*[nd.array(v, dtype="float64") for v in arrays])
     compiled = nb.jit(function)
     found = compiled(*map(on_gpu, arrays))
-    for a, b in zip(*[y if isinstance(y, tuple) else (y,) for y in (found, wanted)], strict=True):
+    for a, b in zip(*[y if isinstance(y, tuple | list) else (y,) for y in (found, wanted)], strict=True):
         np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-12, atol=1e-12)
     assert any(g.linear is not None for g in compiled.latest.compiled.groups) == fused
+
+
+def random_results(seed, xp, x, w, b, r):
+    """Some values of a random program around two products."""
+    rng = np.random.default_rng(seed)
+    values = [xp.dot(x, w), xp.dot(x * 0.5, w), b, r, r[:, :1]]
+    for k in range(3):
+        u, v = values[-1] if k else values[0], values[rng.integers(1, len(values))]
+        made = [lambda u, v: u + v, lambda u, v: u - v, lambda u, v: u * -0.5, lambda u, v: v / 4 - u,
+                lambda u, v: -u, lambda u, v: xp.tanh(u), lambda u, v: u * v]  # fmt: skip
+        values.append(made[rng.choice(7, p=[0.25, 0.2, 0.2, 0.2, 0.05, 0.05, 0.05])](u, v))
+    return [values[-1], *[values[k] for k in rng.integers(5, 8, int(rng.integers(0, 3)))]]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs(seed):
+    compiled = nb.jit(lambda *arrays: random_results(seed, nd, *arrays))
+    found = compiled(*map(on_gpu, (X, W, B, R)))
+    for y, wanted in zip(found, random_results(seed, np, X, W, B, R), strict=True):
+        np.testing.assert_allclose(y.asnumpy(), wanted, rtol=1e-11, atol=1e-11)
 
 
 def test_one_row_and_one_column():

@@ -69,7 +69,7 @@ def test_large_arrays(gpu, monkeypatch):
     """Both ways, in pieces, and what is given may be changed at once."""
     monkeypatch.setattr(driver, "_DIRECT", 100)
     monkeypatch.setattr(driver, "_PIECE", 128)
-    device = driver._device(0)
+    device = driver.device_of(0)
     monkeypatch.setattr(device, "staging", Staging(lambda: driver._Pinned(device.stream), 128, 3))
     for dtype in ("float32", "float16", "bool"):
         values = (np.arange(500) % 7).astype(dtype)

@@ -1,0 +1,63 @@
+"""Tests whose outcome the kinds of arguments and constants tell, so that one branch alone is lowered."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .indices import offset
+
+if TYPE_CHECKING:
+    from .scope import Scope
+
+__all__ = ["decided"]
+
+_COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+            ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
+
+
+def decided(low: Scope, node: ast.expr) -> bool | None:
+    """Whether a test holds, if that is known: of numbers of axes, integers that never change, and texts."""
+    match node:
+        case ast.BoolOp():
+            found = [decided(low, v) for v in node.values]
+            ends = isinstance(node.op, ast.Or)
+            return ends if ends in found else None if None in found else not ends
+        case ast.UnaryOp(op=ast.Not()):
+            inner = decided(low, node.operand)
+            return None if inner is None else not inner
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+            a, b = _constant(low, left), _constant(low, right)
+            return None if a is None or type(a) is not type(b) else _COMPARE[type(op)](a, b)
+    return None
+
+
+def _constant(low: Scope, node: ast.expr) -> int | str | None:
+    match node:
+        case ast.Constant(value=int() | str() as value):
+            return value
+        case ast.UnaryOp(op=ast.USub()):
+            inner = _constant(low, node.operand)
+            return -inner if isinstance(inner, int) else None
+        case ast.Attribute(attr="ndim"):
+            return _rank(low, node.value)
+        case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
+            return _rank(low, only)
+        case ast.Name() if node.id in low.texts:
+            return low.texts[node.id]
+        case ast.Name() if low.known_here(node.id) and low.array(node) is None:
+            known = low.shared.known.get(low.local(node))
+            name, k = ("?", 0) if known is None else offset(known)
+            return None if name else k
+    return None
+
+
+def _rank(low: Scope, node: ast.expr) -> int | None:
+    view = low.array(node)
+    if view is not None:
+        return view.rank
+    number = isinstance(node, ast.Name) and low.known_here(node.id) and low.tuple_of(node) is None
+    return 0 if number else None

@@ -1,0 +1,431 @@
+"""Functions of NumPy's that are written in the subset itself: calls of them are lowered like those of users' functions.
+
+Tests of ``np.ndim``, and of what is a constant where the function is called, are decided there. So that nothing must be
+stored, elements that derivatives read are written once, and what searches and sorts makes integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+__all__ = ["LIBRARY", "refused"]
+
+
+def refused(what: str) -> None:
+    """A call of this is refused, with these words."""
+
+
+# Searching and sorting.
+
+
+def searchsorted(a, v, side="left"):
+    if np.ndim(v) == 0:
+        found = place(a, v, side)
+    else:
+        found = np.empty(v.shape, np.int64)
+        for index in np.ndindex(v.shape):
+            found[index] = place(a, v[index], side)
+    return found
+
+
+def place(a, v, side):
+    low, high = 0, a.size
+    while low < high:
+        middle = (low + high) // 2
+        if side == "right":
+            before = a[middle] <= v
+        else:
+            before = a[middle] < v
+        if before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def interp(x, xp, fp):
+    if np.ndim(x) == 0:
+        found = between(x, xp, fp)
+    else:
+        found = np.empty(x.shape)
+        for index in np.ndindex(x.shape):
+            found[index] = between(x[index], xp, fp)
+    return found
+
+
+def between(x, xp, fp):
+    j = place(xp, x, "right")
+    if x != x:
+        y = x
+    elif j == 0:
+        y = fp[0]
+    elif j == xp.size:
+        y = fp[j - 1]
+    else:
+        y = fp[j - 1] + (fp[j] - fp[j - 1]) / (xp[j] - xp[j - 1]) * (x - xp[j - 1])
+    return y
+
+
+def argsort(a):
+    """Merges of neighbouring runs, from one array of places into another; of equal elements, the first comes first."""
+    if np.ndim(a) != 1:
+        refused("sorting along one of several axes: write a loop over rows")
+    n = a.size
+    runs, merged, found = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        runs[k] = k
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, end = min(start + width, n), min(start + 2 * width, n)
+            i, j = start, middle
+            for k in range(start, end):
+                if i < middle and (j >= end or not a[runs[j]] < a[runs[i]]):
+                    merged[k] = runs[i]
+                    i += 1
+                else:
+                    merged[k] = runs[j]
+                    j += 1
+        for k in range(n):
+            runs[k] = merged[k]
+        width *= 2
+    for k in range(n):
+        found[k] = runs[k]
+    return found
+
+
+def sort(a):
+    order = argsort(a)
+    found = np.empty_like(a)
+    for k in range(a.size):
+        found[k] = a[order[k]]
+    return found
+
+
+def median(a):
+    order, n = argsort(a), a.size
+    return 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
+
+
+def quantile(a, q):
+    if np.ndim(q) != 0:
+        refused("several quantiles: call it for each")
+    order = argsort(a)
+    at = q * (a.size - 1)
+    k = min(int(at), max(a.size - 2, 0))
+    low, high = a[order[k]], a[order[min(k + 1, a.size - 1)]]
+    return low + (high - low) * (at - k)
+
+
+def percentile(a, q):
+    return quantile(a, q / 100.0)
+
+
+def flatnonzero(a):
+    count = 0
+    for k in range(a.size):
+        if a[k]:
+            count += 1
+    found = np.empty(min(count, a.size), np.int64)
+    j = 0
+    for k in range(a.size):
+        if a[k]:
+            found[j] = k
+            j += 1
+    return found
+
+
+def count_nonzero(a):
+    count = 0
+    for index in np.ndindex(a.shape):
+        if a[index]:
+            count += 1
+    return count
+
+
+# Elements in another order.
+
+
+def roll(a, shift, axis=-9):
+    found = np.empty_like(a)
+    if np.ndim(a) == 1 or axis == 0 or axis == -np.ndim(a):
+        n = a.shape[0]
+        s = shift % max(n, 1)
+        for k in range(n - s):
+            found[k + s] = a[k]
+        for k in range(s):
+            found[k] = a[n - s + k]
+    elif axis == 1 or (axis == -1 and np.ndim(a) == 2):
+        n = a.shape[1]
+        s = shift % max(n, 1)
+        for k in range(n - s):
+            found[:, k + s] = a[:, k]
+        for k in range(s):
+            found[:, k] = a[:, n - s + k]
+    else:
+        refused("np.roll along this axis: give axis=0 or axis=1, or write a loop")
+    return found
+
+
+def flip(a):
+    if np.ndim(a) > 2:
+        refused("np.flip of more than two axes: write a[::-1]")
+    if np.ndim(a) == 1:
+        found = a[::-1]
+    else:
+        found = a[::-1, ::-1]
+    return found
+
+
+def flipud(a):
+    return a[::-1]
+
+
+def fliplr(a):
+    return a[:, ::-1]
+
+
+def transpose(a):
+    return a.T
+
+
+def repeat(a, repeats):
+    if np.ndim(repeats) != 0 or np.ndim(a) != 1:
+        refused("np.repeat of this: repeat a vector, a number of times")
+    found = np.empty(a.size * repeats, a.dtype)
+    for k in range(a.size):
+        for j in range(repeats):
+            found[k * repeats + j] = a[k]
+    return found
+
+
+def tile(a, reps):
+    if np.ndim(a) != 1:
+        refused("np.tile of several axes: write a loop")
+    found = np.empty(a.size * reps, a.dtype)
+    for j in range(reps):
+        for k in range(a.size):
+            found[j * a.size + k] = a[k]
+    return found
+
+
+def diag(v, k=0):
+    if np.ndim(v) == 1:
+        found = np.zeros((v.size + abs(k), v.size + abs(k)), v.dtype)
+        for i in range(v.size):
+            found[i + max(-k, 0), i + max(k, 0)] = v[i]
+    else:
+        down, right = max(-k, 0), max(k, 0)
+        found = np.empty(max(min(v.shape[0] - down, v.shape[1] - right), 0), v.dtype)
+        for i in range(found.size):
+            found[i] = v[i + down, i + right]
+    return found
+
+
+def tril(m, k=0):
+    found = np.zeros_like(m)
+    for i in range(m.shape[0]):
+        for j in range(min(max(i + k + 1, 0), m.shape[1])):
+            found[i, j] = m[i, j]
+    return found
+
+
+def triu(m, k=0):
+    found = np.zeros_like(m)
+    for i in range(m.shape[0]):
+        for j in range(max(i + k, 0), m.shape[1]):
+            found[i, j] = m[i, j]
+    return found
+
+
+# Sums and products.
+
+
+def trapezoid(y, x=0, dx=1.0):
+    if np.ndim(y) != 1:
+        refused("np.trapezoid of several axes: write a loop over rows")
+    total = 0.0
+    for k in range(1, y.size):
+        if np.ndim(x) == 0:
+            width = dx
+        else:
+            width = x[k] - x[k - 1]
+        total += 0.5 * width * (y[k] + y[k - 1])
+    return total
+
+
+def ptp(a):
+    return np.max(a) - np.min(a)
+
+
+def polyval(p, x):
+    if np.ndim(x) == 0:
+        found = polynomial(p, x)
+    else:
+        found = np.empty(x.shape)
+        for index in np.ndindex(x.shape):
+            found[index] = polynomial(p, x[index])
+    return found
+
+
+def polynomial(p, x):
+    y = 0.0
+    for k in range(p.size):
+        y = y * x + p[k]
+    return y
+
+
+def convolve(a, v):
+    found = np.zeros(a.size + v.size - 1)
+    for i in range(a.size):
+        for j in range(v.size):
+            found[i + j] += a[i] * v[j]
+    return found
+
+
+def cross(a, b):
+    if np.ndim(a) != 1 or np.ndim(b) != 1:
+        refused("np.cross of several vectors: write a loop over rows")
+    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def kron(a, b):
+    if np.ndim(a) != 2 or np.ndim(b) != 2:
+        refused("np.kron of others than matrices: give both two axes")
+    n, m = b.shape
+    found = np.empty((a.shape[0] * n, a.shape[1] * m))
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for k in range(n):
+                for l in range(m):  # noqa: E741
+                    found[i * n + k, j * m + l] = a[i, j] * b[k, l]
+    return found
+
+
+# Systems of equations.
+
+
+def pivots(a):
+    """In which order the rows of a matrix are eliminated, the largest element first."""
+    n = a.shape[0]
+    if a.shape[1] != n:
+        raise ValueError("the matrix is not square")
+    left, order = np.empty((n, n)), np.empty(n, np.int64)
+    for i in range(n):
+        order[i] = i
+        for j in range(n):
+            left[i, j] = a[i, j]
+    for k in range(n):
+        best = k
+        for i in range(k + 1, n):
+            if abs(left[order[i], k]) > abs(left[order[best], k]):
+                best = i
+        row = order[best]
+        order[best] = order[k]
+        order[k] = row
+        for i in range(k + 1, n):
+            if left[row, k] != 0.0:
+                factor = left[order[i], k] / left[row, k]
+                for j in range(k + 1, n):
+                    left[order[i], j] -= factor * left[row, j]
+    found = np.empty(n, np.int64)
+    for i in range(n):
+        found[i] = order[i]
+    return found
+
+
+def factors(a, order):
+    """L below and U above the diagonal, of the rows in this order."""
+    n = a.shape[0]
+    lu = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            s = 1.0 * a[order[i], j]
+            for k in range(min(i, j)):
+                s -= lu[i, k] * lu[k, j]
+            if j < i:
+                s /= lu[j, j]
+            lu[i, j] = s
+    return lu
+
+
+def solve(a, b):
+    n = a.shape[0]
+    order = pivots(a)
+    lu = factors(a, order)
+    if lu[n - 1, n - 1] == 0.0:
+        raise ValueError("the matrix is singular")
+    y, x = np.empty(b.shape), np.empty(b.shape)
+    for i in range(n):
+        y[i] = b[order[i]]
+        for j in range(i):
+            y[i] -= lu[i, j] * y[j]
+    for i in range(n - 1, -1, -1):
+        x[i] = y[i] / lu[i, i]
+        for j in range(i + 1, n):
+            x[i] -= lu[i, j] / lu[i, i] * x[j]
+    return x
+
+
+def inv(a):
+    return solve(a, np.eye(a.shape[0]))
+
+
+def sign_of(order):
+    """That of a permutation."""
+    sign = 1.0
+    for i in range(order.size):
+        for j in range(i):
+            if order[j] > order[i]:
+                sign = -sign
+    return sign
+
+
+def det(a):
+    order = pivots(a)
+    lu = factors(a, order)
+    found = sign_of(order)
+    for i in range(a.shape[0]):
+        found *= lu[i, i]
+    return found
+
+
+def slogdet(a):
+    order = pivots(a)
+    lu = factors(a, order)
+    sign, total = sign_of(order), 0.0
+    for i in range(a.shape[0]):
+        if lu[i, i] < 0.0:
+            sign = -sign
+        total += np.log(abs(lu[i, i]))
+    return sign, total
+
+
+def cholesky(a):
+    n = a.shape[0]
+    if a.shape[1] != n:
+        raise ValueError("the matrix is not square")
+    found = np.zeros((n, n))
+    for j in range(n):
+        s = 1.0 * a[j, j]
+        for k in range(j):
+            s -= found[j, k] ** 2
+        if s <= 0.0:
+            raise ValueError("the matrix is not positive definite")
+        found[j, j] = np.sqrt(s)
+        for i in range(j + 1, n):
+            t = 1.0 * a[i, j]
+            for k in range(j):
+                t -= found[i, k] * found[j, k]
+            found[i, j] = t / found[j, j]
+    return found
+
+
+#: What stands for NumPy's functions.
+LIBRARY: dict[object, Callable] = {
+    getattr(np, f.__name__): f
+    for f in (searchsorted, interp, argsort, sort, median, quantile, percentile, flatnonzero, count_nonzero, roll, flip,
+              flipud, fliplr, transpose, repeat, tile, diag, tril, triu, trapezoid, ptp, polyval, convolve, cross, kron)
+} | {getattr(np.linalg, f.__name__): f for f in (solve, inv, det, slogdet, cholesky)}  # fmt: skip

@@ -1,0 +1,185 @@
+"""NumPy's functions that are written in the subset: interpolation, orders, systems of equations."""
+
+import numpy as np
+import pytest
+from loop_programs import agrees, twice, uncompiled
+from programs.data import normal
+
+import nbgrad as nb
+from nbgrad.errors import TraceError
+
+X, Y, A, B = normal(5), normal(6), normal(4, 4), normal(4, 3)
+XS, S = np.sort(normal(6)), A @ A.T + 4 * np.eye(4)
+
+
+def interpolated_number(x, xp, fp):
+    return np.interp(x, xp, fp)
+
+
+def interpolated(x, xp, fp):
+    return np.interp(x, xp, fp)
+
+
+def interpolated_matrix(x, xp, fp):
+    return np.interp(x * 2, xp, fp) * x
+
+
+def searched(a, v, w):
+    j = np.searchsorted(a, v)
+    k = np.searchsorted(a, w, side="right")
+    m = np.searchsorted(a, w, "left")
+    s = 0.0
+    for i in range(w.size):
+        s += a[min(k[i], 5)] * w[i] * m[i]
+    return s * a[j]
+
+
+def rolled(x, b):
+    return (np.roll(x, 1) * x + np.roll(x, -2) * np.roll(x, 7), np.roll(b, 1, axis=0) * b, np.roll(b, -1, 1) * b)
+
+
+def rolled_in_steps(x, b, n):
+    for t in range(n):
+        x = x + 0.1 * (np.roll(x, 1) - 2 * x + np.roll(x, -1)) * x
+        b[:] = b * np.roll(b, t, axis=0)
+    return x
+
+
+def flipped(x, b):
+    return (np.flip(x) * x, np.flip(b) * b, np.flipud(b) * b + np.fliplr(b), np.transpose(b))
+
+
+def repeated(x, n):
+    return (np.repeat(x, n) ** 2, np.tile(x, n) ** 2, np.repeat(x, 2))
+
+
+def diagonals(x, a, b):
+    return (np.diag(x * x), np.diag(a) * np.diag(b.T @ b)[0], np.tril(a) @ np.triu(a, 1), np.diag(x, -1), np.diag(a, 1))
+
+
+def sums(x, xs, y):
+    return (
+        np.trapezoid(y, xs) * np.trapezoid(y, dx=0.2) * np.ptp(x),
+        np.polyval(x, y),
+        np.polyval(x, y[0]),
+        np.convolve(x, y),
+    )
+
+
+def products(x, y, a, b):
+    return (np.cross(x[:3], y[1:4]), np.kron(a, b))
+
+
+def systems(a, b, x):
+    return (np.linalg.solve(a, b), np.linalg.solve(a, x[:4]), np.linalg.inv(a) @ b, np.linalg.det(a))
+
+
+def factorised(s, a):
+    c = np.linalg.cholesky(s * 1.0)
+    sg, ld = np.linalg.slogdet(a)
+    return (c, ld * sg, np.linalg.det(-a))
+
+
+def sorted_parts(x, y):
+    o = np.argsort(x)
+    s = 0.0
+    for i in range(x.size):
+        s += y[i] * x[o[i]]
+    z = np.sort(y * y)
+    return (s, z, np.median(x), np.median(y) * np.percentile(x, 30.0), np.quantile(y, 0.2), np.median(x[:1]))
+
+
+def true_places(x, a):
+    idx = np.flatnonzero(x > 0)
+    s = 0.0
+    for i in idx:
+        s += x[i] ** 2 * a
+    return s * np.count_nonzero(x > 0)
+
+
+def newton(a, x, n):
+    y = x[:4].copy()
+    for _ in range(n):
+        r = a @ y + y**3 - x[:4]
+        J = a + np.diag(3 * y**2)
+        y = y - np.linalg.solve(J, r)
+    return y
+
+
+ROWS = {
+    interpolated_number: (0.3, XS, Y,),
+    interpolated: (X * 2, XS, Y,),
+    interpolated_matrix: (B, XS, Y,),
+    searched: (XS, 0.3, X,),
+    rolled: (X, B,),
+    rolled_in_steps: (X, B, 3,),
+    flipped: (X, B,),
+    repeated: (X, 3,),
+    diagonals: (X, A, B,),
+    sums: (X, XS, Y,),
+    products: (X, Y, A, B,),
+    systems: (A, B, X,),
+    factorised: (S, A,),
+    sorted_parts: (X, Y,),
+    true_places: (X, 0.4,),
+    newton: (A, X, 3,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [f.__name__ for f in ROWS])
+def test_functions(name):
+    f, args = next((f, args) for f, args in ROWS.items() if f.__name__ == name)
+    with uncompiled():
+        agrees(f, args)
+        twice(f, args)
+
+
+def test_compiled():
+    for f in (interpolated, rolled_in_steps, sorted_parts):
+        agrees(f, ROWS[f])
+
+
+def test_as_numpy():
+    """Values at the ends, and of a few elements."""
+    points = np.array([-np.inf, XS[0] - 1, XS[0], XS[2], XS[-1], XS[-1] + 1, np.nan])
+    with uncompiled():
+        for x in (points, points[:1], points[:0], XS):
+            np.testing.assert_array_equal(nb.adjoint(interpolated).vjp(x, XS, Y).value, np.interp(x, XS, Y))
+        for n in (0, 1, 2):
+            x = normal(n)
+            agrees(rolled_in_steps, (x, normal(n, 3), 2))
+            agrees(joins, (x, 0.4))
+
+
+def joins(x, a):
+    return np.sort(x) * a, np.repeat(x, 2), np.flip(x) * x
+
+
+def test_a_system_with_one_row_and_exchanged_rows():
+    def f(a, b):
+        return np.linalg.solve(a, b), np.linalg.det(a)
+
+    with uncompiled():
+        agrees(f, (np.array([[0.7]]), np.array([0.3])))
+        agrees(f, (np.array([[0.0, 2.0], [3.0, 1.0]]), np.array([0.3, 0.4])))
+        agrees(f, (np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0], [1.0, 1.0, 0.0]]), normal(3, 2)))
+        adj = nb.adjoint(f)
+        with pytest.raises(ValueError, match="singular"):
+            adj.vjp(np.ones((2, 2)), np.ones(2))
+        with pytest.raises(ValueError, match="not square"):
+            adj.vjp(np.ones((2, 3)), np.ones(2))
+
+
+def test_refused():
+    def several(b):
+        return np.sort(b)
+
+    def third(b):
+        return np.roll(b, 1, axis=n)
+
+    n = 2
+    for f, message in ((several, r"line \d+: np.sort: .*one of several axes.*'return np.sort\(b\)'; write a loop"),
+                       (third, r"np.roll along this axis .*give axis=0 or axis=1")):  # fmt: skip
+        with pytest.raises(TraceError, match=message) as caught:
+            nb.adjoint(f).vjp(B)
+        assert "test_adjoint_numpy" in str(caught.value)

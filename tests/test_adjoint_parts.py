@@ -1,0 +1,255 @@
+"""Masks and arrays as indices, arrays that are put together, and other shapes."""
+
+import numpy as np
+import pytest
+from loop_programs import agrees, twice, uncompiled
+from programs.data import normal
+
+import nbgrad as nb
+from nbgrad.errors import TraceError
+
+X, Y, A, B = normal(5), normal(6), normal(4, 4), normal(4, 3)
+T, C = normal(17), normal(2, 3, 2)
+PLACES, M = np.array([3, 0, 3, 1]), np.array([True, False, True, True, False])
+
+
+def gathered(x, a, i):
+    return (x[i] * 2, a[i] ** 2, a[:, i] * a, a[i, 1] * x[i], np.sum(x[i] ** 2))
+
+
+def scattered(x, a, i):
+    x[i] = x[i] + 1.5 * x[1]
+    x[i] *= 2.0
+    a[i] = a * a[0]
+    a[1:, i] = a[:3] ** 2
+    return x[:4][i] * x[1:][i]
+
+
+def of_parts(x, a, i):
+    x[:4][i] = x[i] ** 2
+    y = x[i]
+    y[0] *= 3.0
+    return (y, a[i, i] * 2, a.T[i][:, 0], x[i[::-1]], x[-i])
+
+
+def masks(x, m, a):
+    y = x.copy()
+    z = x * a
+    y[m] = 0.0
+    z[m] += a
+    z[~m] *= x[~m] ** 2
+    x[x > 0] = a * x[x > 0]
+    z[z < -1.0] = -1.0 + 0.1 * z[z < -1]
+    return (y, z, np.sum(x[m]), np.mean(z[x > 0]))
+
+
+def named_masks(x, m, a):
+    z = x[m]
+    z = z * z
+    x[m] = z * a
+    mask = (x > 0) & (x < 1) | np.logical_and(m, x > 1.0)
+    w = x[mask]
+    return (z, w, w.size * a, np.max(x[mask]))
+
+
+def masks_in_steps(x, a, n):
+    for _ in range(n):
+        x[x > 0.5] *= 0.9
+        x[:] = x * 1.1 + 0.1 * np.sin(x)
+        x[x < -1] = x[0]
+        a[a > 0] = np.sqrt(a[a > 0]) * x[0]
+        s = np.sum(x[x > 0] ** 2)
+        x[0] += 0.1 * s
+    return x
+
+
+def orders_in_steps(x, i, n):
+    y = np.zeros_like(x)
+    order = np.argsort(x)
+    z = x[order]
+    for _ in range(n):
+        y[i] += z[i] * y[0] + 0.5
+        k = np.argsort(y)
+        z = z * y[k]
+    return (z, y, np.where(y > 0, x, z))
+
+
+def groups(a, lab):
+    tot = 0.0
+    for c in range(4):
+        part = a[lab == c]
+        tot += np.sum(part * part)
+    j = np.arange(4)
+    j = (j + 1) % 4
+    return (tot * a[j] + a[j - 1], a[lab, j])
+
+
+def other_masks(x, b):
+    d = x - x[x > 0][0]
+    b[x[:4] > 0] = 1.5
+    b[b > 1] -= 1.0
+    k = np.searchsorted(np.array([0.1, 0.2, 0.3]), x)
+    return (d, np.array([1.0, 2.0, 3.0, 4.0])[k] * x)
+
+
+def joined(x, y, a, b):
+    z = np.concatenate((x, y[1:], x * 2))
+    w = np.append(x, y)
+    v = np.append(x[::-1], 1.5 * x[0])
+    p = (x, y)
+    return (z * z, w * w, v, np.hstack((x, x**2)), np.concatenate(p), np.concatenate([x, y]))
+
+
+def joined_matrices(x, y, a, b):
+    return (
+        np.concatenate((a, b), axis=1) ** 2,
+        np.hstack((b, a)),
+        np.vstack((a, a.T)),
+        np.vstack((x, y[1:])) ** 2,
+        np.concatenate((a, a * a)),
+    )
+
+
+def stacked(x, y):
+    return (
+        np.stack((x, y[1:])) ** 2,
+        np.stack((x, y[1:], x * x), axis=1),
+        np.stack((x, x), axis=-1),
+        np.column_stack((x, y[:-1])),
+    )
+
+
+def padded(x, y, n):
+    h = x * 1.0
+    for _ in range(n):
+        p = np.concatenate((x[-1:], x, x[:1]))
+        x = x + 0.1 * (p[2:] - 2 * p[1:-1] + p[:-2]) * x
+        h += x
+    return h
+
+
+def packed_parameters(t, x, n):
+    W = t[:6].reshape(2, 3)
+    V = t[6:12].reshape((3, 2))
+    b = t[12:].reshape(-1, 5)
+    h = np.tanh(W.T @ x[:2])
+    return (V.T @ h, b[0] * x, W * W, W[:, -1], W[-1, 1:])
+
+
+def flattened(c, a, x):
+    f = c.reshape(-1)
+    g = np.reshape(c, (3, 4))
+    k = a.T.ravel()
+    s = 0.0
+    for i in range(f.size):
+        s += f[i] ** 2 * i
+    for i in range(4):
+        for j in range(4):
+            s += k[i * 4 + j] * a[i, j]
+    return (s, g @ a, c[1].ravel() * 2, f[-1] * f[-2], c.flatten() ** 2, a[1:3].reshape(8) ** 2, f)
+
+
+def shared_elements(x, n):
+    w = np.zeros((2, 5))
+    v = w.reshape(10)
+    for _ in range(n):
+        for i in range(5):
+            v[i] = x[i] * 2 + v[i + 5]
+            v[9 - i] = v[i] * x[i]
+        w[1] += w[0] * w[1]
+        v[1:] = v[:-1] * 1.1
+        w[:] = w * np.reshape(v, (2, -1))
+        v[:5] = w[1] + v[5:]
+    return (w, v)
+
+
+def flat_sum(a):
+    r = a.ravel()
+    r[0] *= 2.0
+    return np.sum(r * r)
+
+
+def local_shapes(a):
+    b = a * 1.0
+    s = flat_sum(b)
+    for row in b.reshape(8, 2):
+        s += row[0] * row[1]
+    for c in [0.5, 1.5]:
+        s *= c
+    return s * b
+
+
+def written(a):
+    r = a.ravel()
+    r[0] = 1.0
+    return r
+
+
+ROWS = {
+    gathered: (X, A, PLACES,),
+    scattered: (X, A, PLACES,),
+    of_parts: (X, A, PLACES,),
+    masks: (X, M, 0.7,),
+    named_masks: (X, M, 0.7,),
+    masks_in_steps: (X, A, 3,),
+    orders_in_steps: (X, PLACES, 2,),
+    groups: (A, np.arange(4),),
+    other_masks: (X, B,),
+    joined: (X, Y, A, B,),
+    joined_matrices: (X, Y, A, B,),
+    stacked: (X, Y,),
+    padded: (X, Y, 3,),
+    packed_parameters: (T, X, 2,),
+    flattened: (C, A, X,),
+    shared_elements: (X, 3,),
+    local_shapes: (A,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [f.__name__ for f in ROWS])
+def test_parts(name):
+    f, args = next((f, args) for f, args in ROWS.items() if f.__name__ == name)
+    with uncompiled():
+        agrees(f, args)
+        twice(f, args)
+
+
+def test_compiled():
+    for f in (scattered, masks_in_steps, padded, shared_elements):
+        agrees(f, ROWS[f])
+
+
+def few(x, i):
+    x[i] *= x[i] + 1.0
+    return x[i] * 2, np.sum(x[i] ** 2)
+
+
+def test_few_elements():
+    with uncompiled():
+        for n in (0, 1):
+            agrees(masks_in_steps, (normal(n + 1), normal(2, 2), 2))
+            agrees(padded, (normal(n + 1), normal(3), 2))
+            agrees(local_shapes, (normal(4, 4)[:, ::-1],))
+        agrees(few, (X, PLACES[:0]))
+
+
+def test_what_would_be_wrong_is_refused():
+    def kinds(x, i):
+        j = i * 2
+        for _ in range(2):
+            j = j * 0.5
+        return x[j]
+
+    def floats(x, i):
+        return x[x * 2]
+
+    def mixed(x, i):
+        x[x > 0] = x[x > 0] + i
+        return x
+
+    for f, message in ((written, "the array a, which is reshaped and written"), (kinds, "numbers of another kind"),
+                       (floats, "may be of floats"), (mixed, "with other arrays")):  # fmt: skip
+        with pytest.raises(TraceError, match=message):
+            nb.adjoint(f).vjp(*((A,) if f is written else (X, np.arange(5))))
+    with uncompiled(), pytest.raises(ValueError, match="another number of elements"):
+        nb.adjoint(packed_parameters).vjp(T[:-1], X, 2)

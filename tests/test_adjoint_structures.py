@@ -1,0 +1,119 @@
+"""Tuples and named tuples as arguments: gradients have their form."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from loop_programs import uncompiled
+
+import nbgrad as nb
+from nbgrad.errors import AttrError, DTypeError
+
+
+class Layer(NamedTuple):
+    weight: np.ndarray
+    bias: float
+    active: bool = True
+
+
+RNG = np.random.default_rng(2)
+LAYERS = (Layer(RNG.normal(size=(3, 3)), 0.3), Layer(RNG.normal(size=(3, 3)), -0.2, False))
+X = RNG.normal(size=3)
+
+
+def apply(layer, x):
+    y = layer.weight @ x + layer.bias
+    if layer.active:
+        y = np.tanh(y)
+    return y
+
+
+def loss(layers, x, scale=1.0):
+    first, second = layers
+    y = apply(second, apply(first, x))
+    return scale * np.sum(y**2) + first.bias * layers[1].weight[0, 1]
+
+
+def moved(layers, along, h):
+    return tuple(
+        Layer(p.weight + h * d.weight, p.bias + h * d.bias, p.active) for p, d in zip(layers, along, strict=True)
+    )
+
+
+ALONG = tuple(Layer(RNG.normal(size=(3, 3)), 0.5) for _ in range(2))
+H = 1e-6
+
+
+def dot(gradient, along):
+    return sum(np.sum(g.weight * d.weight) + g.bias * d.bias for g, d in zip(gradient, along, strict=True))
+
+
+def test_gradients_have_the_form_of_the_arguments():
+    with uncompiled():
+        adj = nb.adjoint(loss)
+        value, (layers, x_bar, scale_bar) = adj.value_and_grad(LAYERS, X)
+        assert value == pytest.approx(loss(LAYERS, X))
+        assert isinstance(layers, tuple) and all(isinstance(g, Layer) and g.active is None for g in layers)
+        slope = (loss(moved(LAYERS, ALONG, H), X) - loss(moved(LAYERS, ALONG, -H), X)) / (2 * H)
+        assert dot(layers, ALONG) == pytest.approx(slope)
+        assert x_bar.shape == (3,) and scale_bar == pytest.approx(np.sum(apply(LAYERS[1], apply(LAYERS[0], X)) ** 2))
+        only = nb.adjoint(loss, argnums=0).value_and_grad(LAYERS, X, 1.0)[1]
+        np.testing.assert_array_equal(only[1].weight, layers[1].weight)
+        (forward,) = nb.tangent(loss, argnums=(0,)).jvp((LAYERS, X), (ALONG,))[1:]
+        assert forward == pytest.approx(slope)
+        assert "layers_0_weight" in adj.source
+        assert adj.report(LAYERS, X) == {}
+
+
+def test_second_order():
+    with uncompiled():
+        adj = nb.adjoint(loss, argnums=0)
+        product = adj.hvp((LAYERS, X), (ALONG,))
+        up, down = (adj.vjp(moved(LAYERS, ALONG, s * H), X)(1.0) for s in (1, -1))
+        for p, a, b in zip(product, up, down, strict=True):
+            np.testing.assert_allclose(p.weight, (a.weight - b.weight) / (2 * H), rtol=1e-6, atol=1e-8)
+            assert p.bias == pytest.approx((a.bias - b.bias) / (2 * H))
+
+
+def march(state, rates, n):
+    u, v = state
+    for _ in range(n):
+        for i in range(u.size):
+            u[i] += rates[0] * v[i] * u[i]
+            v[i] -= rates[1] * u[i]
+    return u[0] * v[1], rates[0]
+
+
+def test_arrays_in_tuples_can_be_written():
+    state, rates = (np.array([0.5, 0.7]), np.array([0.4, 0.3])), (0.1, 0.2)
+    pull = nb.adjoint(march).vjp((state[0].copy(), state[1].copy()), rates, 3)
+    assert pull.outputs == ("result", "rates_0", "state_0", "state_1")
+    (u_bar, v_bar), (first, second) = pull((1.0, 0.0, None, None))
+
+    def value(s, t):
+        return march((state[0] + s, state[1].copy()), (rates[0], rates[1] + t), 3)[0]
+
+    np.testing.assert_allclose(np.sum(u_bar), (value(H, 0) - value(-H, 0)) / (2 * H), rtol=1e-6)
+    assert second == pytest.approx((value(0, H) - value(0, -H)) / (2 * H), rel=1e-6)
+    assert v_bar.shape == (2,) and isinstance(first, float)
+    checked = nb.adjoint(march, checkpoint=2).vjp((state[0].copy(), state[1].copy()), rates, 3)((1.0, 0.0, None, None))
+    np.testing.assert_array_equal(checked[0][0], u_bar)
+    shared = state[0].copy()
+    with pytest.raises(AttrError, match="state_0 and state_1 may share memory"):
+        nb.adjoint(march).vjp((shared, shared), rates, 3)
+
+
+def test_what_is_no_tuple_of_numbers():
+    adj = nb.adjoint(loss)
+    with pytest.raises(DTypeError, match=r"argument layers is a dict \(use a named tuple\)"):
+        adj.value_and_grad({"weight": X}, X)
+    with pytest.raises(DTypeError, match=r"argument layers_1 is a dict \(use a named tuple\)"):
+        adj.value_and_grad((LAYERS[0], {"weight": X}), X)
+    with pytest.raises(DTypeError, match=r"argument x is a list \(pass np.array"):
+        adj.value_and_grad(LAYERS, [1.0, 2.0, 3.0])
+    with pytest.raises(AttrError, match=r"3 arguments expected \(layers, x, scale\), 1 given"):
+        adj.value_and_grad(LAYERS)
+    with pytest.raises(AttrError, match=r"argnums=3 and 3 arguments"):
+        nb.adjoint(loss, argnums=3).value_and_grad(LAYERS, X)
+    with pytest.raises(AttrError, match="a tuple of 2 expected"):
+        nb.tangent(loss, argnums=(0,)).jvp((LAYERS, X), (ALONG[:1],))
