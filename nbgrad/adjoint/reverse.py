@@ -26,6 +26,7 @@ from .ir import (
     walk,
     writes,
 )
+from .jam import jammed
 from .memory import large_empty
 from .printer import Printer, definition, indent, loop_head
 from .routines import routines
@@ -231,6 +232,9 @@ class Reverse(Printer):
     def loop_lines(self, s: Loop) -> list[str]:
         """A loop, and, where its turns are undone at once, what undoes each."""
         fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
+        pair = jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k)))
+        if pair is not None:
+            return Printer(self.f).block([*pair])
         early: list[Item] = []
         if s in fusion.early and not self.measuring:
             early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], early=True)]
