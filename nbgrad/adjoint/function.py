@@ -289,9 +289,10 @@ class Adjoint(_Differentiated):
 
         The outputs are the results, in order, and then the arrays of floats that the function writes. Called with one
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
-        a tuple with one gradient per argument. ``.value`` is what the function returned. Until then, arrays that the
-        function only reads are to stay as they are. The first call takes what was stored for it; others run the function
-        again.
+        a tuple with one gradient per argument. ``.value`` is what the function returned.
+
+        The pullback's first call takes what was stored for it; others run the function again. Until then, arrays that
+        the function only reads are to stay as they are.
         """
         if (parts := self._apart(args)) is not None:
             inner, form, whole, flat = parts
