@@ -39,11 +39,12 @@ def shuffled(*bounds):
 
 
 @contextmanager
-def uncompiled():
+def uncompiled(shuffle=True):
     """Let Python run what is generated: a hundred times faster than compiling it. Parallel turns are shuffled."""
 
     def plain(name, source):
-        source = source.replace("import njit, prange", "import njit\nfrom loop_programs import shuffled as prange")
+        if shuffle:
+            source = source.replace("import njit, prange", "import njit\nfrom loop_programs import shuffled as prange")
         return compiling.module(name, re.sub(r"@njit.*\n", "", source))
 
     with pytest.MonkeyPatch.context() as patch:

@@ -131,7 +131,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_programs(f):
-    agrees(f, PROGRAMS[f][0])
+    with uncompiled():
+        agrees(f, PROGRAMS[f][0])
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
@@ -185,23 +186,44 @@ def test_small_arrays(size):
 
 
 def test_other_layouts():
-    u = np.asfortranarray(RNG.normal(size=(12, 14)))[::2, ::2]
-    agrees(heat, (u, 0.1, 2))
-    single = RNG.normal(size=(5, 6)).astype(np.float32)
-    value, double = nb.adjoint(heat).vjp(single, 0.1, 2), nb.adjoint(heat).vjp(single.astype(float), 0.1, 2)
-    ones = np.ones((5, 6))
-    assert value.value.dtype == np.float32
-    for a, b in zip(value(ones), double(ones), strict=True):
+    with uncompiled():
+        agrees(heat, (np.asfortranarray(RNG.normal(size=(12, 14)))[::2, ::2], 0.1, 2))
+
+
+def compiled(f, args):
+    """What the compiled adjoint returns and writes."""
+    made = nb.adjoint(f)._generated(args)
+    here, results = copies(args), f(*copies(args))
+    results = dict(zip(made.f.results or [], results if isinstance(results, tuple) else (results,), strict=False))
+    weights = {n: np.cos(np.arange(np.size(y)).reshape(np.shape(y))) if np.ndim(y) else 1.0 for n, y in results.items()}
+    values, gradients = made(here, weights)
+    return [np.asarray(a) for a in (*values, *here, *gradients)]
+
+
+def test_single_precision():
+    u = RNG.normal(size=(5, 6))
+    single = compiled(heat, (u.astype(np.float32), 0.1, 2))
+    assert single[0].dtype == single[-2].dtype == np.float32
+    with uncompiled():
+        double = compiled(heat, (u, 0.1, 2))
+    for a, b in zip(single, double, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 def digest():
-    """The bits of all outcomes, at sizes that threads do not divide evenly."""
+    """The bits of outcomes, at sizes that threads do not divide evenly."""
     rng, found = np.random.default_rng(4), hashlib.sha256()
-    large = {heat: (rng.normal(size=(37, 41)), 0.1, 5), total: (rng.normal(size=1003), 0.7)}
-    for f in PROGRAMS:
-        for a in outcome(f, large.get(f, PROGRAMS[f][0])):
+    large = {
+        heat: (rng.normal(size=(37, 41)), 0.1, 5),
+        total: (rng.normal(size=1003), 0.7),
+        powers: (rng.random(101), 2),
+        scratch: (rng.normal(size=(13, 4)), rng.normal(size=13), 2),
+    }
+    for f, args in large.items():
+        for a in compiled(f, args):
             found.update(a.tobytes())
+    for a in nb.tangent(total).jvp(large[total], (np.ones(1003), 0.5)):
+        found.update(np.asarray(a).tobytes())
     return found.hexdigest()
 
 
@@ -215,46 +237,49 @@ def test_bits_do_not_depend_on_threads():
             text=True,
             check=True,
         ).stdout
-        for threads in (1, 2, 5)
+        for threads in (1, 3)
     }
     assert len(found) == 1
 
 
 def test_called_from_compiled_code():
     u = RNG.normal(size=(9, 8))
-    compiled = nb.adjoint(heat).compiled(u, 0.1, 4)
+    adjoint = nb.adjoint(heat).compiled(u, 0.1, 4)
 
     @numba.njit
     def user(u, u_bar):
-        v, alpha_bar = compiled(u, 0.1, 4, np.ones_like(u), u_bar)
+        v, alpha_bar = adjoint(u, 0.1, 4, np.ones_like(u), u_bar)
         return alpha_bar + v[4, 4]
 
     u_bar = np.zeros_like(u)
     found = user(u, u_bar)
-    pull = nb.adjoint(heat).vjp(u, 0.1, 4)
-    expected, alpha_bar = pull(np.ones_like(u))[:2]
-    np.testing.assert_array_equal(u_bar, expected)
-    assert found == alpha_bar + pull.value[4, 4]
+    with uncompiled():
+        pull = nb.adjoint(heat).vjp(u, 0.1, 4)
+        expected, alpha_bar = pull(np.ones_like(u))
+    np.testing.assert_allclose(u_bar, expected, rtol=1e-13)
+    np.testing.assert_allclose(found, alpha_bar + pull.value[4, 4], rtol=1e-13)
 
 
 def test_second_derivatives():
     args = RNG.normal(size=6), 0.3, 2
-    f = nb.adjoint(called)
     d = RNG.normal(size=6), 0.7
-
-    def gradient(h):
-        return f.vjp(args[0] + h * d[0], args[1] + h * d[1], 2)((1.0, np.zeros(6)))
-
-    for a, b, c in zip(f.hvp(args, d, (1.0, np.zeros(6))), gradient(1e-6), gradient(-1e-6), strict=True):
+    weights = (1.0, np.zeros(6))
+    with uncompiled(shuffle=False):
+        f = nb.adjoint(called)
+        products = f.hvp(args, d, weights)
+        up, down = (f.vjp(args[0] + h * d[0], args[1] + h * d[1], 2)(weights) for h in (1e-6, -1e-6))
+    for a, b, c in zip(products, up, down, strict=True):
         np.testing.assert_allclose(a, (b - c) / 2e-6, rtol=1e-6, atol=1e-7)
 
 
 def test_checkpoints():
     args = RNG.normal(size=(5, 6)), 0.1, 7
-    pulls = [nb.adjoint(heat, checkpoint=count).vjp(*args) for count in (None, 2)]
-    gradients = [pull((np.ones((5, 6)), *[None] * (len(pull.outputs) - 1))) for pull in pulls]
+    with uncompiled():
+        pulls = [nb.adjoint(heat, checkpoint=count).vjp(*args) for count in (None, 2)]
+        gradients = [pull((np.ones((5, 6)), *[None] * (len(pull.outputs) - 1))) for pull in pulls]
     for a, b in zip(*gradients, strict=True):
         np.testing.assert_array_equal(a, b)
     adj = nb.adjoint(heat, checkpoint=2)
-    assert set(adj.parallel(*args).values()) == {"parallel"}
+    with uncompiled():
+        assert set(adj.parallel(*args).values()) == {"parallel"}
     assert adj.source.count(" in prange(") == 4

@@ -1,5 +1,7 @@
 """Masks and arrays as indices, arrays that are put together, and other shapes."""
 
+import math
+
 import numpy as np
 import pytest
 from loop_programs import agrees, twice, uncompiled
@@ -185,7 +187,44 @@ def written(a):
     return r
 
 
+def comprehensions(x, y, a):
+    s = sum(x[i] * y[i] for i in range(x.size))
+    t = np.array([math.sin(v) * a for v in x])
+    u = np.array([i * v for i, v in enumerate(y)])
+    w = np.sum([p * q for p, q in zip(x, y)])
+    i = 2
+    return (s * t + w * i, u, np.max(np.array([abs(v) for v in x])), sum(v * v for v in (a, 2.0, x[1])))
+
+
+def comprehensions_in_steps(a, n):
+    s = 0.0
+    for t in range(n):
+        m = np.array([np.sum(r * r) for r in a])
+        a *= 0.9 + 0.01 * m[t]
+        s += sum([a[i, t] * sum(a[i, j] for j in range(i)) for i in range(4)])
+    return s
+
+
+def step(u, v, c):
+    n, m = u.shape
+    k = m - 1
+    for i in range(1, n - 1):
+        for j in range(1, k):
+            v[i, j] = u[i, j] + c * (u[i - 1, j] * u[i + 1, j] - u[i, j - 1] * u[i, j + 1])
+
+
+def stepped(u, c, n):
+    v = u.copy()
+    for _ in range(n):
+        step(u, v, c)
+        u, v = (v, u)
+    return u
+
+
 ROWS = {
+    comprehensions: (X, Y, 0.3),
+    comprehensions_in_steps: (A, 3),
+    stepped: (A, 0.1, 3),
     gathered: (X, A, PLACES,),
     scattered: (X, A, PLACES,),
     of_parts: (X, A, PLACES,),
@@ -222,6 +261,12 @@ def test_compiled():
 def few(x, i):
     x[i] *= x[i] + 1.0
     return x[i] * 2, np.sum(x[i] ** 2)
+
+
+def test_lengths_are_known_where_functions_ask_for_them():
+    adj = nb.adjoint(stepped)
+    adj.vjp(A, 0.1, 3)
+    assert "tape_top" not in adj.source
 
 
 def test_few_elements():

@@ -1,5 +1,6 @@
 """What is outside of the subset is refused, and the message says where and what to write instead."""
 
+import functools
 import linecache
 import math
 
@@ -36,8 +37,7 @@ def made(body, head="x, y, a, n", number=[0]):  # noqa: B006
 
 
 AT_ONCE = {
-    "return sum([v for v in x])": "write a loop over range that fills an array",
-    "return max(v for v in x)": "write a loop over range",
+    "return sum({v for v in x})": "SetComp is outside of the subset",
     "try:\n    a = a / n\nexcept ZeroDivisionError:\n    a = 0.0\nreturn a": "Try is outside of the subset",
     "with open(a) as g:\n    pass\nreturn a": "leave it to the caller",
     "b = [a, a]\nreturn b[0]": "a list in 'b = [a, a]'; use np.array([...])",
@@ -52,8 +52,9 @@ AT_ONCE = {
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",
     "print(a)\nreturn a": "leave it out",
-    "yield a": "an expression without effect",
-    "return a if x is None else 2.0 * a": "use ==",
+    "yield a": "a generator in 'yield a'; fill an array",
+    "return absent(a)": "absent, which is not defined",
+    "return a if x is y else 2.0 * a": "use ==",
     "return 1.0 if a in (1, 2) else a": "write a loop",
     "b, *c = x\nreturn b": "write the items one by one",
     "global q\nq = a\nreturn a": "pass and return the value",
@@ -80,6 +81,7 @@ AT_THE_CALL = {
     "m = n\nfor i in range(n):\n    m = m + 1\nb = np.full(3, m)\nreturn a": "give it a dtype",
     "return np.max(x, axis=1)": "a reduction along this axis",
     "return np.sum(x, keepdims=True)": "keepdims= in",
+    "return absent * a": "absent, which is not defined",
     "return NUMBERS[0] * a": "NUMBERS is not a variable, a number, or an array or tuple of numbers",
     "TABLE[0] = a\nreturn a": "an array from outside that is written",
     "if a > 0:\n    return a\nreturn a, a * 2": "returns of different form",
@@ -96,6 +98,7 @@ AT_THE_CALL = {
     "a = x[0] and x[1]\nreturn a": "x[0] and x[1], of floats",
     "return a & n": "use integers",
     "return max(x)": "use NumPy's function",
+    "return sum(v for v in x if v > 0)": "a comprehension with 'if' or several 'for'",
     "return np.array([[a, a], [a]])[0, 0]": "use rows of one length",
     "return np.outer(x, a)[0, 0]": "where an array is expected",
     # Names for arrays.
@@ -144,7 +147,7 @@ def test_arguments():
         adj.value_and_grad(x.astype(np.float16), x, 2.0, 3)
     with pytest.raises(TraceError, match=r"a tuple in x\[i\] \* x\[i\] \* a"):
         adj.value_and_grad(x, np.ones(4), (2.0, 1.0), 3)
-    with pytest.raises(DTypeError, match=r"argument a is a str"):
+    with pytest.raises(TraceError, match=r"a, which is the text '2', as a number or array"):
         adj.value_and_grad(x, np.ones(4), "2", 3)
     with pytest.raises(DTypeError, match=r"only floats"):
         nb.adjoint(made(SQUARES), argnums=3).value_and_grad(x, np.ones(4), 2.0, 3)
@@ -172,3 +175,35 @@ def test_a_lambda_and_a_builtin():
 def test_value_and_grad_needs_one_number():
     with pytest.raises(AttrError, match="use vjp"):
         nb.adjoint(made("y[0] = a")).value_and_grad(np.ones(4), np.ones(4), 2.0, 3)
+
+
+class Model:
+    def method(self, x):
+        return x * x
+
+
+async def coroutine(x):
+    return x * x
+
+
+def test_what_is_no_function():
+    for f, message in ((Model().method, "pass what it reads of self as arguments"), (coroutine, "is async"),
+                       (functools.partial(writes, q=1), "write a def that calls it"), (Model, "write a function of"),
+                       (np.ones(2), "expected")):  # fmt: skip
+        with pytest.raises(TraceError, match=message):
+            nb.adjoint(f)
+
+
+def test_arrays_that_cannot_be_taken():
+    adj = nb.adjoint(made(SQUARES))
+    x, y = np.ones(4), np.ones(4)
+    adj.value_and_grad(x, y, 2.0, 3)
+    y.flags.writeable = False
+    for call in (adj.value_and_grad, adj.vjp):
+        with pytest.raises(AttrError, match=r"the array y is read-only, and y is written; pass y\.copy"):
+            call(x, y, 2.0, 3)
+    for wrong, hint in ((np.array(1.0), r"pass x\[\(\)\]"), (nb.nd.array(x), "asnumpy")):
+        with pytest.raises(DTypeError, match=hint):
+            adj.value_and_grad(wrong, y, 2.0, 3)
+    with pytest.raises(AttrError, match=r"argnums='x'; a number"):
+        nb.adjoint(made(SQUARES), argnums="x").value_and_grad(x, x.copy(), 2.0, 3)

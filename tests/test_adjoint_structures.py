@@ -117,3 +117,48 @@ def test_what_is_no_tuple_of_numbers():
         nb.adjoint(loss, argnums=3).value_and_grad(LAYERS, X)
     with pytest.raises(AttrError, match="a tuple of 2 expected"):
         nb.tangent(loss, argnums=(0,)).jvp((LAYERS, X), (ALONG[:1],))
+
+
+def weighted(x, w=None, mode="sum", k=2):
+    if w is None:
+        w = np.ones_like(x)
+    s = 0.0
+    for i in range(x.size):
+        s += w[i] * x[i] ** k
+    if mode == "mean":
+        s /= x.size
+    elif mode != "sum":
+        raise ValueError("no such mode")
+    return s
+
+
+def limited(x, y, limit=None):
+    z = optional(x, y) + optional(x, None) + optional(y, x, kind="other")
+    return z if limit is None else min(z, limit)
+
+
+def optional(x, y=None, kind="product"):
+    if y is not None and kind == "product":
+        return np.sum(x * y)
+    return np.sum(x * x)
+
+
+def test_none_and_texts_tell_which_branch_is_lowered():
+    with uncompiled():
+        adj = nb.adjoint(weighted)
+        for args in ((X,), (X, X), (X, None, "mean"), (X, X, "mean", 3)):
+            value, gradients = adj.value_and_grad(*args)
+            assert value == pytest.approx(weighted(*args)) and len(gradients) == len([a for a in args if a is X])
+            slope = (weighted(X + H, *args[1:]) - weighted(X - H, *args[1:])) / (2 * H)
+            assert np.sum(gradients[0]) == pytest.approx(slope)
+        with pytest.raises(ValueError, match="no such mode"):
+            adj.value_and_grad(X, None, "median")
+        other = nb.adjoint(limited)
+        y = np.abs(X)
+        assert other.value_and_grad(X, y)[0] == pytest.approx(limited(X, y))
+        value, gradients = other.value_and_grad(X, y, -9.0)
+        assert value == -9.0 and gradients[2] == 1.0 and not np.any(gradients[0])
+        np.testing.assert_allclose(other.hvp((X, y), (y, None))[0], 2 * y)
+        assert nb.tangent(limited).jvp((X, y), (X, None))[1] == pytest.approx(np.sum(X * y) + 2 * np.sum(X * X))
+    with pytest.raises(AttrError, match="pass texts and None apart"):
+        other.value_and_grad((X, None), X)

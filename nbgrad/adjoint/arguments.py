@@ -14,10 +14,11 @@ __all__ = ["apart", "completed", "copies", "cotangent", "describe", "outputs", "
 
 
 _HINTS = {
-    dict: " (use a named tuple)",
-    list: " (pass np.array(...), or a tuple)",
-    tuple: " (make its items arguments of their own, and the tuple inside of the function)",
-    complex: " (pass real and imaginary parts apart)",
+    "dict": " (use a named tuple)",
+    "list": " (pass np.array(...), or a tuple)",
+    "tuple": " (make its items arguments of their own, and the tuple inside of the function)",
+    "complex": " (pass real and imaginary parts apart)",
+    "NDArray": " (pass x.asnumpy(), or make the function an operation by nbgrad.primitive)",
 }
 
 
@@ -52,7 +53,9 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
             letter, wrong = "", True
         if wrong or letter not in "fiub":
             what = f"{a.dtype} array of {a.ndim} axes" if isinstance(a, np.ndarray) else type(a).__name__
-            what += _HINTS.get(type(a), "")
+            what += _HINTS.get(type(a).__name__, "")
+            if isinstance(a, np.ndarray) and a.ndim == 0:
+                what += f" (pass {name}[()], a number)"
             raise DTypeError(
                 f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
                 "one axis or more, and numbers are expected"
@@ -68,6 +71,8 @@ def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...]
         return [n for n in names if kinds[n] == "float"]
     found = []
     for k in (argnums,) if isinstance(argnums, int) else argnums:
+        if not isinstance(k, int):
+            raise AttrError(f"{source.name}: argnums={argnums!r}; a number or a tuple of numbers is expected")
         if not -len(names) <= k < len(names):
             raise AttrError(f"{source.name}: argnums={argnums} and {len(names)} arguments")
         if kinds[names[k]] != "float":
@@ -100,6 +105,8 @@ def apart(f: Function, args: tuple) -> None:
     arrays = [(n, a) for n, a in zip(f.parameters, args, strict=True) if isinstance(a, np.ndarray)]
     for n in written(f):
         mine = dict(arrays)[n]
+        if not mine.flags.writeable:
+            raise AttrError(f"{f.name}: the array {n} is read-only, and {n} is written; pass {n}.copy()")
         for other, a in arrays:
             if other != n and np.may_share_memory(mine, a):
                 raise AttrError(

@@ -59,7 +59,10 @@ class Makers:
         if called in (np.copy, np.array, np.asarray, np.ascontiguousarray):
             if isinstance(given[0], ast.List | ast.Tuple):
                 return self.listed(given[0], hint)
-            view = self.low.view(given[0])
+            tree = self.low.tree(given[0])
+            if isinstance(tree, Leaf) and tree.fresh and len(given) == 1 and not self.keywords:
+                return tree
+            view = self.low.view_of(tree, given[0])
             if called in (np.asarray, np.ascontiguousarray):
                 return Leaf(view)
             return self.converted(Leaf(view), *self.dtype(1)) if len(given) > 1 or self.keywords else copied(Leaf(view))
@@ -104,6 +107,9 @@ class Makers:
         pack = self.low.tuple_of(node)
         if pack is not None and all(isinstance(i, str) for i in pack.items):
             return [ast.Name(i, ast.Load()) for i in pack.items]  # type: ignore[arg-type]
+        if isinstance(node, ast.BinOp):
+            items = getattr(self.low.tree(node), "items", [])  # (2,) + u.shape
+            return [i.node for i in items] if items else [self.low.value(node)]
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         return [self.low.value(p) for p in parts]
 

@@ -207,7 +207,7 @@ class Calls(Expressions):
         found = dict(bound.arguments)
         for name, p in signature.parameters.items():
             if name not in found:
-                if isinstance(p.default, str):
+                if isinstance(p.default, str | None):
                     found[name] = ast.Constant(p.default)
                 elif isinstance(p.default, NUMBERS):
                     found[name] = ast.copy_location(Done(Scalar(parse(repr(p.default)))), node)
@@ -228,8 +228,8 @@ class Calls(Expressions):
         given = self.arguments(node, source.signature)
         inner = self.lowering(source, source.around if isinstance(callee, Source) else None)
         for p, a in given.items():
-            text = self.texts.get(a.id) if isinstance(a, ast.Name) else getattr(a, "value", None)
-            if isinstance(text, str):
+            text = self.texts.get(a.id, a) if isinstance(a, ast.Name) else getattr(a, "value", a)
+            if isinstance(text, str | None):
                 inner.texts[p] = text
                 continue
             function = self.passed(a)

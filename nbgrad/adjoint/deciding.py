@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, as
 
 
 def decided(low: Scope, node: ast.expr) -> bool | None:
-    """Whether a test holds, if that is known: of numbers of axes, integers that never change, and texts."""
+    """Whether a test holds, if that is known: of numbers of axes, integers that never change, texts and None."""
     match node:
         case ast.BoolOp():
             found = [decided(low, v) for v in node.values]
@@ -29,19 +29,34 @@ def decided(low: Scope, node: ast.expr) -> bool | None:
         case ast.UnaryOp(op=ast.Not()):
             inner = decided(low, node.operand)
             return None if inner is None else not inner
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+            value = _constant(low, left)
+            held = isinstance(left, ast.Name) and (left.id not in low.texts) and low.known_here(left.id)
+            return (
+                isinstance(op, ast.IsNot)
+                if held
+                else None
+                if value is _UNKNOWN
+                else (value is None) == isinstance(op, ast.Is)
+            )
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _constant(low, left), _constant(low, right)
-            return None if a is None or type(a) is not type(b) else _COMPARE[type(op)](a, b)
+            if _UNKNOWN in (a, b) or (type(a) is not type(b) and not isinstance(op, ast.Eq | ast.NotEq)):
+                return None
+            return _COMPARE[type(op)](a, b)
     return None
 
 
-def _constant(low: Scope, node: ast.expr) -> int | str | None:
+_UNKNOWN = object()
+
+
+def _constant(low: Scope, node: ast.expr) -> Any:
     match node:
-        case ast.Constant(value=int() | str() as value):
+        case ast.Constant(value=int() | str() | None as value):
             return value
         case ast.UnaryOp(op=ast.USub()):
             inner = _constant(low, node.operand)
-            return -inner if isinstance(inner, int) else None
+            return -inner if isinstance(inner, int) else _UNKNOWN
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
@@ -51,13 +66,13 @@ def _constant(low: Scope, node: ast.expr) -> int | str | None:
         case ast.Name() if low.known_here(node.id) and low.array(node) is None:
             known = low.shared.known.get(low.local(node))
             name, k = ("?", 0) if known is None else offset(known)
-            return None if name else k
-    return None
+            return _UNKNOWN if name else k
+    return _UNKNOWN
 
 
-def _rank(low: Scope, node: ast.expr) -> int | None:
+def _rank(low: Scope, node: ast.expr) -> Any:
     view = low.array(node)
     if view is not None:
         return view.rank
     number = isinstance(node, ast.Name) and low.known_here(node.id) and low.tuple_of(node) is None
-    return 0 if number else None
+    return 0 if number else _UNKNOWN

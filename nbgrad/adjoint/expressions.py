@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from .algebra import FUNCTIONS
+from .deciding import decided
 from .indices import distance
 from .ir import Assign, Block, If, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
@@ -76,6 +77,9 @@ class Expressions(Scope):
 
     def choice(self, node: ast.IfExp) -> Tree:
         """``a if test else b``; where these need statements, they are in branches."""
+        holds = decided(self, node.test)
+        if holds is not None:
+            return self.tree(node.body if holds else node.orelse)
         test = self.value(node.test)
         (first, before), (second, other) = self.perhaps(node.body), self.perhaps(node.orelse)
         if not before and not other:
@@ -141,6 +145,9 @@ class Expressions(Scope):
             case ast.BoolOp():
                 return self.truth(node)
             case ast.Compare():
+                holds = decided(self, node)
+                if holds is not None:
+                    return Scalar(ast.Constant(holds))
                 if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
                     raise self.source.refuse(node, "'is' and 'in'", "use ==")
                 parts = [self.tree(node.left), *(self.tree(c) for c in node.comparators)]
@@ -157,6 +164,8 @@ class Expressions(Scope):
                 return self.call(node, hint)
             case ast.Tuple() | ast.List():
                 return Several([self.tree(e) for e in node.elts])
+            case ast.ListComp() | ast.GeneratorExp():
+                return self.comprehended(node)
             case ast.NamedExpr():
                 return Scalar(ast.Name(self.walrus(node), ast.Load()))
         raise self.source.refuse(
@@ -167,6 +176,9 @@ class Expressions(Scope):
         if any(isinstance(t, Several) for t in trees):
             raise self.source.refuse(node, f"a tuple in {unparse(node)}", "use its items, or np.array of it")
         return trees
+
+    def comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> Tree:
+        raise NotImplementedError
 
     def walrus(self, node: ast.NamedExpr) -> str:
         raise self.source.refuse(node, ":= here", "assign in a statement of its own")
@@ -189,6 +201,11 @@ class Expressions(Scope):
     # Names.
 
     def name(self, node: ast.Name) -> Tree:
+        if node.id in self.texts:
+            given = "None" if self.texts[node.id] is None else f"the text {self.texts[node.id]!r}"
+            raise self.source.refuse(
+                node, f"{node.id}, which is {given}, as a number or array", "pass one, or test it with if before"
+            )
         found = self.array(node)
         if found is not None:
             return Leaf(found)
@@ -197,7 +214,9 @@ class Expressions(Scope):
             return self.several(pack)
         if self.known_here(node.id):
             return Scalar(ast.Name(self.local(node), ast.Load()))
-        value = self.source.outside.get(node.id)
+        if node.id not in self.source.outside:
+            raise self.source.refuse(node, f"{node.id}, which is not defined", "define it, or pass it as an argument")
+        value = self.source.outside[node.id]
         return self.outside(node, node.id, value)
 
     def outside(self, node: ast.expr, name: str, value: object) -> Tree:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 
 import numba
 import numpy as np
@@ -15,7 +16,7 @@ from .ir import Assign, Block, Loop, parse, reads, unparse
 from .jumps import jumps
 from .scope import stored_names
 from .subset import RANGES
-from .trees import Leaf, Scalar
+from .trees import Leaf, Scalar, Tree
 from .views import ONE, ZERO, View
 
 __all__ = ["Iteration"]
@@ -45,8 +46,48 @@ class Iteration(Calls):
             self.backwards(s, call.args[0])
         elif called in (np.ndindex, np.ndenumerate) and isinstance(call, ast.Call):
             self.every_index(s, call, called is np.ndenumerate)
+        elif (items := self.unrolled(s.iter)) is not None:
+            self.one_by_one(s, items)
         else:
             self.over(s)
+
+    def unrolled(self, node: ast.expr) -> list[Tree] | None:
+        """What a loop goes over, if it is a tuple of others than numbers, or some in parallel."""
+        items = self.items_of(node)
+        return None if items is None or all(map(_numbers, items)) else items
+
+    def items_of(self, node: ast.expr) -> list[Tree] | None:
+        if isinstance(node, ast.Tuple | ast.List) or self.tuple_of(node) is not None:
+            return self.tree(node).items  # type: ignore[attr-defined]
+        called = self.function_of(node.func) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
+            inner = self.items_of(node.args[0])
+            return inner and [Several([Scalar(ast.Constant(k)), t]) for k, t in enumerate(inner)]
+        if isinstance(node, ast.Call) and called is zip:
+            given = [self.items_of(a) for a in node.args]
+            if None not in given:
+                return [Several(list(items)) for items in zip(*given, strict=False)]
+        return None
+
+    def held(self, s: ast.For, tree: Tree, moved: set[str]) -> Tree:
+        """What a loop goes over, as it is before."""
+        if isinstance(tree, Several):
+            return Several([self.held(s, t, moved) for t in tree.items], tree.fields)
+        if isinstance(tree, Leaf) and self.root(tree.view.name) in moved:
+            raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
+        return Leaf(self.frozen(tree.view)) if isinstance(tree, Leaf) else self.apart(s, tree)
+
+    def apart(self, s: ast.stmt, tree: Tree) -> Tree:
+        raise NotImplementedError
+
+    def one_by_one(self, s: ast.For, items: list[Tree]) -> None:
+        if any(jumps(b) for b in s.body):
+            raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its turns one by one")
+        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
+        items = [self.held(s, t, moved) for t in items]
+        for t in items:
+            done = ast.copy_location(Done(t), s)
+            self.out += self.block([_assignment(s, s.target, done), *s.body])
 
     def backwards(self, s: ast.For, call: ast.Call) -> None:
         """``reversed(range(...))``."""
@@ -126,9 +167,34 @@ class Iteration(Calls):
             start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
             texts = [unparse(n) for n in (start, stop, step)]
             sizes.append(parse(f"len(range({', '.join(texts)}))"))
-            first.append(_assignment(s, target, Done(Scalar(parse(f"{texts[0]} + {counter} * ({texts[2]})")))))
+            plain = texts[0] == "0" and texts[2] == "1"
+            place = counter if plain else f"{texts[0]} + {counter} * ({texts[2]})"
+            first.append(_assignment(s, target, Done(Scalar(parse(place)))))
         else:
             self.rows_of(s, target, given, counter, first, sizes)
+
+    def comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> Tree:
+        """Numbers, one for each turn: a vector."""
+        generator = node.generators[0]
+        if len(node.generators) > 1 or generator.ifs:
+            raise self.source.refuse(node, "a comprehension with 'if' or several 'for'", "write a loop")
+        own = {n.id: self.names.fresh(n.id) for n in ast.walk(generator.target) if isinstance(n, ast.Name)}
+        self.locals |= set(own.values())
+        self.rename |= {n: n for n in own.values()}
+        target, element = (_Renamed(own).visit(copy.deepcopy(n)) for n in (generator.target, node.elt))
+        counter, name = self.names.fresh("k"), self.names.fresh("listed")
+        self.locals.add(counter)
+        self.rename[counter] = counter
+        s = ast.copy_location(ast.For(target, generator.iter, [], []), node)
+        first: list[ast.stmt] = []
+        sizes: list[ast.expr] = []
+        self.elements(s, target, generator.iter, counter, first, sizes)
+        stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
+        self.allocate(name, node, [stop], "", "np.float64")
+        place = ast.Subscript(ast.Name(f"={name}", ast.Load()), ast.Name(f"={counter}", ast.Load()), ast.Store())
+        body = [*first, _assignment(s, place, element)]
+        self.counted(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
+        return Leaf(self.all_of(name), True)
 
     def rows_of(self, s: ast.For, target: ast.expr, given: ast.expr, counter: str, first: list[ast.stmt],
                 sizes: list[ast.expr]) -> None:  # fmt: skip
@@ -252,6 +318,18 @@ def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
         if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
             ast.copy_location(n, s)
     return made
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
+
+
+def _numbers(tree: Tree) -> bool:
+    return all(map(_numbers, tree.items)) if isinstance(tree, Several) else isinstance(tree, Scalar)
 
 
 def _range(size: ast.expr) -> ast.expr:

@@ -13,6 +13,7 @@ from .names import RESERVED, Names, all_names
 from .reshaping import resolved
 from .scope import Pack, Shared
 from .storing import Storing
+from .structures import Fixed
 from .subset import Source
 from .trees import Leaf, Scalar, Tree
 
@@ -34,7 +35,9 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
             lowering.bind(p, lowering.all_of(p))
             lowering.owners[p] = p
     for p, pack in source.packs.items():
-        if not isinstance(pack, str):
+        if isinstance(pack, Fixed):
+            lowering.texts[p] = pack.value
+        elif isinstance(pack, list):
             lowering.tuples[p] = lowering.given_pack(pack)
     made.body = lowering.function()
     made.results = lowering.flat_results()

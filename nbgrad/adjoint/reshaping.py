@@ -31,7 +31,7 @@ def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[ast.expr]
     if _product(sizes) != total:
         message = f"{low.made.name}: {unparse(node)} has another number of elements"
         low.out.append(Check(parse(f"{_product(sizes)} != {total}"), message))
-    lengths = [n if isinstance(n, ast.Constant) or ".shape[" in unparse(n)[-12:] else low.simple(n) for n in sizes]
+    lengths = [_length(low, n) for n in sizes]
     name = low.names.fresh(f"{view.name}_reshaped")
     made, shared = low.made, low.shared
     made.ranks[name], made.kinds[name] = len(sizes), made.kinds[view.name]
@@ -40,6 +40,16 @@ def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[ast.expr]
     if view.name in shared.looks:
         shared.looks[name] = shared.looks[view.name]
     return low.all_of(name)
+
+
+def _length(low: Expressions, node: ast.expr) -> ast.expr:
+    """A length by a name, of which it is known what it does not exceed."""
+    if isinstance(node, ast.Constant) or ".shape[" in unparse(node)[-12:]:
+        return node
+    most, made = low.at_most(node), low.simple(node)
+    if most is not None and isinstance(made, ast.Name):
+        low.shared.most.setdefault(made.id, most)
+    return made
 
 
 def _contiguous(low: Expressions, view: View) -> bool:

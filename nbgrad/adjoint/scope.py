@@ -77,7 +77,7 @@ class Scope:
         self.tuples: dict[str, Pack] = {}
         self.functions: dict[str, object] = {}
         self.lost: dict[str, str] = {}
-        self.texts: dict[str, str] = {}  # parameters that stand for a text
+        self.texts: dict[str, str | None] = {}  # parameters that stand for a text, or for None
         self.given: set[str] = set()  # the numbers that are parameters
         self.memories: list[View] = []  # arrays of the caller's that change places, by numbers,
         self.places: dict[str, str] = {}  # and the numbers that say which arrays would be in their memory
@@ -115,6 +115,10 @@ class Scope:
             self.shared.known[s.name] = found
             if not (self.straight and self.in_top):
                 self.shared.again.add(s.name)
+        elif self.nonnegative(found):  # perhaps a length
+            most = self.at_most(found)
+            if most is not None:
+                self.shared.most[s.name] = most
 
     def steady(self, bound: ast.expr) -> ast.expr:
         """The bound of a loop without numbers that a loop around it sets, each time to the same."""
@@ -194,6 +198,7 @@ class Scope:
         return self.source.resolve(node)
 
     def bind(self, name: str, view: View) -> None:
+        self.texts.pop(name, None)
         self.arrays[name] = view
         self.lost.pop(name, None)
 
@@ -219,6 +224,8 @@ class Scope:
     def nonnegative(self, node: ast.expr) -> bool:
         name, k = offset(node)
         if not name:
+            return k >= 0
+        if name in self.shared.most:  # a length
             return k >= 0
         if name in self.shared.ranges:
             return self.nonnegative(plus(self.shared.ranges[name][0], k))
@@ -253,6 +260,9 @@ class Scope:
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 parts = [self.at_most(left), self.at_most(right)]
                 return ast.BinOp(parts[0], ast.Add(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
+            case ast.BinOp(left=left, op=ast.Mult(), right=right) if self.nonnegative(left) and self.nonnegative(right):
+                parts = [self.at_most(left), self.at_most(right)]
+                return ast.BinOp(parts[0], ast.Mult(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
             case ast.BinOp(left=left, op=ast.Sub(), right=right) if self.nonnegative(right):
                 return self.at_most(left)
             case ast.Call(func=ast.Name(id="max"), args=[first, ast.Constant(value=0)]):
@@ -386,6 +396,8 @@ def stored_names(body: list[ast.stmt]) -> list[str]:
             found.append(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.append(node.id)
+        elif isinstance(node, ast.comprehension):  # its variables are its own
+            stack += [node.iter, *node.ifs]
         elif not isinstance(node, ast.Lambda):
             stack += ast.iter_child_nodes(node)
     return found

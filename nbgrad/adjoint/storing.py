@@ -94,6 +94,7 @@ class Storing(Calls):
 
     def name_it(self, s: ast.stmt, name: str, tree: Tree, value: ast.expr) -> None:
         """Give a number, an array or a tuple a name."""
+        self.texts.pop(name, None)
         if isinstance(tree, Several):
             self.tuple_it(s, name, tree)
         elif tree.rank:

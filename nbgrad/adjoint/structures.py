@@ -1,4 +1,5 @@
-"""Tuples as arguments: their items are arguments of their own in what is generated, and come back as they were."""
+"""Tuples as arguments: their items are arguments of their own in what is generated, and come back as they were. Texts
+and None are no arguments there: they tell which branches are lowered."""
 
 from __future__ import annotations
 
@@ -10,15 +11,23 @@ import numpy as np
 
 from ..errors import AttrError
 
-__all__ = ["Structure", "structure"]
+__all__ = ["Fixed", "Structure", "structure"]
 
-#: Of an argument: its type and the forms of its items, if it is a tuple.
-Form = tuple | None
+
+@dataclass(frozen=True)
+class Fixed:
+    """A text or None."""
+
+    value: str | None
+
+
+#: Of an argument: its type and the forms of its items, if it is a tuple; what it is, if that is fixed.
+Form = tuple | Fixed | None
 
 
 def structure(args: tuple) -> Structure | None:
-    """The structure of arguments, if any is a tuple."""
-    return Structure(tuple(map(_form, args))) if any(isinstance(a, tuple) for a in args) else None
+    """The structure of arguments, if any is a tuple, a text or None."""
+    return Structure(tuple(map(_form, args))) if any(isinstance(a, tuple | str | None) for a in args) else None
 
 
 @dataclass(frozen=True)
@@ -72,12 +81,21 @@ class Structure:
 
 
 def _form(a: Any) -> Form:
-    return (type(a), tuple(map(_form, a))) if isinstance(a, tuple) else None
+    if isinstance(a, str | None):
+        return Fixed(a)
+    if not isinstance(a, tuple):
+        return None
+    inner = tuple(map(_form, a))
+    if any(isinstance(form, Fixed) for form in inner):
+        raise AttrError(f"adjoint: a tuple of numbers and arrays is expected, got {a!r}; pass texts and None apart")
+    return type(a), inner
 
 
 def _leaves(form: Form, a: Any) -> list[Any]:
     if form is None:
         return [a]
+    if isinstance(form, Fixed):
+        return []
     if a is None:
         return [x for f in form[1] for x in _leaves(f, None)]
     if not isinstance(a, tuple) or len(a) != len(form[1]):
@@ -86,7 +104,7 @@ def _leaves(form: Form, a: Any) -> list[Any]:
 
 
 def _rebuilt(form: Form, a: Any, flat: Iterator) -> Any:
-    if form is None:
+    if form is None or isinstance(form, Fixed):
         return next(flat) if _is_float(a) else None
     items = [_rebuilt(f, part, flat) for f, part in zip(form[1], a, strict=True)]
     return form[0](*items) if hasattr(form[0], "_fields") else tuple(items)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import functools
 import inspect
 import math
 import textwrap
 import types
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import numba
 import numpy as np
@@ -21,6 +23,7 @@ from .arrays import MAKERS
 from .library import LIBRARY
 from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
+from .structures import Fixed
 
 __all__ = ["RANGES", "Source", "source_of"]
 
@@ -28,15 +31,13 @@ _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
 _EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Subscript,
                 ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda,
-                ast.NamedExpr, ast.List)  # fmt: skip
+                ast.NamedExpr, ast.List, ast.ListComp, ast.GeneratorExp)  # fmt: skip
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv, ast.USub, ast.UAdd, ast.Not, ast.And,
               ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
               ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
 _INSTEAD = {
     ast.Try: "check with if before",
     ast.With: "leave it to the caller",
-    ast.ListComp: "write a loop over range that fills an array",
-    ast.GeneratorExp: "write a loop over range",
     ast.List: "use np.array([...]), or fill an array in a loop",
     ast.Dict: "use arrays or separate arguments",
     ast.Set: "use an array",
@@ -90,6 +91,13 @@ _ADVICE = {
 }
 
 
+_KINDS = (
+    (types.MethodType, "; write it as a function, and pass what it reads of self as arguments"),
+    (functools.partial, "; write a def that calls it"),
+    (type, "; write a function of numbers and arrays"),
+)
+
+
 class Source:
     """The text and tree of a function, and what the names in it stand for.
 
@@ -97,12 +105,13 @@ class Source:
     """
 
     around: object = None
-    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the fields, and names of items or such)
+    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the fields, and names of items or such; and those that are fixed)
 
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):
-            raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given")
+            kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "")
+            raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given{kind}")
         self.name = plain.__name__
         self.file = plain.__code__.co_filename
         try:
@@ -116,6 +125,8 @@ class Source:
             node = ast.parse("\n".join(self.lines)).body[0]
         except SyntaxError:
             node = ast.Pass()
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise TraceError(f"adjoint: {self.file}, line {self.first}: {self.name} is async; write a plain def")
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
         self.node = _Exchanges().visit(node)
@@ -148,9 +159,9 @@ class Source:
         """The same, where the items of tuples are parameters of their own; `forms` are those of the arguments."""
         made, free = copy.copy(self), Names(all_names(self.node))
 
-        def named(name: str, form: tuple | None) -> Packed:
-            if form is None:
-                return name
+        def named(name: str, form: Any) -> Packed:
+            if form is None or isinstance(form, Fixed):
+                return form or name
             fields = getattr(form[0], "_fields", ())
             labels = fields or range(len(form[1]))
             inner = zip(labels, form[1], strict=True)
@@ -183,11 +194,13 @@ class Source:
         return LIBRARY.get(found, found) if callable(found) and isinstance(found, Hashable) else found
 
 
-Packed = str | list
+Packed = str | list | Fixed
 
 
 def _flat(pack: Packed) -> list[str]:
-    return [pack] if isinstance(pack, str) else [n for part in pack[1:] for n in _flat(part)]
+    if isinstance(pack, list):
+        return [n for part in pack[1:] for n in _flat(part)]
+    return [pack] if isinstance(pack, str) else []
 
 
 class _Exchanges(ast.NodeTransformer):
@@ -263,12 +276,19 @@ class _Check:
         if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.AugAssign):
             self.operator(node, node.op)
         elif isinstance(node, ast.Compare):
-            for op in node.ops:
-                self.operator(node, op)
+            for op, other in zip(node.ops, node.comparators, strict=True):
+                if (
+                    not isinstance(op, ast.Is | ast.IsNot)
+                    or not isinstance(other, ast.Constant)
+                    or other.value is not None
+                ):
+                    self.operator(node, op)
         elif isinstance(node, ast.For | ast.While) and node.orelse:
             raise refuse(node, "a loop with else", "use a flag")
         elif isinstance(node, ast.FunctionDef) and node.decorator_list:
             raise refuse(node, "a decorator", "leave it out, or define the function outside")
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
+            raise refuse(node, "a generator", "fill an array, and return it")
         elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant | ast.Call):
             raise refuse(node, "an expression without effect", "leave it out, or assign its value")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -315,6 +335,8 @@ class _Check:
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
+            if isinstance(node.func, ast.Name) and text not in self.source.outside:
+                raise self.source.refuse(node, f"{text}, which is not defined", "define it before adjoint is called")
             raise self.source.refuse(
                 node,
                 f"{text} has no derivative here",

@@ -4,5 +4,8 @@ from .analysis import PROGRAMS as ANALYSIS
 from .equations import PROGRAMS as EQUATIONS
 from .learning import PROGRAMS as LEARNING
 from .motion import PROGRAMS as MOTION
+from .networks import PROGRAMS as NETWORKS
 
-PROGRAMS = {f.__name__: (f, args) for part in (EQUATIONS, MOTION, LEARNING, ANALYSIS) for f, args in part.items()}
+PROGRAMS = {
+    f.__name__: (f, args) for part in (EQUATIONS, MOTION, LEARNING, ANALYSIS, NETWORKS) for f, args in part.items()
+}
