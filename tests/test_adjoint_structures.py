@@ -162,3 +162,18 @@ def test_none_and_texts_tell_which_branch_is_lowered():
         assert nb.tangent(limited).jvp((X, y), (X, None))[1] == pytest.approx(np.sum(X * y) + 2 * np.sum(X * X))
     with pytest.raises(AttrError, match="pass texts and None apart"):
         other.value_and_grad((X, None), X)
+
+
+def replaced(p, n):
+    for _ in range(n):
+        p = (p[0] * p[1], p[1] + 0.1 * p[0])
+    q_0 = p[0] * 3.0
+    return q_0 * p[1]
+
+
+def test_a_tuple_that_is_replaced():
+    with uncompiled():
+        value, ((first, second),) = nb.adjoint(replaced).value_and_grad((0.7, 0.9), 3)
+    assert value == replaced((0.7, 0.9), 3)
+    assert first == pytest.approx((replaced((0.7 + H, 0.9), 3) - replaced((0.7 - H, 0.9), 3)) / (2 * H), rel=1e-7)
+    assert second == pytest.approx((replaced((0.7, 0.9 + H), 3) - replaced((0.7, 0.9 - H), 3)) / (2 * H), rel=1e-7)

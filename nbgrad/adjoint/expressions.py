@@ -366,15 +366,16 @@ class Expressions(Scope):
                     order += [-1] * (index.rank if not picks else 0)
                     picks[place] = index, partial(self.index, view, place, axis)
             d += 1
+        advanced = [k for k, p in enumerate(given) if not isinstance(p, ast.Slice) and not _new_axis(p)]
+        if picks and advanced[-1] - advanced[0] != len(advanced) - 1:  # the axes would come first
+            raise self.source.refuse(node, f"indices on both sides of a slice in {unparse(node)}", "write a loop")
         if picks:
             return self.gathered(node, View(view.name, tuple(parts), tuple(order)), picks)
         return View(view.name, tuple(parts), tuple(order))
 
     def gathered(self, node: ast.Subscript, view: View, picks: dict) -> View:
         indices = [index for index, _ in picks.values()]
-        places = [view.order.index(-1), *picks]
-        together = len(picks) == 1 or max(places[1:]) - min(places[1:]) == len(picks) - 1
-        if len({i.rank for i in indices}) > 1 or not together or any(i.name == view.name for i in indices):
+        if len({i.rank for i in indices}) > 1 or any(i.name == view.name for i in indices):
             raise self.source.refuse(node, f"these arrays as indices in {unparse(node)}", "write a loop")
         loops = Elementwise(self, node)
         for d in range(indices[0].rank):
