@@ -21,6 +21,7 @@ from .library import LIBRARY, refused
 from .names import FUNCTION_NAMES
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
 from .reshaping import contiguous, reshaped
+from .scope import UNCERTAIN
 from .subset import Source, source_of
 from .trees import Leaf, Scalar, Tree, combine, copied
 from .views import NUMBERS, normal
@@ -234,7 +235,7 @@ class Calls(Expressions):
         inner = self.lowering(source, source.around if isinstance(callee, Source) else None)
         for p, a in given.items():
             text = self.texts.get(a.id, a) if isinstance(a, ast.Name) else getattr(a, "value", a)
-            if isinstance(text, str | None):
+            if isinstance(text, str | None) or text is UNCERTAIN:
                 inner.texts[p] = text
                 continue
             function = self.passed(a)

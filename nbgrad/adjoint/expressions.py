@@ -14,7 +14,7 @@ from .indices import distance
 from .ir import Assign, Block, If, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
 from .picking import Picked, look, picked
-from .scope import Pack, Scope
+from .scope import UNCERTAIN, Pack, Scope
 from .trees import Elementwise, Leaf, Scalar, Tree, combine, copied
 from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, count, normal, size_of
 
@@ -202,7 +202,9 @@ class Expressions(Scope):
 
     def name(self, node: ast.Name) -> Tree:
         if node.id in self.texts:
-            given = "None" if self.texts[node.id] is None else f"the text {self.texts[node.id]!r}"
+            text = self.texts[node.id]
+            given = f"the text {text!r}" if isinstance(text, str) else "None"
+            given = "perhaps None" if text is UNCERTAIN else given
             raise self.source.refuse(
                 node, f"{node.id}, which is {given}, as a number or array", "pass one, or test it with if before"
             )
