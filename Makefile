@@ -18,7 +18,7 @@ demo: .venv/.extra-demo ## run the demonstration
 test: .venv/.extra-test .venv/.extra-demo ## run the tests; ARGS='-k tanh -x' is handed to pytest
 	$(BIN)/python -m pytest $(ARGS)
 
-test-gpu: .venv/.extra-test .venv/.extra-demo ## run the tests of devices on a GPU
+test-gpu: .venv/.extra-test .venv/.extra-demo .venv/.extra-cublas13 ## run the tests of devices on a GPU
 	$(BIN)/python -m pytest -n 0 tests/cuda --ignore tests/cuda/test_compile.py $(ARGS)
 
 lint: .venv/.extra-lint ## check style, formatting and types

@@ -16,6 +16,9 @@ POOL = int(float(os.environ.get("NBGRAD_POOL_MB", "512")) * 1e6)
 #: Start what a compiled function does on a GPU as one CUDA graph, where that can be.
 GRAPHS = os.environ.get("NBGRAD_CUDA_GRAPHS", "1") not in ("", "0")
 
+#: Let NVIDIA's library compute large matrix products, where it is installed.
+CUBLAS = os.environ.get("NBGRAD_CUBLAS", "1") not in ("", "0")
+
 
 def _threads() -> int:
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]

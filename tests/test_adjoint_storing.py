@@ -5,10 +5,19 @@ import math
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
-from programs.data import normal, positive
 
 import nbgrad as nb
 from nbgrad.demo import loops
+
+RNG = np.random.default_rng(17)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def positive(*shape):
+    return 0.5 + RNG.random(shape)
 
 
 def sweep_back(f, *args):
@@ -80,11 +89,11 @@ def searched(x, v):
             place = i
             steps += 1
             last = v[k] * x[i]
-        total = total * math.sin(v[k] * x[place]) + last * steps * total
+        total = math.sin(total * v[k] * x[place]) + math.cos(last * steps * total)
         while steps > 3 and place > 0:
             steps -= 2
             place -= 1
-        x[place] += total * total
+        x[place] += 0.1 * total * total
     return total
 
 
@@ -232,3 +241,63 @@ def test_tests_with_numbers_from_outside():
     with uncompiled():
         agrees(split, (normal(6), 3))
         assert nb.adjoint(wrapped).report(normal(5), normal(3)).keys() == {"y_tape over n, k"}
+
+
+def known(x, rate, steps):
+    """What the next two are, with all numbers of turns known."""
+    total = 0.0
+    for k in range(x.size):
+        for _ in range(steps):
+            x[k] = x[k] - rate * math.sin(x[k])
+            total = 0.99 * total + x[k] * total * rate + x[k]
+    return total
+
+
+def by_turn(x, rate, steps):
+    total, t = 0.0, 0
+    while t < steps * x.size:
+        k = t // steps
+        x[k] = x[k] - rate * math.sin(x[k])
+        total = 0.99 * total + x[k] * total * rate + x[k]
+        t += 1
+    return total
+
+
+def stacked(x, rate, steps):
+    total = 0.0
+    for k in range(x.size):
+        for t in range(10 * steps):
+            if t >= steps:
+                break
+            x[k] = x[k] - rate * math.sin(x[k])
+            total = 0.99 * total + x[k] * total * rate + x[k]
+    return total
+
+
+@pytest.mark.parametrize("f", [by_turn, stacked])
+def test_tapes_grow(f):
+    x = normal(3)
+    expected, (x_bar, rate_bar) = nb.adjoint(known).value_and_grad(x.copy(), 0.01, 700)
+    value, found = nb.adjoint(f).value_and_grad(x.copy(), 0.01, 700)
+    assert value == expected
+    np.testing.assert_allclose(found[0], x_bar, rtol=1e-13)
+    np.testing.assert_allclose(found[1], rate_bar, rtol=1e-13)
+    assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * 2100}
+
+
+def roots(x, y, p):
+    for i in range(x.size):
+        y[i] = x[i] ** 1.7 + x[i] ** p
+
+
+def test_powers_that_are_too_small_or_too_large_for_a_quotient():
+    x = np.array([1e-320, 1e-200, 0.0, 0.3, 2.0, 1e150, 1e179])
+    p = 1.7
+    expected = 1.7 * x ** (1.7 - 1) + p * x ** (p - 1)
+    (found, _, _) = nb.adjoint(roots).vjp(x, np.zeros(x.size), p)(np.ones(x.size))
+    np.testing.assert_allclose(found, expected, rtol=1e-15 * 460)  # of 1.7 - 1, rounded: the exponent of 1e-320
+    assert nb.tangent(roots).jvp((x, np.zeros(x.size), p), (np.ones(x.size), None, None))[1] == pytest.approx(expected)
+    text = nb.adjoint(roots)._generated((x, x.copy(), p)).text
+    assert "power1 / x[i] if " in text
+    with uncompiled():
+        agrees(roots, (positive(4), normal(4), 0.3))

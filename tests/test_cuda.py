@@ -60,9 +60,9 @@ def build(folder, source, name):
 def test_with_a_stub_of_the_driver(tmp_path):
     stub, library = build(tmp_path, "driver.c", "libcuda.so.1"), build(tmp_path, "cublas.c", "products.so")
     files = "test_driver.py", "test_library.py"
-    run(*files, NUMBA_ENABLE_CUDASIM="0", NBGRAD_STUB=stub, NBGRAD_CUBLAS=library, LD_LIBRARY_PATH=str(tmp_path))
+    run(*files, NUMBA_ENABLE_CUDASIM="0", NBGRAD_STUB=stub, NBGRAD_STUB_LIBRARY=library, LD_LIBRARY_PATH=str(tmp_path))
 
 
 @needs_stubs
 def test_with_a_stub_of_the_library(tmp_path):
-    run("test_products.py", NUMBA_ENABLE_CUDASIM="1", NBGRAD_CUBLAS=build(tmp_path, "cublas.c", "products.so"))
+    run("test_products.py", NUMBA_ENABLE_CUDASIM="1", NBGRAD_STUB_LIBRARY=build(tmp_path, "cublas.c", "products.so"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ..expr import ONE, ZERO, Expr, Fn, as_expr, const, order, rebuild, select, substitute, var, vjp
+from ..expr import ONE, ZERO, Expr, Fn, as_expr, both, const, lt, order, rebuild, select, substitute, var, vjp
 from ..kernels import scalar as vm
 from .ir import parse, unparse
 from .names import FUNCTION_NAMES, HELPERS
@@ -163,7 +163,7 @@ class Algebra:
         atoms = self.atoms(node)
         found = vjp(e, g, [unparse(a) for a in atoms])
         if known is not None and e.fn is not None:
-            found = [_rebuilt(p, {e: known}) for p in found]
+            found = [_rebuilt(p, {e: known, **_quotient(e, known)}) for p in found]
         return [(a, p) for a, p in zip(atoms, shared(map(simplify, found)), strict=True) if p is not ZERO]
 
 
@@ -177,6 +177,16 @@ def _power(base: Expr, exponent: Expr) -> Expr:
     for _ in range(int(abs(n)) - 1):
         product = product * base
     return product if n > 0 else ONE / product
+
+
+def _quotient(e: Expr, value: Expr) -> dict[Expr, Expr]:
+    """``x**(p - 1)`` as ``x**p / x``, unless that is zero or infinite: a division takes less time than a power."""
+    if e.fn is not vm.power or e.args[1].value in (1.5, 2.5):
+        return {}
+    x, p = e.args
+    usual = both(lt(1e-290, value), lt(value, 1e290))
+    lower = vm.power(x, p - 1)
+    return {lower: select(usual, value / x, lower)} if lower.fn is vm.power else {}
 
 
 def shared(found: Iterable[Expr]) -> list[Expr]:

@@ -99,13 +99,14 @@ def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> P
     return made
 
 
-def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
-    """Decide what the sweep back does. Inserts further definitions: `carried` ones, and values before loops."""
+def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (), fused: bool = True) -> Plan:
+    """Decide what the sweep back does. Inserts further definitions: `carried` ones, and values before loops. Without
+    `fused`, no loop is undone before all have run."""
     made = survey(f, wrt, carried)
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
-    refused: set[Loop] = set()
+    refused = set() if fused else {s for s in walk(f.body) if isinstance(s, Loop)}
     while True:
         made.fusion = Fusion(f, made, sweep_reads, refused)
         made.save, made.keep, made.redo = set(), set(), set()
@@ -115,12 +116,12 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Pla
         refused |= wrong
     found = [] if carried else _carries(f, made)
     if found:
-        return plan(f, wrt, tuple(carry(f, loop, s) for loop, s in found))
+        return plan(f, wrt, tuple(carry(f, loop, s) for loop, s in found), fused)
     whole = resets(f, made)
     for loop, names in whole:
         _reset(f, f.body, loop, names)
     if whole:
-        return plan(f, wrt, carried)
+        return plan(f, wrt, carried, fused)
     return made
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import AttrError, TraceError
 from .arguments import apart, completed, copies, describe, outputs, parameters, wanted, written
 from .checkpoints import check, choose
-from .generated import Backwards, Checkpointing, Forwards
+from .generated import Backwards, Checkpointing, Forwards, Halves
 from .ir import Function
 from .kinds import infer
 from .lower import lower
@@ -164,7 +164,7 @@ class _Differentiated:
     def _variant(self, how: Callable, args: tuple, differentiated: bool) -> Any:
         source = self._read(args)
         ranks, kinds = describe(source, args)
-        key = (source, differentiated, *ranks.values(), *kinds.values())
+        key = (source, how, differentiated, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
             f = lower(source, ranks, kinds, self._still)
@@ -290,6 +290,9 @@ class Adjoint(_Differentiated):
         The outputs are the results, in order, and then the arrays of floats that the function writes. Called with one
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
         a tuple with one gradient per argument. ``.value`` is what the function returned.
+
+        The pullback's first call takes what was stored for it; others run the function again. Until then, arrays that
+        the function only reads are to stay as they are.
         """
         if (parts := self._apart(args)) is not None:
             inner, form, whole, flat = parts
@@ -298,8 +301,12 @@ class Adjoint(_Differentiated):
             return pull
         args = self._given(args)
         made = self._generated(args)
-        snapshot = tuple(a.copy() if n in written(made.f) else a for n, a in zip(made.f.parameters, args, strict=True))
-        return Pullback(self, made, snapshot, self._primal(args))
+        snapshot = _kept(made.f, args)
+        halves = None if isinstance(made, Checkpointing) else self._variant(Halves, args, True)
+        if halves is None or halves.stored is None or halves.stored > made.reverse.axes():
+            return Pullback(self, made, snapshot, self._primal(args))
+        results, state = halves.forward(args)
+        return Pullback(self, made, snapshot, results, halves, state)
 
     def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
         """The product of the Hessian with a direction: the derivative of the gradients in it.
@@ -362,6 +369,12 @@ class Adjoint(_Differentiated):
         return gradients[0] if isinstance(self._argnums, int) else gradients
 
 
+def _kept(f: Function, args: tuple) -> tuple:
+    """The arguments, with copies of the arrays that the function writes."""
+    changed = written(f)
+    return tuple(a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True))
+
+
 def _listed(given: Any) -> tuple:
     return given if isinstance(given, tuple) else (given,)
 
@@ -369,11 +382,16 @@ def _listed(given: Any) -> tuple:
 class Pullback:
     """What :meth:`Adjoint.vjp` gives; call it with cotangents."""
 
-    def __init__(self, adjoint: Adjoint, made: Backwards, args: tuple, results: tuple) -> None:
+    def __init__(
+        self, adjoint: Adjoint, made: Backwards, args: tuple, results: tuple, halves: Halves | None = None,
+        state: tuple = (),
+    ) -> None:  # fmt: skip
         self._form = adjoint._form
         self._generated = made
         self._args = args
         self._results = results
+        self._halves = halves
+        self._state: tuple | None = state  # of the first sweep, for one call
         self.parameters = tuple(made.f.parameters)
         self.outputs = tuple(outputs(made.f))
         self.value = None if made.f.results is None else results[0] if len(results) == 1 else results
@@ -387,5 +405,11 @@ class Pullback:
                 f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given; "
                 "None stands for zeros"
             )
-        args = tuple(a.copy() if n in written(f) else a for n, a in zip(f.parameters, self._args, strict=True))
-        return self._form(made(args, dict(zip(names, given, strict=True)), self._results)[1])
+        weights = dict(zip(names, given, strict=True))
+        if self._halves is None:
+            return self._form(made(_kept(f, self._args), weights, self._results)[1])
+        taken = self._halves.weights(self._args, self._results, weights)
+        state, self._state = self._state, None
+        if state is None:
+            state = self._halves.forward(_kept(f, self._args))[1]
+        return self._form(self._halves.backward(state, taken))

@@ -15,10 +15,11 @@ from .analysis import plan, survey
 from .arguments import apart, copies, cotangent, outputs, written
 from .checkpoints import Checkpointed, runs
 from .forward import Forward
+from .halves import Sweeps
 from .ir import Function, Loop
 from .reverse import Reverse, module
 
-__all__ = ["Backwards", "Checkpointing", "Forwards"]
+__all__ = ["Backwards", "Checkpointing", "Forwards", "Halves"]
 
 
 class Backwards:
@@ -136,6 +137,45 @@ def available() -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 2**31
+
+
+class Halves:
+    """The forward sweep and the sweep back. What is handed over serves for one sweep back.
+
+    Attributes
+    ----------
+    stored : int or None
+        The number of axes that tapes have; None if something may be missing between the sweeps: what a branch makes.
+    """
+
+    def __init__(self, f: Function, wrt: list[str]) -> None:
+        sweeps = Sweeps(f, plan(f, set(wrt), fused=False), wrt)
+        self.f = f
+        self.cotangents = sweeps.cotangents
+        self.written = written(f)
+        forward, backward = sweeps.halves()
+        self.stored = sweeps.axes() if sweeps.whole else None
+        self._forward = compiled_module(f"{f.name}_forward", module(forward, f, sweeps.helpers))
+        self._backward = compiled_module(f"{f.name}_backward", module(backward, f, sweeps.helpers))
+
+    def forward(self, args: tuple) -> tuple[tuple, tuple]:
+        """Call the function; the results, and what is handed over."""
+        found = self._forward(*args)
+        results = self.f.results or []
+        middle = len(results) + len(self.written)
+        given = {n: a for n, a in zip(self.f.parameters, args, strict=True) if self.f.ranks[n]}
+        for n, array in zip(self.written, found[len(results) : middle], strict=True):
+            np.copyto(given[n], array)
+        return tuple(given.get(n, y) for n, y in zip(results, found, strict=False)), found[middle:]
+
+    def weights(self, args: tuple, results: tuple, cotangents: dict[str, Any]) -> tuple:
+        """The cotangents of outputs as the code takes them."""
+        like = dict(zip(self.f.parameters, args, strict=True)) | dict(zip(self.f.results or [], results, strict=False))
+        return tuple(cotangent(self.f, n, cotangents[n], like.get(n)) for n in self.cotangents)
+
+    def backward(self, state: tuple, weights: tuple) -> tuple:
+        """The gradients."""
+        return self._backward(*state, *weights)
 
 
 class Forwards:

@@ -47,19 +47,25 @@ class Pullback(Reverse):
 
     def source(self) -> str:
         f = self.f
+        head, found = self.begun(self.given)
+        parameters = [*(self.given.get(n) or self.seed(n) for n in self.cotangents), *f.parameters]
+        lines = [*head, *self.sweeps(), f"return {', '.join(found)}"]
+        return definition(f"{f.name}_vjp", parameters, lines)
+
+    def begun(self, given: dict[str, str]) -> tuple[list[str], list[str]]:
+        """Code for copies of what is written, and for the cotangents of arguments: those `given`, or zeros; the names
+        of the gradients."""
+        f = self.f
         head = [f"{n} = {n}.copy()" for n in written(f)]
         for n in self.arrays:
-            made = f"{self.given[n]}.copy()" if n in self.given else f"np.zeros_like({n})"
-            head.append(f"{self.bars[n]} = {made}")
+            head.append(f"{self.bars[n]} = {f'{given[n]}.copy()' if n in given else f'np.zeros_like({n})'}")
         found = []
         for n in self.wrt:
             if n not in self.bars:
                 self.bars[n] = self.fresh(f"{n}_bar")
                 head.append(f"{self.bars[n]} = {f'np.zeros_like({n})' if f.ranks[n] else '0.0'}")
             found.append(self.bars[n])
-        parameters = [*(self.given.get(n) or self.seed(n) for n in self.cotangents), *f.parameters]
-        lines = [*head, *self.sweeps(), f"return {', '.join(found)}"]
-        return definition(f"{f.name}_vjp", parameters, lines)
+        return head, found
 
     def put_aside(self) -> list[str]:
         return []  # everything here is a copy

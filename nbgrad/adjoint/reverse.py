@@ -26,6 +26,7 @@ from .ir import (
     walk,
     writes,
 )
+from .jam import jammed
 from .memory import large_empty
 from .printer import Printer, definition, indent, loop_head
 from .routines import routines
@@ -119,6 +120,10 @@ class Reverse(Printer):
         names = {s: ", ".join(p.index or "while" for p in tape.loops) for s, tape in self.tapes.items()}
         return {f"{tape.name} over {names[s]}": tape for s, tape in self.tapes.items() if tape.loops}
 
+    def axes(self) -> int:
+        """The number of axes that all tapes have."""
+        return sum(len(tape.loops) for tape in self.tapes.values())
+
     def measure(self) -> str:
         """The source of a function that only runs forward, and returns the bytes of the tapes."""
         f, tapes = self.f, list(self.stored().values())
@@ -139,13 +144,20 @@ class Reverse(Printer):
 
     def sweeps(self) -> list[str]:
         """The function, and the sweep back."""
+        return [*self.there(), "", *self.back()]
+
+    def there(self) -> list[str]:
+        """The function, which stores values."""
         f, plan = self.f, self.plan
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = self.begin()
         self.zeroed = False
-        forward = self.block(f.body)
+        return [*head, *self.block(f.body)]
+
+    def back(self) -> list[str]:
+        """The sweep back."""
         middle = self.turn_round()
-        return [*head, *forward, "", *middle, *flat(self.backward(f.body))]
+        return [*middle, *flat(self.backward(self.f.body))]
 
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""
@@ -220,6 +232,9 @@ class Reverse(Printer):
     def loop_lines(self, s: Loop) -> list[str]:
         """A loop, and, where its turns are undone at once, what undoes each."""
         fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
+        pair = jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k)))
+        if pair is not None:
+            return Printer(self.f).block([*pair])
         early: list[Item] = []
         if s in fusion.early and not self.measuring:
             early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], early=True)]

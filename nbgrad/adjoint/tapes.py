@@ -32,24 +32,21 @@ class Tape:
         self.frame = inner[0] if known and inner else None
         self.by_turn = known == len(loops) == 1
         self.single = bool(known) and not inner and not self.by_turn  # whether a stack grows by one value
-        self.index = ", ".join(turns)
-        if known:
-            self.index = self.top
-            if inner:
-                flat = turns[0]
-                for size, turn in zip(sizes[1:], turns[1:], strict=True):
-                    flat = f"({flat}) * ({size}) + {turn}"
-                self.index = f"{self.top} + {flat}"
-        self.back = self.index  # in the sweep back
-        if self.by_turn:
-            self.index = self.back = _turn(loops[0]) if loops[0].index else turn
-            self.index = self.index if loops[0].index else f"{loops[0].count} - 1"
-            self.used = loops[0].count
         self.room = " * ".join(sizes if len(sizes) < 2 else [f"({n})" for n in sizes]) or "1"
+        self.index = ", ".join(turns)
+        if self.by_turn:
+            self.used = loops[0].count
+            self.index = _turn(loops[0]) if loops[0].index else f"{self.used} - 1"
+        elif known:
+            flat = turns[0] if turns else ""
+            for size, place in zip(sizes[1:], turns[1:], strict=True):
+                flat = f"({flat}) * ({size}) + {place}"
+            self.index = f"{self.top} + {flat}" if flat else self.top
+        self.back = turn if self.by_turn and not loops[0].index else self.index  # in the sweep back
 
     def allocate(self) -> list[str]:
         if self.sizes is None:
-            return [f"{self.name} = np.empty(64, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
+            return [f"{self.name} = np.empty(512, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
         return [f"{self.name} = large_empty({shape}, {self.dtype})"] if self.sizes else []
 

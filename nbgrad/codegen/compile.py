@@ -27,7 +27,8 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
 from numba.extending import intrinsic, overload
 
 from .. import config
@@ -249,6 +250,7 @@ def module(name: str, source: str) -> Callable:
     function = vars(made)[name]
     if is_nopython(function):
         function._cache = stored.OnDisk(name, source, function)
+        function._compiler.pipeline_class = _Plain
         function._compiler.compile = _uncollected()(function._compiler.compile)
     return function
 
@@ -386,6 +388,18 @@ class _Kernels(Compiler):
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             pipeline.passes = [(_Lowering if p is NativeLowering else p, why) for p, why in pipeline.passes]
+            pipeline.finalize()
+        return pipelines
+
+
+class _Plain(Compiler):
+    """Numba's compiler for generated files, in which there are no closures and no expressions of whole arrays: it does
+    not look for them, which takes a twelfth of its time."""
+
+    def define_pipelines(self):
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [(p, w) for p, w in pipeline.passes if p not in (InlineClosureLikes, NopythonRewrites)]
             pipeline.finalize()
         return pipelines
 

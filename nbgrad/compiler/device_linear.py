@@ -1,7 +1,7 @@
 """What follows a matrix product, where it is something that a library computes with it: multiples and sums.
 
 ``alpha * product + beta * c + bias``: a step of descent, a layer without an activation. (cublasLt has activations,
-too, but its relu makes NaN 0, and its gelu is an approximation.)
+too, but its relu is said to make NaN 0, and its gelu is an approximation.)
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import config
 from . import driver, launches
 from .buffers import pools
 
@@ -86,8 +87,8 @@ class CublasError(Exception):
 
 def load() -> Any:
     """The library, where it is installed."""
-    if driver.simulated():
-        raise CublasError("the simulator has none")
+    if driver.simulated() or not config.CUBLAS:
+        raise CublasError("the simulator has no library" if driver.simulated() else "NBGRAD_CUBLAS is 0")
     try:  # the wheels next to numba-cuda, conda's packages, the toolkit, the system
         return ctypes.CDLL(importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("cublasLt").abs_path)
     except Exception as err:  # whatever it says of where it looked

@@ -129,13 +129,6 @@ def large(number: int, multiplications: int) -> bool:
     return multiplications > _SMALL and cublas.library(number) is not None
 
 
-def _by_library(a: DeviceBuffer, b: DeviceBuffer, arrays: Sequence[DeviceBuffer], linear: Linear) -> bool:
-    """Let the library do it; False if it does not."""
-    return linear.product(
-        a.number, [x.array for x in (arrays[linear.order[0]], a, b, *(arrays[k] for k in linear.order[1:]))]
-    )
-
-
 def _plain(a: DeviceBuffer, stacks: int, sizes: tuple, transposed: tuple, counts: tuple[int, int]) -> Linear | None:
     """A product that nothing follows; None if the library has no such repetitions."""
     if any(count not in (1, stacks) for count in counts):
@@ -176,8 +169,10 @@ def product(
     counts = repeated or (stacks, stacks)
     if large(a.number, stacks * m * k * n):
         linear = epilogue.linear if epilogue is not None else _plain(a, stacks, sizes, transposed, counts)
-        if linear is not None and _by_library(a, b, (out, *more), linear):
-            return
+        if linear is not None:
+            first, *others = [(out, *more)[k].array for k in linear.order]
+            if linear.product(a.number, [first, a.array, b.array, *others]):
+                return
     tile = driver.tile()
     for each in _EACH:
         down, across = -(-m // (tile * each)), -(-n // (tile * each))

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import nbgrad as nb
-from nbgrad import nd
+from nbgrad import config, nd
 from nbgrad.codegen import graph
 from nbgrad.compiler import statements
 from nbgrad.cuda import cublas, driver, product
 from nbgrad.cuda.buffers import pools
 from nbgrad.cuda.product import product as multiply
 
-if "NBGRAD_CUBLAS" not in os.environ and driver.simulated():
-    pytest.skip("tests/test_cuda.py builds the stub", allow_module_level=True)
+STUB = ctypes.CDLL(os.environ["NBGRAD_STUB_LIBRARY"]) if "NBGRAD_STUB_LIBRARY" in os.environ else None
+if STUB is None and (driver.simulated() or cublas.library(0) is None):
+    pytest.skip("no cublasLt, nor the stub that tests/test_cuda.py builds", allow_module_level=True)
 
-STUB = ctypes.CDLL(os.environ["NBGRAD_CUBLAS"]) if "NBGRAD_CUBLAS" in os.environ else None
 with_stub = pytest.mark.skipif(STUB is None, reason="NVIDIA's library does not fail, or tell, when it is asked to")
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 RNG = np.random.default_rng(0)
@@ -260,6 +260,15 @@ def test_a_library_without_a_bias():
     compiled = nb.jit(lambda x, w, b: nd.dot(x, w) + b)
     assert by_library(lambda: compiled(on_gpu(X), on_gpu(W), on_gpu(B))) == 1
     assert [g.how for g in compiled.latest.compiled.groups] == ["product", "map"]
+
+
+@with_stub
+def test_the_switch(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(driver, "simulated", lambda: False)
+    monkeypatch.setattr(config, "CUBLAS", False)
+    with pytest.raises(cublas.CublasError, match="NBGRAD_CUBLAS is 0"):
+        cublas.load()
 
 
 def test_no_library(monkeypatch):

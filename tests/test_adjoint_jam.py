@@ -1,0 +1,167 @@
+"""Loops of which four turns run at once: the same values, bit for bit, and the same derivatives."""
+
+import numpy as np
+import pytest
+from loop_programs import agrees, uncompiled
+from numba import njit
+
+import nbgrad as nb
+
+RNG = np.random.default_rng(18)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def layer(x, w, b, y):
+    for _ in range(2):
+        for k in range(y.size):
+            s = b[k]
+            t = 1.0
+            for j in range(x.size):
+                s += w[k, j] * x[j]
+            for j in range(1, x.size):
+                t = t - x[j] * w[k, j - 1]
+            y[k] = 0.5 * s - t
+        total = 0.0
+        for v in y:
+            total += v
+        for j in range(x.size):
+            x[j] = np.sin(x[j] + total)
+
+
+def shifted(x, w, y, first, last):
+    for _ in range(2):
+        for k in range(first, last):
+            s = 0.0
+            for j in range(x.size):
+                s += w[k, j] * x[j]
+            y[k] = s
+        total = 0.0
+        for v in y:
+            total += v
+        for j in range(x.size):
+            x[j] = np.sin(x[j] + total)
+
+
+def reads_what_it_stores(x, w, y):
+    for _ in range(2):
+        for k in range(1, y.size):
+            s = 0.0
+            for j in range(x.size):
+                s += w[k, j] * x[j]
+            y[k] = s + y[k - 1]
+        total = 0.0
+        for v in y:
+            total += v
+        for j in range(x.size):
+            x[j] = np.sin(x[j] + total)
+
+
+def stores_twice(x, w, y):
+    for _ in range(2):
+        for k in range(y.size - 1):
+            s = 0.0
+            for j in range(x.size):
+                s += w[k, j] * x[j]
+            y[k] = s
+            y[k + 1] = 0.5 * s
+        total = 0.0
+        for v in y:
+            total += v
+        for j in range(x.size):
+            x[j] = np.sin(x[j] + total)
+
+
+def keeps_a_number(x, w, y):
+    last = 0.0
+    for _ in range(2):
+        for k in range(y.size):
+            s = last
+            for j in range(x.size):
+                s += w[k, j] * x[j]
+            last = s
+            y[k] = s
+        total = 0.0
+        for v in y:
+            total += v
+        for j in range(x.size):
+            x[j] = np.sin(x[j] + total)
+    return last
+
+
+def squares(x, w, y):
+    for _ in range(2):
+        for k in range(y.size):
+            s = 0.0
+            for j in range(x.size):
+                s += w[k, j] * x[j]
+            y[k] = s * s
+        total = 0.0
+        for v in y:
+            total += v
+        for j in range(x.size):
+            x[j] = np.sin(x[j] + total)
+
+
+def triangle(x, w, y):
+    for _ in range(2):
+        for k in range(y.size):
+            s = 0.0
+            for j in range(k):
+                s += w[k, j] * x[j]
+            y[k] = s
+        total = 0.0
+        for v in y:
+            total += v
+        for j in range(x.size):
+            x[j] = np.sin(x[j] + total)
+
+
+def arguments(rows, columns):
+    return normal(columns), normal(rows, columns), normal(rows)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("columns", [0, 1, 6])
+def test_four_turns_at_once(rows, columns):
+    x, w, y = arguments(rows, columns)
+    with uncompiled():
+        agrees(layer, (x, w, normal(rows), y))
+        found = y.copy(), y.copy()
+        shifted(x.copy(), w, found[0], 0, rows)
+        nb.adjoint(shifted)._generated((x, w, y, 0, rows)).entry(
+            x, w, found[1], 0, rows, *map(np.zeros_like, (x, w, y))
+        )
+        np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("first", "last"), [(2, 9), (-3, 4), (-7, -1), (5, 2), (9, 9)])
+def test_bounds(first, last):
+    x, w, y = arguments(9, 5)
+    with uncompiled():
+        agrees(shifted, (x, w, y, first, last))
+
+
+def test_which_loops():
+    x, w, y = arguments(9, 9)
+    assert "range(0, y.size - 3, 4)" in nb.adjoint(layer)._generated((x, w, y.copy(), y)).text
+    assert "range(first, last - 3, 4)" in nb.adjoint(shifted)._generated((x, w, y, 0, 9)).text
+
+
+@pytest.mark.parametrize("f", [reads_what_it_stores, stores_twice, keeps_a_number, squares, triangle])
+def test_which_not(f):
+    args = arguments(9, 9)
+    with uncompiled():
+        adj = agrees(f, args)
+    assert ", 4)" not in adj._generated(args).text
+
+
+def test_values_are_those_of_the_function():
+    x, w, b, y = normal(300), normal(50, 300)[:, ::-1], normal(50), normal(50)
+    args, expected = (x, w, b, y), (x.copy(), w, b, y.copy())
+    njit(nogil=True, error_model="numpy")(layer)(*expected)
+    nb.adjoint(layer).compiled(*args)(*args, *map(np.zeros_like, args))
+    np.testing.assert_array_equal(y, expected[-1])
+    np.testing.assert_array_equal(x, expected[0])
