@@ -269,6 +269,26 @@ def test_lengths_are_known_where_functions_ask_for_them():
     assert "tape_top" not in adj.source
 
 
+def layouts(a, x):
+    b = a.copy()
+    first = b[::2].ravel()
+    first[0] = 3.0
+    line = x * 1.0
+    part = line[::2].ravel()
+    part *= 2.0
+    whole = line[1:4].ravel()
+    whole *= x[0]
+    twice = b.reshape(2, 8).reshape(-1, 4)
+    twice[1] *= x[:4]
+    return b, line, part, first, b.T.flatten() * b.T.ravel()
+
+
+def test_what_shares_elements():
+    """As NumPy does; adjoints must see the same."""
+    with uncompiled():
+        agrees(layouts, (A, X))
+
+
 def test_few_elements():
     with uncompiled():
         for n in (0, 1):
@@ -292,6 +312,20 @@ def test_what_would_be_wrong_is_refused():
         x[x > 0] = x[x > 0] + i
         return x
 
+    def sides(a, i):
+        return a[1, :, i]
+
+    def strided(a):
+        return a[:, 1].reshape(2, 2)
+
+    def columns(a):
+        return a.T.reshape(-1)
+
+    for f in (strided, columns):
+        with pytest.raises(TraceError, match=r"not side by side .*copy them"):
+            nb.adjoint(f).vjp(A)
+    with pytest.raises(TraceError, match="both sides of a slice"):
+        nb.adjoint(sides).vjp(C, np.array([0, 1]))
     for f, message in ((written, "the array a, which is reshaped and written"), (kinds, "numbers of another kind"),
                        (floats, "may be of floats"), (mixed, "with other arrays")):  # fmt: skip
         with pytest.raises(TraceError, match=message):

@@ -121,6 +121,17 @@ def of_curve(x, a):
     return np.sum(curve(x, a) * x)
 
 
+def either(x, a):
+    if a > 0.5:
+        return x
+    y = x * 2
+    return y
+
+
+def of_either(x, a):
+    return np.sum(either(x, a))
+
+
 def test_returns_of_different_arrays():
     with uncompiled():
         for a in (-0.1, 0.35, 3.0):
@@ -130,6 +141,9 @@ def test_returns_of_different_arrays():
             agrees(of_curve, (U, a))
         with pytest.raises(ValueError, match="different lengths in 'return y'"):
             nb.adjoint(chosen).vjp(U, V[1:], 0.3)
+
+    with pytest.raises(TraceError, match="returns of different form"):
+        nb.adjoint(of_either).value_and_grad(U, 0.3)
 
     def outer(x, y, a):
         return np.sum(chosen(x, y, a))

@@ -1,5 +1,6 @@
 """Tuples and named tuples as arguments: gradients have their form."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from loop_programs import uncompiled
 
 import nbgrad as nb
-from nbgrad.errors import AttrError, DTypeError
+from nbgrad.errors import AttrError, DTypeError, TraceError
 
 
 class Layer(NamedTuple):
@@ -133,14 +134,30 @@ def weighted(x, w=None, mode="sum", k=2):
 
 
 def limited(x, y, limit=None):
-    z = optional(x, y) + optional(x, None) + optional(y, x, kind="other")
+    z = optional(x, y) + 0.0 * optional(x, then=math.sin) + optional(x, None) + optional(y, x, kind="other")
     return z if limit is None else min(z, limit)
 
 
-def optional(x, y=None, kind="product"):
+def optional(x, y=None, kind="product", then=None):
+    if then is not None:
+        return then(x[0])
     if y is not None and kind == "product":
         return np.sum(x * y)
     return np.sum(x * x)
+
+
+def once(x, w=None):
+    for i in range(x.size):
+        if w is None:
+            w = x[i] * 2.0
+        w = w * x[i]
+    return w
+
+
+def perhaps(x, w=None):
+    if x[0] > 0.0:
+        w = x[1]
+    return x[0] if w is None else w
 
 
 def test_none_and_texts_tell_which_branch_is_lowered():
@@ -160,5 +177,23 @@ def test_none_and_texts_tell_which_branch_is_lowered():
         assert value == -9.0 and gradients[2] == 1.0 and not np.any(gradients[0])
         np.testing.assert_allclose(other.hvp((X, y), (y, None))[0], 2 * y)
         assert nb.tangent(limited).jvp((X, y), (X, None))[1] == pytest.approx(np.sum(X * y) + 2 * np.sum(X * X))
+    for f in (once, perhaps):
+        with pytest.raises(TraceError, match=r"perhaps None|use =="):
+            nb.adjoint(f).value_and_grad(X)
     with pytest.raises(AttrError, match="pass texts and None apart"):
         other.value_and_grad((X, None), X)
+
+
+def replaced(p, n):
+    for _ in range(n):
+        p = (p[0] * p[1], p[1] + 0.1 * p[0])
+    q_0 = p[0] * 3.0
+    return q_0 * p[1]
+
+
+def test_a_tuple_that_is_replaced():
+    with uncompiled():
+        value, ((first, second),) = nb.adjoint(replaced).value_and_grad((0.7, 0.9), 3)
+    assert value == replaced((0.7, 0.9), 3)
+    assert first == pytest.approx((replaced((0.7 + H, 0.9), 3) - replaced((0.7 - H, 0.9), 3)) / (2 * H), rel=1e-7)
+    assert second == pytest.approx((replaced((0.7, 0.9 + H), 3) - replaced((0.7, 0.9 - H), 3)) / (2 * H), rel=1e-7)

@@ -20,7 +20,8 @@ from .ir import Assign, Store, parse, unparse, walk
 from .library import LIBRARY, refused
 from .names import FUNCTION_NAMES
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
-from .reshaping import reshaped
+from .reshaping import contiguous, reshaped
+from .scope import UNCERTAIN
 from .subset import Source, source_of
 from .trees import Leaf, Scalar, Tree, combine, copied
 from .views import NUMBERS, normal
@@ -158,8 +159,13 @@ class Calls(Expressions):
         if name == "reshape":
             sizes = Makers(self, node).shape(lengths[0]) if len(lengths) == 1 else [self.value(n) for n in lengths]
             return Leaf(reshaped(self, node, view, [normal(n) for n in sizes]))
-        flat = view if view.rank == 1 else reshaped(self, node, view, [parse("-1")])
-        return copied(Leaf(flat)) if name == "flatten" else Leaf(flat)
+        side_by_side = contiguous(self, view)
+        if view.rank == 1:
+            return Leaf(view) if side_by_side and name == "ravel" else copied(Leaf(view))
+        flat = Leaf(
+            reshaped(self, node, view if side_by_side else self.view_of(copied(Leaf(view)), node), [parse("-1")])
+        )
+        return flat if side_by_side and name == "ravel" else copied(flat)
 
     def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str, called: object = np.dot) -> Tree:
         return Reductions(self, node).product(called, a, b, hint)
@@ -229,7 +235,7 @@ class Calls(Expressions):
         inner = self.lowering(source, source.around if isinstance(callee, Source) else None)
         for p, a in given.items():
             text = self.texts.get(a.id, a) if isinstance(a, ast.Name) else getattr(a, "value", a)
-            if isinstance(text, str | None):
+            if isinstance(text, str | None) or text is UNCERTAIN:
                 inner.texts[p] = text
                 continue
             function = self.passed(a)

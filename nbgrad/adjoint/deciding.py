@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .indices import offset
+from .scope import UNCERTAIN
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -31,7 +32,11 @@ def decided(low: Scope, node: ast.expr) -> bool | None:
             return None if inner is None else not inner
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             value = _constant(low, left)
-            held = isinstance(left, ast.Name) and (left.id not in low.texts) and low.known_here(left.id)
+            held = (
+                isinstance(left, ast.Name)
+                and (left.id not in low.texts)
+                and (low.known_here(left.id) or left.id in low.functions)
+            )
             return (
                 isinstance(op, ast.IsNot)
                 if held
@@ -62,7 +67,7 @@ def _constant(low: Scope, node: ast.expr) -> Any:
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
             return _rank(low, only)
         case ast.Name() if node.id in low.texts:
-            return low.texts[node.id]
+            return _UNKNOWN if low.texts[node.id] is UNCERTAIN else low.texts[node.id]
         case ast.Name() if low.known_here(node.id) and low.array(node) is None:
             known = low.shared.known.get(low.local(node))
             name, k = ("?", 0) if known is None else offset(known)

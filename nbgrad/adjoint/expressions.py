@@ -14,7 +14,7 @@ from .indices import distance
 from .ir import Assign, Block, If, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
 from .picking import Picked, look, picked
-from .scope import Pack, Scope
+from .scope import UNCERTAIN, Pack, Scope
 from .trees import Elementwise, Leaf, Scalar, Tree, combine, copied
 from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, count, normal, size_of
 
@@ -202,7 +202,9 @@ class Expressions(Scope):
 
     def name(self, node: ast.Name) -> Tree:
         if node.id in self.texts:
-            given = "None" if self.texts[node.id] is None else f"the text {self.texts[node.id]!r}"
+            text = self.texts[node.id]
+            given = f"the text {text!r}" if isinstance(text, str) else "None"
+            given = "perhaps None" if text is UNCERTAIN else given
             raise self.source.refuse(
                 node, f"{node.id}, which is {given}, as a number or array", "pass one, or test it with if before"
             )
@@ -366,15 +368,16 @@ class Expressions(Scope):
                     order += [-1] * (index.rank if not picks else 0)
                     picks[place] = index, partial(self.index, view, place, axis)
             d += 1
+        advanced = [k for k, p in enumerate(given) if not isinstance(p, ast.Slice) and not _new_axis(p)]
+        if picks and advanced[-1] - advanced[0] != len(advanced) - 1:  # the axes would come first
+            raise self.source.refuse(node, f"indices on both sides of a slice in {unparse(node)}", "write a loop")
         if picks:
             return self.gathered(node, View(view.name, tuple(parts), tuple(order)), picks)
         return View(view.name, tuple(parts), tuple(order))
 
     def gathered(self, node: ast.Subscript, view: View, picks: dict) -> View:
         indices = [index for index, _ in picks.values()]
-        places = [view.order.index(-1), *picks]
-        together = len(picks) == 1 or max(places[1:]) - min(places[1:]) == len(picks) - 1
-        if len({i.rank for i in indices}) > 1 or not together or any(i.name == view.name for i in indices):
+        if len({i.rank for i in indices}) > 1 or any(i.name == view.name for i in indices):
             raise self.source.refuse(node, f"these arrays as indices in {unparse(node)}", "write a loop")
         loops = Elementwise(self, node)
         for d in range(indices[0].rank):

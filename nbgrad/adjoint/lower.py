@@ -25,7 +25,9 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
     not they."""
     where = f"{source.file}, line {source.first + 1}"
     made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where)
-    lowering = Lowering(source, Shared(made, Names(all_names(source.node)), still=still), None, None)
+    lowering = Lowering(
+        source, Shared(made, Names({*all_names(source.node), *made.parameters}), still=still), None, None
+    )
     for p in made.parameters:
         if p in RESERVED:
             raise source.refuse(source.node, f"a parameter called {p}", "give it another name")
@@ -57,6 +59,7 @@ class Lowering(Storing, Iteration):
         super().__init__(source, shared, outer, around)
         self.within = (*(outer.within if outer else ()), (source.name, source.first))
         self.result: Tree | None = None
+        self.results: set[str] = set()  # arrays that were made for what different returns give
         self.returns = sum(isinstance(n, ast.Return) for n in ast.walk(source.node))
         self.returned = ""
         self.stops: list[str] = []  # the flag of each enclosing loop, "" until wanted
@@ -193,10 +196,11 @@ class Lowering(Storing, Iteration):
             view = self.view_of(tree, node, "result")
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
             if self.returns > 1 and (own or not self.inlined) and self.varies(path):
-                if isinstance(previous, Leaf):
+                if isinstance(previous, Leaf) and previous.view.name in self.results:
                     self.write(node, previous.view, Leaf(view))
                     return previous
                 view = self.copy_of(view, node, self.names.fresh("result"))
+                self.results.add(view.name)
             elif not self.inlined and (
                 not self.is_whole(view) or view.name in taken or view.name in self.made.constants
             ):

@@ -7,19 +7,19 @@ import ast
 from typing import TYPE_CHECKING
 
 from .ir import Alloc, Check, Function, Store, Swap, parse, unparse, walk
-from .trees import Elementwise, Leaf, copied
 from .views import ZERO, Axis, View, added, size_of
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["reshaped", "resolved"]
+__all__ = ["contiguous", "reshaped", "resolved"]
 
 
 def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[ast.expr]) -> View:
-    """`view` with other lengths, of which one may be -1. It shares the elements where they lie next to one another."""
-    view = low.frozen(view) if _contiguous(low, view) else Elementwise(low, node).materialise(
-        copied(Leaf(view)), low.names.fresh("copy"))  # fmt: skip
+    """`view` with other lengths, of which one may be -1; it shares the elements."""
+    if not contiguous(low, view):
+        raise low.source.refuse(node, f"{unparse(node)}, of elements that are not side by side", "copy them (.copy())")
+    view = low.frozen(view)
     total = _product(low.shape(view))
     texts = [unparse(n) for n in sizes]
     if texts.count("-1") > 1:
@@ -52,9 +52,9 @@ def _length(low: Expressions, node: ast.expr) -> ast.expr:
     return made
 
 
-def _contiguous(low: Expressions, view: View) -> bool:
+def contiguous(low: Expressions, view: View) -> bool:
     """Whether elements lie next to one another: all of an array, or a range along its first axis, or a row."""
-    if list(view.order) != sorted(p for p in view.order if p is not None) or view.name in low.shared.reshaped:
+    if list(view.order) != sorted(p for p in view.order if p is not None):
         return False
     first = view.order[0]
     steps = all(unparse(view.axis(d).step) == "1" for d in range(view.rank))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Pack", "Scope", "stored_names"]
 
 
-UNCERTAIN = object()  # one function or another
+UNCERTAIN = object()  # one function or another, or None or not
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Scope:
         self.tuples: dict[str, Pack] = {}
         self.functions: dict[str, object] = {}
         self.lost: dict[str, str] = {}
-        self.texts: dict[str, str | None] = {}  # parameters that stand for a text, or for None
+        self.texts: dict[str, object] = {}  # parameters that stand for a text, or for None
         self.given: set[str] = set()  # the numbers that are parameters
         self.memories: list[View] = []  # arrays of the caller's that change places, by numbers,
         self.places: dict[str, str] = {}  # and the numbers that say which arrays would be in their memory
@@ -280,7 +280,9 @@ class Scope:
     def inside(self) -> Iterator[None]:
         """While a branch or a loop is lowered."""
         before, copies, functions = dict(self.arrays), set(self.shared.copies), dict(self.functions)
+        texts = set(self.texts)
         yield
+        self.texts |= dict.fromkeys(texts - set(self.texts), UNCERTAIN)
         for name in {n for n, f in self.functions.items() if functions.get(n) is not f}:
             self.functions[name] = UNCERTAIN
         self.shared.copies |= copies
@@ -300,6 +302,8 @@ class Scope:
             if self.owners.get(name) != view.name and (name.split(".")[0] in stored or self.root(view.name) in moved):
                 del self.arrays[name]
                 self.lost[name] = "copy it (.copy()), or give it this name in the loop, before it is used"
+        for name in stored & set(self.texts):
+            self.texts[name] = UNCERTAIN
         for name in stored & set(self.functions):
             self.functions[name] = UNCERTAIN
 
