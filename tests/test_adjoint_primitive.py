@@ -232,5 +232,12 @@ def test_primitives_in_functions_that_are_differentiated():
     def whole(x):
         return of_arrays(x)
 
-    with pytest.raises(TraceError, match=r"line \d+"):
+    with pytest.raises(TraceError, match=r"line \d+: of_arrays\(x\) of an array .*leave its vjp out"):
         nb.adjoint(whole).value_and_grad(v)
+    plain = nb.primitive(lambda x: x * x, lambda g, y, x: 2 * g * x)
+
+    def python(x):
+        return plain(x)
+
+    with pytest.raises(TraceError, match="plain, a primitive whose vjp is not compiled"):
+        nb.adjoint(python)

@@ -115,7 +115,8 @@ class Calls(Expressions):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round)
         if not of_arrays and any(a.rank for a in args):
-            raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
+            instead = "leave its vjp out, so that its loops are differentiated" if hasattr(called, "vjp") else ""
+            raise self.source.refuse(node, f"{unparse(node)} of an array", instead or "use NumPy's function")
         return self.apply(called, args)
 
     def length(self, node: ast.Call) -> Tree:

@@ -337,6 +337,12 @@ class _Check:
             text = ast.unparse(node.func)
             if isinstance(node.func, ast.Name) and text not in self.source.outside:
                 raise self.source.refuse(node, f"{text}, which is not defined", "define it before adjoint is called")
+            if getattr(called, "vjp", None) is not None:
+                raise self.source.refuse(
+                    node,
+                    f"{text}, a primitive whose vjp is not compiled, or not one of numbers",
+                    "leave its vjp out, so that its loops are differentiated, or call it for numbers",
+                )
             raise self.source.refuse(
                 node,
                 f"{text} has no derivative here",
