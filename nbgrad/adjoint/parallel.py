@@ -261,9 +261,9 @@ def _meeting(independence: Independence, loop: Loop, items: list[Item], own: set
             written.setdefault(s.name, {})[unparse(s.target.slice)] = s.target.slice
     for name, indices in written.items():
         read = {unparse(i): i for node in _evaluated(items) for i in elements_in(node, name)}  # type: ignore[arg-type]
-        for text, a in indices.items():
+        for a in indices.values():
             if any(independence.meet(loop, a, b, True) for b in {**indices, **read}.values()):
-                return f"{name}[{text}]"
+                return unparse(ast.Subscript(ast.Name(name), a, ast.Load()))
     return ""
 
 
