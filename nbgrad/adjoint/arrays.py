@@ -10,7 +10,6 @@ import numpy as np
 from .indices import distance
 from .ir import Store, parse, reads, unparse
 from .kinds import kind_of
-from .memory import large_empty
 from .trees import Elementwise, Leaf, Made, Op, Scalar, Tree, Turn, copied
 from .views import ONE, ZERO, View, added, index_of, size_of, times
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAKERS", "Makers"]
 
-_PLAIN = {np.empty, large_empty, np.zeros, np.ones, np.full}
+_PLAIN = {np.empty, np.zeros, np.ones, np.full}
 _LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
 MAKERS = {*_PLAIN, *_LIKE, np.copy, np.array, np.asarray, np.ascontiguousarray, np.eye, np.identity, np.arange,
           np.linspace}  # fmt: skip
@@ -91,7 +90,7 @@ class Makers:
             sizes = self.shape(given[0])
         if not kind:
             kind, dtype = ("float", "np.float64") if value is None else self.certain([value])
-        if called in (np.empty, np.empty_like, large_empty):
+        if called in (np.empty, np.empty_like):
             return Made(sizes, None, kind, dtype)
         if value is None:
             value = ast.Constant(int(called in (np.ones, np.ones_like)))

@@ -1,42 +1,46 @@
-"""Memory for tapes, which generated files import from here."""
+"""Memory for tapes: what generated files import from here."""
 
 from __future__ import annotations
 
 import mmap
 import sys
 
-import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
-from ..codegen.compile import inline
+from ..codegen.compile import intrinsic
 
-__all__ = ["large_empty"]
+__all__ = ["in_large_pages"]
 
-#: Bytes from which on large pages are asked for, and the call that does (`madvise(2)`).
-_LARGE = 1 << 22
-_HUGE_PAGES = 14
-
-if sys.platform == "linux":
-    _madvise = types.ExternalFunction("madvise", types.intc(types.uintp, types.uintp, types.intc))
-else:
-
-    @inline
-    def _madvise(start, size, advice):
-        return 0
+#: Bytes from which on large pages are asked for, and the word for them in `madvise(2)`.
+_LARGE, _HUGE_PAGES = 1 << 22, 14
 
 
-@inline(runtime=True)
-def large_empty(shape, dtype):
-    """``np.empty``, in large pages where Linux has them: an array that is used once costs what its pages cost.
+@intrinsic
+def in_large_pages(context, array):
+    """Ask for large pages for an array, if it is large: memory that is used once costs what its pages cost."""
 
-    Examples
-    --------
-    >>> large_empty((2, 3), np.float64).shape
-    (2, 3)
-    """
-    made = np.empty(shape, dtype)
-    if made.nbytes >= _LARGE:
-        first = made.ctypes.data
-        start = (first + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
-        _madvise(start, first + made.nbytes - start, _HUGE_PAGES)
-    return made
+    def code(context, builder, signature, args):
+        if sys.platform == "linux":
+            made = context.make_array(array)(context, builder, args[0])
+            word = made.nitems.type
+            size = builder.mul(made.nitems, made.itemsize)
+            with builder.if_then(builder.icmp_signed(">=", size, word(_LARGE)), likely=False):
+                first = builder.ptrtoint(made.data, word)
+                start = builder.and_(builder.add(first, word(mmap.PAGESIZE - 1)), word(-mmap.PAGESIZE))
+                kind = ir.FunctionType(ir.IntType(32), [word, word, ir.IntType(32)])
+                advise = cgutils.get_or_insert_function(builder.module, kind, "madvise")
+                rest = builder.sub(builder.add(first, size), start)
+                builder.call(advise, [start, rest, ir.IntType(32)(_HUGE_PAGES)])
+        return context.get_dummy_value()
+
+    return types.void(array), code
+
+
+class _Advice(type(in_large_pages)):  # type: ignore[misc]
+    def __call__(self, array) -> None:
+        """Where Python runs what was generated, NumPy's memory is as it is."""
+
+
+in_large_pages.__class__ = _Advice

@@ -37,7 +37,7 @@ class Printer:
             "prange",
             "grown",
             "plus",
-            "large_empty",
+            "in_large_pages",
         }
         self.beside: dict[str, str] = {}
         self.names: dict[tuple[Loop, str, str], str] = {}

@@ -27,7 +27,7 @@ from .ir import (
     writes,
 )
 from .jam import jammed
-from .memory import large_empty
+from .memory import in_large_pages
 from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
 from .routines import routines
@@ -271,7 +271,7 @@ class Reverse(Printer):
         for tape in self.tapes.values():
             if tape.loops and tape.loops[0] is s:
                 lines = self.allocate(tape)
-                first = 0 if not enclosing or tape.bounds() & changed(enclosing[0]) else 1
+                first = 0 if not enclosing or tape.bounds() & changed(enclosing[0]) else 2 if tape.sizes else 1
                 self.before_all(*lines[:first])
                 made += lines[first:]
                 after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
@@ -288,7 +288,7 @@ class Reverse(Printer):
 
     def allocate(self, tape: Tape) -> list[str]:
         if tape.sizes:
-            self.helpers["large_empty"] = large_empty
+            self.helpers["in_large_pages"] = in_large_pages
         return tape.allocate()
 
     # The sweep back.

@@ -21,6 +21,7 @@ from .adopted import adopted
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import MAKERS
 from .library import LIBRARY
+from .memory import in_large_pages
 from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
 from .structures import Fixed
@@ -307,6 +308,8 @@ class _Check:
     def own(self, node: ast.AST, called: object) -> bool:
         """Whether a function of the user's is called, which is then checked as well."""
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
+            return True
+        if called is in_large_pages:  # of what was generated; it has no derivative
             return True
         plain = getattr(called, "py_func", called)
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":

@@ -48,7 +48,8 @@ class Tape:
         if self.sizes is None:
             return [f"{self.name} = np.empty(512, {self.dtype})", *([] if self.by_turn else [f"{self.top} = 0"])]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
-        return [f"{self.name} = large_empty({shape}, {self.dtype})"] if self.sizes else []
+        made = f"{self.name} = np.empty({shape}, {self.dtype})"
+        return [made, f"in_large_pages({self.name})"] if self.sizes else []
 
     def grows_in(self, loop: Loop) -> bool:
         """Whether room is made in the turns of `loop`."""
