@@ -58,6 +58,7 @@ class ArrayProgram(Program):
             "p = a",
             "c = (s, a)",
         ]
+        lines += ["v = 0.5 * u"]
         lines += ["def inner(t):", "    return np.sin(t) * a + 0.1 * p"]
         self.numbers += ["s", "p", "c[0]", "c[1]"]
         lines += self.block(3, 5)

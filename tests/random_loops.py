@@ -133,7 +133,7 @@ class Program:
         body += [r.choice([f"{mine} = {self.bounded('t0')}", f"{mine} += 0.1 * {self.bounded('t0')}",
                            f"{mine} = 0.5 * {mine} + 0.1 * t0"])]  # fmt: skip
         stop = r.choice([str(high), f"n + {high - 3}"])
-        return [f"for {name} in {self.over()}({low}, {stop}):", *indent(body)]
+        return [f"for {name} in {self.head()}({low}, {stop}):", *indent(body)]
 
     def nest(self):
         """Loops over both axes of a matrix that read neighbours, some of them by indices that count from the end."""
@@ -153,9 +153,9 @@ class Program:
             body = [f"t0 = {value}", f"{target}[{i}, {j}] {r.choice(['=', '+='])} 0.2 * {self.bounded('t0')}"]
         body += r.choice([[], [], [f"s += 0.1 * {target}[{i}, {j}]"], [f"w[{i}] += 0.1 * {source}[{i}, {j}]"]])
         inner = [f"for {j} in range({c}, {r.choice([str(d), f'n + {d - 3}'])}):", *indent(body)]
-        return [f"for {i} in {self.over()}({a}, {b}):", *indent(inner)]
+        return [f"for {i} in {self.head()}({a}, {b}):", *indent(inner)]
 
-    def over(self):
+    def head(self):
         return self.random.choice(["range", "range", "prange"])
 
     def ending(self):
@@ -224,7 +224,7 @@ class Program:
             body = insert(body, at, [f"if {self.test()}:", f"    {jump}"])
         self.loops.pop()
         if head.count(", ") < 2 and "break" not in str(body):
-            head = head.replace("range", self.over())
+            head = head.replace("range", self.head())
         return [f"for {name} in {head}:", *indent(body)]
 
 
