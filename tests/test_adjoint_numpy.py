@@ -170,6 +170,21 @@ def test_a_system_with_one_row_and_exchanged_rows():
             adj.vjp(np.ones((2, 3)), np.ones(2))
 
 
+def test_orders_of_nan():
+    def f(x, places):
+        k = np.searchsorted(places, x)
+        j = np.searchsorted(places, x, side="right")
+        return np.sort(x), np.argsort(x), k, j, np.median(x), np.quantile(x, 0.3), np.interp(x, places[:4], places[1:])
+
+    x, places = np.array([3.0, np.nan, 1.0, 2.0, np.nan, 0.0]), np.array([0.0, 1.0, 1.5, 2.0, np.nan])
+    with uncompiled():
+        pull = nb.adjoint(f).vjp(x, places)
+        for found, expected in zip(pull.value, f(x, places), strict=True):
+            np.testing.assert_array_equal(found, expected)
+        gradient = pull((np.arange(1.0, 7.0), *[None] * 6))[0]
+        np.testing.assert_array_equal(gradient, [4, 5, 2, 3, 6, 1])
+
+
 def test_refused():
     def several(b):
         return np.sort(b)

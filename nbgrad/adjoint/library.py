@@ -20,6 +20,11 @@ def refused(what: str) -> None:
 # Searching and sorting.
 
 
+def less(a, b):
+    """NumPy's order: NaN comes last."""
+    return a < b or (a == a and b != b)
+
+
 def searchsorted(a, v, side="left"):
     if np.ndim(v) == 0:
         found = place(a, v, side)
@@ -35,9 +40,9 @@ def place(a, v, side):
     while low < high:
         middle = (low + high) // 2
         if side == "right":
-            before = a[middle] <= v
+            before = not less(v, a[middle])
         else:
-            before = a[middle] < v
+            before = less(a[middle], v)
         if before:
             low = middle + 1
         else:
@@ -82,7 +87,7 @@ def argsort(a):
             middle, end = min(start + width, n), min(start + 2 * width, n)
             i, j = start, middle
             for k in range(start, end):
-                if i < middle and (j >= end or not a[runs[j]] < a[runs[i]]):
+                if i < middle and (j >= end or not less(a[runs[j]], a[runs[i]])):
                     merged[k] = runs[i]
                     i += 1
                 else:
@@ -106,7 +111,8 @@ def sort(a):
 
 def median(a):
     order, n = argsort(a), a.size
-    return 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
+    last = a[order[n - 1]]  # NaN, if there is any
+    return last if last != last else 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
 
 
 def quantile(a, q):
@@ -115,8 +121,8 @@ def quantile(a, q):
     order = argsort(a)
     at = q * (a.size - 1)
     k = min(int(at), max(a.size - 2, 0))
-    low, high = a[order[k]], a[order[min(k + 1, a.size - 1)]]
-    return low + (high - low) * (at - k)
+    low, high, last = a[order[k]], a[order[min(k + 1, a.size - 1)]], a[order[a.size - 1]]
+    return last if last != last else low + (high - low) * (at - k)
 
 
 def percentile(a, q):
