@@ -16,6 +16,7 @@ from loop_programs import agrees, copies, uncompiled
 from random_loops import function
 
 import nbgrad as nb
+from nbgrad.codegen.stored import history
 
 RNG = np.random.default_rng(9)
 
@@ -283,3 +284,65 @@ def test_checkpoints():
     with uncompiled():
         assert set(adj.parallel(*args).values()) == {"parallel"}
     assert adj.source.count(" in prange(") == 4
+
+
+def test_what_is_compiled_for_other_types_and_stored():
+    """Numba takes the options of `parallel` away when it compiles: they are needed again, and name what is stored."""
+    x = np.linspace(0.0, 1.0, 7)
+
+    def weighed(x, k):
+        e = 0.0
+        for i in numba.prange(x.size):
+            e += k * x[i] * x[i]
+        return e
+
+    first, again = nb.adjoint(weighed), nb.adjoint(weighed)
+    for dtype in ("float64", "float32"):
+        first.value_and_grad(x.astype(dtype), 0.3)
+    entry = first._last.entry
+    assert len(entry.signatures) == 2
+    assert entry.targetoptions["parallel"]["reduction"] is False
+    again.value_and_grad(x, 0.3)
+    stored = again._last.entry
+    assert stored is not entry
+    key = stored._cache.key(stored.signatures[0])
+    assert history[key] == "loaded"
+
+
+def only_otherwise(x, w, a):
+    for i in numba.prange(x.size):
+        b = w[i] > 0.1
+        if b:
+            pass
+        else:
+            x[i] = x[i] + np.tanh(a * w[i]) * x[i]
+
+
+def test_a_branch_of_which_only_the_other_one_is_undone():
+    with uncompiled():
+        agrees(only_otherwise, (np.array([0.3, 0.5, 0.7]), np.array([0.05, 0.5, -0.3]), 0.4))
+
+
+RAMP = np.arange(6.0)
+
+
+def sums_of_columns(u, a):
+    s = 0.5
+    for i in numba.prange(4):
+        s = np.sin(s) + np.max(np.cumsum(u[:, i]) + RAMP[:4]) * a
+    return s
+
+
+def arrays_of_turns(x, u, a):
+    t = 0.0
+    for i in numba.prange(4):
+        v = np.max(np.cumsum(u[:, i]) + RAMP[:4]) * a
+        x += 0.1 * x[::-1] * v
+        t += v
+    return t
+
+
+def test_arrays_of_turns_get_one_axis():
+    with uncompiled():
+        agrees(sums_of_columns, (RNG.normal(size=(4, 4)), 0.3))
+        agrees(arrays_of_turns, (np.ones(3), RNG.normal(size=(4, 4)), 0.3))

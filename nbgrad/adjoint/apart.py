@@ -35,6 +35,8 @@ def _expand(f: Function, loop: Loop, made: Alloc, users: list[Statement]) -> Non
     expand = _Expand(made.name, parse(turn_of(loop)))
     if not known or any(isinstance(s, Swap | Alloc) for s in users) or not all(expand.fits(s) for s in users):
         return
+    if all(expand.has_turn(index) for s in users for index in expand.indices(s)):
+        return  # each turn has its own already
     f.body.remove(made)
     f.body.insert(f.body.index(outer), made)
     made.shape.insert(0, parse(trips(loop)))
@@ -76,9 +78,18 @@ class _Expand(ast.NodeTransformer):
         """Whether it is an element, or a length."""
         return unparse(node.value) in (self.name, f"{self.name}.shape")
 
+    def indices(self, s: Statement) -> list[ast.expr]:
+        """Those of elements."""
+        found = [n for e in _nodes(s).values() for n in ast.walk(e) if isinstance(n, ast.Subscript)]
+        read = [n.slice for n in found if unparse(n.value) == self.name]
+        return [*read, s.index] if isinstance(s, Store) and s.array == self.name else read
+
+    def has_turn(self, index: ast.expr) -> bool:
+        return unparse(index.elts[0] if isinstance(index, ast.Tuple) else index) == unparse(self.turn)
+
     def rewrite(self, s: Statement) -> None:
         for part, node in _nodes(s).items():
-            setattr(s, part, self.visit(copy.deepcopy(node)))
+            setattr(s, part, self.visit(parse(unparse(node))))  # parts of it may be there twice
         if isinstance(s, Store) and s.array == self.name:
             s.index = self.at(s.index)
 

@@ -367,7 +367,7 @@ class Reverse(Printer):
                 test = unparse(s.test)
                 if body:
                     return [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
-                return [Nest(f"if not ({test}):", orelse, test)] if orelse else []
+                return [Nest(f"if not ({test}):", orelse, f"not ({test})")] if orelse else []
             case Loop():
                 inner = self.backward(s.body)
                 popped: list[Item] = [line for t in self.tapes.values() if t.frame is s for line in t.pop()]

@@ -10,6 +10,7 @@ to compile and never to call.
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import hashlib
 import linecache
@@ -251,8 +252,20 @@ def module(name: str, source: str) -> Callable:
     if is_nopython(function):
         function._cache = stored.OnDisk(name, source, function)
         function._compiler.pipeline_class = _Plain
-        function._compiler.compile = _uncollected()(function._compiler.compile)
+        function._compiler.compile = _compiling(function._compiler)
     return function
+
+
+def _compiling(compiler) -> Callable:
+    """What `compiler` does, with options of its own at each call: Numba takes those of ``parallel`` out of theirs."""
+    options, made = copy.deepcopy(compiler.targetoptions), compiler.compile
+
+    def compiled(*args):
+        compiler.targetoptions = copy.deepcopy(options)
+        with _uncollected():
+            return made(*args)
+
+    return compiled
 
 
 class Kernel:
