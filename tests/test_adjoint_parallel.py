@@ -346,3 +346,15 @@ def test_arrays_of_turns_get_one_axis():
     with uncompiled():
         agrees(sums_of_columns, (RNG.normal(size=(4, 4)), 0.3))
         agrees(arrays_of_turns, (np.ones(3), RNG.normal(size=(4, 4)), 0.3))
+
+
+def weighed_pair(pair, x):
+    k, shift = pair
+    e = 0.0
+    for i in numba.prange(x.size):
+        e += k * x[i] + shift
+    return e
+
+
+def test_what_is_parallel_with_tuples_as_arguments():
+    assert set(nb.adjoint(weighed_pair).parallel((0.3, 0.1), np.ones(3)).values()) == {"parallel"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 
-from .ir import Alloc, Assign, Function, If, Loop, Statement, Store, Swap, parse, reads, unparse, walk, writes
-from .parallel import mentions, private
+from .ir import Alloc, Assign, Function, If, Loop, Statement, Store, Swap, mentions, parse, reads, unparse, walk, writes
+from .parallel import private
 from .split import rename
 from .tapes import trips, turn_of
 

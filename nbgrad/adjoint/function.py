@@ -370,6 +370,8 @@ class Adjoint(_Differentiated):
             "parallel", or "serial" and why, by the first line of the loop; those of the sweep back end with
             "backwards".
         """
+        if (parts := self._apart(args)) is not None:
+            return parts[0].parallel(*parts[3])
         return self._generated(self._given(args)).reverse.threads()
 
     def _primal(self, args: tuple) -> tuple:

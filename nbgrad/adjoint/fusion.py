@@ -28,9 +28,9 @@ from .ir import (
     Store,
     Swap,
     below,
+    mentions,
     parse,
     reads,
-    uses,
     walk,
     writes,
 )
@@ -149,7 +149,7 @@ class Fusion:
         """Whether `s` gives a total its first value, a constant."""
         if not isinstance(s, Assign) or self.made.algebra.depends(s.value) or s.name in self.f.parameters:
             return False
-        return not any(_mentions(t, s.name) for t in walk(before))
+        return not any(mentions(t, s.name) for t in walk(before))
 
     def known(self, suffix: Block, between: Block, totals: set[str]) -> dict[Statement, set[str]] | None:
         """Which cotangents each statement of `suffix` gives before the loops run, by the names that get them; None if
@@ -225,11 +225,11 @@ class Fusion:
         if name in self.f.parameters or name in (self.f.results or []):
             return False
         inside = set(walk(loop.body))
-        if any(_mentions(t, name) for t in walk(self.f.body) if t not in inside):
+        if any(mentions(t, name) for t in walk(self.f.body) if t not in inside):
             return all(t in self.made.defined for t in inside if isinstance(t, Assign) and t.name == name)
         if all(t in self.made.defined for t in inside if isinstance(t, Assign) and t.name == name):
             return True
-        first = next(s for s in loop.body if any(_mentions(t, name) for t in walk([s])))
+        first = next(s for s in loop.body if any(mentions(t, name) for t in walk([s])))
         return isinstance(first, Assign) and first.name == name and name not in reads(first.value)
 
 
@@ -258,10 +258,6 @@ def _worth(stored: list, made: Plan) -> bool:
         or (t in made.defined and any(isinstance(n, ast.Call) for n in ast.walk(t.value)))
         for t in stored
     )
-
-
-def _mentions(s: Statement, name: str) -> bool:
-    return name in writes(s) or name in uses(s) or any(name in reads(n) for n in getattr(s, "shape", ()))
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Statement", "Store", "Swap", "below",
-           "changed", "elements_in", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
+__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store", "Swap", "below",
+           "changed", "elements_in", "mentions", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -227,6 +227,21 @@ def uses(s: Statement) -> set[str]:
         case Loop():
             return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count, *s.resets.values()) if n}
     return set()
+
+
+def mentions(s: Statement, name: str) -> bool:
+    """Whether a statement itself reads or writes what is called so, or asks for its shape."""
+    return name in writes(s) or name in uses(s) or any(name in reads(n) for n in getattr(s, "shape", ()))
+
+
+class Put(ast.NodeTransformer):
+    """Puts expressions in the places of names."""
+
+    def __init__(self, names: dict[str, ast.expr]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.names.get(node.id, node)
 
 
 def changed(loop: Loop) -> set[str]:

@@ -12,7 +12,22 @@ from collections.abc import Callable
 
 from .analysis import Plan
 from .indices import plus
-from .ir import Assign, Block, Function, Loop, Statement, Store, changed, parse, reads, unparse, uses, walk, writes
+from .ir import (
+    Assign,
+    Block,
+    Function,
+    Loop,
+    Put,
+    Statement,
+    Store,
+    changed,
+    mentions,
+    parse,
+    reads,
+    unparse,
+    uses,
+    walk,
+)
 from .tapes import trips
 from .ways import sweep_reads
 
@@ -82,32 +97,20 @@ def _private(loop: Loop, f: Function, made: Plan) -> bool:
     inside = set(walk(loop.body))
     outside = [s for s in walk(f.body) if s not in inside]
     for name in {s.name for s in inside if isinstance(s, Assign)}:
-        first = next(s for s in loop.body if any(_mentions(t, name) for t in walk([s])))
+        first = next(s for s in loop.body if any(mentions(t, name) for t in walk([s])))
         anew = isinstance(first, Assign) and first.name == name and name not in reads(first.value)
         if not anew or name in (*f.parameters, *(f.results or [])) or f.kinds.get(name) != "float":
             return False
-        if any(_mentions(s, name) for s in outside) or any(name in sweep_reads(s, made) for s in walk(f.body)):
+        if any(mentions(s, name) for s in outside) or any(name in sweep_reads(s, made) for s in walk(f.body)):
             return False
     return True
 
 
-def _mentions(s: Statement, name: str) -> bool:
-    return name in writes(s) or name in uses(s)
-
-
 def _copy(s: Statement, names: dict[str, ast.expr]) -> Statement:
     """`s` with other expressions in the place of names."""
-    put = _Put(names)
+    put = Put(names)
     if isinstance(s, Store):
         return Store(s.array, put.visit(copy.deepcopy(s.index)), put.visit(copy.deepcopy(s.value)))
     assert isinstance(s, Assign)
     target = names.get(s.name, ast.Name(s.name))
     return Assign(target.id, put.visit(copy.deepcopy(s.value)))  # type: ignore[attr-defined]
-
-
-class _Put(ast.NodeTransformer):
-    def __init__(self, names: dict[str, ast.expr]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.names.get(node.id, node)

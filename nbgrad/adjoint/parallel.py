@@ -26,10 +26,10 @@ from .ir import (
     Store,
     below,
     elements_in,
+    mentions,
     parse,
     reads,
     unparse,
-    uses,
     walk,
 )
 from .split import Rename
@@ -46,7 +46,6 @@ __all__ = [
     "first",
     "for_turns",
     "function_turns",
-    "mentions",
     "private",
     "renamed",
     "sums_of",
@@ -224,11 +223,6 @@ def _controls(item: Nest) -> set[str]:
 
 def _occurs(s: Statement, name: str) -> bool:
     return any(mentions(t, name) for t in walk([s]))
-
-
-def mentions(s: Statement, name: str) -> bool:
-    """Whether a statement itself reads or sets a number."""
-    return name in uses(s) or (isinstance(s, Assign) and s.name == name)
 
 
 def _all(items: list[Item]) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .indices import offset, plus
-from .ir import Alloc, Assign, Block, Function, Statement, parse, reads, unparse, walk
+from .ir import Alloc, Assign, Block, Function, Put, Statement, parse, reads, unparse, walk
 from .names import RESERVED, Names
 from .subset import Source
 from .views import ZERO, Axis, View
@@ -110,7 +110,7 @@ class Scope:
             return
         if not all(isinstance(n, _SIMPLE) for n in ast.walk(s.value)):
             return
-        found = _Known(self.shared.known).visit(parse(unparse(s.value)))
+        found = Put(self.shared.known).visit(parse(unparse(s.value)))
         if all(self.fixed(n) for n in reads(found)):
             self.shared.known[s.name] = found
             if not (self.straight and self.in_top):
@@ -123,7 +123,7 @@ class Scope:
     def steady(self, bound: ast.expr) -> ast.expr:
         """The bound of a loop without numbers that a loop around it sets, each time to the same."""
         known = {n: self.shared.known[n] for n in self.shared.again}
-        return _Known(known).visit(parse(unparse(bound))) if known else bound
+        return Put(known).visit(parse(unparse(bound))) if known else bound
 
     def fixed(self, name: str) -> bool:
         """Whether `name` is a number that has one value throughout."""
@@ -248,7 +248,7 @@ class Scope:
 
     def at_most(self, node: ast.expr) -> ast.expr | None:
         """Code for a number that `node` does not exceed, made of what does not change."""
-        node = _Known(self.shared.known).visit(parse(unparse(node)))
+        node = Put(self.shared.known).visit(parse(unparse(node)))
         if all(self.fixed(n) for n in reads(node)):
             return node
         name, k = offset(node)
@@ -333,9 +333,9 @@ class Scope:
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.straight and self.in_top
         if not once:
-            shape = [_Known(self.shared.known).visit(parse(unparse(n))) for n in shape]
+            shape = [Put(self.shared.known).visit(parse(unparse(n))) for n in shape]
         if once or all(map(self.settled, shape)):
-            texts = [unparse(_Known(self.shared.known).visit(parse(unparse(n)))) for n in shape]
+            texts = [unparse(Put(self.shared.known).visit(parse(unparse(n)))) for n in shape]
             self.shared.sizes[name] = [
                 parse(t if ".shape[" in t[-12:] and " " not in t else f"{name}.shape[{d}]") for d, t in enumerate(texts)
             ]
@@ -380,14 +380,6 @@ class Scope:
 
 _SIMPLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.Call, ast.Load,
            ast.operator, ast.unaryop)  # fmt: skip
-
-
-class _Known(ast.NodeTransformer):
-    def __init__(self, known: dict[str, ast.expr]) -> None:
-        self.known = known
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.known.get(node.id, node)
 
 
 def stored_names(body: list[ast.stmt]) -> list[str]:

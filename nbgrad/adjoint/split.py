@@ -6,7 +6,7 @@ import ast
 import copy
 
 from .algebra import Algebra
-from .ir import Assign, Block, Check, Function, If, Loop, Statement, Store, below, reads, unparse, walk, writes
+from .ir import Assign, Block, Function, Loop, Statement, Store, below, mentions, reads, unparse, walk, writes
 
 __all__ = ["Rename", "carry", "factor", "rename", "split"]
 
@@ -110,7 +110,7 @@ class _Factors(ast.NodeTransformer):
 
 def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
     """Find blocks that hold all occurrences of `name`, each beginning with setting it."""
-    touching = [s for s in block if any(_mentions(name, t) for t in walk([s]))]
+    touching = [s for s in block if any(mentions(t, name) for t in walk([s]))]
     if not touching:
         return True
     first = touching[0]
@@ -118,7 +118,7 @@ def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
         blocks.append(touching)
         inside = (t for s in touching for inner in below(s) for t in walk(inner))
         return not any(isinstance(t, Assign) and t.name == name for t in inside)
-    if any(_mentions(name, s) for s in touching):
+    if any(mentions(s, name) for s in touching):
         return False
     return all(_cover(name, inner, blocks) for s in touching for inner in below(s))
 
@@ -136,19 +136,6 @@ def _rename(name: str, touching: list[Statement], f: Function, taken: set[str]) 
             f.ranks[current] = 0
             f.kinds[current] = f.kinds.get(name, "float")
             s.name = current
-
-
-def _mentions(name: str, s: Statement) -> bool:
-    match s:
-        case Assign():
-            return s.name == name or name in reads(s.value)
-        case Store():
-            return name in reads(s.index, s.value)
-        case If() | Check():
-            return name in reads(s.test)
-        case Loop():
-            return name in reads(s.start, s.stop, s.step, s.test) or name in (s.index, s.until, s.count)
-    return any(name in reads(n) for n in getattr(s, "shape", ()))
 
 
 def _exchange(s: Statement, old: str, new: str) -> None:
