@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 __all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store", "Swap",
-           "below", "changed", "elements_in", "mentions", "parse", "reads", "unparse", "uses", "walk", "writes"]  # fmt: skip
+           "below", "changed", "elements_in", "mentions", "parse", "reads", "unparse", "uses", "walk",
+           "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
