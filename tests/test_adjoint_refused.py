@@ -97,16 +97,19 @@ AT_THE_CALL = {
     "return x and y": "write & and |",
     "a = x[0] and x[1]\nreturn a": "x[0] and x[1], of floats",
     "return a & n": "use integers",
-    "return max(x)": "use NumPy's function",
+    "return max(np.outer(x, y))": "use NumPy's function",
     "return sum(v for v in x if v > 0)": "a comprehension with 'if' or several 'for'",
     "return np.array([[a, a], [a]])[0, 0]": "use rows of one length",
     "return np.outer(x, a)[0, 0]": "where an array is expected",
     # Names for arrays.
-    "r = np.zeros(4)\nif n > 1:\n    r = y\nreturn r[0]": "another array under the name r",
+    "r = np.zeros(4)\nif n > 1:\n    r = y\nr[0] = a\nreturn r[0]": "another array under the name r",
     "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may stand for another",
     "if n > 1:\n    r = x[1:]\nreturn r[0]": "give it this name only where it is used",
     "for i in range(n):\n    x[0] = a\n    x = x * 2\nreturn x[0]": "an array parameter that is written",
-    "d = np.zeros(4)\nfor i in range(n):\n    d = x\nreturn d[0]": "write d[:] = ...",
+    "d = np.zeros(4)\nfor i in range(n):\n    d = x\n    d[0] = a\nreturn d[0]": "write d[:] = ...",
+    "def g(p, q):\n    for i in range(n):\n        p[0] += a\n        q = q * p[0]\n    return q[0]\nreturn g(x, x)": (
+        "one array as q and p, which is written"
+    ),
     "u = x.copy()\nw = u[1:]\nu, y = y, u\nreturn w[0]": "before the other one changes",
     "w = x * 2\nfor i in range(n):\n    w, x = x, w\n    w = w * 2\nreturn a": "which changes places with a parameter",
     "for v in x:\n    x = x * 2\nreturn a": "made anew in it",

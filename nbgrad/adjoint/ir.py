@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 __all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store", "Swap",
@@ -135,6 +136,17 @@ class Function:
     where: str
     helpers: dict[str, object] = field(default_factory=dict)
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
+
+    @cached_property
+    def written(self) -> list[str]:
+        """The array parameters that are written. Every call asks."""
+        names = {s.array for s in walk(self.body) if isinstance(s, Store)}
+        swaps = [(s.first, s.second) for s in walk(self.body) if isinstance(s, Swap)]
+        for _ in swaps:
+            for pair in swaps:
+                if names & set(pair):
+                    names |= set(pair)
+        return [p for p in self.parameters if p in names]
 
 
 def parse(code: str) -> ast.expr:

@@ -27,7 +27,8 @@ PRODUCTS = {np.dot, np.outer, np.vdot}
 METHODS = {f.__name__: f for f in (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argmax, np.argmin,
                                    np.any, np.all, np.trace, np.cumsum, np.cumprod)}  # fmt: skip
 
-_ALONG = {np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin}
+_ALONG = {np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin, np.any,
+          np.all}  # fmt: skip
 
 
 class Reductions:

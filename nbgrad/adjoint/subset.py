@@ -7,7 +7,6 @@ import builtins
 import copy
 import functools
 import inspect
-import math
 import textwrap
 import types
 from collections.abc import Callable, Hashable
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..errors import TraceError
 from .adopted import adopted
-from .algebra import FUNCTIONS, PASSIVE
+from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS
 from .library import LIBRARY
 from .memory import in_large_pages
@@ -66,21 +65,13 @@ _OTHERS = {
     np.ndim,
     np.reshape,
     np.ravel,
-    np.logical_and,
-    np.logical_or,
-    np.logical_not,
     divmod,
     np.clip,
-    math.radians,
-    np.radians,
-    np.deg2rad,
-    math.degrees,
-    np.degrees,
-    np.rad2deg,
 }
-_KNOWN = {*FUNCTIONS, *PASSIVE, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *_LOOPS, *_OTHERS}
+_KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *_LOOPS, *_OTHERS}
 _METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
-            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose"}  # fmt: skip
+            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose", "clip",
+            "argsort", "repeat", "take", "nonzero"}  # fmt: skip
 _ADVICE = {
     "print": "leave it out",
     "np.random": "draw the random numbers before, and pass them as an array",

@@ -5,7 +5,10 @@ from .equations import PROGRAMS as EQUATIONS
 from .learning import PROGRAMS as LEARNING
 from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
+from .searches import PROGRAMS as SEARCHES
 
 PROGRAMS = {
-    f.__name__: (f, args) for part in (EQUATIONS, MOTION, LEARNING, ANALYSIS, NETWORKS) for f, args in part.items()
+    f.__name__: (f, args)
+    for part in (EQUATIONS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES)
+    for f, args in part.items()
 }
