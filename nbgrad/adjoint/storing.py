@@ -136,7 +136,10 @@ class Storing(Copies):
         if isinstance(tree, Leaf):
             base = name.split(".")[0]
             given = isinstance(s, ast.FunctionDef)  # an item of a parameter
-            if alias and base in self.rebound and self.stores.count(base) + given > 1:
+            varies = base in self.rebound and self.stores.count(base) + given > 1
+            lasts = straight or isinstance(value, ast.Name)  # rows in loops are seldom wanted later
+            moved = lasts and _base(value) in self.rebound and self.read_only(name, value)
+            if alias and (varies or moved):
                 self.copy_for(name, tree.view, s)
                 return
             view = self.frozen(tree.view) if alias else tree.view
@@ -179,14 +182,12 @@ class Storing(Copies):
     def read_only(self, name: str, value: ast.expr) -> bool:
         """Whether neither the array `value` nor what `name` stands for is written in place, so that copying its values
         does the same."""
-        base = value
-        while isinstance(base, ast.Subscript | ast.Attribute):
-            base = base.value
-        if not isinstance(base, ast.Name) or base.id not in self.locals:
+        base = _base(value)
+        if base not in self.locals:
             return False
-        if self.inlined and base.id not in self.owners:  # who else writes it, the caller knows
+        if self.inlined and base not in self.owners:  # who else writes it, the caller knows
             return False
-        return not {name, base.id} & written(self.source, self.source.node)
+        return not {name, base} & written(self.source, self.source.node)
 
     # Elements and parts.
 
@@ -371,6 +372,13 @@ class Storing(Copies):
                 assert isinstance(t, Scalar)
                 items.append(t.node.id if isinstance(t.node, ast.Name) else self.number("item", t.node))
         return Pack(tuple(items), tree.fields)
+
+
+def _base(node: ast.expr) -> str:
+    """The name of the array that an expression is a part of."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _names(s: ast.Assign, name: str) -> bool:

@@ -59,6 +59,20 @@ def settled(x, n):
     return change
 
 
+def relaxation(x, n):
+    """Where it began, and where it was before."""
+    start = x
+    for _ in range(n):
+        before = x
+        x = np.cos(x) + 0.1 * start
+        x = x + 0.1 * before
+    y = x * 2
+    tail = y[1:]
+    if n > 2:
+        y = y * tail[0]
+    return y, start[0] * tail
+
+
 def power_iteration(A, x, tol, limit):
     """The argument is normalised in place, and its name given to new arrays."""
     x /= np.linalg.norm(x)
@@ -92,6 +106,7 @@ PROGRAMS = {
     levenberg_marquardt: (np.linspace(0, 2, 6), positive(6), np.array([1.0, 0.5]), 4),
     descent: (normal(4),),
     settled: (normal(4), 3),
+    relaxation: (normal(4), 3),
     power_iteration: (MATRIX @ MATRIX.T, normal(4), 1e-3, 30),
     cavity: (normal(5, 4), 0.1, 3),
 }
