@@ -126,7 +126,7 @@ class Reductions:
         return self.fold("total", 0, ast.Add(), element, turns, free=True)
 
     def start(self, name: str, value: ast.expr) -> ast.Name:
-        return ast.Name(self.low.number(name, value), ast.Load())
+        return ast.Name(self.low.number(name, value, final=False), ast.Load())
 
     def run(self, s: Assign | If, turns: list[Turn]) -> None:
         self.loops.loops([s], "", turns)
