@@ -167,6 +167,7 @@ class ArrayProgram(Program):
              [f"{v} = {self.vector(5)} > {limit}", f"x[{v}] *= 0.5"], [f"w[x > {limit}] = 0.3 * x[x > {limit}]"],
              [f"x[PLACES] += 0.1 * {self.vector(3)}"], [f"w[TWICE] = 0.5 * {self.vector(3)}"],
              [f"{v} = np.tanh({self.vector(5)})", f"if {test}:", f"    z = {v}"], ["old = z"],
+             [f"z, old = np.tanh({self.vector(5)}), z"],
              [f"z = np.sin(z) + 0.1 * {self.vector(5)}"], [f"if {test}:", f"    z = np.cos({self.vector(5)})"],
              [f"for {v} in np.where(x > {limit})[0]:", f"    s = {self.bounded(f's + x[{v}] * z[{v}]')}"],
              [f"p = {self.bounded(f'z[np.argmax({self.vector(5)} + RAMP)]')}"]]

@@ -244,7 +244,8 @@ class Storing(Copies):
         mine = {self.local(ast.Name(n, ast.Load())) for n in names} if len(items) > 1 else set()
         subscripts = any(isinstance(t, ast.Subscript) for t in target.elts)
         held: list[Tree] = []
-        for item in items:
+        given = value.elts if isinstance(value, ast.Tuple) else [value] * len(items)
+        for item, t, node in zip(items, target.elts, given, strict=True):
             if isinstance(item, Op) and len(items) > 1:
                 item = Leaf(Elementwise(self, s).materialise(item, self.names.fresh("held")), True)
             if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.node, subscripts, mine):
@@ -252,14 +253,15 @@ class Storing(Copies):
             if isinstance(item, Leaf) and not item.fresh and any(
                 self.owners.get(n) == self.root(item.view.name) and n in self.arrays for n in names
             ):  # fmt: skip
-                raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+                if not isinstance(t, ast.Name) or not self.read_only(t.id, node):
+                    raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+                item = Leaf(self.copy_of(item.view, s, ""), True)
             held.append(item)
-        for t, item in zip(target.elts, held, strict=True):
-            done = ast.copy_location(Done(item), s)
+        for t, item, node in zip(target.elts, held, given, strict=True):
             if isinstance(t, ast.Name):
-                self.name_it(s, t.id, item, done)
+                self.name_it(s, t.id, item, node)
             else:
-                self.assign(s, t, done)
+                self.assign(s, t, ast.copy_location(Done(item), s))
 
     def may_change(self, node: ast.expr, elements: bool, names: set[str]) -> bool:
         """Whether setting some `names`, or elements of arrays, may change a number."""
@@ -398,4 +400,5 @@ def _base(node: ast.expr) -> str:
 
 
 def _names(s: ast.Assign, name: str) -> bool:
-    return any(isinstance(t, ast.Name) and t.id == name for t in s.targets)
+    targets = [e for t in s.targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    return any(isinstance(t, ast.Name) and t.id == name for t in targets)

@@ -25,7 +25,7 @@ from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
 from .structures import Fixed
 
-__all__ = ["RANGES", "Source", "source_of"]
+__all__ = ["KNOWN", "LOOPS", "RANGES", "Source", "source_of"]
 
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Return, ast.Break,
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
@@ -58,7 +58,7 @@ _INSTEAD = {
 }
 
 RANGES = {range, numba.prange}
-_LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
+LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
 _OTHERS = {
     np.where,
     np.shape,
@@ -68,7 +68,7 @@ _OTHERS = {
     divmod,
     np.clip,
 }
-_KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *_LOOPS, *_OTHERS}
+KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *LOOPS, *_OTHERS}
 _METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
             "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose", "clip",
             "argsort", "repeat", "take", "nonzero"}  # fmt: skip
@@ -322,7 +322,7 @@ class _Check:
     def call(self, node: ast.Call) -> None:
         called = self.source.resolve(node.func)
         try:
-            known = called in _KNOWN or called in FUNCTIONS or rule_of(called) is not None
+            known = called in KNOWN or called in FUNCTIONS or rule_of(called) is not None
         except TypeError:
             known = False
         if isinstance(node.func, ast.Name) and node.func.id in self.local:

@@ -6,15 +6,15 @@ import ast
 import types
 from collections.abc import Hashable, Iterator
 
-from .algebra import FUNCTIONS, OPERATORS, PASSIVE
-from .arrays import MAKERS
-from .reductions import PRODUCTS, REDUCTIONS
-from .subset import RANGES, Source
+import numpy as np
+
+from .subset import KNOWN, LOOPS, Source
 
 __all__ = ["written"]
 
-_READ_ONLY = {*FUNCTIONS, *OPERATORS, *PASSIVE, *REDUCTIONS, *PRODUCTS, *MAKERS, *RANGES}
-_NEW = {"copy", "sum", "mean", "dot", "astype"}  # methods that give new arrays
+#: Functions of the subset that may give what they are given, and methods that give new arrays.
+_SAME = {*LOOPS, np.asarray, np.ascontiguousarray, np.reshape, np.ravel}
+_NEW = {"copy", "sum", "mean", "dot", "astype"}
 
 
 def written(source: Source, node: ast.FunctionDef) -> set[str]:
@@ -44,10 +44,9 @@ class _Written:
                 case ast.Call() if not self.reads(n):
                     found |= {m for part in _parts(n) for m in self.shared(part)}
                 case ast.Assign(targets=targets, value=value):
-                    groups += [
-                        {*self.shared(t), *self.shared(v)} for target in targets for t, v in _pairs(target, value)
-                    ]
-                case ast.For(target=target, iter=over):
+                    pairs = [p for target in targets for p in _pairs(target, value)]
+                    groups += [{*self.shared(t), *self.shared(v)} for t, v in pairs if not isinstance(t, ast.Subscript)]
+                case ast.For(target=target, iter=over) if not self.new(over):
                     groups.append({*self.shared(target), *(m.id for m in ast.walk(over) if isinstance(m, ast.Name))})
         grew = True
         while grew:
@@ -59,7 +58,10 @@ class _Written:
         """The names of arrays whose elements an expression, or what is assigned to, may share."""
         match node:
             case ast.Name():
-                yield node.id
+                if not isinstance(self.source.outside.get(node.id), types.ModuleType) or node.id in self.local:
+                    yield node.id
+            case ast.Attribute(attr="shape" | "size" | "ndim"):
+                pass
             case ast.Subscript() | ast.Attribute() | ast.Starred():
                 yield from self.shared(node.value)
             case ast.Tuple() | ast.List():
@@ -68,13 +70,22 @@ class _Written:
             case ast.IfExp():
                 yield from self.shared(node.body)
                 yield from self.shared(node.orelse)
-            case ast.Call() if not (isinstance(node.func, ast.Attribute) and node.func.attr in _NEW):
+            case ast.Call() if not self.new(node):
                 called = self.called(node)
                 returns = called.nodes if called is not None else []
                 values = [n.value for n in returns if isinstance(n, ast.Return) and n.value is not None]
                 if called is None or any(True for v in values for _ in called.shared(v)):
                     for part in _parts(node):
                         yield from self.shared(part)
+
+    def new(self, node: ast.expr) -> bool:
+        """Whether a call gives a new array, or no array."""
+        if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in self.local):
+            return False
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _NEW:
+            return True
+        found = self.source.resolve(node.func)
+        return isinstance(found, Hashable) and found in KNOWN - _SAME
 
     def called(self, call: ast.Call) -> _Written | None:
         """The function that is called, if it is one of the user's and known."""
@@ -86,7 +97,7 @@ class _Written:
             return made
         found = None if name in self.local or name in self.inner else self.source.resolve(call.func)
         plain = getattr(found, "py_func", found)
-        if not isinstance(plain, types.FunctionType) or plain in _READ_ONLY or plain.__name__ in self.within:
+        if not isinstance(plain, types.FunctionType) or plain in KNOWN or plain.__name__ in self.within:
             return None
         other = Source(plain)
         return _Written(other, other.node, self.within)
@@ -101,7 +112,7 @@ class _Written:
         found = self.source.resolve(call.func)
         if isinstance(call.func, ast.Attribute) and found is None:
             return call.func.attr != "fill"
-        return isinstance(found, type) or (isinstance(found, Hashable) and found in _READ_ONLY)
+        return isinstance(found, type) or (isinstance(found, Hashable) and found in KNOWN)
 
 
 def _parts(call: ast.Call) -> list[ast.expr]:

@@ -73,7 +73,48 @@ def relaxation(x, n):
     return y, start[0] * tail
 
 
-def power_iteration(A, x, tol, limit):
+def hamiltonian(q, p, mass, eps, steps):
+    """Leapfrog; the proposal is taken or not."""
+
+    def slope(z):
+        g = np.zeros_like(z)
+        for i in range(z.size):
+            g[i] = z[i] ** 3 + (z[i - 1] if i > 0 else 0.0)
+        return g
+
+    def energy(z, r):
+        return 0.5 * np.sum(r * r / mass) + 0.25 * np.sum(z**4)
+
+    q0, p0 = q, p
+    p = p - 0.5 * eps * slope(q)
+    for s in range(steps):
+        q = q + eps * p / mass
+        if s < steps - 1:
+            p = p - eps * slope(q)
+    p = p - 0.5 * eps * slope(q)
+    ratio = np.exp(energy(q0, p0) - energy(q, p))
+    if ratio > 0.3:
+        return q, ratio
+    return q0, ratio
+
+
+def string(u, c2, steps):
+    """Leapfrog in time: the older level gets the name of the newer one; MacCormack's scheme after it."""
+    v = u * 1.0
+    for _ in range(steps):
+        new = 2.0 * v - u + c2 * (np.roll(v, 1) - 2.0 * v + np.roll(v, -1))
+        u, v = v, new
+    h, q = 1.0 + u * u, v * 1.0
+    for _ in range(steps):
+        hp, qp = h.copy(), q.copy()
+        for i in range(len(h) - 1):
+            hp[i] = h[i] - c2 * (q[i + 1] - q[i])
+            qp[i] = q[i] - c2 * (h[i + 1] ** 2 - h[i] ** 2)
+        h, q = hp, qp
+    return h.sum() + q[2] * v[0]
+
+
+def power_iteration(A, x, digits, limit):
     """The argument is normalised in place, and its name given to new arrays."""
     x /= np.linalg.norm(x)
     value = 0.0
@@ -81,7 +122,7 @@ def power_iteration(A, x, tol, limit):
         y = A.dot(x)
         new = x @ y
         x = y / np.linalg.norm(y)
-        if abs(new - value) < tol * abs(new):
+        if abs(new - value) < 10.0**-digits * abs(new):
             break
         value = new
     return value, x
@@ -107,6 +148,8 @@ PROGRAMS = {
     descent: (normal(4),),
     settled: (normal(4), 3),
     relaxation: (normal(4), 3),
-    power_iteration: (MATRIX @ MATRIX.T, normal(4), 1e-3, 30),
+    hamiltonian: (normal(4), normal(4), positive(4), 0.1, 5),
+    string: (normal(5), 0.2, 3),
+    power_iteration: (MATRIX @ MATRIX.T, normal(4), 3, 6),
     cavity: (normal(5, 4), 0.1, 3),
 }
