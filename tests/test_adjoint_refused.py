@@ -87,7 +87,7 @@ AT_THE_CALL = {
     "if a > 0:\n    return a\nreturn a, a * 2": "returns of different form",
     "if a > 0:\n    return x\nreturn a": "returns of different form",
     "a, n = 1.0, 2, 3\nreturn a": "assign the values one by one",
-    "x, y = y, y\nreturn a": "a, b = b, a",
+    "x, y = y, y\nx[0] = a\nreturn a": "a, b = b, a",
     "return x.strides[0] * a": "use shape, size, ndim or T",
     "b = a + writes(x, y)\nreturn b": "assign its result to a name first",
     "b = x if n > 1 else y\nreturn b[0]": "if and else with arrays",

@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from .data import normal, positive
+from .data import drawn
+
+normal, positive = drawn(12)
 
 
 def levenberg_marquardt(t, y, p, iterations):
