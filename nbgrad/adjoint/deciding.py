@@ -79,8 +79,8 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             name, k = ("?", 0) if known is None else offset(known)
             return _UNKNOWN if name else k
         case ast.Name() | ast.Attribute() if not low.known_here(_first(node)):
-            value = low.source.resolve(node)
-            return value.item() if isinstance(value, np.generic) else value if isinstance(value, NUMBERS) else _UNKNOWN
+            found = low.source.resolve(node)
+            return found.item() if isinstance(found, np.generic) else found if isinstance(found, NUMBERS) else _UNKNOWN
     return _UNKNOWN
 
 
