@@ -321,8 +321,7 @@ class Expressions(Scope):
             found = self.tree(node.value)
             if isinstance(found, Several):
                 return found.items[self.constant_index(node, len(found.items))]
-            done = ast.copy_location(Done(found), node)
-            node = ast.copy_location(ast.Subscript(done, node.slice, node.ctx), node)
+            node = ast.copy_location(ast.Subscript(ast.copy_location(Done(found), node), node.slice, node.ctx), node)
         view = self.part(node)
         if isinstance(view, Picked):
             return copied(Leaf(view))
