@@ -144,8 +144,9 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing.
-    `options` are for ``njit``. `doubtful` are arrays with what they are made of, whose kind must be that of the array, or else an error.
+    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing;
+    `options` are for ``njit``. `doubtful` are arrays with what they are made of, whose kind must be that of the array,
+    or else an error.
     """
 
     name: str
