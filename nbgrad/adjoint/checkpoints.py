@@ -12,7 +12,23 @@ from copy import copy
 
 from ..errors import AttrError, TraceError
 from .analysis import Plan
-from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, changed, parse, reads, unparse, uses, walk, writes
+from .ir import (
+    Assign,
+    Block,
+    Function,
+    Grow,
+    Loop,
+    Store,
+    Swap,
+    changed,
+    parse,
+    reads,
+    subtrees,
+    unparse,
+    uses,
+    walk,
+    writes,
+)
 from .jumps import jumps
 from .printer import Printer, definition, indent
 from .reverse import Reverse
@@ -35,7 +51,7 @@ def runs(turns: int, snapshots: int) -> int:
 def check(source: Source, name: str | None) -> None:
     """Refuse at once what is no loop of a number of turns known before, as far as the text shows."""
     if name is not None:
-        found = [n for n in ast.walk(source.node) if isinstance(n, ast.For) and unparse(n.target) == name]
+        found = [n for n in subtrees(source.node) if isinstance(n, ast.For) and unparse(n.target) == name]
         if not found:
             raise AttrError(f"{source.name}: checkpoints: there is no loop of the variable {name}")
         if found[0] not in source.node.body:

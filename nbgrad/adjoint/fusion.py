@@ -31,6 +31,7 @@ from .ir import (
     mentions,
     parse,
     reads,
+    subtrees,
     walk,
     writes,
 )
@@ -161,7 +162,7 @@ class Fusion:
         for s in suffix:
             pull = self.made.pulls[s]
             texts = {t for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")}
-            if made & {n.id for t in texts for n in ast.walk(parse(t)) if isinstance(n, ast.Name)}:
+            if made & {n.id for t in texts for n in subtrees(parse(t)) if isinstance(n, ast.Name)}:
                 return None
             if not pull.value and not self.sweep_reads(s, self.made) & written:
                 continue  # all of it can be undone
@@ -255,7 +256,7 @@ def _worth(stored: list, made: Plan) -> bool:
     """Whether an innermost loop is better undone turn by turn: where it adds up a number, or calls functions."""
     return any(
         (isinstance(t, Assign) and t not in made.defined)
-        or (t in made.defined and any(isinstance(n, ast.Call) for n in ast.walk(t.value)))
+        or (t in made.defined and any(isinstance(n, ast.Call) for n in subtrees(t.value)))
         for t in stored
     )
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ..errors import TraceError
-from .ir import Alloc, Assign, Function, Statement, Store, parse, unparse, walk
+from .ir import Alloc, Assign, Function, Statement, Store, children, parse, unparse, walk
 from .names import resolve
 
 __all__ = ["infer", "kind_of"]
@@ -69,7 +69,7 @@ def _check(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
             f"adjoint: {f.where}: {unparse(node)}, of floats, in '{s.line or unparse(node)}'; "
             + ("use integers" if bits else "write a if ... else b, or compare")
         )
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         if isinstance(child, ast.expr):
             _check(child, s, f, value and not (isinstance(node, ast.IfExp) and child is node.test))
 

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import ast
-import copy
 
 from .algebra import Algebra
-from .ir import Assign, Block, Function, Loop, Statement, Store, below, mentions, reads, unparse, walk, writes
+from .ir import (
+    Assign,
+    Block,
+    Function,
+    Loop,
+    Statement,
+    Store,
+    below,
+    duplicate,
+    mentions,
+    reads,
+    subtrees,
+    unparse,
+    walk,
+    writes,
+)
 
 __all__ = ["Rename", "carry", "factor", "rename", "split"]
 
@@ -61,8 +75,8 @@ def _factor(f: Function, block: Block, algebra: Algebra, top: Block, loops: tupl
         for inner in below(s):
             _factor(f, inner, algebra, top, (*loops, s) if isinstance(s, Loop) else loops)
         if loops and isinstance(s, Assign | Store):
-            made = _Factors(f, algebra, top, loops[0]).visit(copy.deepcopy(s.value))
-            s.value = copy.deepcopy(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
+            made = _Factors(f, algebra, top, loops[0]).visit(duplicate(s.value))
+            s.value = duplicate(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
 
 
 class _Factors(ast.NodeTransformer):
@@ -80,12 +94,12 @@ class _Factors(ast.NodeTransformer):
             return node
         if not isinstance(node, ast.BinOp | ast.Call) or not self.fixed(node):
             return self.generic_visit(node)
-        active = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.algebra.active}
-        called = any(isinstance(n, ast.Call) for n in ast.walk(node))
+        active = {n.id for n in subtrees(node) if isinstance(n, ast.Name) and n.id in self.algebra.active}
+        called = any(isinstance(n, ast.Call) for n in subtrees(node))
         return self.name(node) if len(active) > 1 or (active and called) else node
 
     def fixed(self, node: ast.expr) -> bool:
-        if not self.algebra.depends(node) or any(isinstance(n, ast.Subscript | ast.IfExp) for n in ast.walk(node)):
+        if not self.algebra.depends(node) or any(isinstance(n, ast.Subscript | ast.IfExp) for n in subtrees(node)):
             return False
         names = reads(node)
         return not names & self.changed and not any(self.f.ranks.get(n) for n in names)
@@ -144,7 +158,7 @@ def _exchange(s: Statement, old: str, new: str) -> None:
     for part in ("value", "index", "test", "start", "stop", "step"):
         node = getattr(s, part, None)
         if isinstance(node, ast.expr):
-            setattr(s, part, Rename(old, new).visit(copy.deepcopy(node)))
+            setattr(s, part, Rename(old, new).visit(duplicate(node)))
 
 
 class Rename(ast.NodeTransformer):

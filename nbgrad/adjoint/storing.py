@@ -7,7 +7,7 @@ import inspect
 
 from .calls import Calls
 from .expressions import Done, Several
-from .ir import Assign, Check, Grow, If, Store, Swap, parse, unparse
+from .ir import Assign, Check, Grow, If, Store, Swap, parse, subtrees, unparse
 from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
@@ -83,7 +83,7 @@ class Storing(Calls):
 
     def augmented(self, s: ast.AugAssign) -> None:
         read = parse(unparse(s.target))
-        for n in ast.walk(read):
+        for n in subtrees(read):
             ast.copy_location(n, s.target)
         value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
         view = self.array(s.target)
@@ -150,7 +150,7 @@ class Storing(Calls):
         """`view` as it is now: numbers in it that may change later get names of their own."""
 
         def still(node: ast.expr) -> ast.expr:
-            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            names = {n.id for n in subtrees(node) if isinstance(n, ast.Name)}
             if all(self.made.ranks.get(n) or self.fixed(n) or n in self.shared.known or n in self.shared.bound
                    for n in names):  # fmt: skip
                 return node
@@ -167,16 +167,16 @@ class Storing(Calls):
         if not isinstance(value, ast.Name) or value.id not in self.owners or value.id in self.made.parameters:
             return False
         statements, k = self.here
-        uses = [n for n in ast.walk(self.source.node) if isinstance(n, ast.Name) and n.id == value.id]
+        uses = [n for n in subtrees(self.source.node) if isinstance(n, ast.Name) and n.id == value.id]
         made = next((j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and _names(t, value.id)), k)
         near = [
-            n for t in statements[made : k + 1] for n in ast.walk(t) if isinstance(n, ast.Name) and n.id == value.id
+            n for t in statements[made : k + 1] for n in subtrees(t) if isinstance(n, ast.Name) and n.id == value.id
         ]
         return made < k and len(near) == len(uses)
 
     def separate(self, body: list[ast.stmt]) -> None:
         """Note names that may stand for new arrays from somewhere in a loop or branch on."""
-        inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in ast.walk(s)]
+        inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in subtrees(s)]
         self.rebound = {
             n
             for t in inner
@@ -192,7 +192,7 @@ class Storing(Calls):
             self.copy_for(name, self.arrays[name], self.source.node)
         groups = exchanges(self.source.node)
         self.foreign = {n for group in groups if group & set(self.arrays) for n in group}
-        returned = {n for t in ast.walk(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
+        returned = {n for t in subtrees(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
         for group in groups:
             if self.inlined or self.shared.still or group & returned:
                 for name in sorted(group & set(self.arrays)):
@@ -302,7 +302,7 @@ class Storing(Calls):
         """Whether setting some `names`, or elements of arrays, may change a number."""
         return any(
             isinstance(n, ast.Subscript) or (isinstance(n, ast.Name) and (elements or n.id in names))
-            for n in ast.walk(node)
+            for n in subtrees(node)
         )
 
     def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[Tree]:
@@ -444,7 +444,7 @@ def exchange(s: ast.stmt) -> bool:
 def exchanges(node: ast.AST) -> list[set[str]]:
     """The names that change places with one another."""
     groups: list[set[str]] = []
-    for s in ast.walk(node):
+    for s in subtrees(node):
         if isinstance(s, ast.stmt) and exchange(s):
             names = set(stored_names([s]))
             names = names.union(*(g for g in groups if g & names))

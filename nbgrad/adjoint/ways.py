@@ -20,7 +20,7 @@ from .ir import (
     Swap,
     below,
     elements_in,
-    parse,
+    parsed,
     reads,
     walk,
     writes,
@@ -43,7 +43,7 @@ def sweep_reads(s: Statement, made: Plan) -> set[str]:
             for e in [pull.own, *(p for _, p in pull.parts)]
             for t in free(e)
             if not t.startswith("@")
-            for n in reads(parse(t))
+            for n in reads(parsed(t))
         }
         for atom, _ in pull.parts:
             if isinstance(atom, ast.Subscript):
@@ -69,7 +69,7 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
         case Assign() | Store():
             pull = made.pulls[s]
             nodes += [
-                parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")
+                parsed(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")
             ]
             nodes += [a.slice for a, _ in pull.parts if isinstance(a, ast.Subscript)]
             nodes += [s.value] if s in made.redo else []
