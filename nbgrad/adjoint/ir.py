@@ -7,7 +7,7 @@ of other functions and tuples are gone, arrays are made at the top of the functi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from weakref import WeakKeyDictionary
@@ -30,11 +30,11 @@ __all__ = [
     "children",
     "duplicate",
     "elements_in",
-    "mentions",
+    "mentioned", "mentions",
     "parse",
     "parsed",
     "reads",
-    "subtrees",
+    "subtrees", "touched",
     "unparse",
     "uses",
     "walk",
@@ -210,10 +210,15 @@ def duplicate(node: ast.AST) -> ast.AST:
 
 def walk(block: Block) -> Iterator[Statement]:
     """All statements of `block` and of the blocks in it, in the order of the text."""
-    for s in block:
+    stack = block[::-1]
+    while stack:
+        s = stack.pop()
         yield s
-        for inner in below(s):
-            yield from walk(inner)
+        if isinstance(s, If):
+            stack += s.orelse[::-1]
+            stack += s.body[::-1]
+        elif isinstance(s, Loop):
+            stack += s.body[::-1]
 
 
 def below(s: Statement) -> list[Block]:
@@ -293,8 +298,13 @@ def uses(s: Statement) -> set[str]:
     return set()
 
 
+def mentioned(s: Statement) -> set[str]:
+    """The names that a statement itself reads or writes, and those of arrays for whose shapes it asks."""
+    return {*writes(s), *uses(s), *reads(*getattr(s, "shape", ()))}
+
+
 def mentions(s: Statement, name: str) -> bool:
-    """Whether a statement itself reads or writes what is called so, or asks for its shape."""
+    """Whether a name is among those."""
     return name in writes(s) or name in uses(s) or any(name in reads(n) for n in getattr(s, "shape", ()))
 
 
@@ -306,6 +316,17 @@ class Put(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.names.get(node.id, node)
+
+
+def touched(block: Block, of: Callable[[Statement], set[str]]) -> dict[Statement, set[str]]:
+    """What `of` gives for each statement, together with those in its blocks."""
+    found: dict[Statement, set[str]] = {}
+    for s in block:
+        found[s] = of(s)
+        for inner in below(s):
+            found |= touched(inner, of)
+            found[s] = found[s].union(*(found[t] for t in inner))
+    return found
 
 
 def changed(loop: Loop) -> set[str]:

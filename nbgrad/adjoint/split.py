@@ -14,9 +14,11 @@ from .ir import (
     Store,
     below,
     duplicate,
+    mentioned,
     mentions,
     reads,
     subtrees,
+    touched,
     unparse,
     walk,
     writes,
@@ -28,9 +30,10 @@ __all__ = ["Rename", "carry", "factor", "rename", "split"]
 def split(f: Function, fixed: set[str]) -> None:
     """Rename in `f`; names in `fixed` stay."""
     taken = {*f.ranks, *f.parameters, *f.constants, *(s.name for s in walk(f.body) if isinstance(s, Assign))}
+    names = touched(f.body, mentioned)  # names are added below, and none of these comes to another place
     for name in sorted({s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed):
         blocks: list[list[Statement]] = []
-        if _cover(name, f.body, blocks):
+        if _cover(name, f.body, blocks, names):
             for touching in blocks:
                 _rename(name, touching, f, taken)
 
@@ -122,9 +125,9 @@ class _Factors(ast.NodeTransformer):
         return ast.Name(new, ast.Load())
 
 
-def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
+def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[Statement, set[str]]) -> bool:
     """Find blocks that hold all occurrences of `name`, each beginning with setting it."""
-    touching = [s for s in block if any(mentions(t, name) for t in walk([s]))]
+    touching = [s for s in block if name in names[s]]
     if not touching:
         return True
     first = touching[0]
@@ -134,7 +137,7 @@ def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
         return not any(isinstance(t, Assign) and t.name == name for t in inside)
     if any(mentions(s, name) for s in touching):
         return False
-    return all(_cover(name, inner, blocks) for s in touching for inner in below(s))
+    return all(_cover(name, inner, blocks, names) for s in touching for inner in below(s))
 
 
 def _rename(name: str, touching: list[Statement], f: Function, taken: set[str]) -> None:
