@@ -15,11 +15,13 @@ from .analysis import Plan
 from .ir import (
     Assign,
     Block,
+    Call,
     Function,
     Grow,
     Loop,
     Store,
     Swap,
+    below,
     changed,
     parse,
     reads,
@@ -235,4 +237,11 @@ def _state(plan: Plan, loop: Loop, after: Block) -> list[str]:
     read |= {n for s in inside for n in writes(s) if s in plan.save or isinstance(s, Swap)}
     changed = [n for s in (*inside, *walk(after)) if s not in plan.defined and isinstance(s, Assign | Store | Swap)
                for n in writes(s)]  # fmt: skip
+    for block in (loop.body, *(b for s in inside for b in below(s))):
+        for s in (s for s in block if isinstance(s, Call)):
+            if any(uses(t) & set(writes(s)) for t in inside if t not in walk(block)):
+                raise TraceError(
+                    f"adjoint: {plan.independence.f.where}: checkpoints of a loop in which {s.results[0]}, in "
+                    f"'{s.line}', may come from an earlier turn; call {s.rule.name} in every turn"
+                )
     return [n for n in dict.fromkeys(changed) if n in read]

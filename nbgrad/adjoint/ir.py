@@ -10,36 +10,15 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-__all__ = [
-    "Alloc",
-    "Assign",
-    "Block",
-    "Check",
-    "Function",
-    "Grow",
-    "If",
-    "Loop",
-    "Put",
-    "Statement",
-    "Store",
-    "Swap",
-    "below",
-    "changed",
-    "children",
-    "duplicate",
-    "elements_in",
-    "mentioned", "mentions",
-    "parse",
-    "parsed",
-    "reads",
-    "subtrees", "touched",
-    "unparse",
-    "uses",
-    "walk",
-    "writes",
-]  # fmt: skip
+if TYPE_CHECKING:
+    from .adopted import Rule
+
+__all__ = ["Alloc", "Assign", "Block", "Call", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store",
+           "Swap", "below", "changed", "children", "duplicate", "elements_in", "listed", "mentioned", "mentions",
+           "parse", "parsed", "reads", "subtrees", "touched", "unparse", "uses", "walk", "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -109,6 +88,25 @@ class Grow(Statement):
 
     name: str
     size: ast.expr
+
+
+@dataclass(eq=False)
+class Call(Statement):
+    """``results = function(given)``: of a primitive with a rule of its own, which makes new arrays and numbers.
+
+    `lengths` has, for each result that is an array, names of the numbers of elements along its axes; `given` are names
+    of arrays, with ``[:n]`` where not all of it is meant, names of numbers, and constants.
+    """
+
+    rule: Rule
+    results: list[str]
+    lengths: dict[str, list[str]]
+    given: list[ast.expr]
+    several: bool = False  # whether it gives a tuple
+
+    @property
+    def sizes(self) -> list[str]:
+        return [n for names in self.lengths.values() for n in names]
 
 
 @dataclass(eq=False)
@@ -208,6 +206,11 @@ def duplicate(node: ast.AST) -> ast.AST:
     return made
 
 
+def listed(parts: list[str], several: bool) -> str:
+    """Code for one of them, or for a tuple."""
+    return f"{', '.join(parts)}{',' * (several and len(parts) == 1)}"
+
+
 def walk(block: Block) -> Iterator[Statement]:
     """All statements of `block` and of the blocks in it, in the order of the text."""
     stack = block[::-1]
@@ -275,6 +278,8 @@ def writes(s: Statement) -> list[str]:
             return [s.name]
         case Swap():
             return [s.first, s.second]
+        case Call():
+            return [*s.results, *s.sizes]
         case Loop() if s.index:
             return [s.index]
     return []
@@ -291,6 +296,8 @@ def uses(s: Statement) -> set[str]:
             return reads(s.value)
         case Grow():
             return reads(s.size)
+        case Call():
+            return reads(*s.given)
         case If() | Check():
             return reads(s.test)
         case Loop():

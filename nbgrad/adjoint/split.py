@@ -162,6 +162,8 @@ def _exchange(s: Statement, old: str, new: str) -> None:
         node = getattr(s, part, None)
         if isinstance(node, ast.expr):
             setattr(s, part, Rename(old, new).visit(duplicate(node)))
+    if isinstance(s, Call):
+        s.given = [Rename(old, new).visit(duplicate(node)) for node in s.given]
 
 
 class Rename(ast.NodeTransformer):
