@@ -8,6 +8,7 @@ from .algebra import Algebra
 from .ir import (
     Assign,
     Block,
+    Call,
     Function,
     Loop,
     Statement,
