@@ -35,7 +35,7 @@ class _Elements(Lower):
         self._once = {name for name, count in sets.items() if count == 1}
 
     def storevar(self, value, name, argidx=None):
-        if not (self._plain(name) and name in self._once):
+        if not self._unstored(name):
             super().storevar(value, name, argidx)
         if name in self._once:
             self._values[name] = self._labels[id(self._cur_ir_block)], value
@@ -50,12 +50,13 @@ class _Elements(Lower):
         return super().loadvar(name) if found is None else found
 
     def delvar(self, name):
-        if not self._plain(name):
+        if not self._unstored(name):  # others are set to zero, which tells LLVM that their values are no longer needed
             super().delvar(name)
 
-    def _plain(self, name):
-        """Whether nothing has to be freed at the end of a variable."""
-        return not self.context.data_model_manager[self.typeof(name)].contains_nrt_meminfo()
+    def _unstored(self, name):
+        """Whether a variable is not on the stack: it is set at one place, and nothing has to be freed at its end."""
+        model = self.context.data_model_manager[self.typeof(name)]
+        return name in self._once and not model.contains_nrt_meminfo()
 
     def _value(self, name):
         """What a variable holds, if that is known here."""
