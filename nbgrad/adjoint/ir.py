@@ -145,8 +145,9 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing.
-    `doubtful` are arrays with what they are made of, whose kind must be that of the array, or else an error.
+    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing;
+    `options` are for ``njit``. `doubtful` are arrays with what they are made of, whose kind must be that of the array,
+    or else an error.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Function:
     constants: dict[str, object]
     where: str
     helpers: dict[str, object] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
 
 

@@ -25,7 +25,7 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
     """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
     not they."""
     where = f"{source.file}, line {source.first + 1}"
-    made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where)
+    made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where, options=source.options)
     lowering = Lowering(
         source, Shared(made, Names({*all_names(source.node), *made.parameters}), still=still), None, None
     )

@@ -52,14 +52,19 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     helpers = {**f.helpers, **helpers}
     head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
+    options = "".join(f", {k}={_option(v)}" for k, v in f.options.items())
     if plain:
         head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
     return (
         "\n".join([*head, "", "", ""])
         + routines(body)
-        + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel})\n"
+        + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel}{options})\n"
         + body
     )
+
+
+def _option(value: object) -> str:
+    return repr(value) if isinstance(value, bool) else f"{{{', '.join(sorted(map(repr, value)))}}}"  # type: ignore[call-overload]
 
 
 def _literal(value: object) -> str:

@@ -103,7 +103,8 @@ _KINDS = (
 class Source:
     """The text and tree of a function, and what the names in it stand for.
 
-    `around`: for a function defined inside of another one, the lowering whose variables it sees.
+    `around`: for a function defined inside of another one, the lowering whose variables it sees; `options`: those of
+    ``njit`` that what is made of it has as well.
     """
 
     around: object = None
@@ -137,6 +138,8 @@ class Source:
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
         self.signature = inspect.signature(plain)
+        given = getattr(function, "targetoptions", {})
+        self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
 
     def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
         """A function that is defined inside of this one."""
