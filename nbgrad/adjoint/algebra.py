@@ -14,7 +14,7 @@ import numpy as np
 
 from ..expr import ONE, ZERO, Expr, Fn, as_expr, both, const, lt, order, rebuild, select, substitute, var, vjp
 from ..kernels import scalar as vm
-from .ir import parse, unparse
+from .ir import children, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, INTEGERS
 
 __all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PASSIVE", "VALUE", "Algebra", "code", "common"]
@@ -180,7 +180,7 @@ class Algebra:
             elif isinstance(n, ast.IfExp):
                 stack += [n.orelse, n.body]
             else:
-                stack += [c for c in reversed(list(ast.iter_child_nodes(n))) if isinstance(c, ast.expr)]
+                stack += [c for c in reversed(children(n)) if isinstance(c, ast.expr)]
         return list(found.values())
 
     def pull(self, node: ast.expr, g: Expr, known: Expr | None = None) -> list[tuple[ast.expr, Expr]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
@@ -30,7 +31,9 @@ from .ir import (
     Store,
     Swap,
     below,
+    parsed,
     reads,
+    touched,
     unparse,
     uses,
     walk,
@@ -51,10 +54,20 @@ class Pull:
     own: Expr
     parts: list[tuple[ast.expr, Expr]]
 
+    @cached_property
+    def texts(self) -> list[str]:
+        """The variables in it."""
+        return free(self.own, *(p for _, p in self.parts))
+
     @property
     def value(self) -> bool:
         """Whether it reads what the statement wrote."""
-        return any(VALUE.name in free(e) for e in (self.own, *(p for _, p in self.parts)))
+        return VALUE.name in self.texts
+
+    @cached_property
+    def nodes(self) -> list[ast.expr]:
+        """What it evaluates of the program, to be looked at."""
+        return [parsed(t) for t in self.texts if not t.startswith("@")]
 
 
 @dataclass
@@ -254,15 +267,16 @@ def _enclose(block: Block, loops: tuple[Loop, ...], made: Plan) -> None:
 
 def find_definitions(f: Function, made: Plan) -> None:
     fixed = {*f.parameters, *(f.results or []), *(s.index for s in walk(f.body) if isinstance(s, Loop)), *f.constants}
+    names = touched(f.body, lambda s: {*writes(s), *uses(s)})
     for name in sorted({s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed):
         found: dict[Statement, Block] = {}
-        if _cover(name, f.body, found):
+        if _cover(name, f.body, found, names):
             made.defined |= found
 
 
-def _cover(name: str, block: Block, found: dict[Statement, Block]) -> bool:
+def _cover(name: str, block: Block, found: dict[Statement, Block], names: dict[Statement, set[str]]) -> bool:
     """Find blocks in which `name` is set once before it is used, with all occurrences in them."""
-    touching = [s for s in block if _occurs(name, s)]
+    touching = [s for s in block if name in names[s]]
     if not touching:
         return True
     first = touching[0]
@@ -274,11 +288,7 @@ def _cover(name: str, block: Block, found: dict[Statement, Block]) -> bool:
         return False
     if any(name in writes(s) or name in uses(s) for s in touching):
         return False
-    return all(_cover(name, inner, found) for s in touching for inner in below(s))
-
-
-def _occurs(name: str, s: Statement) -> bool:
-    return any(name in writes(t) or name in uses(t) for t in walk([s]))
+    return all(_cover(name, inner, found, names) for s in touching for inner in below(s))
 
 
 # Derivatives.

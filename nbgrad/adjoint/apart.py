@@ -5,7 +5,23 @@ from __future__ import annotations
 import ast
 import copy
 
-from .ir import Alloc, Assign, Function, If, Loop, Statement, Store, Swap, mentions, parse, reads, unparse, walk, writes
+from .ir import (
+    Alloc,
+    Assign,
+    Function,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    mentions,
+    parse,
+    reads,
+    subtrees,
+    unparse,
+    walk,
+    writes,
+)
 from .parallel import private
 from .split import rename
 from .tapes import trips, turn_of
@@ -57,7 +73,7 @@ def _nodes(s: Statement) -> dict[str, ast.expr]:
 def _has(s: Statement, name: str) -> bool:
     """Whether a statement has something to do with an array."""
     nodes = [*_nodes(s).values(), *getattr(s, "shape", ()), *getattr(s, "given", ())]
-    return name in writes(s) or any(isinstance(n, ast.Name) and n.id == name for e in nodes for n in ast.walk(e))
+    return name in writes(s) or any(isinstance(n, ast.Name) and n.id == name for e in nodes for n in subtrees(e))
 
 
 class _Expand(ast.NodeTransformer):
@@ -69,7 +85,7 @@ class _Expand(ast.NodeTransformer):
 
     def fits(self, s: Statement) -> bool:
         """Whether a statement reads elements and lengths only."""
-        found = [n for e in _nodes(s).values() for n in ast.walk(e)]
+        found = [n for e in _nodes(s).values() for n in subtrees(e)]
         names = sum(isinstance(n, ast.Name) and n.id == self.name for n in found)
         good = sum(isinstance(n, ast.Subscript) and self.of(n) for n in found)
         return isinstance(s, Assign | Store | If | Loop) and names == good
@@ -80,7 +96,7 @@ class _Expand(ast.NodeTransformer):
 
     def indices(self, s: Statement) -> list[ast.expr]:
         """Those of elements."""
-        found = [n for e in _nodes(s).values() for n in ast.walk(e) if isinstance(n, ast.Subscript)]
+        found = [n for e in _nodes(s).values() for n in subtrees(e) if isinstance(n, ast.Subscript)]
         read = [n.slice for n in found if unparse(n.value) == self.name]
         return [*read, s.index] if isinstance(s, Store) and s.array == self.name else read
 

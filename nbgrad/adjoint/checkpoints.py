@@ -25,6 +25,7 @@ from .ir import (
     changed,
     parse,
     reads,
+    subtrees,
     unparse,
     uses,
     walk,
@@ -52,7 +53,7 @@ def runs(turns: int, snapshots: int) -> int:
 def check(source: Source, name: str | None) -> None:
     """Refuse at once what is no loop of a number of turns known before, as far as the text shows."""
     if name is not None:
-        found = [n for n in ast.walk(source.node) if isinstance(n, ast.For) and unparse(n.target) == name]
+        found = [n for n in subtrees(source.node) if isinstance(n, ast.For) and unparse(n.target) == name]
         if not found:
             raise AttrError(f"{source.name}: checkpoints: there is no loop of the variable {name}")
         if found[0] not in source.node.body:

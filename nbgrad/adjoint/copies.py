@@ -6,7 +6,7 @@ import ast
 
 from .calls import Calls
 from .expressions import Several
-from .ir import Assign, If, parse, unparse
+from .ir import Assign, If, parse, subtrees, unparse
 from .scope import stored_names
 from .trees import Elementwise, Leaf, Tree, copied, leaves
 from .views import View
@@ -26,7 +26,7 @@ class Copies(Calls):
 
     def separate(self, body: list[ast.stmt]) -> None:
         """Note names that may stand for new arrays from somewhere in a loop or branch on."""
-        inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in ast.walk(s)]
+        inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in subtrees(s)]
         self.rebound = {
             n
             for t in inner
@@ -48,7 +48,7 @@ class Copies(Calls):
                 self.later.append(name)
         groups = exchanges(self.source.node)
         self.foreign = {n for group in groups if group & set(self.arrays) for n in group}
-        returned = {n for t in ast.walk(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
+        returned = {n for t in subtrees(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
         for group in groups:
             if self.inlined or self.shared.still or group & returned:
                 for name in sorted(group & set(self.arrays)):
@@ -133,7 +133,7 @@ def exchange(s: ast.stmt) -> bool:
 def exchanges(node: ast.AST) -> list[set[str]]:
     """The names that change places with one another."""
     groups: list[set[str]] = []
-    for s in ast.walk(node):
+    for s in subtrees(node):
         if isinstance(s, ast.stmt) and exchange(s):
             names = set(stored_names([s]))
             names = names.union(*(g for g in groups if g & names))

@@ -9,6 +9,7 @@ tapes hold one turn.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,8 +30,9 @@ from .ir import (
     Swap,
     below,
     mentions,
-    parse,
+    parsed,
     reads,
+    subtrees,
     walk,
     writes,
 )
@@ -72,6 +74,7 @@ class Fusion:
         self.early: dict[Loop, Block] = {}
         self.partly: dict[Statement, set[str]] = {}
         self.once: list[Block] = []  # blocks that run at most once before they are undone
+        self.writers = Counter(n for s in walk(f.body) for n in set(writes(s)))
         self.block(f.body)
 
     @property
@@ -87,8 +90,7 @@ class Fusion:
         """Whether a number that is set once in `block` still has its value when it is undone."""
         if block is self.f.body or any(block is p.body for p in self.loops):
             return True
-        alone = sum(s.name in writes(t) for t in walk(self.f.body)) == 1
-        return alone and any(block is b for b in self.once)
+        return self.writers[s.name] == 1 and any(block is b for b in self.once)
 
     def wrong(self) -> set[Loop]:
         """Loops which may not be fused, since more than the numbers of a turn would be restored."""
@@ -160,12 +162,11 @@ class Fusion:
         made = {s.name for s in walk(between) if isinstance(s, Alloc)}  # their lengths are not known before, either
         for s in suffix:
             pull = self.made.pulls[s]
-            texts = {t for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")}
-            if made & {n.id for t in texts for n in ast.walk(parse(t)) if isinstance(n, ast.Name)}:
+            if made & {n.id for node in pull.nodes for n in subtrees(node) if isinstance(n, ast.Name)}:
                 return None
             if not pull.value and not self.sweep_reads(s, self.made) & written:
                 continue  # all of it can be undone
-            alone = isinstance(s, Assign) and sum(s.name in writes(t) for t in walk(self.f.body)) == 1
+            alone = isinstance(s, Assign) and self.writers[s.name] == 1
             if not alone or pull.own is not ZERO:
                 return None
             found[s] = {name_of(atom) for atom, _ in pull.parts} & wanted
@@ -174,7 +175,7 @@ class Fusion:
                     used = set(free(part)) - {COTANGENT.name}
                     if isinstance(atom, ast.Subscript) or VALUE.name in used:
                         return None
-                    if written & {n for t in used for n in reads(parse(t))}:
+                    if written & {n for t in used for n in reads(parsed(t))}:
                         return None
         return found
 
@@ -255,7 +256,7 @@ def _worth(stored: list, made: Plan) -> bool:
     """Whether an innermost loop is better undone turn by turn: where it adds up a number, or calls functions."""
     return any(
         (isinstance(t, Assign) and t not in made.defined)
-        or (t in made.defined and any(isinstance(n, ast.Call) for n in ast.walk(t.value)))
+        or (t in made.defined and any(isinstance(n, ast.Call) for n in subtrees(t.value)))
         for t in stored
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from .ir import Swap, walk
+from .ir import Swap, subtrees, walk
 from .printer import definition
 from .pure import Pullback
 
@@ -30,7 +30,7 @@ class Sweeps(Pullback):
         there = [*head, *self.there()]
         given = [self.given.get(n) or self.seed(n) for n in self.cotangents]
         back = [*(f"{bar}[:] += {self.given[n]}" for n, bar in bars.items()), *self.back(), _returned(gradients)]
-        found = {n.id for n in ast.walk(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
+        found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())
         state = sorted(live & {*found, *f.parameters} - set(given))
         self.whole = not self.calls and set(state) <= {*_made(_parsed(there).body), *f.parameters}
@@ -57,7 +57,7 @@ def _made(body: list[ast.stmt]) -> set[str]:
         if isinstance(s, ast.If):
             found |= _made(s.body) & _made(s.orelse)
         elif not isinstance(s, ast.For | ast.While):
-            found |= {n.id for n in ast.walk(s) if isinstance(n, ast.Name) and _set(n)}
+            found |= {n.id for n in subtrees(s) if isinstance(n, ast.Name) and _set(n)}
     return found
 
 
@@ -69,13 +69,13 @@ def _live(body: list[ast.stmt], after: set[str], exits: set[str]) -> set[str]:
         match s:
             case ast.For():
                 inside = _live(s.body, live, live)
-                live |= (inside - {n.id for n in ast.walk(s.target) if isinstance(n, ast.Name)}) | _read(s.iter)
+                live |= (inside - {n.id for n in subtrees(s.target) if isinstance(n, ast.Name)}) | _read(s.iter)
             case ast.While():
                 live |= _live(s.body, live | _read(s.test), live) | _read(s.test)
             case ast.If():
                 live = _live(s.body, live, exits) | _live(s.orelse, live, exits) | _read(s.test)
             case ast.Assign():
-                live -= {n.id for t in s.targets for n in ast.walk(t) if isinstance(n, ast.Name) and _set(n)}
+                live -= {n.id for t in s.targets for n in subtrees(t) if isinstance(n, ast.Name) and _set(n)}
                 live |= _read(s)
             case ast.AugAssign():
                 live |= _read(s) | ({s.target.id} if isinstance(s.target, ast.Name) else set())
@@ -91,4 +91,4 @@ def _set(node: ast.Name) -> bool:
 
 
 def _read(node: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not _set(n)}
+    return {n.id for n in subtrees(node) if isinstance(n, ast.Name) and not _set(n)}

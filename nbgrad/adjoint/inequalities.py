@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 
 __all__ = ["Form", "compared", "impossible", "less", "linear"]
 
@@ -64,19 +66,20 @@ def _scaled(form: Form, k: int) -> Form:
 
 def impossible(forms: list[Form]) -> bool:
     """Whether no integers make all forms at least zero; False where that is not found out."""
-    current = {_key(_tight(f)) for f in forms}
+    return _impossible(frozenset(_key(_tight(f)) for f in forms))
+
+
+@lru_cache(4096)
+def _impossible(current: frozenset | set) -> bool:
     while True:
         if any(all(not n for n, _ in f) and sum(k for _, k in f) < 0 for f in current):
             return True
-        names = {n for f in current for n, _ in f if n}
+        above, below = (Counter(n for f in current for n, k in f if n and (k > 0) == up) for up in (True, False))
+        names = {*above, *below}
         if not names or len(current) > _MOST:
             return False
+        name = min(sorted(names), key=lambda n: above[n] * below[n])
         dicts = [dict(f) for f in current]
-
-        def growth(name: str, dicts: list[Form] = dicts) -> int:
-            return sum(d.get(name, 0) > 0 for d in dicts) * sum(d.get(name, 0) < 0 for d in dicts)
-
-        name = min(sorted(names), key=growth)
         low = [d for d in dicts if d.get(name, 0) > 0]
         high = [d for d in dicts if d.get(name, 0) < 0]
         current = {_key(d) for d in dicts if not d.get(name)}

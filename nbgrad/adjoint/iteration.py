@@ -12,7 +12,7 @@ from .arrays import Makers
 from .calls import Calls
 from .expressions import Done, Several
 from .indices import offset, plus
-from .ir import Assign, Block, Loop, parse, reads, unparse
+from .ir import Assign, Block, Loop, children, parse, reads, subtrees, unparse
 from .jumps import jumps
 from .scope import stored_names
 from .subset import RANGES
@@ -119,13 +119,17 @@ class Iteration(Calls):
 
     def read_outside(self, name: str) -> bool:
         """Whether a loop variable is read anywhere but in its loops."""
-        loops = [n for n in ast.walk(self.source.node) if isinstance(n, ast.For) and name in stored_names(
-            [ast.copy_location(ast.Expr(n.target), n)])]  # fmt: skip
-        inside = {id(n) for loop in loops for b in loop.body for n in ast.walk(b)}
-        return any(
-            isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside
-            for n in ast.walk(self.source.node)
-        )
+        stack: list[ast.AST] = [self.source.node]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.Name):
+                if node.id == name and isinstance(node.ctx, ast.Load):
+                    return True
+            elif isinstance(node, ast.For) and name in stored_names([ast.copy_location(ast.Expr(node.target), node)]):
+                stack += [node.iter, *node.orelse]
+            else:
+                stack += children(node)
+        return False
 
     def over(self, s: ast.For) -> None:
         """A loop over arrays: enumerate, zip, or one itself."""
@@ -178,7 +182,7 @@ class Iteration(Calls):
         generator = node.generators[0]
         if len(node.generators) > 1 or generator.ifs:
             raise self.source.refuse(node, "a comprehension with 'if' or several 'for'", "write a loop")
-        own = {n.id: self.names.fresh(n.id) for n in ast.walk(generator.target) if isinstance(n, ast.Name)}
+        own = {n.id: self.names.fresh(n.id) for n in subtrees(generator.target) if isinstance(n, ast.Name)}
         self.locals |= set(own.values())
         self.rename |= {n: n for n in own.values()}
         target, element = (_Renamed(own).visit(copy.deepcopy(n)) for n in (generator.target, node.elt))
@@ -270,7 +274,7 @@ class Iteration(Calls):
             if self.out:  # something is calculated for the test, so it belongs into the body
                 leave = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
                 body, test = [ast.copy_location(leave, s), *body], ast.Constant(True)
-                for n in ast.walk(leave):
+                for n in subtrees(leave):
                     if not hasattr(n, "lineno"):
                         ast.copy_location(n, s)
             self.out = before
@@ -314,7 +318,7 @@ class Iteration(Calls):
 def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
     made = ast.Assign([target], value)
     ast.copy_location(made, s)
-    for n in ast.walk(made):
+    for n in subtrees(made):
         if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
             ast.copy_location(n, s)
     return made

@@ -10,7 +10,7 @@ from numba.core.errors import NumbaError
 
 from ..errors import TraceError
 from .adopted import Kind
-from .ir import Alloc, Assign, Call, Function, Statement, Store, parse, unparse, walk
+from .ir import Alloc, Assign, Call, Function, Statement, Store, children, parse, unparse, walk
 from .names import INTEGERS, resolve
 
 __all__ = ["infer", "kind_of", "kinds_of"]
@@ -97,7 +97,7 @@ def _check(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
             f"adjoint: {f.where}: {unparse(node)}, of floats, in '{s.line or unparse(node)}'; "
             + ("use integers" if bits else "write a if ... else b, or compare")
         )
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         if isinstance(child, ast.expr):
             _check(child, s, f, value and not (isinstance(node, ast.IfExp) and child is node.test))
 

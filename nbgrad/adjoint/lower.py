@@ -6,7 +6,7 @@ import ast
 
 from .deciding import decided
 from .expressions import Done
-from .ir import Assign, Block, Check, Function, If, Swap, parse, unparse, walk
+from .ir import Assign, Block, Check, Function, If, Swap, parse, subtrees, unparse, walk
 from .iteration import Iteration
 from .jumps import ends, jumps
 from .library import refused
@@ -62,7 +62,7 @@ class Lowering(Storing, Iteration):
         self.within = (*(outer.within if outer else ()), (source.name, source.first))
         self.result: Tree | None = None
         self.results: set[str] = set()  # arrays that were made for what different returns give
-        self.returns = sum(isinstance(n, ast.Return) for n in ast.walk(source.node))
+        self.returns = sum(isinstance(n, ast.Return) for n in subtrees(source.node))
         self.returned = ""
         self.stops: list[str] = []  # the flag of each enclosing loop, "" until wanted
         self.gone: list[list[str]] = [[]]  # per enclosing loop, flags of branches that may be left by a jump
@@ -81,8 +81,8 @@ class Lowering(Storing, Iteration):
 
     def function(self) -> Block:
         body = self.source.node.body
-        if any(isinstance(n, ast.Return) for s in body for loop in ast.walk(s) if isinstance(loop, ast.For | ast.While)
-               for n in ast.walk(loop)):  # fmt: skip
+        if any(isinstance(n, ast.Return) for s in body for loop in subtrees(s) if isinstance(loop, ast.For | ast.While)
+               for n in subtrees(loop)):  # fmt: skip
             self.returned = self.names.fresh("returned")
             self.made.ranks[self.returned] = 0
         self.separate(body)
@@ -134,12 +134,12 @@ class Lowering(Storing, Iteration):
 
     def leaves(self, s: ast.stmt) -> bool:
         """Whether what follows `s` may be skipped."""
-        inside = any(isinstance(n, ast.Return) for n in ast.walk(s) if not isinstance(n, ast.FunctionDef))
+        inside = any(isinstance(n, ast.Return) for n in subtrees(s) if not isinstance(n, ast.FunctionDef))
         return (isinstance(s, ast.If) and jumps(s)) or bool(self.returned and inside)
 
     def leaving(self, s: ast.stmt, rest: list[ast.stmt]) -> None:
         """A statement with jumps that may also run on, and then, if it did, the rest."""
-        tests = [self.returned] if self.returned and any(isinstance(n, ast.Return) for n in ast.walk(s)) else []
+        tests = [self.returned] if self.returned and any(isinstance(n, ast.Return) for n in subtrees(s)) else []
         if isinstance(s, ast.If) and jumps(s):
             flag = self.names.fresh("gone")
             self.made.ranks[flag] = 0
@@ -227,7 +227,7 @@ class Lowering(Storing, Iteration):
     def varies(self, path: tuple[int, ...]) -> bool:
         """Whether returns differ in what they give at a place in the result."""
         found = set()
-        for node in (n.value for n in ast.walk(self.source.node) if isinstance(n, ast.Return)):
+        for node in (n.value for n in subtrees(self.source.node) if isinstance(n, ast.Return)):
             if node is None:
                 continue
             for k in path:
@@ -269,7 +269,7 @@ class Lowering(Storing, Iteration):
 
     def walrus(self, node: ast.NamedExpr) -> str:
         name = node.target.id
-        again = [n for n in ast.walk(self.walrus_in or node) if isinstance(n, ast.Name) and n.id == name]
+        again = [n for n in subtrees(self.walrus_in or node) if isinstance(n, ast.Name) and n.id == name]
         if self.walrus_in is None or len(again) > 1:
             return super().walrus(node)
         self.assign(ast.copy_location(ast.Assign([node.target], node.value), node), node.target, node.value)

@@ -9,6 +9,8 @@ import math
 
 import numpy as np
 
+from .ir import subtrees
+
 __all__ = ["FUNCTION_NAMES", "HELPERS", "INTEGERS", "RESERVED", "Names", "all_names", "resolve"]
 
 #: What a function is called in generated code.
@@ -69,6 +71,6 @@ class Names:
 
 
 def all_names(tree: ast.AST) -> set[str]:
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
-        n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)
+    return {n.id for n in subtrees(tree) if isinstance(n, ast.Name)} | {
+        n.arg for n in subtrees(tree) if isinstance(n, ast.arg)
     }

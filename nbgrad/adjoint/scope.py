@@ -9,7 +9,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .indices import offset, plus
-from .ir import Alloc, Assign, Block, Call, Function, Put, Statement, parse, reads, unparse, walk, writes
+from .ir import (
+    Alloc,
+    Assign,
+    Block,
+    Call,
+    Function,
+    Put,
+    Statement,
+    children,
+    parse,
+    reads,
+    subtrees,
+    unparse,
+    walk,
+    writes,
+)
 from .names import RESERVED, Names
 from .subset import Source
 from .views import ZERO, Axis, View
@@ -111,7 +126,7 @@ class Scope:
         mine = [n for n in self.stores if self.rename.get(n, "") == s.name]
         if len(mine) + (s.name in self.given) > 1 or s.name in self.shared.bound:
             return
-        if not all(isinstance(n, _SIMPLE) for n in ast.walk(s.value)):
+        if not all(isinstance(n, _SIMPLE) for n in subtrees(s.value)):
             return
         found = Put(self.shared.known).visit(parse(unparse(s.value)))
         if all(self.fixed(n) for n in reads(found)):
@@ -377,7 +392,7 @@ class Scope:
 
     def settled(self, size: ast.expr) -> bool:
         """Whether a size has its value already before the statement of the outermost block that is being lowered."""
-        used = {n.id for n in ast.walk(size) if isinstance(n, ast.Name)} - RESERVED
+        used = {n.id for n in subtrees(size) if isinstance(n, ast.Name)} - RESERVED
         before = {*self.made.parameters, *self.made.constants}
         before |= {n for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc | Call) for n in writes(s)}
         numbers = {n for n in used if not self.made.ranks.get(n)}
@@ -401,5 +416,5 @@ def stored_names(body: list[ast.stmt]) -> list[str]:
         elif isinstance(node, ast.comprehension):  # its variables are its own
             stack += [node.iter, *node.ifs]
         elif not isinstance(node, ast.Lambda):
-            stack += ast.iter_child_nodes(node)
+            stack += children(node)
     return found

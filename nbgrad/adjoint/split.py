@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import ast
-import copy
 
 from .algebra import Algebra
-from .ir import Assign, Block, Call, Function, Loop, Statement, Store, below, mentions, reads, unparse, walk, writes
+from .ir import (
+    Assign,
+    Block,
+    Call,
+    Function,
+    Loop,
+    Statement,
+    Store,
+    below,
+    duplicate,
+    mentioned,
+    mentions,
+    reads,
+    subtrees,
+    touched,
+    unparse,
+    walk,
+    writes,
+)
 
 __all__ = ["Rename", "carry", "factor", "rename", "split"]
 
@@ -14,9 +31,10 @@ __all__ = ["Rename", "carry", "factor", "rename", "split"]
 def split(f: Function, fixed: set[str]) -> None:
     """Rename in `f`; names in `fixed` stay."""
     taken = {*f.ranks, *f.parameters, *f.constants, *(s.name for s in walk(f.body) if isinstance(s, Assign))}
+    names = touched(f.body, mentioned)  # names are added below, and none of these comes to another place
     for name in sorted({s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed):
         blocks: list[list[Statement]] = []
-        if _cover(name, f.body, blocks):
+        if _cover(name, f.body, blocks, names):
             for touching in blocks:
                 _rename(name, touching, f, taken)
 
@@ -61,8 +79,8 @@ def _factor(f: Function, block: Block, algebra: Algebra, top: Block, loops: tupl
         for inner in below(s):
             _factor(f, inner, algebra, top, (*loops, s) if isinstance(s, Loop) else loops)
         if loops and isinstance(s, Assign | Store):
-            made = _Factors(f, algebra, top, loops[0]).visit(copy.deepcopy(s.value))
-            s.value = copy.deepcopy(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
+            made = _Factors(f, algebra, top, loops[0]).visit(duplicate(s.value))
+            s.value = duplicate(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
 
 
 class _Factors(ast.NodeTransformer):
@@ -80,12 +98,12 @@ class _Factors(ast.NodeTransformer):
             return node
         if not isinstance(node, ast.BinOp | ast.Call) or not self.fixed(node):
             return self.generic_visit(node)
-        active = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.algebra.active}
-        called = any(isinstance(n, ast.Call) for n in ast.walk(node))
+        active = {n.id for n in subtrees(node) if isinstance(n, ast.Name) and n.id in self.algebra.active}
+        called = any(isinstance(n, ast.Call) for n in subtrees(node))
         return self.name(node) if len(active) > 1 or (active and called) else node
 
     def fixed(self, node: ast.expr) -> bool:
-        if not self.algebra.depends(node) or any(isinstance(n, ast.Subscript | ast.IfExp) for n in ast.walk(node)):
+        if not self.algebra.depends(node) or any(isinstance(n, ast.Subscript | ast.IfExp) for n in subtrees(node)):
             return False
         names = reads(node)
         return not names & self.changed and not any(self.f.ranks.get(n) for n in names)
@@ -108,9 +126,9 @@ class _Factors(ast.NodeTransformer):
         return ast.Name(new, ast.Load())
 
 
-def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
+def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[Statement, set[str]]) -> bool:
     """Find blocks that hold all occurrences of `name`, each beginning with setting it."""
-    touching = [s for s in block if any(mentions(t, name) for t in walk([s]))]
+    touching = [s for s in block if name in names[s]]
     if not touching:
         return True
     first = touching[0]
@@ -120,7 +138,7 @@ def _cover(name: str, block: Block, blocks: list[list[Statement]]) -> bool:
         return not any(isinstance(t, Assign) and t.name == name for t in inside)
     if any(mentions(s, name) for s in touching):
         return False
-    return all(_cover(name, inner, blocks) for s in touching for inner in below(s))
+    return all(_cover(name, inner, blocks, names) for s in touching for inner in below(s))
 
 
 def _rename(name: str, touching: list[Statement], f: Function, taken: set[str]) -> None:
@@ -144,9 +162,9 @@ def _exchange(s: Statement, old: str, new: str) -> None:
     for part in ("value", "index", "test", "start", "stop", "step"):
         node = getattr(s, part, None)
         if isinstance(node, ast.expr):
-            setattr(s, part, Rename(old, new).visit(copy.deepcopy(node)))
+            setattr(s, part, Rename(old, new).visit(duplicate(node)))
     if isinstance(s, Call):
-        s.given = [Rename(old, new).visit(copy.deepcopy(node)) for node in s.given]
+        s.given = [Rename(old, new).visit(duplicate(node)) for node in s.given]
 
 
 class Rename(ast.NodeTransformer):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .indices import offset, plus
-from .ir import Loop, changed, parse, reads, unparse
+from .ir import Loop, changed, parse, reads, subtrees, unparse
 from .steps import Item, Nest, Step, loop_head, tidy
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Gathered:
             return t.array, t.index
         value, negated = _unsigned(parse(step.value))
         t.sign = "-" if (step.how == "-=") != negated else "+"
-        names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+        names = {n.id for n in subtrees(value) if isinstance(n, ast.Name)}
         at = next(k for k, (s, _) in enumerate(self.turns.steps) if s is step)
         version = sum(s.name in names for s, _ in self.turns.steps[:at])
         same = self._original(value.id) if isinstance(value, ast.Name) else unparse(value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from .ir import Loop, parse, unparse
+from .ir import Loop, parse, parsed, subtrees, unparse
 
 __all__ = ["Item", "Nest", "Step", "flat", "loop_head", "negative", "steps", "tidy"]
 
@@ -34,7 +35,7 @@ class Step:
     def read(self) -> list[ast.expr]:
         """What is evaluated, besides the old value of the target."""
         index = [self.target.slice] if isinstance(self.target, ast.Subscript) else []
-        return [parse(self.value), *index]
+        return [parsed(self.value), *index]
 
 
 @dataclass(eq=False)
@@ -48,7 +49,7 @@ class Nest:
     @property
     def first(self) -> ast.AST:
         """What the first line evaluates."""
-        return parse(self.test) if self.test else ast.parse(f"{self.head} pass")
+        return parsed(self.test) if self.test else _first(self.head)
 
 
 Item = str | Step | Nest
@@ -77,7 +78,7 @@ def tidy(items: list[Item]) -> list[Item]:
         later = next((s for s in made[k + 1 :] if _mentions(s, start.name)), None)
         if not isinstance(later, Step) or later.name != start.name or later.how == "=" or later.free:
             continue
-        if not any(isinstance(n, ast.Name) and n.id == start.name for n in ast.walk(parse(later.value))):
+        if start.name not in names(later.value):
             made[k] = ""
             later.value = later.value if later.how == "+=" else negative(later.value)
             later.how = "="
@@ -86,13 +87,22 @@ def tidy(items: list[Item]) -> list[Item]:
 
 def _mentions(item: Item, name: str) -> bool:
     if isinstance(item, Nest):
-        return any(n.id == name for n in ast.walk(item.first) if isinstance(n, ast.Name)) or any(
-            _mentions(s, name) for s in item.body
-        )
+        return name in names(item.test or item.head) or any(_mentions(s, name) for s in item.body)
     if isinstance(item, Step):
-        nodes = [item.target, *item.read()]
-        return any(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
+        return name in names(item.value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(item.target))
     return not item.startswith("#")
+
+
+@lru_cache(4096)
+def names(code: str) -> frozenset[str]:
+    """The names in an expression, or in the first line of a loop or branch."""
+    tree = _first(code) if code.endswith(":") else parsed(code)
+    return frozenset(n.id for n in subtrees(tree) if isinstance(n, ast.Name))
+
+
+@lru_cache(4096)
+def _first(head: str) -> ast.AST:
+    return ast.parse(f"{head} pass")
 
 
 def flat(items: list[Item]) -> list[str]:

@@ -7,7 +7,7 @@ import inspect
 
 from .copies import Copies, exchange
 from .expressions import Done, Several
-from .ir import Assign, Check, Grow, Store, Swap, parse, unparse
+from .ir import Assign, Check, Grow, Store, Swap, parse, subtrees, unparse
 from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
@@ -84,7 +84,7 @@ class Storing(Copies):
 
     def augmented(self, s: ast.AugAssign) -> None:
         read = parse(unparse(s.target))
-        for n in ast.walk(read):
+        for n in subtrees(read):
             ast.copy_location(n, s.target)
         value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
         view = self.array(s.target)
@@ -157,17 +157,17 @@ class Storing(Copies):
         """Whether elements are stored into what the name stands for, or it stands for several arrays."""
         stored = {
             n.value.id
-            for n in ast.walk(self.source.node)
+            for n in subtrees(self.source.node)
             if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name)
         }
-        added = {n for t in ast.walk(self.source.node) if isinstance(t, ast.AugAssign) for n in stored_names([t])}
+        added = {n for t in subtrees(self.source.node) if isinstance(t, ast.AugAssign) for n in stored_names([t])}
         return name in stored | added or (name in self.rebound and self.stores.count(name) > 1)
 
     def frozen(self, view: View) -> View:
         """`view` as it is now: numbers in it that may change later get names of their own."""
 
         def still(node: ast.expr) -> ast.expr:
-            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            names = {n.id for n in subtrees(node) if isinstance(n, ast.Name)}
             if all(self.made.ranks.get(n) or self.fixed(n) or n in self.shared.known or n in self.shared.bound
                    for n in names):  # fmt: skip
                 return node
@@ -184,10 +184,10 @@ class Storing(Copies):
         if not isinstance(value, ast.Name) or value.id not in self.owners or value.id in self.made.parameters:
             return False
         statements, k = self.here
-        uses = [n for n in ast.walk(self.source.node) if isinstance(n, ast.Name) and n.id == value.id]
+        uses = [n for n in subtrees(self.source.node) if isinstance(n, ast.Name) and n.id == value.id]
         made = next((j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and _names(t, value.id)), k)
         near = [
-            n for t in statements[made : k + 1] for n in ast.walk(t) if isinstance(n, ast.Name) and n.id == value.id
+            n for t in statements[made : k + 1] for n in subtrees(t) if isinstance(n, ast.Name) and n.id == value.id
         ]
         return made < k and len(near) == len(uses)
 
@@ -267,7 +267,7 @@ class Storing(Copies):
         """Whether setting some `names`, or elements of arrays, may change a number."""
         return any(
             isinstance(n, ast.Subscript) or (isinstance(n, ast.Name) and (elements or n.id in names))
-            for n in ast.walk(node)
+            for n in subtrees(node)
         )
 
     def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[Tree]:

@@ -19,6 +19,7 @@ from ..errors import TraceError
 from .adopted import adopted, rule_of
 from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS
+from .ir import subtrees
 from .library import LIBRARY
 from .memory import in_large_pages
 from .names import Names, all_names
@@ -202,8 +203,8 @@ class _Exchanges(ast.NodeTransformer):
     """``t = a; a = b; b = t`` as ``a, b = b, a``, where `t` is not used elsewhere."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        uses = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
-        for block in (getattr(n, part) for n in ast.walk(node) for part in ("body", "orelse") if hasattr(n, part)):
+        uses = [n.id for n in subtrees(node) if isinstance(n, ast.Name)]
+        for block in (getattr(n, part) for n in subtrees(node) for part in ("body", "orelse") if hasattr(n, part)):
             k = 0
             while isinstance(block, list) and k + 2 < len(block):
                 pairs = [_pair(s) for s in block[k : k + 3]]
@@ -211,7 +212,7 @@ class _Exchanges(ast.NodeTransformer):
                     (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
                     if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses.count(t) == 2:
                         made = ast.parse(f"{a}, {b} = {b}, {a}").body[0]
-                        for n in ast.walk(made):
+                        for n in subtrees(made):
                             ast.copy_location(n, block[k])
                         block[k : k + 3] = [made]
                 k += 1
@@ -236,14 +237,14 @@ def check(source: Source, within: tuple = ()) -> None:
     arguments = source.node.args
     if arguments.vararg or arguments.kwarg:
         raise source.refuse(source.node, "*args and **kwargs", "name each parameter")
-    local = {n.id for n in ast.walk(source.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    local |= {n.arg for n in ast.walk(source.node) if isinstance(n, ast.arg)}
-    local |= {n.name for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
-    listed = {id(a) for n in ast.walk(source.node) if isinstance(n, ast.Call) for a in n.args[:1]}
-    listed |= {id(n.iter) for n in ast.walk(source.node) if isinstance(n, ast.For)}
-    listed |= {id(r) for n in ast.walk(source.node) if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
+    local = {n.id for n in subtrees(source.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    local |= {n.arg for n in subtrees(source.node) if isinstance(n, ast.arg)}
+    local |= {n.name for s in source.node.body for n in subtrees(s) if isinstance(n, ast.FunctionDef)}
+    listed = {id(a) for n in subtrees(source.node) if isinstance(n, ast.Call) for a in n.args[:1]}
+    listed |= {id(n.iter) for n in subtrees(source.node) if isinstance(n, ast.For)}
+    listed |= {id(r) for n in subtrees(source.node) if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
     for statement in source.node.body:
-        for node in ast.walk(statement):
+        for node in subtrees(statement):
             _Check(source, local, listed, within).node(node)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .indices import minus, offset, plus
-from .ir import Block, Check, Loop, Store, parse, unparse
+from .ir import Block, Check, Loop, Store, parse, subtrees, unparse
 from .views import ONE, ZERO, Axis, View, added, count, size_of, times
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Elementwise:
         if self.target is None:
             return node
         name = self.low.root(unparse(self.target.value))
-        if not any(isinstance(n, ast.Subscript) and self.low.root(unparse(n.value)) == name for n in ast.walk(node)):
+        if not any(isinstance(n, ast.Subscript) and self.low.root(unparse(n.value)) == name for n in subtrees(node)):
             return node
         held = self.low.number("held", node)
         return ast.Name(held, ast.Load())

@@ -13,7 +13,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, plus
-from .ir import Assign, Loop, Store, changed, elements_in, parse, unparse, walk
+from .ir import Assign, Loop, Store, changed, elements_in, parse, parsed, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
 from .stencils import gather, parts
 from .steps import Item, Nest, Step, loop_head, steps
@@ -127,7 +127,7 @@ class Turns:
                     self.stored.setdefault(s.name, set()).add(index)
                 else:
                     self.added.setdefault(s.name, {}).setdefault(index, []).append((s, depth))
-        for n in (n for node in nodes for n in ast.walk(node)):
+        for n in (n for node in nodes for n in subtrees(node)):
             if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name):
                 self.read.setdefault(n.value.id, set()).add(unparse(n.slice))
             elif isinstance(n, ast.Name):
@@ -154,16 +154,16 @@ class Turns:
         stored, added, read = (k.get(name, ()) for k in (self.stored, self.added, self.read))
         indices = {*stored, *added, *read}
         if len(indices) == 1:
-            return any(self.counts(p) for p in parts(parse(min(indices))))
+            return any(self.counts(p) for p in parts(parsed(min(indices))))
         pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
         return self.inner and not any(
-            self.plan.independence.meet(self.loop, parse(a), parse(b), True) for a, b in pairs
+            self.plan.independence.meet(self.loop, parsed(a), parsed(b), True) for a, b in pairs
         )
 
     def untouched(self, name: str, index: str) -> bool:
         """Whether turns only add to an element."""
         others = {*self.stored.get(name, ()), *self.read.get(name, ())}
-        return not any(self.plan.independence.meet(self.loop, parse(index), parse(b), False) for b in others)
+        return not any(self.plan.independence.meet(self.loop, parsed(index), parsed(b), False) for b in others)
 
     def counts(self, part: ast.expr) -> bool:
         """Whether an index is that of the turn, moved by a constant."""
@@ -171,7 +171,7 @@ class Turns:
 
     def constant(self, *nodes: ast.expr) -> bool:
         """Whether what is evaluated is the same in all turns."""
-        names = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+        names = {n.id for node in nodes for n in subtrees(node) if isinstance(n, ast.Name)}
         return not names & {*changed(self.loop), *(s.name for s, _ in self.steps)}
 
     def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
@@ -219,7 +219,7 @@ class Turns:
         return all(
             self.counts(p[-1]) and self.constant(*p[:-1])
             for elements in self.added.values()
-            for p in (parts(parse(index)) for index in elements)
+            for p in (parts(parsed(index)) for index in elements)
         )
 
     def compared(self) -> int:
@@ -228,7 +228,7 @@ class Turns:
         read: set[tuple[str, ...]] = set()
         for s, _ in steps(self.body):
             for node in (s.target, *s.read()):
-                for n in ast.walk(node):
+                for n in subtrees(node):
                     if isinstance(n, ast.Subscript):
                         row = (unparse(n.value), *map(unparse, parts(n.slice)[:-1]))
                         (written if n is s.target else read).add(row)
@@ -241,7 +241,7 @@ class Turns:
         for s in self.body:
             if isinstance(s, Nest) or (
                 isinstance(s, Step)
-                and not (isinstance(s.target, ast.Subscript) and s.how == "=" and self.kept(parse(s.value)))
+                and not (isinstance(s.target, ast.Subscript) and s.how == "=" and self.kept(parsed(s.value)))
             ):
                 break
             count += 1
@@ -277,7 +277,7 @@ class Turns:
                 or unparse(following) in self.read.get(name, ())
                 or all(depth for _, depth in adds)
                 or not all(self.counts(p) or self.constant(p) for p in (*parts(mine), *parts(following)))
-                or not all(self.distinct(parse(o), p) for o in others for p in (mine, following))
+                or not all(self.distinct(parsed(o), p) for o in others for p in (mine, following))
             ):
                 continue
             here, after = (self.reverse.named(self.loop, f"{name}_{w}", "") for w in ("here", "next"))

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..expr import free
 from .costs import costly
 from .independence import Independence
 from .ir import (
@@ -21,7 +20,6 @@ from .ir import (
     Swap,
     below,
     elements_in,
-    parse,
     reads,
     walk,
     writes,
@@ -39,13 +37,7 @@ def sweep_reads(s: Statement, made: Plan) -> set[str]:
     if isinstance(s, Assign | Store):
         pull = made.pulls[s]
         target = s.name if isinstance(s, Assign) else s.array
-        found = {
-            n
-            for e in [pull.own, *(p for _, p in pull.parts)]
-            for t in free(e)
-            if not t.startswith("@")
-            for n in reads(parse(t))
-        }
+        found = reads(*pull.nodes)
         for atom, _ in pull.parts:
             if isinstance(atom, ast.Subscript):
                 found |= reads(atom.slice)
@@ -72,9 +64,7 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
     match s:
         case Assign() | Store():
             pull = made.pulls[s]
-            nodes += [
-                parse(t) for e in (pull.own, *(p for _, p in pull.parts)) for t in free(e) if not t.startswith("@")
-            ]
+            nodes += pull.nodes
             nodes += [a.slice for a, _ in pull.parts if isinstance(a, ast.Subscript)]
             nodes += [s.value] if s in made.redo else []
             nodes += [s.index] if isinstance(s, Store) else []

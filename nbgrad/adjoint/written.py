@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
+from .ir import subtrees
 from .subset import KNOWN, LOOPS, Source
 
 __all__ = ["written"]
@@ -26,10 +27,10 @@ class _Written:
     def __init__(self, source: Source, node: ast.FunctionDef, within: tuple) -> None:
         self.source = source
         self.within = (*within, source.name)
-        self.nodes = [n for part in (node.args, *node.body) for n in ast.walk(part)]
+        self.nodes = [n for part in (node.args, *node.body) for n in subtrees(part)]
         self.local = {n.id for n in self.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.local |= {n.arg for n in self.nodes if isinstance(n, ast.arg)}
-        self.parameters = {n.arg for n in ast.walk(node.args) if isinstance(n, ast.arg)}
+        self.parameters = {n.arg for n in subtrees(node.args) if isinstance(n, ast.arg)}
         self.inner = {n.name: n for n in self.nodes if isinstance(n, ast.FunctionDef)}
 
     def names(self) -> set[str]:
@@ -47,7 +48,7 @@ class _Written:
                     pairs = [p for target in targets for p in _pairs(target, value)]
                     groups += [{*self.shared(t), *self.shared(v)} for t, v in pairs if not isinstance(t, ast.Subscript)]
                 case ast.For(target=target, iter=over) if not self.new(over):
-                    groups.append({*self.shared(target), *(m.id for m in ast.walk(over) if isinstance(m, ast.Name))})
+                    groups.append({*self.shared(target), *(m.id for m in subtrees(over) if isinstance(m, ast.Name))})
         grew = True
         while grew:
             more = found.union(*(g for g in groups if g & found))

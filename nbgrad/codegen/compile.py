@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -28,8 +29,8 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering, NopythonRewrites
-from numba.core.untyped_passes import InlineClosureLikes
+from numba.core.typed_passes import NativeLowering, NopythonRewrites, NopythonTypeInference, PreLowerStripPhis
+from numba.core.untyped_passes import InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.extending import intrinsic, overload
 
 from .. import config
@@ -37,6 +38,9 @@ from ..cuda.buffers import OnDevice
 from ..forks import free_in_child
 from . import stored
 from .fingerprint import of_function, of_value
+from .inference import TypeInference
+from .lowering import ElementLowering
+from .versions import Versions, WithoutPhis
 
 __all__ = [
     "STILL",
@@ -400,27 +404,39 @@ class _Lowering(NativeLowering):
     lowering_class = _Lower
 
 
-class _Kernels(Compiler):
-    """Numba's compiler for kernels."""
+class _Compiler(Compiler):
+    """Numba's compiler; `instead` has passes to run in the place of its own, or None."""
+
+    instead: ClassVar[dict] = {
+        ReconstructSSA: Versions,
+        NopythonTypeInference: TypeInference,
+        PreLowerStripPhis: WithoutPhis,
+    }
 
     def define_pipelines(self):
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
-            pipeline.passes = [(_Lowering if p is NativeLowering else p, why) for p, why in pipeline.passes]
+            passes = [(self.instead.get(p, p), why) for p, why in pipeline.passes]
+            pipeline.passes = [(p, why) for p, why in passes if p is not None]
             pipeline.finalize()
         return pipelines
 
 
-class _Plain(Compiler):
-    """Numba's compiler for generated files, in which there are no closures and no expressions of whole arrays: it does
-    not look for them, which takes a twelfth of its time."""
+class _Kernels(_Compiler):
+    """The compiler for kernels."""
 
-    def define_pipelines(self):
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            pipeline.passes = [(p, w) for p, w in pipeline.passes if p not in (InlineClosureLikes, NopythonRewrites)]
-            pipeline.finalize()
-        return pipelines
+    instead: ClassVar[dict] = {**_Compiler.instead, NativeLowering: _Lowering}
+
+
+class _Plain(_Compiler):
+    """The compiler for generated files. They have no closures, no expressions of whole arrays, no generators and no
+    ``with``, and it does not look for them."""
+
+    instead: ClassVar[dict] = {
+        **_Compiler.instead,
+        NativeLowering: ElementLowering,
+        **dict.fromkeys([InlineClosureLikes, NopythonRewrites, IRProcessing, WithLifting]),
+    }
 
 
 class _KernelsApart(_Kernels):
