@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .ir import Loop, parse, unparse
 
-__all__ = ["Item", "Nest", "Step", "flat", "loop_head", "negative", "steps", "tidy"]
+__all__ = ["Item", "Nest", "Step", "exchange", "flat", "loop_head", "negative", "steps", "tidy"]
 
 
 @dataclass(eq=False)
@@ -112,3 +112,25 @@ def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:
             yield item, depth
         elif isinstance(item, Nest):
             yield from steps(item.body, depth + 1)
+
+
+def exchange(item: Item, texts: dict[str, str]) -> None:
+    """Put numbers in the places of elements."""
+    put = _Exchange({text: ast.Name(name) for text, name in texts.items()})
+    if isinstance(item, Step):
+        item.target = put.visit(parse(unparse(item.target)))  # type: ignore[assignment]
+        item.value = unparse(put.visit(parse(item.value)))
+    elif isinstance(item, Nest):
+        for inner in item.body:
+            exchange(inner, texts)
+
+
+class _Exchange(ast.NodeTransformer):
+    """Puts expressions in the places of others, which are given by their texts."""
+
+    def __init__(self, texts: dict[str, ast.expr]) -> None:
+        self.texts = texts
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        found = self.texts.get(unparse(node)) if isinstance(node, ast.Subscript | ast.Name) else None
+        return found if found is not None else self.generic_visit(node)

@@ -36,6 +36,7 @@ from .. import config
 from ..cuda.buffers import OnDevice
 from ..forks import free_in_child
 from . import stored
+from .aliases import told_apart
 from .fingerprint import of_function, of_value
 
 __all__ = [
@@ -412,7 +413,8 @@ class _Plain(Compiler):
     def define_pipelines(self):
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
-            pipeline.passes = [(p, w) for p, w in pipeline.passes if p not in (InlineClosureLikes, NopythonRewrites)]
+            passes = [(p, w) for p, w in pipeline.passes if p not in (InlineClosureLikes, NopythonRewrites)]
+            pipeline.passes = told_apart(passes)
             pipeline.finalize()
         return pipelines
 

@@ -5,7 +5,7 @@ from .equations import PROGRAMS as EQUATIONS
 from .learning import PROGRAMS as LEARNING
 from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
+from .stencils import PROGRAMS as STENCILS
 
-PROGRAMS = {
-    f.__name__: (f, args) for part in (EQUATIONS, MOTION, LEARNING, ANALYSIS, NETWORKS) for f, args in part.items()
-}
+PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS)
+PROGRAMS = {f.__name__: (f, args) for part in PARTS for f, args in part.items()}
