@@ -227,13 +227,6 @@ def test_primitives_in_functions_that_are_differentiated():
 
     y = plainly(0.3)  # what the primitive is made of has its own derivative
     assert nb.adjoint(plainly).value_and_grad(0.3)[1][0] == pytest.approx(2 * y * (1 - y))
-    of_arrays = nb.primitive(numba.njit(lambda x: np.sqrt(np.sum(x * x))), numba.njit(lambda g, y, x: g * x / y))
-
-    def whole(x):
-        return of_arrays(x)
-
-    with pytest.raises(TraceError, match=r"line \d+: of_arrays\(x\) of an array .*leave its vjp out"):
-        nb.adjoint(whole).value_and_grad(v)
     plain = nb.primitive(lambda x: x * x, lambda g, y, x: 2 * g * x)
 
     def python(x):

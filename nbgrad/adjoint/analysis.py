@@ -22,6 +22,7 @@ from .independence import Independence
 from .ir import (
     Assign,
     Block,
+    Call,
     Function,
     If,
     Loop,
@@ -108,6 +109,7 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (), fused:
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             made.pulls[s] = _pull(s, made)
+    fused = fused and not any(isinstance(s, Call) for s in walk(f.body))
     refused = {s for s in walk(f.body) if isinstance(s, Loop) and (s.parallel or not fused)}
     while True:
         made.fusion = Fusion(f, made, sweep_reads, refused)
@@ -168,6 +170,12 @@ def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]
                     if {s.first, s.second} & names:
                         names |= {s.first, s.second}
                 continue
+            if isinstance(s, Call):
+                if reads(*s.given) & varied:
+                    varied |= {r for r in s.results if f.kinds[r] == "float"}
+                if useful & set(s.results):
+                    useful |= reads(*s.given)
+                continue
             if not isinstance(s, Assign | Store):
                 continue
             target = s.name if isinstance(s, Assign) else s.array
@@ -199,7 +207,7 @@ def changing(f: Function) -> set[str]:
     seen: set[str] = set()
     found: set[str] = set()
     for s in walk(f.body):
-        for n in writes(s) if isinstance(s, Assign | Store | Swap) else ():
+        for n in writes(s) if isinstance(s, Assign | Store | Swap | Call) else ():
             if n in seen or f.ranks.get(n) or n in f.parameters:
                 found.add(n)
             seen.add(n)

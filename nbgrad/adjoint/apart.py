@@ -56,7 +56,7 @@ def _nodes(s: Statement) -> dict[str, ast.expr]:
 
 def _has(s: Statement, name: str) -> bool:
     """Whether a statement has something to do with an array."""
-    nodes = [*_nodes(s).values(), *getattr(s, "shape", ())]
+    nodes = [*_nodes(s).values(), *getattr(s, "shape", ()), *getattr(s, "given", ())]
     return name in writes(s) or any(isinstance(n, ast.Name) and n.id == name for e in nodes for n in ast.walk(e))
 
 

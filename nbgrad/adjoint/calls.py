@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import TraceError
+from . import ruled
+from .adopted import rule_of
 from .algebra import FUNCTIONS, PASSIVE
 from .arrays import MAKERS, Makers
 from .expressions import Done, Expressions, Several
@@ -72,6 +74,8 @@ class Calls(Expressions):
             return Several([self.tree(given[n]) for n in called._fields], called._fields)
         if called is None and isinstance(node.func, ast.Attribute):
             return self.method(node, node.func, hint)
+        if rule_of(called) is not None:
+            return self.by_rule(node, called, hint)
         if any(isinstance(a, ast.Starred) for a in node.args):
             raise self.source.refuse(node, "a call with *", "pass the arguments one by one")
         if called in REDUCTIONS:
@@ -115,9 +119,19 @@ class Calls(Expressions):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round)
         if not of_arrays and any(a.rank for a in args):
-            instead = "leave its vjp out, so that its loops are differentiated" if hasattr(called, "vjp") else ""
-            raise self.source.refuse(node, f"{unparse(node)} of an array", instead or "use NumPy's function")
+            raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         return self.apply(called, args)
+
+    def by_rule(self, node: ast.Call, called: object, hint: str) -> Tree:
+        """A primitive with a rule of its own."""
+        rule = rule_of(called)
+        assert rule is not None
+        given = self.arguments(node, rule.signature)
+        args = [self.tree(given[n]) for n in rule.signature.parameters]
+        if called in FUNCTIONS and not any(a.rank or isinstance(a, Several) for a in args):
+            return self.apply(called, args)
+        found = ruled.call(self, node, rule, args, hint)
+        return Several(found) if isinstance(found, list) else found
 
     def length(self, node: ast.Call) -> Tree:
         pack = self.tuple_of(node.args[0])

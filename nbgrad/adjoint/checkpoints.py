@@ -12,7 +12,24 @@ from copy import copy
 
 from ..errors import AttrError, TraceError
 from .analysis import Plan
-from .ir import Assign, Block, Function, Grow, Loop, Store, Swap, changed, parse, reads, unparse, uses, walk, writes
+from .ir import (
+    Assign,
+    Block,
+    Call,
+    Function,
+    Grow,
+    Loop,
+    Store,
+    Swap,
+    below,
+    changed,
+    parse,
+    reads,
+    unparse,
+    uses,
+    walk,
+    writes,
+)
 from .jumps import jumps
 from .printer import Printer, definition, indent
 from .reverse import Reverse
@@ -219,4 +236,11 @@ def _state(plan: Plan, loop: Loop, after: Block) -> list[str]:
     read |= {n for s in inside for n in writes(s) if s in plan.save or isinstance(s, Swap)}
     changed = [n for s in (*inside, *walk(after)) if s not in plan.defined and isinstance(s, Assign | Store | Swap)
                for n in writes(s)]  # fmt: skip
+    for block in (loop.body, *(b for s in inside for b in below(s))):
+        for s in (s for s in block if isinstance(s, Call)):
+            if any(uses(t) & set(writes(s)) for t in inside if t not in walk(block)):
+                raise TraceError(
+                    f"adjoint: {plan.independence.f.where}: checkpoints of a loop in which {s.results[0]}, in "
+                    f"'{s.line}', may come from an earlier turn; call {s.rule.name} in every turn"
+                )
     return [n for n in dict.fromkeys(changed) if n in read]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..expr import ONE, Expr, var
 from .algebra import code
 from .analysis import Plan
-from .ir import Assign, Function, Store, unparse, walk, writes
+from .ir import Assign, Call, Function, Store, unparse, walk, writes
 from .printer import Printer, definition
+from .ruled import pushed
 
 __all__ = ["Forward"]
 
@@ -46,6 +47,9 @@ class Forward(Printer):
         once = s in self.plan.defined
         own = f"{self.dots[s.name]} = {self.derivative(s, var(s.name) if once else None)}"
         return [*super().assign(s), own] if once else [own, *super().assign(s)]
+
+    def call(self, s: Call) -> list[str]:
+        return pushed(s, self.dots, self.f, self.fresh)
 
     def store(self, s: Store) -> list[str]:
         own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []

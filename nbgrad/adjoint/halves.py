@@ -34,7 +34,7 @@ class Sweeps(Pullback):
         found = {n.id for n in ast.walk(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())
         state = sorted(live & {*found, *f.parameters} - set(given))
-        self.whole = set(state) <= {*_made(_parsed(there).body), *f.parameters}
+        self.whole = not self.calls and set(state) <= {*_made(_parsed(there).body), *f.parameters}
         results = [f"{n}.copy()" if f.ranks.get(n) and n in live else n for n in f.results or []]
         there.append(_returned([*results, *arrays.values(), *state]))
         return (

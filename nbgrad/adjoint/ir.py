@@ -9,10 +9,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-__all__ = ["Alloc", "Assign", "Block", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store", "Swap",
-           "below", "changed", "elements_in", "mentions", "parse", "reads", "unparse", "uses", "walk",
+if TYPE_CHECKING:
+    from .adopted import Rule
+
+__all__ = ["Alloc", "Assign", "Block", "Call", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store",
+           "Swap", "below", "changed", "elements_in", "listed", "mentions", "parse", "reads", "unparse", "uses", "walk",
            "writes"]  # fmt: skip
 
 
@@ -86,6 +90,25 @@ class Grow(Statement):
 
 
 @dataclass(eq=False)
+class Call(Statement):
+    """``results = function(given)``: of a primitive with a rule of its own, which makes new arrays and numbers.
+
+    `lengths` has, for each result that is an array, names of the numbers of elements along its axes; `given` are names
+    of arrays, with ``[:n]`` where not all of it is meant, names of numbers, and constants.
+    """
+
+    rule: Rule
+    results: list[str]
+    lengths: dict[str, list[str]]
+    given: list[ast.expr]
+    several: bool = False  # whether it gives a tuple
+
+    @property
+    def sizes(self) -> list[str]:
+        return [n for names in self.lengths.values() for n in names]
+
+
+@dataclass(eq=False)
 class If(Statement):
     test: ast.expr
     body: Block
@@ -143,6 +166,11 @@ def parse(code: str) -> ast.expr:
 
 def unparse(node: ast.AST) -> str:
     return ast.unparse(node)
+
+
+def listed(parts: list[str], several: bool) -> str:
+    """Code for one of them, or for a tuple."""
+    return f"{', '.join(parts)}{',' * (several and len(parts) == 1)}"
 
 
 def walk(block: Block) -> Iterator[Statement]:
@@ -207,6 +235,8 @@ def writes(s: Statement) -> list[str]:
             return [s.name]
         case Swap():
             return [s.first, s.second]
+        case Call():
+            return [*s.results, *s.sizes]
         case Loop() if s.index:
             return [s.index]
     return []
@@ -223,6 +253,8 @@ def uses(s: Statement) -> set[str]:
             return reads(s.value)
         case Grow():
             return reads(s.size)
+        case Call():
+            return reads(*s.given)
         case If() | Check():
             return reads(s.test)
         case Loop():

@@ -6,12 +6,14 @@ import ast
 import math
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from ..errors import TraceError
-from .ir import Alloc, Assign, Function, Statement, Store, parse, unparse, walk
+from .adopted import Kind
+from .ir import Alloc, Assign, Call, Function, Statement, Store, parse, unparse, walk
 from .names import resolve
 
-__all__ = ["infer", "kind_of"]
+__all__ = ["infer", "kind_of", "kinds_of"]
 
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _ORDER = ["bool", "int", "float"]
@@ -33,7 +35,7 @@ def infer(f: Function) -> None:
     open_arrays = {s.name for s in made if not s.kind}
     assigned = [s for s in walk(f.body) if isinstance(s, Assign) or (isinstance(s, Store) and s.array in open_arrays)]
     grew = True
-    while grew:
+    while grew or _typed(f):
         grew = False
         for s in made:
             if s.kind.startswith("="):
@@ -57,6 +59,32 @@ def infer(f: Function) -> None:
             node = getattr(every, part, None)
             if isinstance(node, ast.expr):
                 _check(node, every, f, part == "value")
+
+
+def _typed(f: Function) -> bool:
+    """Give results the kinds that they have where those of arguments are known; whether one was another one."""
+    grew = False
+    for s in walk(f.body):
+        if not isinstance(s, Call):
+            continue
+        try:
+            forms = s.rule.forms(kinds_of(s, f))
+            wrong = forms.wrong or ("" if [r for r, _ in forms.results] == [f.ranks[n] for n in s.results] else
+                                    "its results have other axes")  # fmt: skip
+        except NumbaError as err:
+            wrong = str(err).strip().splitlines()[0]
+        if wrong:
+            raise TraceError(f"adjoint: {f.where}: {s.rule.name} in '{s.line}': {wrong}; pass it other arguments")
+        for name, (_, kind) in zip(s.results, forms.results, strict=True):
+            grew |= f.kinds[name] != kind
+            f.kinds[name] = kind
+    return grew
+
+
+def kinds_of(s: Call, f: Function) -> tuple[Kind, ...]:
+    """The kinds of the arguments."""
+    names = [unparse(n).partition("[")[0] for n in s.given]
+    return tuple([(f.ranks.get(name, 0), kind_of(n, f)) for n, name in zip(s.given, names, strict=True)])
 
 
 def _check(node: ast.expr, s: Statement, f: Function, value: bool) -> None:

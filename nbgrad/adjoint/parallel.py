@@ -18,6 +18,7 @@ from .independence import Independence
 from .ir import (
     Assign,
     Block,
+    Call,
     Check,
     Function,
     If,
@@ -112,6 +113,8 @@ def function_turns(
         return Verdict("what is stored for the sweep back grows")
     if any(isinstance(s, Check) for s in walk(loop.body)):
         return Verdict("a turn may raise an error")
+    if any(isinstance(s, Call) for s in walk(loop.body)):
+        return Verdict("a primitive with a vjp of its own makes arrays")
     items = _items(loop.body, stored)
     names = {s.name for s in walk(loop.body) if isinstance(s, Assign)}
     sums = sums_of(items)

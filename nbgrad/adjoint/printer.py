@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from .analysis import Plan
-from .ir import Alloc, Assign, Block, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk
+from .ir import Alloc, Assign, Block, Call, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk
 from .parallel import Sum, Verdict, function_turns, together
+from .ruled import called
 from .split import Rename
 from .steps import Item, Nest, flat, loop_head
 
@@ -70,6 +71,8 @@ class Printer:
                     lines += self.store(s)
                 case Check():
                     lines += s.code()
+                case Call():
+                    lines += self.call(s)
                 case Alloc():
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.beside:
@@ -90,6 +93,9 @@ class Printer:
         if s.free and isinstance(s.value, ast.BinOp):
             return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
         return [f"{s.name} = {unparse(s.value)}"]
+
+    def call(self, s: Call) -> list[str]:
+        return called(s, self.f)
 
     def store(self, s: Store) -> list[str]:
         return [f"{unparse(s.target)} = {unparse(s.value)}"]

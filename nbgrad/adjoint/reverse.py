@@ -15,6 +15,7 @@ from .indices import plus
 from .ir import (
     Assign,
     Block,
+    Call,
     Function,
     If,
     Loop,
@@ -31,7 +32,8 @@ from .memory import in_large_pages
 from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
 from .routines import routines
-from .steps import Item, Nest, Step, flat, loop_head, tidy
+from .ruled import Kept, pulled
+from .steps import Item, Nest, Step, factored, flat, loop_head, tidy
 from .tapes import Tape, tape_for
 from .turns import Turns
 
@@ -98,6 +100,7 @@ class Reverse(Printer):
         self.arrays = [p for p in f.parameters if f.ranks.get(p) and p in plan.active]
         self.numbers = [p for p in wrt if not f.ranks.get(p) and p in plan.active]
         self.ends = ends(f, plan)
+        self.calls = {s: Kept(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call)}
         self.tapes: dict[Statement, Tape] = {}
         for s in (*walk(f.body), *(s for s in self.ends if s not in plan.save)):
             if s in plan.save or s in plan.keep or s in self.ends:
@@ -112,10 +115,10 @@ class Reverse(Printer):
         found |= dict.fromkeys(n for s in walk(self.f.body) for n in writes(s) if n in self.plan.active)
         return list(found)
 
-    def stored(self) -> dict[str, Tape]:
-        """The tapes of loops, by what is stored and the loops."""
-        names = {s: ", ".join(p.index or "while" for p in tape.loops) for s, tape in self.tapes.items()}
-        return {f"{tape.name} over {names[s]}": tape for s, tape in self.tapes.items() if tape.loops}
+    def stored(self) -> dict[str, Tape | Kept]:
+        """What is stored in loops, by its name and the loops."""
+        every: list[Tape | Kept] = [*self.tapes.values(), *self.calls.values()]
+        return {f"{t.name} over {', '.join(p.index or 'while' for p in t.loops)}": t for t in every if t.loops}
 
     def axes(self) -> int:
         """The number of axes that all tapes have."""
@@ -168,7 +171,8 @@ class Reverse(Printer):
         """Values for all that a branch may not set before it is read elsewhere: Numba asks for them."""
         single = [(s, tape.name) for s, tape in self.tapes.items() if not tape.loops and s not in self.f.body]
         kept = [self.zero(name, writes(s)[0]) for s, name in single]
-        return [*(self.zero(n) for n in self.start_values()), *kept]
+        calls = [line for call in self.calls.values() for line in call.begin()]
+        return [*(self.zero(n) for n in self.start_values()), *kept, *calls]
 
     def start_values(self) -> list[str]:
         """Numbers that are saved before they are set for the first time."""
@@ -185,7 +189,9 @@ class Reverse(Printer):
     def zeros(self) -> list[Item]:
         """The cotangents where the sweep back begins."""
         self.zeroed = True
-        items: list[Item] = [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if self.f.ranks.get(n)]
+        made = [r for s in self.calls for r in s.lengths if r in self.bars]
+        items: list[Item] = [f"{self.bars[r]} = np.zeros_like({r})" for r in made]
+        items += [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if self.f.ranks.get(n)]
         for n, bar in self.bars.items():
             if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
                 items.append(f"{bar} = 0.0")
@@ -225,6 +231,9 @@ class Reverse(Printer):
     def store(self, s: Store) -> list[str]:
         saved = self.tapes[s].record(unparse(s.target)) if s in self.plan.save else []
         return [*saved, *super().store(s)]
+
+    def call(self, s: Call) -> list[str]:
+        return self.calls[s].there(self.bars, self.measuring)
 
     def one_turn(self, s: Loop) -> list[Item]:
         """A turn, with what is stored at its end, after room is made in tapes that grow by turns."""
@@ -362,11 +371,16 @@ class Reverse(Printer):
                 return back + self.pull(s, s.target)
             case Swap():
                 return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
+            case Call():
+                return list(pulled(self.calls[s], self.bars, self.fresh))
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
                 test = unparse(s.test)
+                if body and orelse:
+                    before, after = factored(body, orelse, test)
+                    return [*before, Nest(f"if {test}:", body, test), Nest("else:", orelse, test), *after]
                 if body:
-                    return [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
+                    return [Nest(f"if {test}:", body, test)]
                 return [Nest(f"if not ({test}):", orelse, f"not ({test})")] if orelse else []
             case Loop():
                 inner = self.backward(s.body)

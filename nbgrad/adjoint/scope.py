@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .indices import offset, plus
-from .ir import Alloc, Assign, Block, Function, Put, Statement, parse, reads, unparse, walk
+from .ir import Alloc, Assign, Block, Call, Function, Put, Statement, parse, reads, unparse, walk, writes
 from .names import RESERVED, Names
 from .subset import Source
 from .views import ZERO, Axis, View
@@ -44,6 +44,8 @@ class Shared:
     reshaped: dict[str, View] = field(default_factory=dict)  # what arrays of other shapes are made of
     dtypes: dict[str, str] = field(default_factory=dict)  # code for the dtypes of local arrays
     hoisted: set[str] = field(default_factory=set)  # arrays made inside of loops, once for all turns
+    roomy: set[str] = field(default_factory=set)  # those of them with room for more elements than they may have
+    ruled: set[str] = field(default_factory=set)  # arrays made by primitives with rules of their own
     ranges: dict[str, tuple[ast.expr, ast.expr]] = field(default_factory=dict)  # of loop variables: least, largest
     known: dict[str, ast.expr] = field(default_factory=dict)  # integers that are made of what never changes
     again: set[str] = field(default_factory=set)  # those of them that turns of loops set
@@ -343,10 +345,12 @@ class Scope:
             # As large as it can become; how many elements it has now are numbers of their own.
             most = [self.at_most(n) for n in shape]
             if not all(n is not None and self.settled(n) for n in most):
+                lengths = {n for n, most in self.shared.most.items() if unparse(most) == n}  # of a primitive's results
+                given = bool(lengths & {unparse(n) for n in shape})
                 raise self.source.refuse(
                     node,
                     "a new array in a loop or branch, whose size is not known before it",
-                    "make it at the beginning",
+                    "make it at the beginning" + given * ", or give the primitive that it comes from an infer",
                 )
             self.shared.sizes[name] = [
                 n if self.settled(n) else ast.Name(self.number("size", n), ast.Load()) for n in shape
@@ -355,6 +359,7 @@ class Scope:
                 if isinstance(n, ast.Name) and bound is not None:
                     self.shared.most[n.id] = bound
             shape = most
+            self.shared.roomy.add(name)
         certain = [n if once or self.nonnegative(n) else parse(f"max({unparse(n)}, 0)") for n in shape]
         sizes = ", ".join(unparse(n) for n in certain)
         text = f"np.empty(({sizes}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
@@ -373,7 +378,7 @@ class Scope:
         """Whether a size has its value already before the statement of the outermost block that is being lowered."""
         used = {n.id for n in ast.walk(size) if isinstance(n, ast.Name)} - RESERVED
         before = {*self.made.parameters, *self.made.constants}
-        before |= {s.name for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc)}
+        before |= {n for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc | Call) for n in writes(s)}
         numbers = {n for n in used if not self.made.ranks.get(n)}
         return used <= before and not numbers & set(stored_names(self.shared.current))
 

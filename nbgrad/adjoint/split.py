@@ -6,7 +6,7 @@ import ast
 import copy
 
 from .algebra import Algebra
-from .ir import Assign, Block, Function, Loop, Statement, Store, below, mentions, reads, unparse, walk, writes
+from .ir import Assign, Block, Call, Function, Loop, Statement, Store, below, mentions, reads, unparse, walk, writes
 
 __all__ = ["Rename", "carry", "factor", "rename", "split"]
 
@@ -145,6 +145,8 @@ def _exchange(s: Statement, old: str, new: str) -> None:
         node = getattr(s, part, None)
         if isinstance(node, ast.expr):
             setattr(s, part, Rename(old, new).visit(copy.deepcopy(node)))
+    if isinstance(s, Call):
+        s.given = [Rename(old, new).visit(copy.deepcopy(node)) for node in s.given]
 
 
 class Rename(ast.NodeTransformer):

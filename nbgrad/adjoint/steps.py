@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .ir import Loop, parse, unparse
 
-__all__ = ["Item", "Nest", "Step", "exchange", "flat", "loop_head", "negative", "steps", "tidy"]
+__all__ = ["Item", "Nest", "Step", "exchange", "factored", "flat", "loop_head", "negative", "steps", "tidy"]
 
 
 @dataclass(eq=False)
@@ -30,6 +30,11 @@ class Step:
         """The number or array that is written."""
         target = self.target.value if isinstance(self.target, ast.Subscript) else self.target
         return target.id  # type: ignore[attr-defined]
+
+    @property
+    def names(self) -> set[str]:
+        """All names in it."""
+        return _names(self.target, parse(self.value))
 
     def read(self) -> list[ast.expr]:
         """What is evaluated, besides the old value of the target."""
@@ -86,20 +91,59 @@ def tidy(items: list[Item]) -> list[Item]:
 
 def _mentions(item: Item, name: str) -> bool:
     if isinstance(item, Nest):
-        return any(n.id == name for n in ast.walk(item.first) if isinstance(n, ast.Name)) or any(
-            _mentions(s, name) for s in item.body
-        )
-    if isinstance(item, Step):
-        nodes = [item.target, *item.read()]
-        return any(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
-    return not item.startswith("#")
+        return name in _names(item.first) or any(_mentions(s, name) for s in item.body)
+    return name in item.names if isinstance(item, Step) else not item.startswith("#")
+
+
+def factored(body: list[Item], orelse: list[Item], test: str) -> tuple[list[Item], list[Item]]:
+    """Take the steps that two branches have in common out of them; what goes before the branches, and after them."""
+    before = _common(body, orelse, _names(parse(test)))
+    for items in (body, orelse):
+        items.reverse()
+    after = _common(body, orelse, set())[::-1]
+    for items in (body, orelse):
+        items.reverse()
+    return before, after
+
+
+def _common(body: list[Item], orelse: list[Item], known: set[str]) -> list[Item]:
+    """Take out what both could as well begin with and changes no name that is `known`."""
+    found: list[Item] = []
+    while True:
+        there = {str(s): s for s in reversed(_movable(orelse))}
+        s = next((s for s in _movable(body) if str(s) in there and s.name not in known), None)
+        if s is None:
+            return found
+        found.append(s)
+        body.remove(s)
+        orelse.remove(there[str(s)])
+
+
+def _movable(items: list[Item]) -> list[Step]:
+    """The steps that could as well be the first."""
+    found: list[Step] = []
+    passed: list[Step] = []
+    for item in items:
+        if isinstance(item, Step):
+            if all(s.name not in item.names and item.name not in s.names for s in passed):
+                found.append(item)
+            passed.append(item)
+        elif isinstance(item, Nest) or not item.startswith("#"):
+            break
+    return found
+
+
+def _names(*nodes: ast.AST) -> set[str]:
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def flat(items: list[Item]) -> list[str]:
     lines: list[str] = []
     for item in items:
         if isinstance(item, Nest):
-            lines += [item.head, *(f"    {line}" for line in flat(item.body) or ["pass"])]
+            inner = flat(item.body)
+            inner += [] if any(not line.startswith("#") for line in inner) else ["pass"]
+            lines += [item.head, *(f"    {line}" for line in inner)]
         else:
             lines.append(str(item))
     return lines

@@ -132,6 +132,8 @@ class Storing(Calls):
             self.shared.copies.discard(owner)
             self.write(s, self.all_of(owner), tree)
             return
+        if isinstance(tree, Leaf) and tree.view.name in self.shared.ruled and self.changes(name):
+            tree = copied(tree)
         if isinstance(tree, Leaf):
             base = name.split(".")[0]
             if alias and base in self.rebound and self.stores.count(base) > 1:
@@ -145,6 +147,16 @@ class Storing(Calls):
         self.owners.pop(name, None)
         if not alias:
             self.owners[name] = view.name
+
+    def changes(self, name: str) -> bool:
+        """Whether elements are stored into what the name stands for, or it stands for several arrays."""
+        stored = {
+            n.value.id
+            for n in ast.walk(self.source.node)
+            if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) and isinstance(n.value, ast.Name)
+        }
+        added = {n for t in ast.walk(self.source.node) if isinstance(t, ast.AugAssign) for n in stored_names([t])}
+        return name in stored | added or (name in self.rebound and self.stores.count(name) > 1)
 
     def frozen(self, view: View) -> View:
         """`view` as it is now: numbers in it that may change later get names of their own."""
@@ -252,6 +264,10 @@ class Storing(Calls):
     def writable(self, node: ast.AST, view: View) -> None:
         if self.root(view.name) in self.made.constants:
             raise self.source.refuse(node, "an array from outside that is written", "pass it as an argument")
+        if self.root(view.name) in self.shared.ruled:
+            raise self.source.refuse(
+                node, "an array made by a primitive with a vjp that is written", "copy it, by another name"
+            )
         if self.root(view.name) in self.shared.copies:
             raise self.source.refuse(
                 node,

@@ -12,6 +12,7 @@ from .independence import Independence
 from .ir import (
     Assign,
     Block,
+    Call,
     Function,
     If,
     Loop,
@@ -51,6 +52,9 @@ def sweep_reads(s: Statement, made: Plan) -> set[str]:
         if isinstance(s, Store) and target in made.active:
             found |= reads(s.index)
         return found
+    if isinstance(s, Call):
+        found = {n for n in reads(*s.given) if not made.independence.f.ranks.get(n)}  # it keeps arrays itself
+        return found if made.active & set(s.results) else set()
     if isinstance(s, If):
         return reads(s.test) if matters(s, made) else set()
     if isinstance(s, Loop):
@@ -84,7 +88,9 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
 def matters(s: Statement, made: Plan) -> bool:
     """Whether the sweep back does anything in the blocks of `s`."""
     return any(
-        isinstance(t, Swap) or t in made.save or (isinstance(t, Assign | Store) and (writes(t)[0] in made.active))
+        isinstance(t, Swap | Call)
+        or t in made.save
+        or (isinstance(t, Assign | Store) and (writes(t)[0] in made.active))
         for inner in below(s)
         for t in walk(inner)
     )
@@ -105,6 +111,7 @@ def choose_ways(f: Function, made: Plan) -> None:
             made.save, made.keep, made.redo = first
     made.restored = {writes(s)[0] for s in made.save}
     made.restored |= {n for s in walk(f.body) if isinstance(s, Loop) for n in s.resets}
+    made.restored |= {n for s in walk(f.body) if isinstance(s, Call) and made.enclosing[s] for n in writes(s)}
 
 
 def resets(f: Function, made: Plan) -> list[tuple[Loop, set[str]]]:
@@ -218,6 +225,8 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                     not independence.apart(s, r, elements_read(r, s.array, made)) for r in required.get(s.array, ())
                 ):
                     made.save.add(s)
+            case Call():
+                need(sweep_reads(s, made), s)
             case Swap():
                 a, b = required.pop(s.first, []), required.pop(s.second, [])
                 if b:

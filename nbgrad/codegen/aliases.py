@@ -18,6 +18,7 @@ import numpy as np
 from llvmlite import ir as llvm
 from numba.core import ir, types
 from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.dispatcher import Dispatcher
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering, PreLowerStripPhis
 
@@ -81,15 +82,16 @@ class Roots:
             value: Any = self.values.get(name)
             if _is(value, "phi"):
                 stack += [v.name for v in value.incoming_values if isinstance(v, ir.Var)]
-            elif isinstance(value, ir.Arg):
+            elif isinstance(value, ir.Arg) or (_is(value, "call") and self._makes(value.func.name)):
                 found.add(name)
-            elif _is(value, "call"):
-                found.add(name)
-                made = getattr(self.typemap[value.func.name], "typing_key", None) in _MAKING
-                stack += [] if made else [v.name for v in value.list_vars() if v.name in self.values]
             else:
                 return None
         return frozenset(found)
+
+    def _makes(self, function: str) -> bool:
+        """Whether a function makes an array; any other one may give the same array twice."""
+        key: Any = getattr(self.typemap[function], "typing_key", None)
+        return key in _MAKING or (isinstance(key, Dispatcher) and key.py_func.__name__ == "grown")
 
     def apart(self, a: str, b: str) -> bool:
         """Whether two roots share no memory."""

@@ -54,6 +54,7 @@ __all__ = [
     "nested",
     "nopython",
     "python",
+    "result_type",
     "returned",
 ]
 
@@ -229,9 +230,14 @@ def is_nopython(function: object) -> bool:
 
 def returned(function, args: tuple) -> object:
     """What such a function gives for arguments like these: "array", "number", None, tuples of these, or a type."""
+    return _form(result_type(function, args))
+
+
+def result_type(function, args: tuple) -> types.Type:
+    """Numba's type of what such a function gives for arguments like these."""
     signature = tuple([numba.typeof(x) for x in args])
     function.compile(signature)
-    return _form(function.overloads[signature].signature.return_type)
+    return function.overloads[signature].signature.return_type
 
 
 def _form(kind: types.Type) -> object:
