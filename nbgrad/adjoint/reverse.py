@@ -376,12 +376,12 @@ class Reverse(Printer):
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
                 test = unparse(s.test)
-                if body and orelse:
-                    before, after = factored(body, orelse, test)
-                    return [*before, Nest(f"if {test}:", body, test), Nest("else:", orelse, test), *after]
+                before, after = factored(body, orelse, test)
                 if body:
-                    return [Nest(f"if {test}:", body, test)]
-                return [Nest(f"if not ({test}):", orelse, f"not ({test})")] if orelse else []
+                    rest = [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
+                else:
+                    rest = [Nest(f"if not ({test}):", orelse, f"not ({test})")] if orelse else []
+                return [*before, *rest, *after]
             case Loop():
                 inner = self.backward(s.body)
                 popped: list[Item] = [line for t in self.tapes.values() if t.frame is s for line in t.pop()]

@@ -31,11 +31,6 @@ class Step:
         target = self.target.value if isinstance(self.target, ast.Subscript) else self.target
         return target.id  # type: ignore[attr-defined]
 
-    @property
-    def names(self) -> set[str]:
-        """All names in it."""
-        return _names(self.target, parse(self.value))
-
     def read(self) -> list[ast.expr]:
         """What is evaluated, besides the old value of the target."""
         index = [self.target.slice] if isinstance(self.target, ast.Subscript) else []
@@ -92,26 +87,34 @@ def tidy(items: list[Item]) -> list[Item]:
 def _mentions(item: Item, name: str) -> bool:
     if isinstance(item, Nest):
         return name in _names(item.first) or any(_mentions(s, name) for s in item.body)
-    return name in item.names if isinstance(item, Step) else not item.startswith("#")
+    if isinstance(item, Step):
+        return name in _names(item.target, *item.read())
+    return not item.startswith("#")
 
 
 def factored(body: list[Item], orelse: list[Item], test: str) -> tuple[list[Item], list[Item]]:
     """Take the steps that two branches have in common out of them; what goes before the branches, and after them."""
-    before = _common(body, orelse, _names(parse(test)))
+    texts = [{str(s): s for s in reversed(items) if isinstance(s, Step)} for items in (body, orelse)]
+    if not texts[0].keys() & texts[1].keys():
+        return [], []
+    names = {s: _names(s.target, parse(s.value)) for s in (*body, *orelse) if isinstance(s, Step)}
+    before = _common(body, orelse, names, _names(parse(test)))
     for items in (body, orelse):
         items.reverse()
-    after = _common(body, orelse, set())[::-1]
+    after = _common(body, orelse, names, set())[::-1]
     for items in (body, orelse):
         items.reverse()
+        if all(isinstance(item, str) and item.startswith("#") for item in items):
+            items.clear()
     return before, after
 
 
-def _common(body: list[Item], orelse: list[Item], known: set[str]) -> list[Item]:
+def _common(body: list[Item], orelse: list[Item], names: dict[Step, set[str]], known: set[str]) -> list[Item]:
     """Take out what both could as well begin with and changes no name that is `known`."""
     found: list[Item] = []
     while True:
-        there = {str(s): s for s in reversed(_movable(orelse))}
-        s = next((s for s in _movable(body) if str(s) in there and s.name not in known), None)
+        there = {str(s): s for s in reversed(_movable(orelse, names))}
+        s = next((s for s in _movable(body, names) if str(s) in there and s.name not in known), None)
         if s is None:
             return found
         found.append(s)
@@ -119,13 +122,13 @@ def _common(body: list[Item], orelse: list[Item], known: set[str]) -> list[Item]
         orelse.remove(there[str(s)])
 
 
-def _movable(items: list[Item]) -> list[Step]:
+def _movable(items: list[Item], names: dict[Step, set[str]]) -> list[Step]:
     """The steps that could as well be the first."""
     found: list[Step] = []
     passed: list[Step] = []
     for item in items:
         if isinstance(item, Step):
-            if all(s.name not in item.names and item.name not in s.names for s in passed):
+            if all(s.name not in names[item] and item.name not in names[s] for s in passed):
                 found.append(item)
             passed.append(item)
         elif isinstance(item, Nest) or not item.startswith("#"):
@@ -141,9 +144,7 @@ def flat(items: list[Item]) -> list[str]:
     lines: list[str] = []
     for item in items:
         if isinstance(item, Nest):
-            inner = flat(item.body)
-            inner += [] if any(not line.startswith("#") for line in inner) else ["pass"]
-            lines += [item.head, *(f"    {line}" for line in inner)]
+            lines += [item.head, *(f"    {line}" for line in flat(item.body) or ["pass"])]
         else:
             lines.append(str(item))
     return lines

@@ -54,7 +54,7 @@ def heat_2d(u, alpha, steps):
     return u
 
 
-def gray_scott(u, v, du, dv, feed, kill, steps):
+def gray_scott_periodic(u, v, du, dv, feed, kill, steps):
     """Reaction and diffusion of two substances, periodic by %."""
     n, m = u.shape
     u2, v2 = np.empty_like(u), np.empty_like(v)
@@ -71,7 +71,7 @@ def gray_scott(u, v, du, dv, feed, kill, steps):
     return u, v
 
 
-def gray_scott_inside(u, v, du, dv, feed, kill, steps):
+def gray_scott_box(u, v, du, dv, feed, kill, steps):
     """The same in a box whose walls do not change."""
     u2, v2 = u.copy(), v.copy()
     for _ in range(steps):
@@ -202,8 +202,8 @@ PROGRAMS = {
     upwind_copies: (normal(7), normal(7), 0.3, 3),
     diffusion: (normal(5, 6), positive(5, 6), 0.1, 3),
     heat_2d: (normal(5, 6), 0.2 * positive(5, 6), 3),
-    gray_scott: (positive(4, 5), positive(4, 5), 0.2, 0.1, 0.04, 0.06, 3),
-    gray_scott_inside: (positive(5, 6), positive(5, 6), 0.2, 0.1, 0.04, 0.06, 3),
+    gray_scott_periodic: (positive(4, 5), positive(4, 5), 0.2, 0.1, 0.04, 0.06, 3),
+    gray_scott_box: (positive(5, 6), positive(5, 6), 0.2, 0.1, 0.04, 0.06, 3),
     maxwell: (normal(8), normal(7), positive(8), 4),
     maxwell_2d: (normal(4, 5), normal(4, 4), normal(3, 5), positive(4, 5), 3),
     crank_nicolson: (normal(7), 0.4, 3),
