@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from loop_programs import uncompiled
+from loop_programs import agrees, uncompiled
 
 import nbgrad as nb
 from nbgrad.errors import AttrError, DTypeError, TraceError
@@ -189,6 +189,40 @@ def replaced(p, n):
         p = (p[0] * p[1], p[1] + 0.1 * p[0])
     q_0 = p[0] * 3.0
     return q_0 * p[1]
+
+
+PERIODIC, WIDTH = False, np.int64(3)
+
+
+class Settings:
+    limited = True
+    least = 0.25
+
+
+def test_constants_tell_which_branch_is_lowered():
+    def f(x, a):
+        s = 0.0
+        for i in range(x.size):
+            if PERIODIC:
+                s = a * x  # which would be refused
+            elif WIDTH == 3 and Settings.least < 0.5:
+                s += a * x[i] ** 2
+            if Settings.limited and not PERIODIC:
+                s = s if PERIODIC else math.sin(s)
+        return s
+
+    adj = agrees(f, (X, 0.7))
+    assert not [line for line in adj.source.splitlines() if line.lstrip().startswith(("if ", "else"))]
+
+
+def test_items_of_what_calls_give():
+    def ends(x):
+        return x[0] * x[1], 2 * x
+
+    def f(x):
+        return ends(x)[0] * ends(x)[1][0] + np.linalg.slogdet(np.outer(x, x) + np.eye(3))[1] + np.sum(ends(x)[1][1:])
+
+    agrees(f, (X,))
 
 
 def test_a_tuple_that_is_replaced():

@@ -10,6 +10,7 @@ import numpy as np
 
 from .indices import offset
 from .scope import UNCERTAIN
+from .views import NUMBERS
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -21,7 +22,8 @@ _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, as
 
 
 def decided(low: Scope, node: ast.expr) -> bool | None:
-    """Whether a test holds, if that is known: of numbers of axes, integers that never change, texts and None."""
+    """Whether a test holds, if that is known: of numbers of axes, integers that never change, texts and None, and
+    numbers from outside. (Numba leaves such branches out, too: nothing may depend on what they make.)"""
     match node:
         case ast.BoolOp():
             found = [decided(low, v) for v in node.values]
@@ -46,9 +48,13 @@ def decided(low: Scope, node: ast.expr) -> bool | None:
             )
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _constant(low, left), _constant(low, right)
-            if _UNKNOWN in (a, b) or (type(a) is not type(b) and not isinstance(op, ast.Eq | ast.NotEq)):
+            alike = type(a) is type(b) or (isinstance(a, int | float) and isinstance(b, int | float))
+            if a is _UNKNOWN or b is _UNKNOWN or not (alike or isinstance(op, ast.Eq | ast.NotEq)):
                 return None
             return _COMPARE[type(op)](a, b)
+        case ast.Name() | ast.Attribute() | ast.Constant():
+            value = _constant(low, node)
+            return bool(value) if isinstance(value, bool | int | float) else None
     return None
 
 
@@ -57,11 +63,11 @@ _UNKNOWN = object()
 
 def _constant(low: Scope, node: ast.expr) -> Any:
     match node:
-        case ast.Constant(value=int() | str() | None as value):
+        case ast.Constant(value=int() | float() | str() | None as value):
             return value
         case ast.UnaryOp(op=ast.USub()):
             inner = _constant(low, node.operand)
-            return -inner if isinstance(inner, int) else _UNKNOWN
+            return -inner if isinstance(inner, int | float) else _UNKNOWN
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
@@ -72,7 +78,16 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             known = low.shared.known.get(low.local(node))
             name, k = ("?", 0) if known is None else offset(known)
             return _UNKNOWN if name else k
+        case ast.Name() | ast.Attribute() if not low.known_here(_first(node)):
+            found = low.source.resolve(node)
+            return found.item() if isinstance(found, np.generic) else found if isinstance(found, NUMBERS) else _UNKNOWN
     return _UNKNOWN
+
+
+def _first(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else "="
 
 
 def _rank(low: Scope, node: ast.expr) -> Any:

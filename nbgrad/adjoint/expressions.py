@@ -317,10 +317,11 @@ class Expressions(Scope):
         sizes = self.shape_of(node.value)
         if sizes is not None:
             return Scalar(sizes[self.constant_index(node, len(sizes))])
-        if isinstance(node.value, ast.Tuple) or self.tuple_of(_first(node.value)) is not None:
+        if isinstance(node.value, ast.Tuple | ast.Call) or self.tuple_of(_first(node.value)) is not None:
             found = self.tree(node.value)
             if isinstance(found, Several):
                 return found.items[self.constant_index(node, len(found.items))]
+            node = ast.copy_location(ast.Subscript(ast.copy_location(Done(found), node), node.slice, node.ctx), node)
         view = self.part(node)
         if isinstance(view, Picked):
             return copied(Leaf(view))
