@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .data import normal, positive
+rng = np.random.default_rng(3)
+normal, positive = (lambda *shape: rng.normal(size=shape)), (lambda *shape: 1.0 + rng.random(shape))
 
 
 def upwind(u, c, dt, dx, steps):
