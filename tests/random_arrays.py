@@ -5,6 +5,8 @@ import numpy as np
 from random_loops import Program, indent
 
 RAMP = np.array([0.013, -0.021, 0.034, 0.055, -0.089])
+GRID = np.array([-0.9, -0.31, 0.12, 0.53, 1.1])
+PLACES, TWICE = np.array([3, 0, 4]), np.array([2, 0, 2])
 
 
 def blend(p, q):
@@ -41,7 +43,16 @@ def both(v, w):
     return np.sum(t) * 0.1, np.sin(t), v[1:]
 
 
-NAMES = {"RAMP": RAMP, "blend": blend, "stir": stir, "fresh": fresh, "both": both}
+NAMES = {
+    "RAMP": RAMP,
+    "GRID": GRID,
+    "PLACES": PLACES,
+    "TWICE": TWICE,
+    "blend": blend,
+    "stir": stir,
+    "fresh": fresh,
+    "both": both,
+}
 
 
 class ArrayProgram(Program):
@@ -58,7 +69,7 @@ class ArrayProgram(Program):
             "p = a",
             "c = (s, a)",
         ]
-        lines += ["v = 0.5 * u"]
+        lines += ["v = 0.5 * u", "z = x * 0.5", "old = z"]
         lines += ["def inner(t):", "    return np.sin(t) * a + 0.1 * p"]
         self.numbers += ["s", "p", "c[0]", "c[1]"]
         lines += self.block(3, 5)
@@ -80,10 +91,10 @@ class ArrayProgram(Program):
         r = self.random
         i, j = self.index(4), self.index(4)
         views = {
-            5: ["x", "w", "x[::-1]", "w[:]"],
+            5: ["x", "w", "x[::-1]", "w[:]", "z", "old"],
             4: [f"u[{i}]", f"u[:, {j}]", "x[1:]", "w[:-1]", f"u.T[{i}]", f"u[{i}, ::-1]", "w[1:]"],
             3: ["x[::2]", "w[1:4]", f"u[{i}, 1:]", f"u[:3, {j}]", "x[-3:]", f"u[1:, 1:][{r.randint(0, 2)}]",
-                "w[4:1:-1]"],
+                "w[4:1:-1]", "w[TWICE]", "z[PLACES]"],
         }  # fmt: skip
         if depth == 0 or r.random() < 0.4:
             return r.choice(views[size])
@@ -93,7 +104,9 @@ class ArrayProgram(Program):
              f"({a}) / (2.0 + np.cos({b}))", f"fresh({a})", f"(u[:{size}, :{size}] @ {a})" if size < 5 else f"-{a}",
              f"np.dot({a}, u[1:, :])[:3]" if size == 3 else f"{a} * a", f"np.maximum({a}, 0.1 * {b} + RAMP[:{size}])",
              f"np.cumsum({a})", f"np.outer({a}, {b})[1]",
-             f"u.sum(axis=1)[:{size}]" if size < 5 else f"fresh({a}, c=0.2)"]
+             f"u.sum(axis=1)[:{size}]" if size < 5 else f"fresh({a}, c=0.2)", f"np.roll({a}, {r.randint(-2, 2)})",
+             f"np.sort({a} + RAMP[:{size}])", f"np.interp({a}, GRID[:{size}], {b})",
+             f"({a}).clip(-0.43, {self.atom()})"]
         )  # fmt: skip
 
     def number(self):
@@ -105,7 +118,9 @@ class ArrayProgram(Program):
              f"np.linalg.norm({v} + RAMP[:{k}])", f"np.prod(np.cos({v}))",
              f"({v} + RAMP[:{k}])[np.argmin({z} + RAMP[:{k}])]",
              f"blend({self.atom()}, {self.atom()})", f"inner({self.atom()})", f"np.trace(u) + {self.atom()}",
-             f"(blend(p, s) if {self.test()} else {self.atom()})", f"np.max(u + RAMP[1:], axis={r.randint(0, 1)})[1]"]
+             f"(blend(p, s) if {self.test()} else {self.atom()})", f"np.max(u + RAMP[1:], axis={r.randint(0, 1)})[1]",
+             f"np.logaddexp({self.atom()}, {self.atom()})", f"np.std(u + RAMP[1:], axis={r.randint(0, 1)})[2]",
+             f"v.reshape(2, 8)[1, {r.randint(0, 7)}]", f"np.average({v}, weights=2.0 + np.cos({z}))"]
         )  # fmt: skip
 
     def statement(self, depth):
@@ -113,6 +128,8 @@ class ArrayProgram(Program):
         if r.random() < 0.4:
             return super().statement(depth)
         k = r.choice([3, 4, 5])
+        if r.random() < 0.25:
+            return self.picks()
         kind = r.random()
         if kind < 0.2:
             return [f"{r.choice(['s', 'p'])} = {self.bounded(self.number())}"]
@@ -139,6 +156,22 @@ class ArrayProgram(Program):
         return [r.choice(["x[:-1] = x[1:] * w[:-1]", "w[1:] -= 0.2 * w[:-1]", "u[1:-1, :] *= np.cos(u[:-2, :])",
                           "u[:] = np.tanh(u.T + x[:4])", "x[1:4] = u.sum(axis=0)[1:] * 0.2",
                           "w[::2] = x[::-2] * w[2]"])]  # fmt: skip
+
+    def picks(self):
+        """What masks and indices pick, elements that change places, names that stand for other arrays."""
+        r = self.random
+        i, j, v = self.index(), self.index(), self.name("v")
+        test, limit = self.test(), r.choice([0.1, 0.27, -0.2])
+        return r.choice(
+            [[f"x[{i}], x[{j}] = x[{j}], x[{i}]"], [f"w[{i}] = x[{j}] = {self.bounded(self.atom())}"],
+             [f"{v} = {self.vector(5)} > {limit}", f"x[{v}] *= 0.5"], [f"w[x > {limit}] = 0.3 * x[x > {limit}]"],
+             [f"x[PLACES] += 0.1 * {self.vector(3)}"], [f"w[TWICE] = 0.5 * {self.vector(3)}"],
+             [f"{v} = np.tanh({self.vector(5)})", f"if {test}:", f"    z = {v}"], ["old = z"],
+             [f"z, old = np.tanh({self.vector(5)}), z"],
+             [f"z = np.sin(z) + 0.1 * {self.vector(5)}"], [f"if {test}:", f"    z = np.cos({self.vector(5)})"],
+             [f"for {v} in np.where(x > {limit})[0]:", f"    s = {self.bounded(f's + x[{v}] * z[{v}]')}"],
+             [f"p = {self.bounded(f'z[np.argmax({self.vector(5)} + RAMP)]')}"]]
+        )  # fmt: skip
 
     def target(self, size):
         i, j = self.index(4), self.index(4)

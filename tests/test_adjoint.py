@@ -215,6 +215,23 @@ def test_compiled_functions_and_strided_arrays():
         np.testing.assert_array_equal(a, b)
 
 
+def test_options_of_njit():
+    def total(x, n):
+        s = 0.0
+        for i in range(n):
+            s += x[i] * x[i]
+        return s
+
+    x = np.arange(5.0)
+    quick = nb.adjoint(numba.njit(fastmath={"reassoc", "nsz"})(total))
+    np.testing.assert_array_equal(quick.value_and_grad(x, 5)[1][0], 2 * x)
+    assert "fastmath={'nsz', 'reassoc'})\ndef total_adjoint" in quick.source
+    checked = nb.adjoint(numba.njit(boundscheck=True)(total))
+    np.testing.assert_array_equal(checked.value_and_grad(x, 5)[1][0], 2 * x)
+    with pytest.raises(IndexError):
+        checked.value_and_grad(x, 6)
+
+
 def test_float32():
     x, y, gamma = EXAMPLES["soft_dtw"][1]
     _, single = nb.adjoint(loops.soft_dtw).value_and_grad(x.astype(np.float32), y.astype(np.float32), gamma)

@@ -97,6 +97,30 @@ def true_places(x, a):
     return s * np.count_nonzero(x > 0)
 
 
+def functions_for_operators(x, y):
+    z = np.add(x, y[:5]) * np.subtract(x, 1.5) / np.divide(y[:5], np.exp2(x)) - np.mod(np.negative(x), 0.83)
+    z += np.where(np.less(x, y[1:]), np.multiply(x, 3.0), np.floor_divide(x, 0.37)) * np.float_power(np.fabs(x), 1.3)
+    return z * np.uint8(3) + x.clip(-0.5, 0.4) * np.around(x) + np.logaddexp(x, y[0]) + max(x) * min(y)
+
+
+def places(x, b):
+    k = np.where(x > 0)[0]
+    (j,) = x.nonzero()
+    order = x.argsort()
+    b[np.array([0, 2])] = b[1] * np.take(x, order)[2]
+    np.fill_diagonal(b, x[0] * x[1])
+    s = np.sum(x[k] ** 2) + x.take(j)[1] * x.repeat(2)[3]
+    return s * np.average(x), np.average(x, weights=x * x + 1), np.bincount(np.array([2, 0, 2]), x[:3], minlength=4)
+
+
+def convolved(x, y):
+    return np.convolve(x, y, mode="valid"), np.convolve(x, y[:2], "same"), np.convolve(y[:2], x, "same")
+
+
+def spread_along_axes(b):
+    return b.std(axis=0) * np.any(b > 0, axis=0), np.var(b, axis=1), np.linalg.slogdet(b[:3])[1] + divmod(b[0, 0], 1)[1]
+
+
 def newton(a, x, n):
     y = x[:4].copy()
     for _ in range(n):
@@ -122,6 +146,10 @@ ROWS = {
     factorised: (S, A,),
     sorted_parts: (X, Y,),
     true_places: (X, 0.4,),
+    functions_for_operators: (X, Y,),
+    places: (X, B,),
+    convolved: (X, Y,),
+    spread_along_axes: (B,),
     newton: (A, X, 3,),
 }  # fmt: skip
 
@@ -168,6 +196,18 @@ def test_a_system_with_one_row_and_exchanged_rows():
             adj.vjp(np.ones((2, 2)), np.ones(2))
         with pytest.raises(ValueError, match="not square"):
             adj.vjp(np.ones((2, 3)), np.ones(2))
+
+
+def test_logaddexp_of_infinite_and_equal_numbers():
+    def f(a, b):
+        return np.logaddexp(a, b)
+
+    inf = np.inf
+    with uncompiled():
+        adj = nb.adjoint(f)
+        for a, b, left, right in ((1e3, 0.0, 1, 0), (-inf, 2.0, 0, 1), (2.0, -inf, 1, 0), (3.0, 3.0, 0.5, 0.5)):
+            assert adj.value_and_grad(a, b) == (np.logaddexp(a, b), (left, right))
+        assert adj.value_and_grad(-inf, -inf)[0] == -inf
 
 
 def test_orders_of_nan():

@@ -68,6 +68,39 @@ def reductions(a, x):
     return s + flat * x[0], np.cumsum(x * x), np.cumprod(x), np.diff(a[0])
 
 
+def places_that_decide(x, i):
+    """Numbers that begin as constants, and are those at the end."""
+    k, n, c = np.argmax(x), np.sum(i), np.count_nonzero(x > -9.0)
+    if k == 0 or n == 0 or c == 0 or np.prod(i) == 1:
+        return x[0]
+    total = 0.0
+    while n > 0:
+        step = np.argmin(np.array([x[n % 3], 1.0, -0.5]))
+        if step == 0:
+            n -= 2
+        elif step == 1:
+            n -= 3
+        else:
+            n -= 1
+        total += x[step] * n
+    return x[k] * n * c + total
+
+
+def totals_of_inner_loops(x, s):
+    """Inner loops that add to cotangents of numbers of the turn, before those of other numbers do."""
+    total = 0.0
+    for n in range(3):
+        p, q = 0.3 * n + s, 0.5 * x[n]
+        r = p * 2
+        for b in range(2):
+            w = q if b else 1 - q
+            total += p * r * w * x[b]
+            for c in range(2):
+                total += math.sin(w * r) * x[c]
+        total += p * q
+    return total
+
+
 def products(a, x, y):
     b = np.dot(a, x[:5]) + y[:4] @ a.T[0, :] + a @ (2 * y[:5])
     return a.T @ a, np.outer(x, y).sum() * b, np.dot(y[:4], a), b.dot(b)
@@ -207,6 +240,8 @@ ROWS = {
     views: (A, X),
     whole_arrays: (X, Y, 0.7),
     reductions: (A, X),
+    places_that_decide: (np.array([0.3, -0.8, 1.4]), np.array([4, 2, 3])),
+    totals_of_inner_loops: (X, 0.7),
     products: (A, X, Y),
     made_arrays: (X, 0.8, 6),
     iteration: (X, Y, A),
@@ -229,7 +264,7 @@ def test_constructs(name):
 
 def test_constructs_compiled():
     """Numba takes what is written for them."""
-    for f in (views, reductions, iteration):
+    for f in (views, reductions, iteration, totals_of_inner_loops):
         agrees(f, ROWS[f], rtol=1e-5)
 
 

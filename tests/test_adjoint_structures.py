@@ -231,3 +231,34 @@ def test_a_tuple_that_is_replaced():
     assert value == replaced((0.7, 0.9), 3)
     assert first == pytest.approx((replaced((0.7 + H, 0.9), 3) - replaced((0.7 - H, 0.9), 3)) / (2 * H), rel=1e-7)
     assert second == pytest.approx((replaced((0.7, 0.9 + H), 3) - replaced((0.7, 0.9 - H), 3)) / (2 * H), rel=1e-7)
+
+
+class Body(NamedTuple):
+    x: np.ndarray
+    v: np.ndarray
+    m: float
+
+
+def two_bodies(a, b, dt, n):
+    for _ in range(n):
+        d = b.x - a.x
+        f = a.m * b.m * d / (d[0] ** 2 + d[1] ** 2 + 0.1) ** 1.5
+        a = Body(a.x + dt * a.v, a.v + dt * f / a.m, a.m)
+        b = Body(b.x + dt * b.v, b.v - dt * f / b.m, b.m)
+    return np.sum((a.x - b.x) ** 2) + a.v[0]
+
+
+def test_names_of_tuples_that_stand_for_others_in_a_loop():
+    rng = np.random.default_rng(3)
+    a, b = (Body(rng.normal(size=2), rng.normal(size=2), m) for m in (1.5, 0.7))
+    da, db = (Body(rng.normal(size=2), rng.normal(size=2), 0.3) for _ in range(2))
+
+    def along(h):
+        moved = (Body(*(p + h * d for p, d in zip(body, by, strict=True))) for body, by in ((a, da), (b, db)))
+        return two_bodies(*moved, 0.1, 4)
+
+    with uncompiled():
+        value, (ga, gb, _) = nb.adjoint(two_bodies).value_and_grad(a, b, 0.1, 4)
+    found = sum(np.sum(g * d) for g, d in zip((*ga, *gb), (*da, *db), strict=True))
+    assert value == two_bodies(a, b, 0.1, 4)
+    assert abs(found - (along(H) - along(-H)) / (2 * H)) < 1e-7

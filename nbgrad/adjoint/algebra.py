@@ -15,9 +15,9 @@ import numpy as np
 from ..expr import ONE, ZERO, Expr, Fn, as_expr, both, const, lt, order, rebuild, select, substitute, var, vjp
 from ..kernels import scalar as vm
 from .ir import parse, unparse
-from .names import FUNCTION_NAMES, HELPERS
+from .names import FUNCTION_NAMES, HELPERS, INTEGERS
 
-__all__ = ["COTANGENT", "FUNCTIONS", "PASSIVE", "VALUE", "Algebra", "code", "common"]
+__all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PASSIVE", "VALUE", "Algebra", "code", "common"]
 
 #: The cotangent of what is differentiated; no name of a program looks like it.
 COTANGENT = var("@")
@@ -45,7 +45,8 @@ def _table() -> dict[object, Callable]:
         return x
 
     found |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
-              np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power}  # fmt: skip
+              np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power, np.float_power: vm.power,
+              np.fabs: vm.absolute, np.exp2: lambda x: vm.power(const(2.0), x)}  # fmt: skip
     for fn in vars(vm).values():  # what generated code calls
         if isinstance(fn, Fn):
             name, _, slots = fn.template.partition("(")
@@ -69,7 +70,35 @@ FUNCTIONS = _table()
 #: Functions whose derivative is zero wherever there is one, and those that give no real numbers.
 PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan, math.isinf, math.isfinite,
            np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.sign,
-           np.isnan, np.isinf, np.isfinite, np.int64, np.int32, np.bool_}  # fmt: skip
+           np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_, *INTEGERS}  # fmt: skip
+
+
+def _binary(op: type[ast.operator]) -> Callable[..., ast.expr]:
+    return lambda a, b: ast.BinOp(a, op(), b)
+
+
+def _times(factor: str) -> Callable[..., ast.expr]:
+    return lambda a: ast.BinOp(a, ast.Mult(), parse(f"({factor})"))
+
+
+def _compared(op: type[ast.cmpop]) -> Callable[..., ast.expr]:
+    return lambda a, b: ast.Compare(a, [op()], [b])
+
+
+#: Functions that are operators: what they are of the elements.
+OPERATORS: dict[object, Callable[..., ast.expr]] = {
+    np.add: _binary(ast.Add), np.subtract: _binary(ast.Sub), np.multiply: _binary(ast.Mult),
+    np.divide: _binary(ast.Div), np.remainder: _binary(ast.Mod), np.floor_divide: _binary(ast.FloorDiv),
+    np.negative: lambda a: ast.UnaryOp(ast.USub(), a), np.positive: lambda a: ast.UnaryOp(ast.UAdd(), a),
+    np.less: _compared(ast.Lt), np.less_equal: _compared(ast.LtE), np.greater: _compared(ast.Gt),
+    np.greater_equal: _compared(ast.GtE), np.equal: _compared(ast.Eq), np.not_equal: _compared(ast.NotEq),
+    np.logical_and: lambda a, b: ast.BoolOp(ast.And(), [a, b]),
+    np.logical_or: lambda a, b: ast.BoolOp(ast.Or(), [a, b]),
+    np.logical_not: lambda a: ast.UnaryOp(ast.Not(), a),
+    math.radians: _times("math.pi / 180.0"), np.radians: _times("math.pi / 180.0"),
+    np.deg2rad: _times("math.pi / 180.0"), math.degrees: _times("180.0 / math.pi"),
+    np.degrees: _times("180.0 / math.pi"), np.rad2deg: _times("180.0 / math.pi"),
+}  # fmt: skip
 
 #: Operators that give no real numbers.
 _WHOLE = (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)

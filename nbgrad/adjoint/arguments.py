@@ -7,10 +7,19 @@ import inspect
 import numpy as np
 
 from ..errors import AttrError, DTypeError, ShapeError
-from .ir import Function, Store, Swap, walk
+from .ir import Function
 from .subset import Source
 
-__all__ = ["apart", "completed", "copies", "cotangent", "describe", "outputs", "parameters", "wanted", "written"]
+__all__ = [
+    "apart",
+    "completed",
+    "copies",
+    "cotangent",
+    "describe",
+    "outputs",
+    "parameters",
+    "wanted",
+]
 
 
 _HINTS = {
@@ -83,27 +92,16 @@ def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...]
     return found
 
 
-def written(f: Function) -> list[str]:
-    """The array parameters that the function writes."""
-    names = {s.array for s in walk(f.body) if isinstance(s, Store)}
-    swaps = [(s.first, s.second) for s in walk(f.body) if isinstance(s, Swap)]
-    for _ in swaps:
-        for pair in swaps:
-            if names & set(pair):
-                names |= set(pair)
-    return [p for p in f.parameters if p in names]
-
-
 def outputs(f: Function) -> list[str]:
     """What has a cotangent: the results, then the float arrays that are written."""
     results = list(f.results or [])
-    return results + [p for p in written(f) if p not in results and f.kinds[p] == "float"]
+    return results + [p for p in f.written if p not in results and f.kinds[p] == "float"]
 
 
 def apart(f: Function, args: tuple) -> None:
     """Refuse a written array that shares memory with another argument."""
     arrays = [(n, a) for n, a in zip(f.parameters, args, strict=True) if isinstance(a, np.ndarray)]
-    for n in written(f):
+    for n in f.written:
         mine = dict(arrays)[n]
         if not mine.flags.writeable:
             raise AttrError(f"{f.name}: the array {n} is read-only, and {n} is written; pass {n}.copy()")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import math
 import types
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +13,7 @@ import numpy as np
 from ..errors import TraceError
 from . import ruled
 from .adopted import rule_of
-from .algebra import FUNCTIONS, PASSIVE
+from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS, Makers
 from .expressions import Done, Expressions, Several
 from .ir import Assign, Store, parse, unparse, walk
@@ -32,12 +30,6 @@ if TYPE_CHECKING:
     from .lower import Lowering
 
 __all__ = ["Calls"]
-
-_LOGICAL: dict[object, Callable[..., ast.expr]] = {
-    np.logical_and: lambda a, b: ast.BoolOp(ast.And(), [a, b]),
-    np.logical_or: lambda a, b: ast.BoolOp(ast.Or(), [a, b]),
-    np.logical_not: lambda a: ast.UnaryOp(ast.Not(), a),
-}
 
 
 class Calls(Expressions):
@@ -105,22 +97,25 @@ class Calls(Expressions):
         if called is np.ndim:
             return Scalar(ast.Constant(args[0].rank))
         if called is np.clip:
-            x, low, high = args
-            return self.apply(np.minimum, [self.apply(np.maximum, [x, low]), high])
-        if called in _LOGICAL:
-            return combine(_LOGICAL[called], args)
-        if called in (math.radians, np.radians, np.deg2rad):
-            return combine(lambda x: ast.BinOp(x, ast.Mult(), parse("(math.pi / 180.0)")), args)
-        if called in (math.degrees, np.degrees, np.rad2deg):
-            return combine(lambda x: ast.BinOp(x, ast.Mult(), parse("(180.0 / math.pi)")), args)
-        if called in (builtins.max, builtins.min) and len(args) == 1 and isinstance(args[0], Several):
-            args = args[0].items
+            return self.clipped(*args)
+        if called is np.where and len(args) == 1:
+            return self.library(np.nonzero, node, args[0])
+        if called in OPERATORS:
+            return combine(OPERATORS[called], args)
+        if called in (builtins.max, builtins.min) and len(args) == 1:
+            if args[0].rank == 1:
+                given = ast.copy_location(Done(args[0]), node)
+                return Reductions(self, node).reduce(np.max if called is builtins.max else np.min, [given], [], "")
+            args = args[0].items if isinstance(args[0], Several) else args
         if any(isinstance(a, Several) for a in args) or not (called in FUNCTION_NAMES or called in FUNCTIONS):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
-        of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round)
+        of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round, np.around)
         if not of_arrays and any(a.rank for a in args):
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         return self.apply(called, args)
+
+    def clipped(self, x: Tree, low: Tree, high: Tree) -> Tree:
+        return self.apply(np.minimum, [self.apply(np.maximum, [x, low]), high])
 
     def by_rule(self, node: ast.Call, called: object, hint: str) -> Tree:
         """A primitive with a rule of its own."""
@@ -158,6 +153,10 @@ class Calls(Expressions):
         if name == "astype" and len(node.args) == 1:
             makers = Makers(self, node)
             return makers.converted(self.tree(function.value), *makers.dtype_of(node.args[0]))
+        if name in ("argsort", "repeat", "take", "nonzero") and not node.keywords:
+            return self.library(getattr(np, name), node, *map(self.tree, (function.value, *node.args)))
+        if name == "clip" and len(node.args) == 2:
+            return self.clipped(*map(self.tree, (function.value, *node.args)))
         if name == "dot" and len(node.args) == 1:
             return self.product(node, function.value, node.args[0], hint, np.dot)
         if name in METHODS and METHODS[name] in REDUCTIONS:

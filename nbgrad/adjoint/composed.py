@@ -8,7 +8,7 @@ from typing import Any
 from ..codegen.compile import is_nopython, module
 from ..errors import NBGradError
 from .analysis import plan
-from .arguments import describe, parameters, written
+from .arguments import describe, parameters
 from .kinds import infer
 from .lower import lower
 from .pure import Pullback, function
@@ -64,10 +64,10 @@ class Variant:
         self.kinds = ranks, kinds
         self.parameters = parameters(source)
         f = self._lowered()
-        plain = is_nopython(original) and not written(f)
+        plain = is_nopython(original) and not f.written
         self.function = original if plain else module(*function(f))
         results = list(f.results or [])
-        self.outputs = [*results, *(n for n in written(f) if n not in results)]
+        self.outputs = [*results, *(n for n in f.written if n not in results)]
         self._pulls: dict[tuple, tuple[Any, list[int]]] = {}
 
     def _lowered(self):

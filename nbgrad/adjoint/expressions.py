@@ -59,7 +59,7 @@ class Expressions(Scope):
         for part in node.values[1:]:
             value, before = self.perhaps(part)
             if before:
-                name = self.number("truth", found)
+                name = self.number("truth", found, final=False)
                 test: ast.expr = ast.Name(name, ast.Load())
                 test = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
                 self.out.append(If(test, [*before, Assign(name, value)], []))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import AttrError, TraceError
-from .arguments import apart, completed, copies, describe, outputs, parameters, wanted, written
+from .arguments import apart, completed, copies, describe, outputs, parameters, wanted
 from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards, Halves
 from .ir import Function
@@ -384,7 +384,7 @@ class Adjoint(_Differentiated):
 
 def _kept(f: Function, args: tuple) -> tuple:
     """The arguments, with copies of the arrays that the function writes."""
-    changed = written(f)
+    changed = f.written
     return tuple(a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..codegen.compile import module as compiled_module
 from ..codegen.compile import python
 from .analysis import plan, survey
-from .arguments import apart, copies, cotangent, outputs, written
+from .arguments import apart, copies, cotangent, outputs
 from .checkpoints import Checkpointed, runs
 from .forward import Forward
 from .halves import Sweeps
@@ -78,8 +78,8 @@ class Backwards:
         at = {n: f"a{k}" for k, n in enumerate(f.parameters)}
         bars = {n: f"b{k}" for k, n in enumerate(names.arrays)}
         found = {n: f"g{k}" for k, n in enumerate(names.numbers)}
-        shared = [f"may_share({at[n]}, {at[m]})" for n in written(f) for m in f.parameters if f.ranks[m] and m != n]
-        shared += [f"not {at[n]}.flags.writeable" for n in written(f)]
+        shared = [f"may_share({at[n]}, {at[m]})" for n in f.written for m in f.parameters if f.ranks[m] and m != n]
+        shared += [f"not {at[n]}.flags.writeable" for n in f.written]
         lines = [f"if {' or '.join(shared)}:", f"    apart(f, ({', '.join(at.values())},))"] if shared else []
         lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
         given = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
@@ -152,7 +152,6 @@ class Halves:
         sweeps = Sweeps(f, plan(f, set(wrt), fused=False), wrt)
         self.f = f
         self.cotangents = sweeps.cotangents
-        self.written = written(f)
         forward, backward = sweeps.halves()
         self.stored = sweeps.axes() if sweeps.whole else None
         self._forward = compiled_module(f"{f.name}_forward", module(forward, f, sweeps.helpers))
@@ -162,9 +161,9 @@ class Halves:
         """Call the function; the results, and what is handed over."""
         found = self._forward(*args)
         results = self.f.results or []
-        middle = len(results) + len(self.written)
+        middle = len(results) + len(self.f.written)
         given = {n: a for n, a in zip(self.f.parameters, args, strict=True) if self.f.ranks[n]}
-        for n, array in zip(self.written, found[len(results) : middle], strict=True):
+        for n, array in zip(self.f.written, found[len(results) : middle], strict=True):
             np.copyto(given[n], array)
         return tuple(given.get(n, y) for n, y in zip(results, found, strict=False)), found[middle:]
 
@@ -190,7 +189,7 @@ class Forwards:
 
     def __call__(self, args: tuple, tangents: dict[str, Any]) -> tuple[tuple, tuple]:
         """The outputs and their tangents."""
-        f, changed = self.f, written(self.f)
+        f, changed = self.f, self.f.written
         given = {n: a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True)}
         dots = {n: cotangent(f, n, tangents.get(n), given[n] if f.ranks[n] else None) for n in self.forward.given}
         found = self.run((*given.values(), *dots.values()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from .arguments import written
 from .ir import Swap, walk
 from .printer import definition
 from .pure import Pullback
@@ -19,7 +18,7 @@ class Sweeps(Pullback):
     whole = True
 
     def halves(self) -> tuple[str, str]:
-        f, changed = self.f, written(self.f)
+        f, changed = self.f, self.f.written
         moving = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
         head, gradients = self.begun({})
         arrays, bars = dict(zip(changed, changed)), {n: self.bars[n] for n in self.given}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -144,8 +145,9 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing.
-    `doubtful` are arrays with what they are made of, whose kind must be that of the array, or else an error.
+    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing;
+    `options` are for ``njit``. `doubtful` are arrays with what they are made of, whose kind must be that of the array,
+    or else an error.
     """
 
     name: str
@@ -157,7 +159,19 @@ class Function:
     constants: dict[str, object]
     where: str
     helpers: dict[str, object] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
+
+    @cached_property
+    def written(self) -> list[str]:
+        """The array parameters that are written. Every call asks."""
+        names = {s.array for s in walk(self.body) if isinstance(s, Store)}
+        swaps = [(s.first, s.second) for s in walk(self.body) if isinstance(s, Swap)]
+        for _ in swaps:
+            for pair in swaps:
+                if names & set(pair):
+                    names |= set(pair)
+        return [p for p in self.parameters if p in names]
 
 
 def parse(code: str) -> ast.expr:

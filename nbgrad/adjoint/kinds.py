@@ -11,14 +11,14 @@ from numba.core.errors import NumbaError
 from ..errors import TraceError
 from .adopted import Kind
 from .ir import Alloc, Assign, Call, Function, Statement, Store, parse, unparse, walk
-from .names import resolve
+from .names import INTEGERS, resolve
 
 __all__ = ["infer", "kind_of", "kinds_of"]
 
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _ORDER = ["bool", "int", "float"]
-_INTEGERS = (int, len, math.floor, math.ceil, math.trunc, np.int64, np.int32)
-_TRUTH = (bool, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite, np.bool_)
+_INTEGERS = (int, len, math.floor, math.ceil, math.trunc, *INTEGERS)
+_TRUTH = (bool, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_)
 _WIDEST = (abs, min, max, pow, np.abs, np.maximum, np.minimum, np.square, np.sign)
 
 

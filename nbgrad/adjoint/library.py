@@ -143,6 +143,12 @@ def flatnonzero(a):
     return found
 
 
+def nonzero(a):
+    if np.ndim(a) != 1:
+        refused("the places in several axes: write loops over them")
+    return (flatnonzero(a),)
+
+
 def count_nonzero(a):
     count = 0
     for index in np.ndindex(a.shape):
@@ -173,6 +179,12 @@ def roll(a, shift, axis=-9):
     else:
         refused("np.roll along this axis: give axis=0 or axis=1, or write a loop")
     return found
+
+
+def take(a, indices):
+    if np.ndim(a) != 1:
+        refused("np.take from several axes: write a[indices] or a[:, indices]")
+    return a[indices]
 
 
 def flip(a):
@@ -230,6 +242,13 @@ def diag(v, k=0):
     return found
 
 
+def fill_diagonal(a, val):
+    if np.ndim(a) != 2 or np.ndim(val) != 0:
+        refused("np.fill_diagonal of this: give a matrix and a number")
+    for i in range(min(a.shape[0], a.shape[1])):
+        a[i, i] = val
+
+
 def tril(m, k=0):
     found = np.zeros_like(m)
     for i in range(m.shape[0]):
@@ -262,6 +281,11 @@ def trapezoid(y, x=0, dx=1.0):
     return total
 
 
+def logaddexp(x1, x2):
+    high, low = np.where(x1 > x2, x1, x2), np.where(x1 > x2, x2, x1)
+    return high + np.log1p(np.exp(np.where(np.isinf(high), 0.0, low - high)))
+
+
 def ptp(a):
     return np.max(a) - np.min(a)
 
@@ -283,11 +307,39 @@ def polynomial(p, x):
     return y
 
 
-def convolve(a, v):
+def average(a, weights=None):
+    if weights is None:
+        found = np.mean(a)
+    else:
+        found = np.sum(a * weights) / np.sum(weights)
+    return found
+
+
+def bincount(x, weights=None, minlength=0):
+    n = minlength
+    for k in range(x.size):
+        n = max(n, x[k] + 1)
+    if weights is None:
+        found = np.zeros(n, np.int64)
+        for k in range(x.size):
+            found[x[k]] += 1
+    else:
+        found = np.zeros(n)
+        for k in range(x.size):
+            found[x[k]] += weights[k]
+    return found
+
+
+def convolve(a, v, mode="full"):
     found = np.zeros(a.size + v.size - 1)
     for i in range(a.size):
         for j in range(v.size):
             found[i + j] += a[i] * v[j]
+    few, many = min(a.size, v.size), max(a.size, v.size)
+    if mode == "valid":
+        found = found[few - 1 : many]
+    elif mode == "same":
+        found = found[(few - 1) // 2 : (few - 1) // 2 + many]
     return found
 
 
@@ -432,6 +484,7 @@ def cholesky(a):
 #: What stands for NumPy's functions.
 LIBRARY: dict[object, Callable] = {
     getattr(np, f.__name__): f
-    for f in (searchsorted, interp, argsort, sort, median, quantile, percentile, flatnonzero, count_nonzero, roll, flip,
-              flipud, fliplr, transpose, repeat, tile, diag, tril, triu, trapezoid, ptp, polyval, convolve, cross, kron)
+    for f in (searchsorted, interp, argsort, sort, median, quantile, percentile, flatnonzero, nonzero, count_nonzero,
+              roll, take, flip, flipud, fliplr, transpose, repeat, tile, diag, fill_diagonal, tril, triu, trapezoid,
+              ptp, logaddexp, polyval, average, bincount, convolve, cross, kron)
 } | {getattr(np.linalg, f.__name__): f for f in (solve, inv, det, slogdet, cholesky)}  # fmt: skip

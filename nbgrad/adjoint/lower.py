@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from .deciding import decided
+from .expressions import Done
 from .ir import Assign, Block, Check, Function, If, Swap, parse, unparse, walk
 from .iteration import Iteration
 from .jumps import ends, jumps
@@ -25,7 +26,7 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
     """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
     not they."""
     where = f"{source.file}, line {source.first + 1}"
-    made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where)
+    made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where, options=source.options)
     lowering = Lowering(
         source, Shared(made, Names({*all_names(source.node), *made.parameters}), still=still), None, None
     )
@@ -112,6 +113,8 @@ class Lowering(Storing, Iteration):
                 self.shared.current = statements[k:]
             self.line = self.source.lines[s.lineno - 1].strip()
             self.here = statements, k
+            if self.in_top and isinstance(s, ast.For | ast.While | ast.If):
+                self.copy_later(s)
             if isinstance(s, ast.Continue | ast.Break | ast.Return):
                 self.jump(s)
                 break
@@ -278,12 +281,18 @@ class Lowering(Storing, Iteration):
         match s:
             case ast.AnnAssign() if s.value is not None:
                 self.assign(s, s.target, s.value)
+            case ast.Assign(targets=[ast.Name(id=first) as target, *others]):
+                self.assign(s, target, s.value)
+                for other in others:
+                    self.assign(s, other, ast.copy_location(ast.Name(first, ast.Load()), s))
+            case ast.Assign(targets=[target]):
+                self.assign(s, target, s.value)
             case ast.Assign():
-                self.assign(s, s.targets[0], s.value)
-                for target in s.targets[1:]:
-                    if not isinstance(s.targets[0], ast.Name):
-                        raise self.source.refuse(s, "several targets", "write one assignment per line")
-                    self.assign(s, target, ast.copy_location(ast.Name(s.targets[0].id, ast.Load()), s))
+                if not all(isinstance(t, ast.Subscript) for t in s.targets):
+                    raise self.source.refuse(s, "several targets", "put the name first, or write one per line")
+                value = ast.copy_location(Done(self.apart(s, self.tree(s.value))), s)
+                for target in s.targets:
+                    self.assign(s, target, value)
             case ast.AugAssign():
                 self.augmented(s)
             case ast.For() | ast.While():

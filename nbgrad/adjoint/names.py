@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-__all__ = ["FUNCTION_NAMES", "HELPERS", "RESERVED", "Names", "all_names", "resolve"]
+__all__ = ["FUNCTION_NAMES", "HELPERS", "INTEGERS", "RESERVED", "Names", "all_names", "resolve"]
 
 #: What a function is called in generated code.
 FUNCTION_NAMES: dict[object, str] = {}
@@ -19,7 +19,9 @@ for _module, _prefix in ((np, "np"), (math, "math")):
             FUNCTION_NAMES.setdefault(getattr(_module, _name), f"{_prefix}.{_name}")
 FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow, range)}
 FUNCTION_NAMES[np.float64], FUNCTION_NAMES[np.float32] = "np.float64", "np.float32"
-FUNCTION_NAMES[np.int64], FUNCTION_NAMES[np.int32] = "np.int64", "np.int32"
+#: What casts to integers.
+INTEGERS = (np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8)
+FUNCTION_NAMES |= {f: f"np.{f.__name__}" for f in INTEGERS}
 #: Functions of this library that generated code imports.
 HELPERS: dict[str, object] = {}
 #: What generated code means by these names.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .analysis import Plan, survey
-from .arguments import outputs, written
+from .arguments import outputs
 from .forward import Forward
 from .ir import Function, Swap, walk
 from .names import Names
@@ -16,7 +16,7 @@ __all__ = ["Pullback", "function"]
 def function(f: Function) -> tuple[str, str]:
     """The name and the file of `f` without effects: the arrays that it writes are copied, and returned at the end."""
     made = Forward(f, survey(f, set()), [])
-    changed, free = written(f), Names({*f.ranks, *f.constants})
+    changed, free = f.written, Names({*f.ranks, *f.constants})
     names = {n: n for n in changed}
     head = [f"{n} = {n}.copy()" for n in changed]
     moving = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
@@ -56,7 +56,7 @@ class Pullback(Reverse):
         """Code for copies of what is written, and for the cotangents of arguments: those `given`, or zeros; the names
         of the gradients."""
         f = self.f
-        head = [f"{n} = {n}.copy()" for n in written(f)]
+        head = [f"{n} = {n}.copy()" for n in f.written]
         for n in self.arrays:
             head.append(f"{self.bars[n]} = {f'{given[n]}.copy()' if n in given else f'np.zeros_like({n})'}")
         found = []

@@ -27,7 +27,8 @@ PRODUCTS = {np.dot, np.outer, np.vdot}
 METHODS = {f.__name__: f for f in (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argmax, np.argmin,
                                    np.any, np.all, np.trace, np.cumsum, np.cumprod)}  # fmt: skip
 
-_ALONG = {np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin}
+_ALONG = {np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin, np.any,
+          np.all}  # fmt: skip
 
 
 class Reductions:
@@ -125,7 +126,7 @@ class Reductions:
         return self.fold("total", 0, ast.Add(), element, turns, free=True)
 
     def start(self, name: str, value: ast.expr) -> ast.Name:
-        return ast.Name(self.low.number(name, value), ast.Load())
+        return ast.Name(self.low.number(name, value, final=False), ast.Load())
 
     def run(self, s: Assign | If, turns: list[Turn]) -> None:
         self.loops.loops([s], "", turns)

@@ -52,14 +52,19 @@ def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     helpers = {**f.helpers, **helpers}
     head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
     plain = [(k, v) for k, v in f.constants.items()]
+    options = "".join(f", {k}={_option(v)}" for k, v in f.options.items())
     if plain:
         head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
     return (
         "\n".join([*head, "", "", ""])
         + routines(body)
-        + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel})\n"
+        + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel}{options})\n"
         + body
     )
+
+
+def _option(value: object) -> str:
+    return repr(value) if isinstance(value, bool) else f"{{{', '.join(sorted(map(repr, value)))}}}"  # type: ignore[call-overload]
 
 
 def _literal(value: object) -> str:
@@ -268,10 +273,9 @@ class Reverse(Printer):
         whole: list[Item]
         after: list[Item] = []
         if s in fusion.loops and not self.measuring:
-            inside, back = self.one_turn(s), self.backward(s.body)
-            if any(t in fusion.loops for t in s.body):
-                cut = next((k for k, item in enumerate(back) if not isinstance(item, Step)), len(back))
-                inside, back = [*back[:cut], *inside], back[cut:]
+            begun = any(t in fusion.loops for t in s.body)  # inner loops add to cotangents of this turn before its end
+            inside = [*(self.fresh_bars(s.body) if begun else []), *self.one_turn(s)]
+            back = self.backward(s.body, begun)
             before, after = Turns(self, s, back).apart()
             early, whole = [*early, *before], [Nest(loop_head(s), [*inside, *back])]
         else:
@@ -302,14 +306,20 @@ class Reverse(Printer):
 
     # The sweep back.
 
-    def backward(self, block: Block) -> list[Item]:
+    def fresh_bars(self, block: Block) -> list[Item]:
+        """The cotangents of the numbers that a block defines begin with zero."""
+        return [
+            Step(ast.Name(self.bars[s.name]), "=", "0.0")
+            for s in block
+            if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars
+        ]
+
+    def backward(self, block: Block, begun: bool = False) -> list[Item]:
+        """The sweep back through a block; `begun`: cotangents of what it defines have been added to."""
         end = len(block)
         while end and block[end - 1] in self.plan.carried:
             end -= 1
-        items: list[Item] = []
-        for s in block:
-            if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars:
-                items.append(Step(ast.Name(self.bars[s.name]), "=", "0.0"))
+        items: list[Item] = [] if begun else self.fresh_bars(block)
         items += self.undone(block[end:])
         for last, loop in self.ends.items():
             if loop.body is block:

@@ -99,10 +99,11 @@ class Scope:
 
     # Statements that are made.
 
-    def emit(self, s: Statement) -> None:
+    def emit(self, s: Statement, final: bool = True) -> None:
+        """Write a statement; `final`: a number that it sets keeps its value."""
         s.line, self.line = self.line, ""
         self.out.append(s)
-        if isinstance(s, Assign):
+        if isinstance(s, Assign) and final:
             self.learn(s)
 
     def learn(self, s: Assign) -> None:
@@ -136,11 +137,11 @@ class Scope:
         parameter = name in made.parameters and not made.ranks.get(name) and name not in root.stores
         return parameter or (name in made.constants) or name in RESERVED
 
-    def number(self, name: str, value: ast.expr) -> str:
-        """A new variable."""
+    def number(self, name: str, value: ast.expr, final: bool = True) -> str:
+        """A new variable; not `final`: it is set again."""
         made = self.names.fresh(name)
         self.made.ranks[made] = 0
-        self.emit(Assign(made, value))
+        self.emit(Assign(made, value), final)
         return made
 
     # Names.

@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 import inspect
 
-from .calls import Calls
+from .copies import Copies, exchange
 from .expressions import Done, Several
-from .ir import Assign, Check, Grow, If, Store, Swap, parse, unparse
+from .ir import Assign, Check, Grow, Store, Swap, parse, unparse
 from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
 from .trees import Elementwise, Leaf, Op, Scalar, Tree, copied, leaves
 from .views import Axis, View
+from .written import written
 
 __all__ = ["Storing"]
 
 
-class Storing(Calls):
+class Storing(Copies):
     """Lowers assignments."""
 
     here: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the place in it
@@ -120,7 +121,7 @@ class Storing(Calls):
         owner, straight = self.owners.get(name), self.straight and self.in_top
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
-            if alias and not self.moves(name, value):
+            if alias and not self.moves(name, value) and not self.read_only(name, value):
                 raise self.source.refuse(s, f"another array under the name {name}", f"write {name}[:] = ...")
             if tree.rank != self.made.ranks[owner]:
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
@@ -136,7 +137,11 @@ class Storing(Calls):
             tree = copied(tree)
         if isinstance(tree, Leaf):
             base = name.split(".")[0]
-            if alias and base in self.rebound and self.stores.count(base) > 1:
+            given = isinstance(s, ast.FunctionDef)  # an item of a parameter
+            varies = base in self.rebound and self.stores.count(base) + given > 1
+            lasts = straight or isinstance(value, ast.Name)  # rows in loops are seldom wanted later
+            moved = lasts and _base(value) in self.rebound and self.read_only(name, value)
+            if alias and (varies or moved):
                 self.copy_for(name, tree.view, s)
                 return
             view = self.frozen(tree.view) if alias else tree.view
@@ -186,73 +191,15 @@ class Storing(Calls):
         ]
         return made < k and len(near) == len(uses)
 
-    def separate(self, body: list[ast.stmt]) -> None:
-        """Note names that may stand for new arrays from somewhere in a loop or branch on."""
-        inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in ast.walk(s)]
-        self.rebound = {
-            n
-            for t in inner
-            if isinstance(t, ast.Assign) and not exchange(t) and not isinstance(t.value, ast.Subscript)
-            for n in stored_names([t])
-        }
-
-    rebound: set[str] = set()  # noqa: RUF012
-    foreign: set[str] = set()  # noqa: RUF012 (names that may stand for the caller's memory, after exchanges)
-
-    def copy_parameters(self) -> None:
-        for name in sorted(self.rebound & set(self.arrays)):
-            self.copy_for(name, self.arrays[name], self.source.node)
-        groups = exchanges(self.source.node)
-        self.foreign = {n for group in groups if group & set(self.arrays) for n in group}
-        returned = {n for t in ast.walk(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
-        for group in groups:
-            if self.inlined or self.shared.still or group & returned:
-                for name in sorted(group & set(self.arrays)):
-                    self.copy_moving(name, self.arrays[name])
-        for name in sorted(self.rebound & set(self.tuples)):
-            self.tuple_it(self.source.node, name, self.several(self.tuples[name]))
-
-    def copy_for(self, name: str, view: View, node: ast.AST) -> None:
-        """Let `name` stand for a copy of another array, which must not be written: Python would write the other one."""
-        local = self.local(ast.Name(name, ast.Store()))
-        copy = self.copy_of(view, node, local if self.made.ranks.get(local) is None else "")
-        self.bind(name, copy)
-        self.owners[name] = copy.name
-        self.shared.copies.add(copy.name)
-
-    def copy_moving(self, name: str, view: View) -> None:
-        """Let `name`, which changes places with others, stand for a copy. What is in the memory of the array itself
-        then, where Python changes names only, is put there at the end."""
-        copy = self.copy_of(view, self.source.node, "")
-        self.bind(name, copy)
-        self.owners[name] = copy.name
-        self.place(copy.name, len(self.memories))
-        self.memories.append(view)
-
-    def place(self, array: str, memory: int = -1) -> str:
-        """The number that says in whose memory an array would be: that of one of `memories`, or -1 for its own."""
-        if array not in self.places:
-            made = self.places[array] = self.names.fresh(f"{array}_place")
-            self.made.ranks[made], self.made.kinds[made] = 0, "int"
-            assert self.outermost is not None
-            self.outermost.insert(
-                0, Assign(made, ast.UnaryOp(ast.USub(), ast.Constant(1)) if memory < 0 else ast.Constant(memory))
-            )
-        return self.places[array]
-
-    def put_back(self) -> None:
-        """Before the function ends, write into the arrays that changed places what is in their memory then."""
-        names = [n for group in exchanges(self.source.node) for n in sorted(group)] if self.memories else []
-        moving = dict.fromkeys(self.owners[n] for n in names if n in self.owners)
-        for array, place in {a: self.place(a) for a in (*self.places, *moving)}.items():
-            for k, view in enumerate(self.memories):
-                saved, self.out = self.out, []
-                self.write(self.source.node, view, Leaf(self.all_of(array)))
-                inner, self.out = self.out, saved
-                self.out.append(If(parse(f"{place} == {k}"), inner, []))
-
-    def copy_of(self, view: View, node: ast.AST, name: str) -> View:
-        return Elementwise(self, node).materialise(copied(Leaf(view)), name or self.names.fresh(view.name))
+    def read_only(self, name: str, value: ast.expr) -> bool:
+        """Whether neither the array `value` nor what `name` stands for is written in place, so that copying its values
+        does the same."""
+        base = _base(value)
+        if base not in self.locals:
+            return False
+        if self.inlined and base not in self.owners:  # who else writes it, the caller knows
+            return False
+        return not {name, base} & written(self.source, self.source.node)
 
     # Elements and parts.
 
@@ -297,7 +244,8 @@ class Storing(Calls):
         mine = {self.local(ast.Name(n, ast.Load())) for n in names} if len(items) > 1 else set()
         subscripts = any(isinstance(t, ast.Subscript) for t in target.elts)
         held: list[Tree] = []
-        for item in items:
+        given = value.elts if isinstance(value, ast.Tuple) else [value] * len(items)
+        for item, t, node in zip(items, target.elts, given, strict=True):
             if isinstance(item, Op) and len(items) > 1:
                 item = Leaf(Elementwise(self, s).materialise(item, self.names.fresh("held")), True)
             if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.node, subscripts, mine):
@@ -305,14 +253,15 @@ class Storing(Calls):
             if isinstance(item, Leaf) and not item.fresh and any(
                 self.owners.get(n) == self.root(item.view.name) and n in self.arrays for n in names
             ):  # fmt: skip
-                raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+                if not isinstance(t, ast.Name) or not self.read_only(t.id, node):
+                    raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+                item = Leaf(self.copy_of(item.view, s, ""), True)
             held.append(item)
-        for t, item in zip(target.elts, held, strict=True):
-            done = ast.copy_location(Done(item), s)
+        for t, item, node in zip(target.elts, held, given, strict=True):
             if isinstance(t, ast.Name):
-                self.name_it(s, t.id, item, done)
+                self.name_it(s, t.id, item, node)
             else:
-                self.assign(s, t, done)
+                self.assign(s, t, ast.copy_location(Done(item), s))
 
     def may_change(self, node: ast.expr, elements: bool, names: set[str]) -> bool:
         """Whether setting some `names`, or elements of arrays, may change a number."""
@@ -443,33 +392,13 @@ class Storing(Calls):
         return Pack(tuple(items), tree.fields)
 
 
+def _base(node: ast.expr) -> str:
+    """The name of the array that an expression is a part of."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def _names(s: ast.Assign, name: str) -> bool:
-    return any(isinstance(t, ast.Name) and t.id == name for t in s.targets)
-
-
-def exchange(s: ast.stmt) -> bool:
-    """``a, b = b, a``."""
-    if not isinstance(s, ast.Assign) or not isinstance(s.targets[0], ast.Tuple) or not isinstance(s.value, ast.Tuple):
-        return False
-    parts = [*s.targets[0].elts, *s.value.elts]
-    if not all(isinstance(p, ast.Name) for p in parts):
-        return False
-    return {unparse(p) for p in s.targets[0].elts} == {unparse(p) for p in s.value.elts}
-
-
-def exchanges(node: ast.AST) -> list[set[str]]:
-    """The names that change places with one another."""
-    groups: list[set[str]] = []
-    for s in ast.walk(node):
-        if isinstance(s, ast.stmt) and exchange(s):
-            names = set(stored_names([s]))
-            names = names.union(*(g for g in groups if g & names))
-            groups = [*(g for g in groups if not g & names), names]
-    return groups
-
-
-def _items(node: ast.expr | None) -> list[str]:
-    """The names in what is returned."""
-    if isinstance(node, ast.Tuple):
-        return [n for e in node.elts for n in _items(e)]
-    return [node.id] if isinstance(node, ast.Name) else []
+    targets = [e for t in s.targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
+    return any(isinstance(t, ast.Name) and t.id == name for t in targets)

@@ -7,7 +7,6 @@ import builtins
 import copy
 import functools
 import inspect
-import math
 import textwrap
 import types
 from collections.abc import Callable, Hashable
@@ -18,7 +17,7 @@ import numpy as np
 
 from ..errors import TraceError
 from .adopted import adopted, rule_of
-from .algebra import FUNCTIONS, PASSIVE
+from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS
 from .library import LIBRARY
 from .memory import in_large_pages
@@ -26,7 +25,7 @@ from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
 from .structures import Fixed
 
-__all__ = ["RANGES", "Source", "source_of"]
+__all__ = ["KNOWN", "LOOPS", "RANGES", "Source", "source_of"]
 
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Return, ast.Break,
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
@@ -59,28 +58,20 @@ _INSTEAD = {
 }
 
 RANGES = {range, numba.prange}
-_LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
+LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
 _OTHERS = {
     np.where,
     np.shape,
     np.ndim,
     np.reshape,
     np.ravel,
-    np.logical_and,
-    np.logical_or,
-    np.logical_not,
     divmod,
     np.clip,
-    math.radians,
-    np.radians,
-    np.deg2rad,
-    math.degrees,
-    np.degrees,
-    np.rad2deg,
 }
-_KNOWN = {*FUNCTIONS, *PASSIVE, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *_LOOPS, *_OTHERS}
+KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *LOOPS, *_OTHERS}
 _METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
-            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose"}  # fmt: skip
+            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose", "clip",
+            "argsort", "repeat", "take", "nonzero"}  # fmt: skip
 _ADVICE = {
     "print": "leave it out",
     "np.random": "draw the random numbers before, and pass them as an array",
@@ -102,7 +93,8 @@ _KINDS = (
 class Source:
     """The text and tree of a function, and what the names in it stand for.
 
-    `around`: for a function defined inside of another one, the lowering whose variables it sees.
+    `around`: for a function defined inside of another one, the lowering whose variables it sees; `options`: those of
+    ``njit`` that what is made of it has as well.
     """
 
     around: object = None
@@ -136,6 +128,8 @@ class Source:
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
         self.signature = inspect.signature(plain)
+        given = getattr(function, "targetoptions", {})
+        self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
 
     def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
         """A function that is defined inside of this one."""
@@ -331,7 +325,7 @@ class _Check:
     def call(self, node: ast.Call) -> None:
         called = self.source.resolve(node.func)
         try:
-            known = called in _KNOWN or called in FUNCTIONS or rule_of(called) is not None
+            known = called in KNOWN or called in FUNCTIONS or rule_of(called) is not None
         except TypeError:
             known = False
         if isinstance(node.func, ast.Name) and node.func.id in self.local:

@@ -5,7 +5,8 @@ from .equations import PROGRAMS as EQUATIONS
 from .learning import PROGRAMS as LEARNING
 from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
+from .searches import PROGRAMS as SEARCHES
 from .stencils import PROGRAMS as STENCILS
 
-PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS)
+PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES)
 PROGRAMS = {f.__name__: (f, args) for part in PARTS for f, args in part.items()}

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-RNG = np.random.default_rng(11)
+
+def drawn(seed):
+    """Normal numbers, and positive ones, by shape."""
+    rng = np.random.default_rng(seed)
+    return (lambda *shape: rng.normal(size=shape)), (lambda *shape: 0.5 + rng.random(shape))
 
 
-def normal(*shape):
-    return RNG.normal(size=shape)
-
-
-def positive(*shape):
-    return 0.5 + RNG.random(shape)
+normal, positive = drawn(11)
