@@ -136,7 +136,7 @@ class _Differentiated:
         It takes the arguments, and then cotangents (an adjoint's: of the results that are floats or local arrays, and
         of the arrays) or tangents (of the arguments), as its signature in :attr:`source` says. An adjoint returns the
         results and the gradients by numbers, a tangent the results and their derivatives; what belongs to an array is
-        in the array that was given for it.
+        in the array that was given for it. An array that is written may not share memory with another one.
         """
         if (parts := self._apart(args)) is not None:
             return parts[0].compiled(*parts[3])

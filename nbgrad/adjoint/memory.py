@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import sys
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -15,6 +16,10 @@ __all__ = ["in_large_pages"]
 
 #: Bytes from which on large pages are asked for, and the word for them in `madvise(2)`.
 _LARGE, _HUGE_PAGES = 1 << 22, 14
+
+#: glibc gives memory back to the system as soon as more than twice the largest block that was freed is free, and tapes
+#: would be made of fresh pages in each call. Its largest block is just below 32 MB; this one is never touched.
+np.empty((1 << 25) - (1 << 16), np.uint8)
 
 
 @intrinsic

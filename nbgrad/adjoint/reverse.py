@@ -33,7 +33,7 @@ from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
 from .routines import routines
 from .ruled import Kept, pulled
-from .steps import Item, Nest, Step, flat, loop_head, tidy
+from .steps import Item, Nest, Step, factored, flat, loop_head, tidy
 from .tapes import Tape, tape_for
 from .turns import Turns
 
@@ -386,9 +386,12 @@ class Reverse(Printer):
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
                 test = unparse(s.test)
+                before, after = factored(body, orelse, test)
                 if body:
-                    return [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
-                return [Nest(f"if not ({test}):", orelse, f"not ({test})")] if orelse else []
+                    rest = [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
+                else:
+                    rest = [Nest(f"if not ({test}):", orelse, f"not ({test})")] if orelse else []
+                return [*before, *rest, *after]
             case Loop():
                 inner = self.backward(s.body)
                 popped: list[Item] = [line for t in self.tapes.values() if t.frame is s for line in t.pop()]

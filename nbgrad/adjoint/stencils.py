@@ -9,17 +9,18 @@ this is the innermost loop alone, the array is a row.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .indices import offset, plus
 from .ir import Loop, changed, parse, reads, subtrees, unparse
-from .steps import Item, Nest, Step, loop_head, tidy
+from .steps import Item, Nest, Step, exchange, loop_head, steps, tidy
 
 if TYPE_CHECKING:
     from .turns import Turns
 
-__all__ = ["gather", "parts"]
+__all__ = ["gather", "parts", "read_ahead"]
 
 #: Loops that are known to have no more turns than this stay as they are.
 _SHORT = 8
@@ -57,6 +58,47 @@ def gather(turns: Turns) -> None:
     }
     if several and _lasting(turns, turns.loop):
         _Gathered(turns, several).rewrite()
+
+
+def read_ahead(turns: Turns) -> None:
+    """Read the foremost of neighbouring elements first. LLVM keeps what it has read for the turns that follow, and can
+    then use vector registers only if nothing is written before it reads the next one."""
+    rows: dict[tuple[str, ...], dict[int, str]] = {}
+    for name in turns.read.keys() - turns.stored.keys() - turns.added.keys():
+        for index in turns.read[name]:
+            *rest, last = parts(parse(index))
+            if turns.counts(last) and turns.constant(*rest):
+                rows.setdefault((name, *map(unparse, rest)), {})[offset(last)[1]] = index
+    for (name, *_), found in sorted(rows.items()):
+        element = f"{name}[{found[max(found)]}]"
+        if len(found) > 1 and _late(turns.body, element):
+            first = turns.reverse.named(turns.loop, f"{name}_ahead", element)
+            for item in turns.body:
+                exchange(item, {element: first})
+            turns.body.insert(0, Step(ast.Name(first), "=", element))
+
+
+def _late(body: list[Item], element: str) -> bool:
+    """Whether an element is read in any case, after something was written."""
+    written = False
+    for item in body:
+        if isinstance(item, Step) and element in map(unparse, _evaluated(parse(item.value))):
+            return written
+        written = written or any(isinstance(s.target, ast.Subscript) for s, _ in steps([item]))
+    return False
+
+
+def _evaluated(node: ast.expr) -> Iterator[ast.expr]:
+    """The parts of an expression that are evaluated in any case."""
+    yield node
+    if isinstance(node, ast.IfExp):
+        yield from _evaluated(node.test)
+    elif isinstance(node, ast.BoolOp):
+        yield from _evaluated(node.values[0])
+    else:
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.expr):
+                yield from _evaluated(inner)
 
 
 def _lasting(turns: Turns, loop: Loop) -> bool:

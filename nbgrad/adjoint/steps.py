@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from .ir import Loop, parse, parsed, subtrees, unparse
 
-__all__ = ["Item", "Nest", "Step", "flat", "loop_head", "negative", "steps", "tidy"]
+__all__ = ["Item", "Nest", "Step", "exchange", "factored", "flat", "loop_head", "negative", "steps", "tidy"]
 
 
 @dataclass(eq=False)
@@ -105,6 +105,54 @@ def _first(head: str) -> ast.AST:
     return ast.parse(f"{head} pass")
 
 
+def factored(body: list[Item], orelse: list[Item], test: str) -> tuple[list[Item], list[Item]]:
+    """Take the steps that two branches have in common out of them; what goes before the branches, and after them."""
+    texts = [{str(s): s for s in reversed(items) if isinstance(s, Step)} for items in (body, orelse)]
+    if not texts[0].keys() & texts[1].keys():
+        return [], []
+    names = {s: _names(s.target, parse(s.value)) for s in (*body, *orelse) if isinstance(s, Step)}
+    before = _common(body, orelse, names, _names(parse(test)))
+    for items in (body, orelse):
+        items.reverse()
+    after = _common(body, orelse, names, set())[::-1]
+    for items in (body, orelse):
+        items.reverse()
+        if all(isinstance(item, str) and item.startswith("#") for item in items):
+            items.clear()
+    return before, after
+
+
+def _common(body: list[Item], orelse: list[Item], names: dict[Step, set[str]], known: set[str]) -> list[Item]:
+    """Take out what both could as well begin with and changes no name that is `known`."""
+    found: list[Item] = []
+    while True:
+        there = {str(s): s for s in reversed(_movable(orelse, names))}
+        s = next((s for s in _movable(body, names) if str(s) in there and s.name not in known), None)
+        if s is None:
+            return found
+        found.append(s)
+        body.remove(s)
+        orelse.remove(there[str(s)])
+
+
+def _movable(items: list[Item], names: dict[Step, set[str]]) -> list[Step]:
+    """The steps that could as well be the first."""
+    found: list[Step] = []
+    passed: list[Step] = []
+    for item in items:
+        if isinstance(item, Step):
+            if all(s.name not in names[item] and item.name not in names[s] for s in passed):
+                found.append(item)
+            passed.append(item)
+        elif isinstance(item, Nest) or not item.startswith("#"):
+            break
+    return found
+
+
+def _names(*nodes: ast.AST) -> set[str]:
+    return {n.id for node in nodes for n in subtrees(node) if isinstance(n, ast.Name)}
+
+
 def flat(items: list[Item]) -> list[str]:
     lines: list[str] = []
     for item in items:
@@ -122,3 +170,25 @@ def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:
             yield item, depth
         elif isinstance(item, Nest):
             yield from steps(item.body, depth + 1)
+
+
+def exchange(item: Item, texts: dict[str, str]) -> None:
+    """Put numbers in the places of elements."""
+    put = _Exchange({text: ast.Name(name) for text, name in texts.items()})
+    if isinstance(item, Step):
+        item.target = put.visit(parse(unparse(item.target)))  # type: ignore[assignment]
+        item.value = unparse(put.visit(parse(item.value)))
+    elif isinstance(item, Nest):
+        for inner in item.body:
+            exchange(inner, texts)
+
+
+class _Exchange(ast.NodeTransformer):
+    """Puts expressions in the places of others, which are given by their texts."""
+
+    def __init__(self, texts: dict[str, ast.expr]) -> None:
+        self.texts = texts
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        found = self.texts.get(unparse(node)) if isinstance(node, ast.Subscript | ast.Name) else None
+        return found if found is not None else self.generic_visit(node)

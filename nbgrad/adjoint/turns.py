@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from .indices import distance, offset, plus
 from .ir import Assign, Loop, Store, changed, elements_in, parse, parsed, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
-from .stencils import gather, parts
-from .steps import Item, Nest, Step, loop_head, steps
+from .stencils import gather, parts, read_ahead
+from .steps import Item, Nest, Step, exchange, loop_head, steps
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -54,6 +54,7 @@ class Turns:
         before, after = self.sums(free) if self.inner else ([], [])
         if free and self.inner and self.vectors():
             gather(self)
+            read_ahead(self)
         if self.inner and not free:
             before += self.handed_on()
         head = loop_head(self.loop) if free else self.reverse.reversed_head(self.loop)
@@ -283,7 +284,7 @@ class Turns:
             here, after = (self.reverse.named(self.loop, f"{name}_{w}", "") for w in ("here", "next"))
             texts = {f"{name}[{_text(mine)}]": here, f"{name}[{_text(following)}]": after}
             for item in self.body:
-                _replace(item, texts)
+                exchange(item, texts)
             this, that = texts
             begin = f"{name}[{_text(_moved(mine, self.loop.index, first))}] if {some} else 0.0"
             before.append(Step(ast.Name(here), "=", begin))
@@ -304,29 +305,7 @@ def _text(index: ast.expr) -> str:
     return ", ".join(unparse(p) for p in parts(index))
 
 
-class _Exchange(ast.NodeTransformer):
-    """Puts expressions in the places of others, which are given by their texts."""
-
-    def __init__(self, texts: dict[str, ast.expr]) -> None:
-        self.texts = texts
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        found = self.texts.get(unparse(node)) if isinstance(node, ast.Subscript | ast.Name) else None
-        return found if found is not None else self.generic_visit(node)
-
-
 def _moved(index: ast.expr, name: str, value: ast.expr) -> ast.expr:
     """`index` with `value` for the loop's variable."""
     made = [plus(value, offset(p)[1]) if offset(p)[0] == name else p for p in parts(index)]
     return ast.Tuple(made, ast.Load()) if len(made) > 1 else made[0]
-
-
-def _replace(item: Item, texts: dict[str, str]) -> None:
-    """Put numbers in the places of elements."""
-    exchange = _Exchange({text: ast.Name(name) for text, name in texts.items()})
-    if isinstance(item, Step):
-        item.target = exchange.visit(parse(unparse(item.target)))  # type: ignore[assignment]
-        item.value = unparse(exchange.visit(parse(item.value)))
-    elif isinstance(item, Nest):
-        for inner in item.body:
-            _replace(inner, texts)

@@ -37,9 +37,9 @@ from .. import config
 from ..cuda.buffers import OnDevice
 from ..forks import free_in_child
 from . import stored
+from .aliases import ApartLowering, FindRoots
 from .fingerprint import of_function, of_value
 from .inference import TypeInference
-from .lowering import ElementLowering
 from .versions import Versions, WithoutPhis
 
 __all__ = [
@@ -434,7 +434,8 @@ class _Plain(_Compiler):
 
     instead: ClassVar[dict] = {
         **_Compiler.instead,
-        NativeLowering: ElementLowering,
+        PreLowerStripPhis: FindRoots,
+        NativeLowering: ApartLowering,
         **dict.fromkeys([InlineClosureLikes, NopythonRewrites, IRProcessing, WithLifting]),
     }
 

@@ -12,15 +12,13 @@ from collections import Counter
 from numba import types
 from numba.core import cgutils, ir
 from numba.core.analysis import compute_cfg_from_blocks
-from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
-from numba.core.typed_passes import NativeLowering
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
-__all__ = ["ElementLowering"]
+__all__ = ["Elements"]
 
 
-class _Elements(Lower):
+class Elements(Lower):
     """Elements of arrays of numbers, and operations of numbers. What a variable that is set at one place holds is its
     value wherever that place was passed before, and no load from the stack."""
 
@@ -128,11 +126,3 @@ class _Elements(Lower):
             return [builder.load(cgutils.gep_inbounds(builder, start, 0, d)) for d in range(array.ndim)]
 
         return held.data, each("shape"), each("strides") if array.layout == "A" else ()
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class ElementLowering(NativeLowering):
-    """Numba's pass, with that."""
-
-    _name = "nbgrad_element_lowering"
-    lowering_class = _Elements

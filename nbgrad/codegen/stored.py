@@ -47,8 +47,9 @@ class OnDisk(Keep):
     def key(self, signature: tuple) -> str:
         """Where it is stored; "" for code that calls closures, whose values cannot be named."""
         source, function = self.parts
+        options = {**function.targetoptions, "pipeline_class": function._compiler.pipeline_class}
         try:
-            return key(source + of_function(function.py_func), function.targetoptions, signature)
+            return key(source + of_function(function.py_func), options, signature)
         except TypeError:
             return ""
 

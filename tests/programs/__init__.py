@@ -6,9 +6,7 @@ from .learning import PROGRAMS as LEARNING
 from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
 from .searches import PROGRAMS as SEARCHES
+from .stencils import PROGRAMS as STENCILS
 
-PROGRAMS = {
-    f.__name__: (f, args)
-    for part in (EQUATIONS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES)
-    for f, args in part.items()
-}
+PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES)
+PROGRAMS = {f.__name__: (f, args) for part in PARTS for f, args in part.items()}
