@@ -7,36 +7,40 @@ reads of the array what it needs, remembers, and hands values on. It takes half 
 
 from __future__ import annotations
 
-from collections import Counter
-
 from numba import types
 from numba.core import cgutils, ir
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.lowering import Lower
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
+from .versions import places
+
 __all__ = ["Elements"]
 
 
 class Elements(Lower):
     """Elements of arrays of numbers, and operations of numbers. What a variable that is set at one place holds is its
-    value wherever that place was passed before, and no load from the stack."""
+    value, and no load from the stack, if that place was passed before wherever it is read."""
 
     def init(self):
         super().init()
         self._operations = {}
         self._values = {}
         self._arrays = {}
-        self._labels = {id(block): label for label, block in self.blocks.items()}
-        self._before = compute_cfg_from_blocks(self.blocks).dominators()
-        sets = Counter(s.target.name for b in self.blocks.values() for s in b.body if isinstance(s, ir.Assign))
-        self._once = {name for name, count in sets.items() if count == 1}
+        before = compute_cfg_from_blocks(self.blocks).dominators()
+        sets, uses = places(self.blocks)
+        self._once = {
+            name
+            for name, where in sets.items()
+            if len(where) == 1
+            and all(where[0][0] in before[label] and where[0] < (label, k) for label, k in uses.get(name, ()))
+        }  # blocks are translated in the order of their labels
 
     def storevar(self, value, name, argidx=None):
         if not self._unstored(name):
             super().storevar(value, name, argidx)
         if name in self._once:
-            self._values[name] = self._labels[id(self._cur_ir_block)], value
+            self._values[name] = value
             if isinstance(array := self.typeof(name), types.Array):
                 at = self.context.data_model_manager[array].get_field_position
                 part = self.builder.extract_value
@@ -44,7 +48,7 @@ class Elements(Lower):
                 self._arrays[name] = part(value, at("data")), *each
 
     def loadvar(self, name):
-        found = self._value(name)
+        found = self._values.get(name)
         return super().loadvar(name) if found is None else found
 
     def delvar(self, name):
@@ -55,11 +59,6 @@ class Elements(Lower):
         """Whether a variable is not on the stack: it is set at one place, and nothing has to be freed at its end."""
         model = self.context.data_model_manager[self.typeof(name)]
         return name in self._once and not model.contains_nrt_meminfo()
-
-    def _value(self, name):
-        """What a variable holds, if that is known here."""
-        label, value = self._values.get(name, (None, None))
-        return value if label in self._before[self._labels[id(self._cur_ir_block)]] else None
 
     def lower_binop(self, resty, expr, op):
         signature = self.fndesc.calltypes[expr]
@@ -116,7 +115,7 @@ class Elements(Lower):
 
     def _parts(self, name, array):
         """Where an array's elements are, its shape, and its strides if they are needed."""
-        if self._value(name) is not None:
+        if name in self._arrays:
             return self._arrays[name]
         builder = self.builder
         held = cgutils.create_struct_proxy(array)(self.context, builder, ref=self.getvar(name))

@@ -15,7 +15,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import PreLowerStripPhis
 from numba.core.untyped_passes import ReconstructSSA
 
-__all__ = ["Versions", "WithoutPhis"]
+__all__ = ["Versions", "WithoutPhis", "places"]
 
 #: A statement: the label of its block, and its position there.
 Place = tuple[int, int]
@@ -53,7 +53,7 @@ def versions(blocks: dict[int, ir.Block]) -> None:
     if not blocks:
         return
     graph = compute_cfg_from_blocks(blocks)
-    sets, uses = _places(blocks)
+    sets, uses = places(blocks)
     joins = _joins(graph)
     renamed: dict[Place, ir.Var] = {}
     put: dict[Place, dict[str, ir.Var]] = defaultdict(dict)
@@ -72,7 +72,7 @@ def versions(blocks: dict[int, ir.Block]) -> None:
         block.body = [*phis[label], *body]
 
 
-def _places(blocks: dict[int, ir.Block]) -> tuple[dict[str, list[Place]], dict[str, list[Place]]]:
+def places(blocks: dict[int, ir.Block]) -> tuple[dict[str, list[Place]], dict[str, list[Place]]]:
     """Where each variable is set, and where it is used, in the order of the text."""
     sets: dict[str, list[Place]] = defaultdict(list)
     uses: dict[str, list[Place]] = defaultdict(list)
@@ -91,11 +91,11 @@ def _places(blocks: dict[int, ir.Block]) -> tuple[dict[str, list[Place]], dict[s
 
 def _several(sets: dict[str, list[Place]], uses: dict[str, list[Place]], dominators: dict[int, set[int]]) -> list[str]:
     """The variables that are set at several places, and then those that may be used before they are set."""
-    found = [name for name, places in sets.items() if len(places) > 1]
-    for name, places in uses.items():
+    found = [name for name, where in sets.items() if len(where) > 1]
+    for name, where in uses.items():
         first = sets[name][:2]
         if len(first) < 2 and any(
-            not first or (first[0][0] not in dominators[label]) for label, k in places if (label, k) not in first
+            not first or (first[0][0] not in dominators[label]) for label, k in where if (label, k) not in first
         ):
             found.append(name)
     return found
