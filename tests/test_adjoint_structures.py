@@ -215,6 +215,21 @@ def test_constants_tell_which_branch_is_lowered():
     assert not [line for line in adj.source.splitlines() if line.lstrip().startswith(("if ", "else"))]
 
 
+def test_branches_that_local_constants_decide():
+    def f(x, a):
+        w = x[::-1] * a
+        s = 0.5
+        c = (s, a)
+        if c[0] < 0.31:
+            w = np.tanh(np.cumsum(np.maximum(x, 0.1)))
+        else:
+            s += math.sin(x[1] * c[0])
+        w[0] += math.exp(-(w[1] ** 2))
+        return s * w[0]
+
+    agrees(f, (X, 0.7))
+
+
 def test_items_of_what_calls_give():
     def ends(x):
         return x[0] * x[1], 2 * x

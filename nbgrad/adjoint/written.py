@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
+from .adopted import rule_of
 from .ir import subtrees
 from .subset import KNOWN, LOOPS, Source
 
@@ -86,7 +87,7 @@ class _Written:
         if isinstance(node.func, ast.Attribute) and node.func.attr in _NEW:
             return True
         found = self.source.resolve(node.func)
-        return isinstance(found, Hashable) and found in KNOWN - _SAME
+        return isinstance(found, Hashable) and (found in KNOWN - _SAME or rule_of(found) is not None)
 
     def called(self, call: ast.Call) -> _Written | None:
         """The function that is called, if it is one of the user's and known."""
@@ -113,7 +114,8 @@ class _Written:
         found = self.source.resolve(call.func)
         if isinstance(call.func, ast.Attribute) and found is None:
             return call.func.attr != "fill"
-        return isinstance(found, type) or (isinstance(found, Hashable) and found in KNOWN)
+        known = isinstance(found, Hashable) and (found in KNOWN or rule_of(found) is not None)
+        return isinstance(found, type) or known
 
 
 def _parts(call: ast.Call) -> list[ast.expr]:

@@ -30,7 +30,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering, NopythonRewrites, NopythonTypeInference, PreLowerStripPhis
-from numba.core.untyped_passes import InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
+from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.extending import intrinsic, overload
 
 from .. import config
@@ -430,13 +430,14 @@ class _Kernels(_Compiler):
 
 class _Plain(_Compiler):
     """The compiler for generated files. They have no closures, no expressions of whole arrays, no generators and no
-    ``with``, and it does not look for them."""
+    ``with``, and it does not look for them; nor for branches that are never taken, without which what they set, and
+    others read, would have no type."""
 
     instead: ClassVar[dict] = {
         **_Compiler.instead,
         PreLowerStripPhis: FindRoots,
         NativeLowering: ApartLowering,
-        **dict.fromkeys([InlineClosureLikes, NopythonRewrites, IRProcessing, WithLifting]),
+        **dict.fromkeys([DeadBranchPrune, InlineClosureLikes, NopythonRewrites, IRProcessing, WithLifting]),
     }
 
 
