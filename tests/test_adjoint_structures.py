@@ -215,6 +215,35 @@ def test_constants_tell_which_branch_is_lowered():
     assert not [line for line in adj.source.splitlines() if line.lstrip().startswith(("if ", "else"))]
 
 
+def of_a_constant_from_outside(x):
+    w, z = np.full(x.size, Settings.least), np.array([Settings.least, 2])
+    return np.sum(w * x) + z[0] * x[0] + z[1] * x[1] + np.full(3, WIDTH)[0] / 2 * x[2]
+
+
+def of_a_local_constant(x):
+    least = 0.25
+    part = least * Settings.least
+    z, w = np.array([least, 2]), np.full(2, part)
+    return z[0] * x[0] + z[1] * x[1] + w[0] * x[2] + np.full_like(x, least / 3)[2] * x[0]
+
+
+def of_a_length(x):
+    half = 0.5
+    z, w = np.full(2, x.size * half), np.array([x.size, 2])
+    return z[0] * x[0] + w[0] / 2 * x[1]
+
+
+def of_steps(x):
+    step = 0.25
+    z = np.arange(0, 1, step)
+    return z[1] * x[0] + z.size * x[1] + np.arange(0, 4 * Settings.least, Settings.least)[3] * x[2]
+
+
+@pytest.mark.parametrize("f", [of_a_constant_from_outside, of_a_local_constant, of_a_length, of_steps])
+def test_arrays_made_of_constants_have_their_kind(f):
+    agrees(f, (X,))
+
+
 def test_branches_that_local_constants_decide():
     def f(x, a):
         w = x[::-1] * a

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .indices import distance
-from .ir import Store, parse, reads, unparse
-from .kinds import kind_of
+from .ir import Store, parse, unparse
 from .trees import Elementwise, Leaf, Made, Op, Scalar, Tree, Turn, copied
 from .views import ONE, ZERO, View, added, index_of, size_of, times
 
@@ -138,14 +137,13 @@ class Makers:
 
     def known(self, values: list[ast.expr]) -> bool:
         """Whether the kind of an array of `values` is known already."""
-        return any(kind_of(v, self.low.made) == "float" for v in values) or all(
-            self.low.fixed(n) or n in self.low.shared.known or n in self.low.shared.bound for n in reads(*values)
-        )
+        kinds = [self.low.look(Scalar(v)) for v in values]
+        return "float" in kinds or "" not in kinds
 
     def certain(self, values: list[ast.expr]) -> tuple[str, str]:
         if not self.known(values):
             raise self.doubt()
-        kinds = {kind_of(v, self.low.made) for v in values}
+        kinds = {self.low.look(Scalar(v)) for v in values}
         if "float" in kinds:
             return "float", "np.float64"
         return ("bool", "np.bool_") if kinds == {"bool"} else ("int", "np.int64")

@@ -232,7 +232,6 @@ class Expressions(Scope):
                 raise self.source.refuse(node, f"{name}, an array of {value.size} elements", "pass it as an argument")
             made = self.constant(name, value)
             self.made.ranks[made] = value.ndim
-            self.made.kinds[made] = {"f": "float", "b": "bool"}.get(value.dtype.kind, "int")
             return Leaf(self.all_of(made))
         raise self.source.refuse(
             node, f"{name} is not a variable, a number, or an array or tuple of numbers", "pass it as an argument"
@@ -248,6 +247,7 @@ class Expressions(Scope):
         self.names.taken.add(made)
         self.made.constants[made] = value
         self.made.ranks.setdefault(made, 0)
+        self.made.kinds[made] = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(value).dtype.kind, "float")
         return made
 
     # Attributes.

@@ -13,10 +13,12 @@ from .adopted import Kind
 from .ir import Alloc, Assign, Call, Function, Statement, Store, children, parse, unparse, walk
 from .names import INTEGERS, resolve
 
-__all__ = ["infer", "kind_of", "kinds_of"]
+__all__ = ["ZEROS", "infer", "kind_of", "kinds_of"]
 
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _ORDER = ["bool", "int", "float"]
+#: Code for zero.
+ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
 _INTEGERS = (int, len, math.floor, math.ceil, math.trunc, *INTEGERS)
 _TRUTH = (bool, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_)
 _WIDEST = (abs, min, max, pow, np.abs, np.maximum, np.minimum, np.square, np.sign)
@@ -25,9 +27,6 @@ _WIDEST = (abs, min, max, pow, np.abs, np.maximum, np.minimum, np.square, np.sig
 def infer(f: Function) -> None:
     """Fill in the kinds of the numbers in `f`, and of arrays that have the kind of what is stored into them; a name
     that gets several has the widest."""
-    for name, value in f.constants.items():
-        if not f.ranks[name]:
-            f.kinds[name] = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(value).dtype.kind, "float")
     made = [s for s in walk(f.body) if isinstance(s, Alloc)]
     for s in made:
         if not s.kind:

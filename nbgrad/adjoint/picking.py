@@ -160,11 +160,12 @@ class _Guess:
         made, shared = self.low.made, self.low.shared
         if name in shared.looks:
             return shared.looks[name] or self.guess
-        if name in made.parameters or name in shared.bound or made.ranks.get(name):
+        if name in made.parameters or name in made.constants or name in shared.bound or made.ranks.get(name):
             return made.kinds[name]
-        if name in made.constants:
-            letter = np.asarray(made.constants[name]).dtype.kind
-            return {"b": "bool", "i": "int", "u": "int"}.get(letter, "float")
+        if name in shared.most:  # a length
+            return "int"
+        if unparse(known := shared.known.get(name, ast.Name(name))) != name:
+            return kind_of(known, self)  # type: ignore[arg-type]
         return self.guess
 
     def get(self, name: str, default: str) -> str:

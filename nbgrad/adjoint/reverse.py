@@ -28,6 +28,7 @@ from .ir import (
     writes,
 )
 from .jam import jammed
+from .kinds import ZEROS
 from .memory import in_large_pages
 from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
@@ -42,7 +43,6 @@ __all__ = ["Reverse", "module"]
 #: Loops over prange, and nothing else, run on several threads.
 _PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
 _DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
-_ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
 
 
 def module(body: str, f: Function, helpers: dict[str, object]) -> str:
@@ -170,7 +170,7 @@ class Reverse(Printer):
 
     def zero(self, name: str, like: str = "") -> str:
         """Code that sets a number to zero, of the kind of itself or of another name."""
-        return f"{name} = {_ZEROS[self.f.kinds.get(like or name, 'float')]}"
+        return f"{name} = {ZEROS[self.f.kinds.get(like or name, 'float')]}"
 
     def begin(self) -> list[str]:
         """Values for all that a branch may not set before it is read elsewhere: Numba asks for them."""
@@ -251,7 +251,7 @@ class Reverse(Printer):
     def begins(self, s: Loop) -> dict[str, str]:
         """Numbers that a turn may store before it sets them."""
         extra = [t.name for t, loop in self.ends.items() if loop is s and t not in self.plan.save]
-        return {n: _ZEROS[self.f.kinds.get(n, "float")] for n in extra}
+        return {n: ZEROS[self.f.kinds.get(n, "float")] for n in extra}
 
     def verdict(self, s: Loop) -> Verdict:
         inside = set(walk(s.body))

@@ -16,7 +16,7 @@ from numba.core.errors import NumbaError
 
 from .adopted import Forms, Kind, Rule
 from .ir import Call, Check, Function, Loop, Store, Swap, listed, parse, reads, unparse, walk, writes
-from .kinds import kind_of, kinds_of
+from .kinds import ZEROS, kinds_of
 from .trees import Leaf, Scalar, Tree, copied
 
 if TYPE_CHECKING:
@@ -107,14 +107,7 @@ def _forms(low: Calls, node: ast.Call, rule: Rule, given: list[ast.expr]) -> For
 def _kind(low: Calls, node: ast.expr, guess: str) -> Kind:
     name = _array(node)
     rank = low.made.ranks.get(name, 0)
-    if rank:
-        return rank, low.look(Leaf(low.all_of(name))) or guess
-    if not isinstance(node, ast.Name):
-        return 0, kind_of(node, low.made)
-    if node.id in low.made.constants:
-        return 0, {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(low.made.constants[node.id]).dtype.kind, "float")
-    whole = node.id in low.shared.bound or node.id in low.shared.known or node.id in low.shared.most
-    return 0, low.made.kinds.get(node.id) or ("int" if whole else guess)
+    return rank, low.look(Leaf(low.all_of(name)) if rank else Scalar(node)) or guess
 
 
 def _inferred(low: Calls, s: Call) -> list[list[ast.expr | None]]:
@@ -201,9 +194,8 @@ class Kept:
     def begin(self) -> list[str]:
         lists = [*self.copies.values(), *self.results.values()] if self.loops else []
         numbers = [r for r in self.call.results if r not in self.call.lengths]
-        zeros = {"float": "0.0", "int": "0", "bool": "False"}
         return [
-            *(f"{n} = {zeros[self.f.kinds[n]]}" for n in numbers),
+            *(f"{n} = {ZEROS[self.f.kinds[n]]}" for n in numbers),
             *(f"{n} = 0" for n in self.call.sizes),
             *(f"{n} = []" for n in lists),
         ]
@@ -292,8 +284,7 @@ def pushed(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[str], st
     lines += [zero(r, dots, f) for r in active]
     for r in active:
         one, at, found = fresh("one"), fresh("at"), fresh("found")
-        heads = [one if t == r else f"np.zeros_like({t})" if f.ranks.get(t) else f"{t} * 0" for t in s.results]
-        made, parts = _pulling(s, f, heads, _given(s, f))
+        made, parts = _pulling(s, f, _heads(s, {r: one}, f), _given(s, f))
         terms = []
         for n, part in zip(s.given, parts, strict=True):
             if part is not None and _array(n) in dots:
