@@ -236,7 +236,41 @@ def exchanged(u, v, w, n):
     return b, w
 
 
+def one_or_the_other(x, y, s):
+    z = x if s > 0.5 else np.zeros_like(x)
+    w = y.copy() if s > 0.9 else x * y
+    w[0] = s
+    first, second = (x, s) if s > 0.9 else (y, 2.0 * s)
+    u = z[1:] if z[0] > x[1] else z[:-1]
+    for k in range(3):
+        v = x if k == 1 else 0.5 * w
+        s += np.sum(v * v) * (np.sin(s) if k else s)
+    s += np.sum(u * (w[1:] if s < 0.0 else w[:-1])) + np.sum(first) * second
+    return s, w if s > 9.0 else -w
+
+
+SHAPE, NEIGHBOURS, WEIGHTED = (2, 3), ((-1, 0), (1, 0), (0, 2)), ((0, 0.25), (2, 0.5))
+
+
+def constant_tuples(a, x):
+    b = np.zeros((1,) + SHAPE + a.shape)
+    b[0, 1, 2] = a
+    total = np.sum(b**2) + (SHAPE + x.shape)[2] * x[0]
+    for di, dj in NEIGHBOURS:
+        total += a[1 + di, dj] * a[2, 1 + dj]
+    for k, (i, w) in enumerate(WEIGHTED):
+        if k == 1 and w > 0.5:
+            break
+        total += w * x[i] * WEIGHTED[0][1]
+    for row in ((0, 1), (2, 3)):
+        total *= x[row[0]] + row[1]
+    c, s = x[:2] / np.sqrt(x[0] ** 2 + x[1] ** 2)
+    return total * c - s
+
+
 ROWS = {
+    one_or_the_other: (X, Y, 0.7),
+    constant_tuples: (A, X),
     views: (A, X),
     whole_arrays: (X, Y, 0.7),
     reductions: (A, X),

@@ -102,14 +102,9 @@ class Makers:
         sizes = self.low.shape_of(node)
         if sizes is not None:
             return sizes
-        pack = self.low.tuple_of(node)
-        if pack is not None and all(isinstance(i, str) for i in pack.items):
-            return [ast.Name(i, ast.Load()) for i in pack.items]  # type: ignore[arg-type]
-        if isinstance(node, ast.BinOp):
-            items = getattr(self.low.tree(node), "items", [])  # (2,) + u.shape
-            return [i.node for i in items] if items else [self.low.value(node)]
-        parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        return [self.low.value(p) for p in parts]
+        tree = self.low.tree(node)
+        parts = self.low.items_in(tree) or [tree]
+        return [self.low.value(ast.copy_location(self.low.done(t), node)) for t in parts]
 
     def dtype(self, position: int) -> tuple[str, str]:
         """The kind that is asked for, and code for the dtype; "" if none is."""

@@ -15,7 +15,7 @@ from . import ruled
 from .adopted import rule_of
 from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS, Makers
-from .expressions import Done, Expressions, Several
+from .expressions import Done, Expressions
 from .ir import Assign, Store, parse, unparse, walk
 from .library import LIBRARY, refused
 from .names import FUNCTION_NAMES
@@ -23,7 +23,7 @@ from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
 from .reshaping import contiguous, reshaped
 from .scope import UNCERTAIN
 from .subset import Source, source_of
-from .trees import Leaf, Scalar, Tree, combine, copied
+from .trees import Leaf, Scalar, Several, Tree, combine, copied
 from .views import NUMBERS, normal
 
 if TYPE_CHECKING:

@@ -241,7 +241,7 @@ def _state(plan: Plan, loop: Loop, after: Block) -> list[str]:
         for s in (s for s in block if isinstance(s, Call)):
             if any(uses(t) & set(writes(s)) for t in inside if t not in walk(block)):
                 raise TraceError(
-                    f"adjoint: {plan.independence.f.where}: checkpoints of a loop in which {s.results[0]}, in "
-                    f"'{s.line}', may come from an earlier turn; call {s.rule.name} in every turn"
+                    f"adjoint: {plan.independence.f.where}: checkpoints of a loop in which what '{s.line}' "
+                    f"gives may come from an earlier turn; call {s.rule.name} in every turn"
                 )
     return [n for n in dict.fromkeys(changed) if n in read]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 
 from .calls import Calls
-from .expressions import Several
 from .ir import Assign, If, parse, subtrees, unparse
 from .scope import stored_names
-from .trees import Elementwise, Leaf, Tree, copied, leaves
+from .trees import Elementwise, Leaf, Several, Tree, copied, leaves
 from .views import View
 from .written import written
 

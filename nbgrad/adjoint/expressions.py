@@ -9,13 +9,14 @@ from functools import partial
 import numpy as np
 
 from .algebra import FUNCTIONS
+from .choices import choice, truth
 from .deciding import decided
 from .indices import distance
-from .ir import Assign, Block, If, parse, unparse
+from .ir import parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
 from .picking import Picked, look, picked
 from .scope import UNCERTAIN, Pack, Scope
-from .trees import Elementwise, Leaf, Scalar, Tree, combine, copied
+from .trees import Elementwise, Leaf, Scalar, Several, Tree, combine, copied
 from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, count, normal, size_of
 
 __all__ = ["Expressions"]
@@ -42,52 +43,6 @@ class Expressions(Scope):
                 "index it, or use np.any, np.all, np.sum",
             )
         return found.node
-
-    def perhaps(self, node: ast.expr) -> tuple[ast.expr, Block]:
-        """A number that is not calculated every time, and what is needed before."""
-        saved, self.out = self.out, []
-        with self.inside():
-            made = self.tree(node)
-        before, self.out = self.out, saved
-        if not isinstance(made, Scalar):
-            raise self.source.refuse(node, "'and', 'or', if and else with arrays", "write & and |, or statements")
-        return made.node, before
-
-    def truth(self, node: ast.BoolOp) -> Tree:
-        """``a and b``; where `b` needs statements, they are in a branch."""
-        found = self.perhaps_now(node.values[0])
-        for part in node.values[1:]:
-            value, before = self.perhaps(part)
-            if before:
-                name = self.number("truth", found, final=False)
-                test: ast.expr = ast.Name(name, ast.Load())
-                test = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
-                self.out.append(If(test, [*before, Assign(name, value)], []))
-                found = ast.Name(name, ast.Load())
-            else:
-                more = found.values if isinstance(found, ast.BoolOp) and type(found.op) is type(node.op) else [found]
-                found = ast.BoolOp(node.op, [*more, value])
-        return Scalar(found)
-
-    def perhaps_now(self, node: ast.expr) -> ast.expr:
-        made = self.tree(node)
-        if not isinstance(made, Scalar):
-            raise self.source.refuse(node, "'and', 'or', if and else with arrays", "write & and |, or statements")
-        return made.node
-
-    def choice(self, node: ast.IfExp) -> Tree:
-        """``a if test else b``; where these need statements, they are in branches."""
-        holds = decided(self, node.test)
-        if holds is not None:
-            return self.tree(node.body if holds else node.orelse)
-        test = self.value(node.test)
-        (first, before), (second, other) = self.perhaps(node.body), self.perhaps(node.orelse)
-        if not before and not other:
-            return Scalar(ast.IfExp(test, first, second))
-        name = self.names.fresh("choice")
-        self.made.ranks[name] = 0
-        self.out.append(If(test, [*before, Assign(name, first)], [*other, Assign(name, second)]))
-        return Scalar(ast.Name(name, ast.Load()))
 
     def compared(self, node: ast.Compare, parts: list[Tree]) -> Tree:
         """Whether shapes are the same."""
@@ -130,10 +85,12 @@ class Expressions(Scope):
             case ast.BinOp(op=ast.MatMult()):
                 return self.product(node, node.left, node.right, hint)
             case ast.BinOp():
-                pair = self.tree(node.left), self.tree(node.right)
-                if isinstance(node.op, ast.Add) and all(isinstance(p, Several) for p in pair):
-                    return Several([t for p in pair for t in p.items])  # type: ignore[attr-defined]
-                return combine(lambda a, b: ast.BinOp(a, node.op, b), self.no_tuples(node, list(pair)))
+                pair = [self.tree(node.left), self.tree(node.right)]
+                if isinstance(node.op, ast.Add) and any(isinstance(p, Several) for p in pair):
+                    first, second = map(self.items_in, pair)
+                    if first is not None and second is not None:
+                        return Several([*first, *second])
+                return combine(lambda a, b: ast.BinOp(a, node.op, b), self.no_tuples(node, pair))
             case ast.UnaryOp(op=ast.Invert()):
                 given = self.tree(node.operand)  # of truth values in arrays it is "not"
                 op = ast.Not() if given.rank and look(self, given) == "bool" else ast.Invert()
@@ -143,7 +100,7 @@ class Expressions(Scope):
                     lambda a: normal(ast.UnaryOp(node.op, a)), self.no_tuples(node, [self.tree(node.operand)])
                 )
             case ast.BoolOp():
-                return self.truth(node)
+                return truth(self, node)
             case ast.Compare():
                 holds = decided(self, node)
                 if holds is not None:
@@ -155,7 +112,7 @@ class Expressions(Scope):
                     return self.compared(node, parts)
                 return combine(lambda first, *rest: ast.Compare(first, node.ops, list(rest)), parts)
             case ast.IfExp():
-                return self.choice(node)
+                return choice(self, node)
             case ast.Subscript():
                 return self.subscript(node)
             case ast.Attribute():
@@ -225,7 +182,9 @@ class Expressions(Scope):
         """A constant of a module or closure."""
         if isinstance(value, bool | int | float | np.number | np.bool_):
             return Scalar(ast.Name(self.constant(name, value), ast.Load()))
-        if isinstance(value, tuple) and value and all(isinstance(v, bool | int | float | np.number) for v in value):
+        if isinstance(value, tuple) and value:
+            if isinstance(value[0], tuple) or len({type(v) for v in value}) > 1:
+                return self.items_outside(node, name, value)
             value = np.array(value)
         if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fiub":
             if value.size > _LARGEST:
@@ -236,6 +195,15 @@ class Expressions(Scope):
         raise self.source.refuse(
             node, f"{name} is not a variable, a number, or an array or tuple of numbers", "pass it as an argument"
         )
+
+    def items_outside(self, node: ast.expr, name: str, value: tuple) -> Several:
+        items: list[Tree] = []
+        for k, v in enumerate(value):
+            if isinstance(v, tuple):
+                items.append(self.items_outside(node, f"{name}_{k}", v))
+            else:
+                items.append(Scalar(parse(repr(v))) if type(v) is int else self.outside(node, f"{name}_{k}", v))
+        return Several(items, getattr(value, "_fields", ()))
 
     def constant(self, name: str, value: object) -> str:
         """A constant from outside, under its own name where that is free."""
@@ -311,13 +279,20 @@ class Expressions(Scope):
     def several(self, pack: Pack) -> Several:
         return Several([self.item(i) for i in pack.items], pack.fields)
 
+    def items_in(self, tree: Tree) -> list[Tree] | None:
+        """The items of a tuple; one of numbers from outside is an array, so that any number can be its index."""
+        if isinstance(tree, Leaf) and tree.rank == 1 and tree.view.name in self.made.constants:
+            values = np.asarray(self.made.constants[tree.view.name]).tolist()
+            return [Scalar(parse(repr(v))) for v in values] if self.is_whole(tree.view) else None
+        return tree.items if isinstance(tree, Several) else None
+
     # Subscripts.
 
     def subscript(self, node: ast.Subscript) -> Tree:
         sizes = self.shape_of(node.value)
         if sizes is not None:
             return Scalar(sizes[self.constant_index(node, len(sizes))])
-        if isinstance(node.value, ast.Tuple | ast.Call) or self.tuple_of(_first(node.value)) is not None:
+        if isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp) or self.in_tuple(node.value):
             found = self.tree(node.value)
             if isinstance(found, Several):
                 return found.items[self.constant_index(node, len(found.items))]
@@ -326,6 +301,11 @@ class Expressions(Scope):
         if isinstance(view, Picked):
             return copied(Leaf(view))
         return Leaf(view) if view.rank else Scalar(view.at([]))
+
+    def in_tuple(self, node: ast.expr) -> bool:
+        first = _first(node)
+        outside = isinstance(first, ast.Name) and not self.known_here(first.id) and self.source.outside.get(first.id)
+        return self.tuple_of(first) is not None or isinstance(outside, tuple)
 
     def constant_index(self, node: ast.Subscript, size: int) -> int:
         index = distance(self.value(node.slice), ZERO)
@@ -445,16 +425,6 @@ class Expressions(Scope):
         if name in HELPERS:
             self.made.helpers[name] = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
         return combine(lambda *given: ast.Call(parse(name), list(given), []), args)
-
-
-class Several(Tree):
-    """A tuple."""
-
-    rank = 0
-
-    def __init__(self, items: list[Tree], fields: tuple[str, ...] = ()) -> None:
-        self.items = items
-        self.fields = fields
 
 
 class Done(ast.expr):

@@ -49,11 +49,12 @@ class Backwards:
 
     def stored(self, args: tuple, values: tuple) -> dict[str, int]:
         """The bytes that each tape takes for these arguments; it runs the function on them."""
-        if not self.reverse.stored():
+        names = [*self.reverse.stored(), *(f"a copy of {n}" for n in self.reverse.copied)]
+        if not names:
             return {}
         text = module(self.reverse.measure(), self.f, self.reverse.helpers)
         entry = compiled_module(f"{self.f.name}_adjoint", text)
-        return dict(zip(self.reverse.stored(), entry(*args, *self.bars(args, {}, values).values()), strict=True))
+        return dict(zip(names, entry(*args, *self.bars(args, {}, values).values()), strict=True))
 
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
         """The results and the gradients; `values` are the results where they are known before."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 import copy
+from typing import Any
 
 import numba
 import numpy as np
 
 from .arrays import Makers
 from .calls import Calls
-from .expressions import Done, Several
+from .expressions import Done
 from .indices import offset, plus
 from .ir import Assign, Block, Loop, children, parse, reads, subtrees, unparse
 from .jumps import jumps
 from .scope import stored_names
 from .subset import RANGES
-from .trees import Leaf, Scalar, Tree
+from .trees import Leaf, Scalar, Several, Tree
 from .views import ONE, ZERO, View
 
 __all__ = ["Iteration"]
@@ -207,6 +208,11 @@ class Iteration(Calls):
         if isinstance(tree, Leaf) and self.root(tree.view.name) in moved:
             raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
         if isinstance(tree, Several):
+            rows = [t.items for t in tree.items if isinstance(t, Several)]
+            if isinstance(target, ast.Tuple) and rows and {len(r) for r in rows} == {len(target.elts)}:
+                for t, column in zip(target.elts, zip(*rows, strict=True), strict=True):  # each has a kind of its own
+                    self.rows_of(s, t, _located(Done(Several(list(column))), s), counter, first, sizes)
+                return
             view = self.listed(s, tree)
         elif tree.rank:
             view = self.view_of(tree, given)
@@ -221,10 +227,14 @@ class Iteration(Calls):
         first.append(_assignment(s, target, element))
 
     def listed(self, s: ast.For, tree: Several) -> View:
-        """A tuple of numbers as an array."""
-        made = ast.List([Done(t) for t in tree.items], ast.Load())
-        call = ast.Call(ast.Name("=array", ast.Load()), [made], [])
-        found = Makers(self, ast.copy_location(call, s)).listed(made, "")
+        """A tuple of numbers, or of tuples of numbers, as an array."""
+
+        def node(t: Tree) -> ast.expr:
+            return ast.List([node(i) for i in t.items], ast.Load()) if isinstance(t, Several) else Done(t)
+
+        made = node(tree)
+        call = _located(ast.Call(ast.Name("=array", ast.Load()), [made], []), s)
+        found = Makers(self, call).listed(made, "")  # type: ignore[arg-type]
         assert isinstance(found, Leaf)
         return found.view
 
@@ -274,9 +284,7 @@ class Iteration(Calls):
             if self.out:  # something is calculated for the test, so it belongs into the body
                 leave = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
                 body, test = [ast.copy_location(leave, s), *body], ast.Constant(True)
-                for n in subtrees(leave):
-                    if not hasattr(n, "lineno"):
-                        ast.copy_location(n, s)
+                _located(leave, s)
             self.out = before
         self.line = ""
         breaks = any(jumps(b, ast.Break) for b in body)
@@ -316,8 +324,11 @@ class Iteration(Calls):
 
 
 def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
-    made = ast.Assign([target], value)
-    ast.copy_location(made, s)
+    return _located(ast.Assign([target], value), s)
+
+
+def _located(made: Any, s: ast.stmt) -> Any:
+    """`made`, which is at the place of `s` where it has none."""
     for n in subtrees(made):
         if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
             ast.copy_location(n, s)

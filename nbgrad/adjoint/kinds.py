@@ -93,7 +93,7 @@ def _check(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
     parts = [node.left, node.right] if bits else node.values if choice else []  # type: ignore[attr-defined]
     if any(kind_of(p, f) == "float" for p in parts):
         raise TraceError(
-            f"adjoint: {f.where}: {unparse(node)}, of floats, in '{s.line or unparse(node)}'; "
+            f"adjoint: {f.where}: {'bits' if bits else 'and, or'} of floats in '{s.line or unparse(node)}'; "
             + ("use integers" if bits else "write a if ... else b, or compare")
         )
     for child in children(node):

@@ -17,7 +17,7 @@ from .scope import Pack, Shared
 from .storing import Storing
 from .structures import Fixed
 from .subset import Source
-from .trees import Leaf, Scalar, Tree
+from .trees import Chosen, Leaf, Scalar, Several, Tree, copied, leaves
 
 __all__ = ["lower"]
 
@@ -189,14 +189,15 @@ class Lowering(Storing, Iteration):
         self, node: ast.expr, tree: Tree, previous: Tree | None, taken: set[str], path: tuple[int, ...] = ()
     ) -> Tree:
         """What is returned, by names that keep it."""
-        from_tuple = tree.items if hasattr(tree, "items") else None
-        if from_tuple is not None:
-            befores = getattr(previous, "items", [])
-            nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(from_tuple)
+        if isinstance(tree, Several):
+            befores = previous.items if isinstance(previous, Several) else []
+            nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(tree.items)
             made = [self.kept(n, t, befores[k] if k < len(befores) else None, taken, (*path, k))
-                    for k, (n, t) in enumerate(zip(nodes, from_tuple, strict=True))]  # fmt: skip
-            return type(tree)(made, tree.fields)  # type: ignore[call-arg, attr-defined]
+                    for k, (n, t) in enumerate(zip(nodes, tree.items, strict=True))]  # fmt: skip
+            return Several(made, tree.fields)
         if tree.rank:
+            if isinstance(tree, Chosen) and self.owns(tree):
+                tree = copied(tree)  # nobody writes it afterwards
             view = self.view_of(tree, node, "result")
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
             if self.returns > 1 and (own or not self.inlined) and self.varies(path):
@@ -223,6 +224,11 @@ class Lowering(Storing, Iteration):
             self.emit(Assign(name, tree.node))
         taken.add(name)
         return Scalar(ast.Name(name, ast.Load()))
+
+    def owns(self, tree: Tree) -> bool:
+        """Whether the arrays in `tree` are of this function alone."""
+        mine = self.owners.values()
+        return not self.inlined or all(self.root(t.view.name) in mine for t in leaves(tree) if isinstance(t, Leaf))
 
     def varies(self, path: tuple[int, ...]) -> bool:
         """Whether returns differ in what they give at a place in the result."""

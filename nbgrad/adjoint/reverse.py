@@ -92,6 +92,7 @@ class Reverse(Printer):
         self.bars = self.beside = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
         self.measuring = False
+        self.copied: list[str] = []  # arrays of which copies are put aside
         self.done = plan.fusion.done
         self.shared: list[str] = []  # names of what several derivatives of a statement have in common
         self.zeroed = False  # whether cotangents have got their first values
@@ -130,12 +131,14 @@ class Reverse(Printer):
         return sum(len(tape.loops) for tape in self.tapes.values())
 
     def measure(self) -> str:
-        """The source of a function that only runs forward, and returns the bytes of the tapes."""
+        """The source of a function that only runs forward, and returns the bytes of the tapes, and of the copies that
+        are made before the sweep back."""
         f, tapes = self.f, list(self.stored().values())
         self.measuring = True
         head = [*self.begin(), *(f"{tape.name}_bytes = 0" for tape in tapes)]
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
-        lines = [*head, *self.block(f.body), f"return ({''.join(f'{tape.name}_bytes, ' for tape in tapes)})"]
+        found = [*(f"{tape.name}_bytes" for tape in tapes), *(f"{n}.nbytes" for n in self.copied)]
+        lines = [*head, *self.block(f.body), f"return ({', '.join(found)},)"]
         self.measuring = False
         return definition(f"{f.name}_adjoint", given, lines)
 
@@ -207,6 +210,7 @@ class Reverse(Printer):
         f = self.f
         lines: list[str] = []
         self.kept: dict[str, str] = {}
+        self.copied = []
         swaps = [s for s in walk(f.body) if isinstance(s, Swap)]
         touched = set(self.plan.restored)
         for s in swaps:
@@ -221,9 +225,11 @@ class Reverse(Printer):
                 self.kept[r] = self.fresh(f"{r}_value")
                 own = f.ranks.get(r) and r not in f.parameters
                 lines.append(f"{self.kept[r]} = {r}{'.copy()' if own else ''}")
+                self.copied += [r] * bool(own)
         for n in sorted(touched):
             if f.ranks.get(n) and (n in f.parameters or moves(n)):
                 lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
+                self.copied.append(n)
         return lines
 
     # The function itself.

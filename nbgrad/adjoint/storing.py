@@ -6,12 +6,12 @@ import ast
 import inspect
 
 from .copies import Copies, exchange
-from .expressions import Done, Several
+from .expressions import Done
 from .ir import Assign, Check, Grow, Store, Swap, parse, subtrees, unparse
 from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
-from .trees import Elementwise, Leaf, Op, Scalar, Tree, copied, leaves
+from .trees import Elementwise, Leaf, Op, Scalar, Several, Tree, copied, leaves
 from .views import Axis, View
 from .written import written
 
@@ -276,8 +276,9 @@ class Storing(Copies):
             found: list[Tree] = [Scalar(n) for n in sizes]
         else:
             tree = self.tree(value)
-            if isinstance(tree, Leaf):
-                found = [Leaf(v) if v.rank else Scalar(v.at([])) for v in self.rows(tree.view, value, count)]
+            if tree.rank:
+                view = self.view_of(tree, value, "held")
+                found = [Leaf(v) if v.rank else Scalar(v.at([])) for v in self.rows(view, value, count)]
             else:
                 found = tree.items if isinstance(tree, Several) else []
         if len(found) != count:
@@ -289,7 +290,8 @@ class Storing(Copies):
         whole = ast.copy_location(Done(Leaf(view)), node)
         size = unparse(self.shape(view)[0])
         if size != str(count):
-            message = f"{self.made.name}: {unparse(node)} has not {count} elements"
+            text = self.source.lines[node.lineno - 1].strip()
+            message = f"{self.made.name}: not {count} elements in '{text}'"
             self.out.append(Check(parse(f"{size} != {count}"), message))
         return [
             self.part(ast.copy_location(ast.Subscript(whole, ast.Constant(k), ast.Load()), node)) for k in range(count)
@@ -314,7 +316,7 @@ class Storing(Copies):
             a, b = first, owned[n]
             if self.made.ranks[a] != self.made.ranks[b] or self.made.kinds[a] != self.made.kinds[b]:
                 raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
-            message = f"{self.made.name}: {a} and {b} change places and have different shapes"
+            message = f"{self.made.name}: {names[0]} and {n} change places and have different shapes"
             self.emit(Check(parse(f"{a}.shape != {b}.shape"), message))
         now = list(names)  # which of the arrays each name stands for
         for k, n in enumerate(names):

@@ -175,6 +175,7 @@ class Source:
     def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
         line = getattr(node, "lineno", 1)
         text = self.lines[line - 1].strip()
+        what = " ".join(what.split())  # what was lowered before has no text
         made = TraceError(f"adjoint: {self.file}, line {self.first + line}: {what} in '{text}'; {instead}")
         made.said = what, instead  # type: ignore[attr-defined]
         return made

@@ -14,7 +14,20 @@ from .views import ONE, ZERO, Axis, View, added, count, size_of, times
 if TYPE_CHECKING:
     from .scope import Scope
 
-__all__ = ["Elementwise", "Leaf", "Made", "Op", "Scalar", "Tree", "Turn", "combine", "copied", "leaves"]
+__all__ = [
+    "Chosen",
+    "Elementwise",
+    "Leaf",
+    "Made",
+    "Op",
+    "Scalar",
+    "Several",
+    "Tree",
+    "Turn",
+    "combine",
+    "copied",
+    "leaves",
+]
 
 
 class Tree:
@@ -43,6 +56,16 @@ class Leaf(Tree):
         return self.view.rank
 
 
+class Several(Tree):
+    """A tuple."""
+
+    rank = 0
+
+    def __init__(self, items: list[Tree], fields: tuple[str, ...] = ()) -> None:
+        self.items = items
+        self.fields = fields
+
+
 @dataclass(eq=False)
 class Op(Tree):
     """`build` makes the element of the elements of `args`; `kind` and `dtype` as for Made."""
@@ -55,6 +78,14 @@ class Op(Tree):
     @property
     def rank(self) -> int:  # type: ignore[override]
         return max(a.rank for a in self.args)
+
+
+@dataclass(eq=False)
+class Chosen(Op):
+    """Elements of one array or another. `refusal`: the error if it gets a name, which Python gives to the array itself,
+    where a copy would not do the same."""
+
+    refusal: Exception | None = None
 
 
 @dataclass(eq=False)
@@ -262,6 +293,8 @@ class Elementwise:
 
     def materialise(self, tree: Tree, name: str) -> View:
         """An array `name` of the elements of `tree`."""
+        if isinstance(tree, Chosen) and tree.refusal is not None:
+            raise tree.refusal
         axes = self.axes(tree)
         line, self.low.line = self.low.line, ""
         kind, dtype = (tree.kind, tree.dtype) if isinstance(tree, Made | Op) and tree.kind else ("", self.dtype(tree))

@@ -124,6 +124,8 @@ def _parts(call: ast.Call) -> list[ast.expr]:
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    if isinstance(value, ast.IfExp):
+        return [*_pairs(target, value.body), *_pairs(target, value.orelse)]
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         return [p for t, v in zip(target.elts, value.elts, strict=True) for p in _pairs(t, v)]
     return [(target, value)]
