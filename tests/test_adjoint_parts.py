@@ -332,3 +332,16 @@ def test_what_would_be_wrong_is_refused():
             nb.adjoint(f).vjp(*((A,) if f is written else (X, np.arange(5))))
     with uncompiled(), pytest.raises(ValueError, match="another number of elements"):
         nb.adjoint(packed_parameters).vjp(T[:-1], X, 2)
+
+
+a = np.ones((7, 3))  # the name of an argument, below
+
+
+def hidden(a, x):
+    w = a.T.copy()
+    return w @ a[:, 0] * a.T.size, np.linalg.solve(a.T.copy(), x[:4])
+
+
+def test_names_from_outside_are_hidden_by_those_of_arguments():
+    with uncompiled():
+        agrees(hidden, (A + 3.0 * np.eye(4), X))

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 import pytest
-from loop_programs import agrees, copies, twice
+from loop_programs import agrees, copies, twice, uncompiled
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -333,7 +333,30 @@ def test_second_order():
     agrees(of_own, (B,))
     twice(of_own, (B,))
     with pytest.raises(TraceError, match="a further derivative of a primitive with a vjp of its own, called in a loop"):
+        nb.adjoint(nb.adjoint(in_a_time_loop)).vjp(A, B, 2, 0.1, 1.0, A, B)
+    with pytest.raises(TraceError, match="give the primitive that it comes from an infer"):
         nb.adjoint(in_a_time_loop).hvp((A, B, 2, 0.1), (A, B, 0.3), (1.0,))
+
+
+def test_second_order_in_loops():
+    """Products with the Hessian go by the adjoint of the tangent, where the sizes of results are known."""
+    shaped = nb.primitive(solve.forward, numba.njit(solve_vjp.py_func), infer=lambda a, b: b)
+
+    def steps(a, u, n, dt):
+        total = 0.0
+        for k in range(n):
+            x = shaped(a, u * u + dt)
+            for i in range(u.size):
+                u[i] += x[i] * dt * k
+            if x[0] > 0.0:
+                u[:] = shaped(a, u)
+            total += np.sum(x**3)
+        return total, u
+
+    with uncompiled():
+        twice(steps, (A, B, 3, 0.1))
+        twice(steps, (A, -B, 1, 0.1))
+    twice(steps, (A, B, 0, 0.1))
 
 
 _of_cubed = numba.njit(cubed_vjp.py_func)

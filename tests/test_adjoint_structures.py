@@ -306,3 +306,36 @@ def test_names_of_tuples_that_stand_for_others_in_a_loop():
     found = sum(np.sum(g * d) for g, d in zip((*ga, *gb), (*da, *db), strict=True))
     assert value == two_bodies(a, b, 0.1, 4)
     assert abs(found - (along(H) - along(-H)) / (2 * H)) < 1e-7
+
+
+def drifted(body, dt, trace):
+    """Tuples in a tuple, and an array that is written."""
+    x = body.x + dt * body.v
+    trace[0] = dt * dt
+    return Body(x, 2.0 * body.v, body.m * dt), (np.sum(x * x), (dt**3,))
+
+
+def test_results_have_their_form():
+    body, trace = Body(X, 2.0 * X, 1.5), np.zeros(2)
+    direction = Body(np.ones(3), np.zeros(3), 0.5)
+    weights = Body(np.arange(3.0), None, 2.0), (0.5, (3.0,)), np.array([4.0, 0.0])
+    with uncompiled():
+        pull = nb.adjoint(drifted).vjp(body, 0.1, trace)
+        told = nb.tangent(drifted).jvp((body, 0.1, trace), (direction, 1.0, None))
+        expected = drifted(body, 0.1, trace)
+        for values in (pull.value, told[0][:2]):
+            assert type(values[0]) is Body and isinstance(values[1][1], tuple)
+            np.testing.assert_array_equal(values[0].x, expected[0].x)
+            assert (values[0].m, values[1]) == (expected[0].m, expected[1])
+        nested = pull(weights)
+        one_by_one = pull((weights[0].x, None, 2.0, 0.5, 3.0, weights[2]))
+        np.testing.assert_array_equal(nested[0].v, one_by_one[0].v)
+        assert nested[1] == one_by_one[1]
+        found = np.sum(nested[0].x) + 0.5 * nested[0].m + nested[1]
+        moved = told[1]
+        along = weights[0].x @ moved[0].x + 2.0 * moved[0].m + 0.5 * moved[1][0] + 3.0 * moved[1][1][0]
+        assert found == pytest.approx(along + 4.0 * moved[2][0], rel=1e-12)
+        with pytest.raises(AttrError, match="a tuple of 2 expected, like the argument or result"):
+            pull((None, (1.0,), None))
+        with pytest.raises(AttrError, match="6 cotangents expected"):
+            pull((None, None))

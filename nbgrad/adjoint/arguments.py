@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 
 from ..errors import AttrError, DTypeError, ShapeError
 from .ir import Function
+from .structures import items_of, put_together
 from .subset import Source
 
 __all__ = [
@@ -16,6 +18,8 @@ __all__ = [
     "copies",
     "cotangent",
     "describe",
+    "formed",
+    "one_by_one",
     "outputs",
     "parameters",
     "wanted",
@@ -96,6 +100,23 @@ def outputs(f: Function) -> list[str]:
     """What has a cotangent: the results, then the float arrays that are written."""
     results = list(f.results or [])
     return results + [p for p in f.written if p not in results and f.kinds[p] == "float"]
+
+
+def formed(f: Function, values: tuple) -> Any:
+    """Outputs, as the function gives its results, with the arrays that it writes after them."""
+    count = len(f.results or [])
+    own = put_together(f.form, iter(values)) if count else ()
+    if count and len(values) == count:
+        return own
+    every = (*(own if isinstance(f.form, tuple) or not count else (own,)), *values[count:])
+    return every[0] if len(every) == 1 else every
+
+
+def one_by_one(f: Function, given: tuple) -> tuple:
+    """Cotangents of outputs, one after the other; they may have the form of the results."""
+    results = f.form[1] if isinstance(f.form, tuple) else (None,) * len(f.results or [])
+    names = outputs(f)
+    return items_of((*results, *(None for _ in names[len(f.results or []) :])), given)
 
 
 def apart(f: Function, args: tuple) -> None:

@@ -84,7 +84,7 @@ class Makers:
             view = self.low.view(given[0])
             sizes = self.low.shape(view)
             if not kind:
-                kind, dtype = f"={view.name}", f"{view.name}.dtype"
+                kind, dtype = self.like(view.name)
         else:
             sizes = self.shape(given[0])
         if not kind:
@@ -113,11 +113,16 @@ class Makers:
             given = self.node.args[position]
         return ("", "") if given is None else self.dtype_of(given)
 
+    def like(self, name: str) -> tuple[str, str]:
+        """The kind and dtype of another array, which may be made later, by a primitive in a loop."""
+        ruled = name in self.low.shared.ruled and self.low.made.kinds[name] == "float"
+        return f"={name}", self.low.shared.dtypes.get(name, f"{name}.dtype") if ruled else f"{name}.dtype"
+
     def dtype_of(self, given: ast.expr) -> tuple[str, str]:
         if isinstance(given, ast.Attribute) and given.attr == "dtype":
             view = self.low.view(given.value)
-            return f"={view.name}", f"{view.name}.dtype"
-        found = self.low.source.resolve(given)
+            return self.like(view.name)
+        found = self.low.resolve(given)
         dtypes: dict[object, object] = {float: np.float64, int: np.int64, bool: np.bool_}
         try:
             found = dtypes.get(found, found)

@@ -63,7 +63,7 @@ class Calls(Expressions):
         called = self.function_of(node.func)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             given = self.arguments(node, inspect.signature(called))
-            return Several([self.tree(given[n]) for n in called._fields], called._fields)
+            return Several([self.tree(given[n]) for n in called._fields], called)
         if called is None and isinstance(node.func, ast.Attribute):
             return self.method(node, node.func, hint)
         if rule_of(called) is not None:
@@ -279,8 +279,8 @@ class Calls(Expressions):
             if callable(found) and not isinstance(found, type):
                 return found
             return found if isinstance(found, Source) else None
-        if isinstance(node, ast.Attribute) and callable(self.source.resolve(node)):
-            return self.source.resolve(node)
+        if isinstance(node, ast.Attribute) and callable(self.resolve(node)):
+            return self.resolve(node)
         return None
 
     def defined(self, name: str, node: ast.FunctionDef | ast.Lambda) -> Source:
@@ -313,7 +313,7 @@ class Calls(Expressions):
     def fresh(self, tree: Tree | None, before: set[str]) -> Tree | None:
         """Note which arrays were made by the call."""
         if isinstance(tree, Several):
-            return Several([self.fresh(t, before) or t for t in tree.items], tree.fields)
+            return Several([self.fresh(t, before) or t for t in tree.items], tree.of)
         if isinstance(tree, Leaf) and self.root(tree.view.name) not in before:
             return Leaf(tree.view, True)
         return tree

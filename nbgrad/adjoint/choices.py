@@ -73,7 +73,7 @@ def _one_of(low: Expressions, node: ast.IfExp, test: ast.expr, first: Tree, seco
     """The values of one tree or the other. To name those of arrays is to copy them, so nobody may write them then."""
     if isinstance(first, Several) and isinstance(second, Several) and len(first.items) == len(second.items):
         pairs = zip(first.items, second.items, strict=True)
-        return Several([_one_of(low, node, test, a, b) for a, b in pairs], first.fields)
+        return Several([_one_of(low, node, test, a, b) for a, b in pairs], first.of)
     spread = any(isinstance(t, Leaf) and None in t.view.order for tree in (first, second) for t in leaves(tree))
     if isinstance(first, Several) or isinstance(second, Several) or first.rank != second.rank or spread:
         raise low.source.refuse(

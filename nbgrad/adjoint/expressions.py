@@ -203,7 +203,7 @@ class Expressions(Scope):
                 items.append(self.items_outside(node, f"{name}_{k}", v))
             else:
                 items.append(Scalar(parse(repr(v))) if type(v) is int else self.outside(node, f"{name}_{k}", v))
-        return Several(items, getattr(value, "_fields", ()))
+        return Several(items, type(value))
 
     def constant(self, name: str, value: object) -> str:
         """A constant from outside, under its own name where that is free."""
@@ -228,17 +228,11 @@ class Expressions(Scope):
                 if node.attr not in found.fields:
                     raise self.source.refuse(node, f"the attribute {unparse(node)}", "index the tuple")
                 return found.items[found.fields.index(node.attr)]
-        if (isinstance(owner, ast.Name) and self.known_here(owner.id)) or not isinstance(
-            owner, ast.Name | ast.Attribute
-        ):
+        value, module = self.resolve(node), self.resolve(owner)
+        if value is None and module is None:
             return self.of_array(node)
-        value = self.source.resolve(node)
-        if isinstance(value, bool | int | float | np.number):
-            module = self.source.resolve(owner)
-            if module in (math, np):
-                return Scalar(parse(f"{'math' if module is math else 'np'}.{node.attr}"))
-        if value is None and self.source.resolve(owner) is None:
-            return self.of_array(node)
+        if isinstance(value, bool | int | float | np.number) and (module is math or module is np):
+            return Scalar(parse(f"{'math' if module is math else 'np'}.{node.attr}"))
         return self.outside(node, node.attr, value)
 
     def of_array(self, node: ast.Attribute) -> Tree:
@@ -277,7 +271,7 @@ class Expressions(Scope):
         return Scalar(ast.Name(item, ast.Load())) if found is None else Leaf(found)
 
     def several(self, pack: Pack) -> Several:
-        return Several([self.item(i) for i in pack.items], pack.fields)
+        return Several([self.item(i) for i in pack.items], pack.of)
 
     def items_in(self, tree: Tree) -> list[Tree] | None:
         """The items of a tuple; one of numbers from outside is an array, so that any number can be its index."""

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import AttrError, TraceError
-from .arguments import apart, completed, copies, describe, outputs, parameters, wanted
+from .arguments import apart, completed, copies, cotangent, describe, formed, one_by_one, outputs, parameters, wanted
 from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards, Halves
 from .ir import Function
 from .kinds import infer
 from .lower import lower
-from .structures import Structure, structure
+from .structures import Structure, put_together, structure
 from .subset import Source, source_of
 
 __all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
@@ -99,13 +99,16 @@ class _Differentiated:
     _make: Callable
     _still = False  # whether arguments may not change places
 
-    def __init__(self, f: Callable | _Differentiated, argnums: int | tuple[int, ...] | None) -> None:
+    def __init__(self, f: Callable | _Differentiated | Source, argnums: int | tuple[int, ...] | None) -> None:
         self._of = f if isinstance(f, _Differentiated) else None
         self._sources: dict[Any, Source] = {}
-        self._source: Source | None = None if isinstance(f, _Differentiated) else source_of(f)
+        self._source: Source | None = None
+        if self._of is None:
+            self._source = f if isinstance(f, Source) else source_of(f)  # type: ignore[arg-type]
         self._argnums = argnums
         self._begin()
-        self.__name__: str = f"{self._source.name if self._source else f.__name__}_{type(self).__name__.lower()}"
+        of = self._of.__name__ if self._source is None else self._source.name  # type: ignore[union-attr]
+        self.__name__: str = f"{of}_{type(self).__name__.lower()}"
 
     def _begin(self) -> None:
         """Nothing is generated yet."""
@@ -209,8 +212,8 @@ class Tangent(_Differentiated):
         Returns
         -------
         outputs, derivatives
-            The results, in order, and then the arrays of floats that the function writes: a tuple, or the output
-            itself if there is one.
+            What the function returns, with the arrays of floats that it writes after it, if there are any: a tuple
+            then, or the array if there is nothing else.
         """
         if (parts := self._apart(tuple(args))) is not None:
             inner, form, whole, flat = parts
@@ -223,13 +226,14 @@ class Tangent(_Differentiated):
                 f"{made.f.name}: {len(made.wrt)} tangents expected ({', '.join(made.wrt)}), {len(given)} given"
             )
         values, derivatives = made(args, dict(zip(made.wrt, given, strict=True)))
-        return (values[0], derivatives[0]) if len(values) == 1 else (values, derivatives)
+        return formed(made.f, values), formed(made.f, derivatives)
 
 
 class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
 
     _second: Tangent | None = None
+    _turned: Adjoint | None = None  # the adjoint of the tangent
 
     def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None) -> None:
         super().__init__(f, argnums)
@@ -245,7 +249,7 @@ class Adjoint(_Differentiated):
     def _begin(self) -> None:
         super()._begin()
         self._ready: dict[tuple, Backwards] = {}  # by kinds of arguments, for the short way
-        self._second = None
+        self._second = self._turned = None
 
     def _make(self, f: Function, wrt: list[str]) -> Backwards:
         made = Backwards(f, wrt)
@@ -289,7 +293,8 @@ class Adjoint(_Differentiated):
 
         The outputs are the results, in order, and then the arrays of floats that the function writes. Called with one
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
-        a tuple with one gradient per argument. ``.value`` is what the function returned.
+        a tuple with one gradient per argument. Cotangents of results that are tuples may be such tuples, too.
+        ``.value`` is what the function returned.
 
         The pullback's first call takes what was stored for it; others run the function again. Until then, arrays that
         the function only reads are to stay as they are.
@@ -334,11 +339,13 @@ class Adjoint(_Differentiated):
         f, names = made.f, outputs(made.f)
         if cotangents is None and not self._one_number(f):
             raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
-        given = (1.0,) if cotangents is None else _listed(cotangents)
+        given = (1.0,) if cotangents is None else one_by_one(f, _listed(cotangents))
         along = _listed(direction)
         for what, expected, got in (("cotangents", names, given), ("directions", made.wrt, along)):
             if len(got) != len(expected):
                 raise AttrError(f"{f.name}: {len(expected)} {what} expected ({', '.join(expected)}), {len(got)} given")
+        if any(call.loops for call in made.reverse.calls.values()):
+            return self._form(self._of_tangent(made, args, dict(zip(names, given, strict=True)), along))
         local = any(f.ranks.get(n) for n in made.reverse.seeds)
         values = self._primal(copies(args)) if local else ()
         full = (*args, *made.bars(args, dict(zip(names, given, strict=True)), values).values())
@@ -349,6 +356,21 @@ class Adjoint(_Differentiated):
         products = dict(zip(outputs(second.f), derivatives, strict=True))
         zeros = {n: np.zeros_like(a) if f.ranks[n] else 0.0 for n, a in zip(f.parameters, args, strict=True)}
         return self._form(tuple(products.get(made.reverse.bars.get(n, ""), zeros[n]) for n in made.wrt))
+
+    def _of_tangent(self, made: Backwards, args: tuple, weights: dict[str, Any], along: tuple) -> tuple:
+        """Products with the Hessian from the adjoint of the tangent. The adjoint has no tangent where primitives with a
+        vjp are called in loops, whose results it keeps in lists."""
+        f = made.f
+        if self._turned is None:
+            wrt = tuple(f.parameters.index(n) for n in made.wrt)
+            self._turned = Adjoint(Tangent(self._of or self._source, wrt), wrt)  # type: ignore[arg-type]
+        forward = self._turned._of._generated(args).forward  # type: ignore[union-attr]
+        given, directions = dict(zip(f.parameters, args, strict=True)), dict(zip(made.wrt, along, strict=True))
+        dots = [cotangent(f, n, directions.get(n), given[n] if f.ranks[n] else None) for n in forward.given]
+        pull = self._turned.vjp(*copies(args), *dots)
+        found = {forward.dots[n]: w for n, w in weights.items() if n in forward.dots}
+        results = [forward.dots.get(r) for r in f.results or []]
+        return pull((*(None for _ in results), *map(found.get, [*results, *pull.outputs[2 * len(results) :]])))
 
     def _one_number(self, f: Function) -> bool:
         return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)
@@ -407,12 +429,12 @@ class Pullback:
         self._state: tuple | None = state  # of the first sweep, for one call
         self.parameters = tuple(made.f.parameters)
         self.outputs = tuple(outputs(made.f))
-        self.value = None if made.f.results is None else results[0] if len(results) == 1 else results
+        self.value = None if made.f.results is None else put_together(made.f.form, iter(results))
 
     def __call__(self, cotangents: Any) -> Any:
         f, made = self._generated.f, self._generated
         names = self.outputs
-        given = _listed(cotangents)
+        given = one_by_one(f, _listed(cotangents))
         if len(given) != len(names):
             raise AttrError(
                 f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given; "

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from .adopted import Rule
+    from .structures import Form
 
 __all__ = ["Alloc", "Assign", "Block", "Call", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store",
            "Swap", "below", "changed", "children", "duplicate", "elements_in", "listed", "mentioned", "mentions",
@@ -145,9 +146,9 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns nothing;
-    `options` are for ``njit``. `doubtful` are arrays with what they are made of, whose kind must be that of the array,
-    or else an error.
+    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns
+    nothing, and `form` how they are in tuples; `options` are for ``njit``. `doubtful` are arrays with what they are
+    made of, whose kind must be that of the array, or else an error.
     """
 
     name: str
@@ -158,6 +159,7 @@ class Function:
     kinds: dict[str, str]
     constants: dict[str, object]
     where: str
+    form: Form = None
     helpers: dict[str, object] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)

@@ -73,12 +73,12 @@ class Iteration(Calls):
     def held(self, s: ast.For, tree: Tree, moved: set[str]) -> Tree:
         """What a loop goes over, as it is before."""
         if isinstance(tree, Several):
-            return Several([self.held(s, t, moved) for t in tree.items], tree.fields)
+            return Several([self.held(s, t, moved) for t in tree.items], tree.of)
         if isinstance(tree, Leaf) and self.root(tree.view.name) in moved:
             raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
         return Leaf(self.frozen(tree.view)) if isinstance(tree, Leaf) else self.apart(s, tree)
 
-    def apart(self, s: ast.stmt, tree: Tree) -> Tree:
+    def apart(self, s: ast.stmt, tree: Tree, name: str = "held") -> Tree:
         raise NotImplementedError
 
     def one_by_one(self, s: ast.For, items: list[Tree]) -> None:

@@ -15,7 +15,7 @@ from .names import RESERVED, Names, all_names
 from .reshaping import resolved
 from .scope import Pack, Shared
 from .storing import Storing
-from .structures import Fixed
+from .structures import Fixed, Form
 from .subset import Source
 from .trees import Chosen, Leaf, Scalar, Several, Tree, copied, leaves
 
@@ -44,7 +44,7 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
         elif isinstance(pack, list):
             lowering.tuples[p] = lowering.given_pack(pack)
     made.body = lowering.function()
-    made.results = lowering.flat_results()
+    made.results, made.form = lowering.flat_results(), _form(lowering.result)
     written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
     if written:
         raise source.refuse(source.node, f"the array {written}, which is reshaped and written", "copy it before")
@@ -194,7 +194,7 @@ class Lowering(Storing, Iteration):
             nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(tree.items)
             made = [self.kept(n, t, befores[k] if k < len(befores) else None, taken, (*path, k))
                     for k, (n, t) in enumerate(zip(nodes, tree.items, strict=True))]  # fmt: skip
-            return Several(made, tree.fields)
+            return Several(made, tree.of)
         if tree.rank:
             if isinstance(tree, Chosen) and self.owns(tree):
                 tree = copied(tree)  # nobody writes it afterwards
@@ -338,6 +338,10 @@ class Lowering(Storing, Iteration):
             self.write(call, self.view(call.func.value), self.tree(call.args[0]))
             return
         raise self.source.refuse(call, f"the call {unparse(call)}", "leave it out, or assign its result")
+
+
+def _form(tree: Tree | None) -> Form:
+    return (tree.of, tuple(map(_form, tree.items))) if isinstance(tree, Several) else None
 
 
 def _text(node: ast.expr | None) -> str:

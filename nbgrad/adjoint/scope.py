@@ -42,10 +42,14 @@ UNCERTAIN = object()  # one function or another, or None or not
 @dataclass(frozen=True)
 class Pack:
     """A tuple. Its items are names of numbers, views, other tuples, and, with a dot, arrays by a name of their own;
-    `fields` are those of a named one."""
+    `of` is its type."""
 
     items: tuple[str | View | Pack, ...]
-    fields: tuple[str, ...] = ()
+    of: type = tuple
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return getattr(self.of, "_fields", ())
 
 
 @dataclass
@@ -211,9 +215,15 @@ class Scope:
                 return None
             if self.around is not None:
                 return self.around.function_of(node)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and self.known_here(node.value.id):
-            return None
-        return self.source.resolve(node)
+        return self.resolve(node)
+
+    def resolve(self, node: ast.expr) -> object:
+        """What a name, or an attribute of a module, from outside stands for; None for those of the function."""
+        first = node
+        while isinstance(first, ast.Attribute):
+            first = first.value
+        mine = isinstance(first, ast.Name) and self.known_here(first.id)
+        return None if mine else self.source.resolve(node)
 
     def bind(self, name: str, view: View) -> None:
         self.texts.pop(name, None)

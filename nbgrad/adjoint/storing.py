@@ -348,10 +348,11 @@ class Storing(Copies):
 
     def stored(self, s: ast.stmt, name: str, tree: Several, known: Pack | None) -> Pack:
         """The items of a tuple in variables of their own, those of before if there were any."""
-        if known is not None and (len(known.items) != len(tree.items) or known.fields != tree.fields):
+        if known is not None and (len(known.items) != len(tree.items) or known.of is not tree.of):
             raise self.source.refuse(s, f"the tuple {name} gets another form", "use another name")
         if len(tree.items) > 1:
-            tree = Several([self.apart(s, t) for t in tree.items], tree.fields)
+            labels = tree.fields or range(len(tree.items))
+            tree = Several([self.apart(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)], tree.of)
         items: list[str | View | Pack] = []
         for k, item in enumerate(tree.items):
             label = tree.fields[k] if tree.fields else str(k)
@@ -370,14 +371,14 @@ class Storing(Copies):
                 self.made.ranks[made] = 0
                 self.emit(Assign(made, item.node))
                 items.append(made)
-        return Pack(tuple(items), tree.fields)
+        return Pack(tuple(items), tree.of)
 
-    def apart(self, s: ast.stmt, tree: Tree) -> Tree:
-        """A number or new array before any item is set."""
+    def apart(self, s: ast.stmt, tree: Tree, name: str = "held") -> Tree:
+        """A number or new array, with a name, before any item is set."""
         if isinstance(tree, Scalar) and not isinstance(tree.node, ast.Constant):
             return Scalar(ast.Name(self.number("held", tree.node), ast.Load()))
         if isinstance(tree, Op):
-            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh("held")), True)
+            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(name.replace(".", "_"))), True)
         return tree
 
     def packed(self, tree: Several, node: ast.expr) -> Pack:
@@ -391,7 +392,7 @@ class Storing(Copies):
             else:
                 assert isinstance(t, Scalar)
                 items.append(t.node.id if isinstance(t.node, ast.Name) else self.number("item", t.node))
-        return Pack(tuple(items), tree.fields)
+        return Pack(tuple(items), tree.of)
 
 
 def _base(node: ast.expr) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import AttrError
 
-__all__ = ["Fixed", "Structure", "structure"]
+__all__ = ["Fixed", "Form", "Structure", "items_of", "put_together", "structure"]
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,31 @@ def _leaves(form: Form, a: Any) -> list[Any]:
     if a is None:
         return [x for f in form[1] for x in _leaves(f, None)]
     if not isinstance(a, tuple) or len(a) != len(form[1]):
-        raise AttrError(f"adjoint: a tuple of {len(form[1])} expected, like the argument, got {a!r}")
+        raise AttrError(f"adjoint: a tuple of {len(form[1])} expected, like the argument or result, got {a!r}")
     return [x for f, part in zip(form[1], a, strict=True) for x in _leaves(f, part)]
 
 
 def _rebuilt(form: Form, a: Any, flat: Iterator) -> Any:
     if form is None or isinstance(form, Fixed):
         return next(flat) if _is_float(a) else None
-    items = [_rebuilt(f, part, flat) for f, part in zip(form[1], a, strict=True)]
+    return _of(form, [_rebuilt(f, part, flat) for f, part in zip(form[1], a, strict=True)])
+
+
+def _of(form: tuple, items: list) -> Any:
     return form[0](*items) if hasattr(form[0], "_fields") else tuple(items)
+
+
+def put_together(form: Form, flat: Iterator) -> Any:
+    """What has this form, with the items in `flat`."""
+    return _of(form, [put_together(f, flat) for f in form[1]]) if isinstance(form, tuple) else next(flat)
+
+
+def items_of(forms: tuple[Form, ...], given: tuple) -> tuple:
+    """The items of what is given in these forms, or one after the other already."""
+    nested = any(forms) and len(given) == len(forms)
+    if nested and all(isinstance(g, tuple | None) for f, g in zip(forms, given, strict=True) if f):
+        return tuple(x for f, g in zip(forms, given, strict=True) for x in _leaves(f, g))
+    return given
 
 
 def _is_float(x: Any) -> bool:

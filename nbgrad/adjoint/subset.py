@@ -99,7 +99,7 @@ class Source:
     """
 
     around: object = None
-    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the fields, and names of items or such; and those that are fixed)
+    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and names of items or such; and those that are fixed)
 
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
@@ -158,11 +158,10 @@ class Source:
         def named(name: str, form: Any) -> Packed:
             if form is None or isinstance(form, Fixed):
                 return form or name
-            fields = getattr(form[0], "_fields", ())
-            labels = fields or range(len(form[1]))
+            labels = getattr(form[0], "_fields", ()) or range(len(form[1]))
             inner = zip(labels, form[1], strict=True)
             return [
-                tuple(fields),
+                form[0],
                 *(named(free.fresh(f"{name}_{k}") if f is None else f"{name}_{k}", f) for k, f in inner),
             ]
 
@@ -267,7 +266,7 @@ class _Check:
         if isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and id(node) not in self.listed:
             if not node.elts and self.source.module.startswith("nbgrad_"):  # where calls in loops keep arrays
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
-                raise refuse(node, what, "leave its vjp out, so that its loops are differentiated")
+                raise refuse(node, what, "take hvp, nb.adjoint(nb.tangent(f)), or a primitive without a vjp")
             raise refuse(node, "a list", instead)
         if isinstance(node, ast.expr) and not isinstance(node, _EXPRESSIONS):
             raise refuse(node, f"{what} is outside of the subset", instead)

@@ -56,14 +56,17 @@ class Leaf(Tree):
         return self.view.rank
 
 
+@dataclass(eq=False)
 class Several(Tree):
-    """A tuple."""
+    """A tuple; `of` is its type."""
 
+    items: list[Tree]
+    of: type = tuple
     rank = 0
 
-    def __init__(self, items: list[Tree], fields: tuple[str, ...] = ()) -> None:
-        self.items = items
-        self.fields = fields
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return getattr(self.of, "_fields", ())
 
 
 @dataclass(eq=False)

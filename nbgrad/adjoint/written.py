@@ -86,8 +86,15 @@ class _Written:
             return False
         if isinstance(node.func, ast.Attribute) and node.func.attr in _NEW:
             return True
-        found = self.source.resolve(node.func)
+        found = self.resolve(node.func)
         return isinstance(found, Hashable) and (found in KNOWN - _SAME or rule_of(found) is not None)
+
+    def resolve(self, node: ast.expr) -> object:
+        """What stands for a function from outside."""
+        first = node
+        while isinstance(first, ast.Attribute):
+            first = first.value
+        return None if isinstance(first, ast.Name) and first.id in self.local else self.source.resolve(node)
 
     def called(self, call: ast.Call) -> _Written | None:
         """The function that is called, if it is one of the user's and known."""
@@ -97,7 +104,7 @@ class _Written:
             made.within = (*made.within, name)
             made.inner, made.local = {**self.inner, **made.inner}, made.local | self.local  # it sees them
             return made
-        found = None if name in self.local or name in self.inner else self.source.resolve(call.func)
+        found = None if name in self.inner else self.resolve(call.func)
         plain = getattr(found, "py_func", found)
         if not isinstance(plain, types.FunctionType) or plain in KNOWN or plain.__name__ in self.within:
             return None
@@ -111,7 +118,7 @@ class _Written:
             return not called.names() & called.parameters
         if isinstance(call.func, ast.Name) and (call.func.id in self.local or call.func.id in self.inner):
             return False
-        found = self.source.resolve(call.func)
+        found = self.resolve(call.func)
         if isinstance(call.func, ast.Attribute) and found is None:
             return call.func.attr != "fill"
         known = isinstance(found, Hashable) and (found in KNOWN or rule_of(found) is not None)
