@@ -61,7 +61,7 @@ class Forward(Printer):
         for atom, part in self.plan.algebra.pull(s.value, ONE, known):
             term = part * var(self.dot(atom))
             total = term if total is None else total + term
-        return "0.0" if total is None else code(total, self.helpers)
+        return "0.0" if total is None else code(total, self.helpers, s in self.plan.packed)
 
     def dot(self, node) -> str:
         name = node.id if hasattr(node, "id") else node.value.id
