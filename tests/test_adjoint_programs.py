@@ -264,6 +264,13 @@ def constant_tuples(a, x):
         total += w * x[i] * WEIGHTED[0][1]
     for row in ((0, 1), (2, 3)):
         total *= x[row[0]] + row[1]
+    for k in range(4):
+        total += (0.5, 1.5, x[0])[k % 3] * WEIGHTED[k % 2][1] * x[NEIGHBOURS[k % 3][1]]
+    z = np.zeros(a.shape[1:] + NEIGHBOURS[2][1:])
+    for i, j in np.ndindex(z.shape):
+        if i == j:
+            continue
+        total += (z[i, j] + i) * x[j]
     c, s = x[:2] / np.sqrt(x[0] ** 2 + x[1] ** 2)
     return total * c - s
 

@@ -16,7 +16,7 @@ from .ir import parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, RESERVED
 from .picking import Picked, look, picked
 from .scope import UNCERTAIN, Pack, Scope
-from .trees import Elementwise, Leaf, Scalar, Several, Tree, combine, copied
+from .trees import Elementwise, Leaf, Scalar, Several, Tree, combine, copied, numbers
 from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, count, normal, size_of
 
 __all__ = ["Expressions"]
@@ -284,12 +284,10 @@ class Expressions(Scope):
 
     def subscript(self, node: ast.Subscript) -> Tree:
         sizes = self.shape_of(node.value)
-        if sizes is not None:
-            return Scalar(sizes[self.constant_index(node, len(sizes))])
-        if isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp) or self.in_tuple(node.value):
-            found = self.tree(node.value)
+        if isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp) or self.in_tuple(node.value) or sizes:
+            found = Several([Scalar(n) for n in sizes]) if sizes else self.tree(node.value)
             if isinstance(found, Several):
-                return found.items[self.constant_index(node, len(found.items))]
+                return self.item_of(node, found)
             node = ast.copy_location(ast.Subscript(ast.copy_location(Done(found), node), node.slice, node.ctx), node)
         view = self.part(node)
         if isinstance(view, Picked):
@@ -301,13 +299,28 @@ class Expressions(Scope):
         outside = isinstance(first, ast.Name) and not self.known_here(first.id) and self.source.outside.get(first.id)
         return self.tuple_of(first) is not None or isinstance(outside, tuple)
 
-    def constant_index(self, node: ast.Subscript, size: int) -> int:
-        index = distance(self.value(node.slice), ZERO)
-        if index is None or not -size <= index < size:
-            raise self.source.refuse(
-                node, f"{unparse(node)}, an index of a tuple that is not one of its {size}", "use an array"
-            )
-        return index
+    def item_of(self, node: ast.Subscript, tree: Several) -> Tree:
+        """An item of a tuple, or some. Where the index is not known, a tuple of numbers is made an array."""
+        size = len(tree.items)
+        if isinstance(node.slice, ast.Slice):
+            given = node.slice.lower, node.slice.upper, node.slice.step
+            start, stop, step = (e if e is None else distance(self.value(e), ZERO) for e in given)
+            if (start is None, stop is None, step is None) == tuple(e is None for e in given):
+                return Several(tree.items[start:stop:step])
+        else:
+            index = self.value(node.slice)
+            k = distance(index, ZERO)
+            if k is not None and -size <= k < size:
+                return tree.items[k]
+            if k is None and numbers(tree):
+                row = ast.Subscript(Done(Leaf(self.listed(node, tree), True)), Done(Scalar(index)), ast.Load())
+                return self.subscript(ast.copy_location(row, node))
+        raise self.source.refuse(
+            node, f"{unparse(node)}, an index of a tuple that is not one of its {size}", "use an array"
+        )
+
+    def listed(self, node: ast.AST, tree: Several) -> View:
+        raise NotImplementedError
 
     def part(self, node: ast.Subscript) -> View:
         """What a subscript selects."""

@@ -17,7 +17,7 @@ from .ir import Assign, Block, Loop, children, parse, reads, subtrees, unparse
 from .jumps import jumps
 from .scope import stored_names
 from .subset import RANGES
-from .trees import Leaf, Scalar, Several, Tree
+from .trees import Leaf, Scalar, Several, Tree, numbers
 from .views import ONE, ZERO, View
 
 __all__ = ["Iteration"]
@@ -55,7 +55,7 @@ class Iteration(Calls):
     def unrolled(self, node: ast.expr) -> list[Tree] | None:
         """What a loop goes over, if it is a tuple of others than numbers, or some in parallel."""
         items = self.items_of(node)
-        return None if items is None or all(map(_numbers, items)) else items
+        return None if items is None or all(map(numbers, items)) else items
 
     def items_of(self, node: ast.expr) -> list[Tree] | None:
         if isinstance(node, ast.Tuple | ast.List) or self.tuple_of(node) is not None:
@@ -226,7 +226,7 @@ class Iteration(Calls):
         element = ast.Subscript(Done(Leaf(view)), ast.Name(f"={counter}", ast.Load()), ast.Load())
         first.append(_assignment(s, target, element))
 
-    def listed(self, s: ast.For, tree: Several) -> View:
+    def listed(self, s: ast.AST, tree: Several) -> View:
         """A tuple of numbers, or of tuples of numbers, as an array."""
 
         def node(t: Tree) -> ast.expr:
@@ -240,8 +240,8 @@ class Iteration(Calls):
 
     def every_index(self, s: ast.For, call: ast.Call, with_values: bool) -> None:
         """Nested loops over all indices of an array."""
-        if any(jumps(b, (ast.Break, ast.Continue)) for b in s.body):
-            raise self.source.refuse(s, "a jump in a loop over np.ndindex", "write nested loops over range")
+        if any(jumps(b, ast.Break) for b in s.body):
+            raise self.source.refuse(s, "break in a loop over np.ndindex", "write nested loops over range")
         target: ast.expr = s.target
         array: ast.expr | None = None
         if with_values:
@@ -327,7 +327,7 @@ def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
     return _located(ast.Assign([target], value), s)
 
 
-def _located(made: Any, s: ast.stmt) -> Any:
+def _located(made: Any, s: ast.AST) -> Any:
     """`made`, which is at the place of `s` where it has none."""
     for n in subtrees(made):
         if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
@@ -341,10 +341,6 @@ class _Renamed(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
-
-
-def _numbers(tree: Tree) -> bool:
-    return all(map(_numbers, tree.items)) if isinstance(tree, Several) else isinstance(tree, Scalar)
 
 
 def _range(size: ast.expr) -> ast.expr:

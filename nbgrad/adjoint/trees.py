@@ -27,6 +27,7 @@ __all__ = [
     "combine",
     "copied",
     "leaves",
+    "numbers",
 ]
 
 
@@ -114,6 +115,11 @@ def combine(build: Callable[..., ast.expr], args: list[Tree]) -> Tree:
 def copied(tree: Tree, kind: str = "", dtype: str = "") -> Tree:
     """The values of `tree`, not its memory."""
     return Op(lambda e: e, [tree], kind, dtype)
+
+
+def numbers(tree: Tree) -> bool:
+    """Whether it is a number, or a tuple of numbers or of such tuples."""
+    return all(map(numbers, tree.items)) if isinstance(tree, Several) else isinstance(tree, Scalar)
 
 
 def leaves(tree: Tree) -> list[Tree]:
