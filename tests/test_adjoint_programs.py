@@ -249,6 +249,20 @@ def one_or_the_other(x, y, s):
     return s, w if s > 9.0 else -w
 
 
+def elements_that_may_not_be_there(x, places, s):
+    """Derivatives must not touch those that a test leaves out either: Python would say so."""
+    n, total = x.size, 0.0
+    y = np.zeros(n)
+    for i in range(n):
+        right = x[i + 1] if i < n - 1 else s
+        left = x[i - 1] if i > 0 else 2.0 * s
+        y[i] = np.sin(right * left) + min(x[i + 2] if i + 2 < n else 9.0, x[i])
+        total += s * (x[i] - (x[n - 1 - i] if 0 <= n - 1 - i < 2 else 0.0)) ** 2
+        total += x[places[i]] ** 2 if places[i] < n and x[places[i]] > -9.0 else x[i] * s
+        total += y[i] * x[i] if x[i] > 0.0 else 0.0
+    return total * (x[n] if n < x.size else 1.0), y
+
+
 SHAPE, NEIGHBOURS, WEIGHTED = (2, 3), ((-1, 0), (1, 0), (0, 2)), ((0, 0.25), (2, 0.5))
 
 
@@ -278,6 +292,7 @@ def constant_tuples(a, x):
 ROWS = {
     one_or_the_other: (X, Y, 0.7),
     constant_tuples: (A, X),
+    elements_that_may_not_be_there: (X, np.array([3, 6, 0, 99, 1, 5]), 0.7),
     views: (A, X),
     whole_arrays: (X, Y, 0.7),
     reductions: (A, X),
