@@ -1,4 +1,5 @@
-"""Calls that take longer than to store what they give."""
+"""What is better stored than calculated again, and so has a name: calls that take longer than that, and factors that
+are made of elements which would have to be stored."""
 
 from __future__ import annotations
 
@@ -10,7 +11,22 @@ import math
 import numpy as np
 
 from .algebra import FUNCTIONS, Algebra
-from .ir import Assign, Block, Function, If, Loop, Statement, Store, below, unparse, walk, writes
+from .ir import (
+    Assign,
+    Block,
+    Function,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    below,
+    elements_in,
+    reads,
+    unparse,
+    walk,
+    writes,
+)
 from .kinds import kind_of
 
 __all__ = ["CHEAP", "costly", "name_calls"]
@@ -70,17 +86,29 @@ class _Naming(ast.NodeTransformer):
         self.algebra = algebra
         self.taken = taken
         self.made: dict[str, Assign] = {}
+        self.written = {n for s in walk(f.body) if isinstance(s, Store | Swap) for n in writes(s)}
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.IfExp | ast.BoolOp | ast.Compare | ast.Subscript):
             return node
         made = self.generic_visit(node)
+        if isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult):
+            made.left, made.right = self.factor(made.left, made.right), self.factor(made.right, made.left)
         return self.name(made) if isinstance(made, ast.expr) and costly(made, self.algebra) else made
 
-    def name(self, node: ast.expr) -> ast.Name:
+    def factor(self, node: ast.expr, other: ast.expr) -> ast.expr:
+        """`node`, or a name for it, where it is a sum with elements that are overwritten, and `other` is not made of
+        such: its value is less to store than they are."""
+        elements = any(elements_in(node, array) for array in self.written & reads(node))
+        if not elements or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
+            return node
+        both = self.algebra.depends(node) and self.algebra.depends(other)
+        return self.name(node, "sum") if both and not reads(other) & self.written else node
+
+    def name(self, node: ast.expr, called: str = "power") -> ast.Name:
         text = unparse(node)
         if text not in self.made:
-            called, count = unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else "power", 1
+            called, count = unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else called, 1
             while f"{called}{count}" in self.taken:
                 count += 1
             new = f"{called}{count}"

@@ -91,6 +91,9 @@ def choose_ways(f: Function, made: Plan) -> None:
     more: then nothing is put back, nor calculated again."""
     _settle(f, made, set())
     saved = {s.array for s in made.save if isinstance(s, Store)}
+    swaps = [set(writes(s)) for s in walk(f.body) if isinstance(s, Swap)]
+    for _ in swaps:
+        saved |= {n for pair in swaps if pair & saved for n in pair}
     costly: set[Statement] = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
     if costly:
         first = made.save, made.keep, made.redo
