@@ -1,6 +1,7 @@
 """The passes that stand in the place of Numba's: what they make is the same."""
 
 import io
+import math
 import re
 import textwrap
 
@@ -8,12 +9,14 @@ import numba
 import numpy as np
 import pytest
 from loop_programs import copies
+from numba.core import ir
 from numba.core.compiler import run_frontend
 from numba.core.ssa import reconstruct_ssa
 from programs import PROGRAMS
 
 import nbgrad as nb
 from nbgrad.codegen import compile as compiling
+from nbgrad.codegen.bounds import Bounds
 from nbgrad.codegen.versions import versions
 
 
@@ -102,3 +105,62 @@ def test_elements_are_those_of_numba(dtype):
             for x, y in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(x, y)
                 assert np.asarray(x).dtype == np.asarray(y).dtype
+
+
+INDICES = """
+import numpy as np
+from numba import njit
+
+@njit(error_model="numpy")
+def indices(a, k, step):
+    n = a.size
+    found = np.zeros(12)
+    for i in range(n):
+        found[0] += a[i - 1] * (i + 1)
+        found[1] += a[i - n] * (i + 2)
+        found[2] += a[(i + 1) // 2] * (i - 3)
+        found[3] += a[-i] * i
+    for i in range(1, n):
+        found[4] += a[i - 1] * i
+        found[5] += a[i - 2] * i
+    for i in range(n - 1, -1, -1):
+        found[6] += a[i] * i
+        found[7] += a[i - 1] * i
+    for i in range(k, n):
+        found[8] += a[i] * i
+    for i in range(n - 1, k, step):
+        found[9] += a[i] * i
+    i = k
+    for _ in range(3):
+        found[10] += a[i]
+        i = i + 1
+    for i in range(max(k, 0), min(n, 4)):
+        found[11] += a[min(i, k)] * a[max(i - 1, 0)]
+        for j in range(i - 2, i):
+            found[11] += a[j] * j
+    return found
+"""
+
+
+@pytest.mark.parametrize("k", [-3, -1, 0, 1])
+def test_indices_below_zero_count_from_the_end(k):
+    made = compiling.module("indices", INDICES)
+    a = np.arange(1.0, 7.0) ** 2
+    np.testing.assert_array_equal(made(a, k, -2), made.py_func(a, k, -2))
+
+
+def test_which_indices_are_known_not_to_be_below_zero():
+    def function(a, n):
+        for i in range(2, n):
+            for j in range(n, 0, -1):
+                a[i - 2, j] = a[i, j * i] + a[i % 2, i // 2] + a[len(a) - 1, max(n, 1)] + a[a.shape[1], min(i, j)]
+                a[i - 3, -j] = a[i + n, j - 2]
+
+    code = run_frontend(function)
+    bounds = Bounds(code._definitions)
+    tuples = [s.target.name for block in code.blocks.values() for s in block.find_insts(ir.Assign)
+              if getattr(s.value, "op", "") == "build_tuple"]  # fmt: skip
+    least = [tuple(bounds.items(name, 2)) for name in tuples]
+    none = -math.inf
+    assert set(least) == {(2, 2), (none, 0), (-1, 1), (0, 1), (none, -1), (-1, none)}
+    assert len(least) == 7

@@ -193,7 +193,8 @@ class Algebra:
         found = vjp(e, g, [unparse(a) for a in atoms])
         if known is not None and e.fn is not None:
             found = [_rebuilt(p, {e: known, **_quotient(e, known)}) for p in found]
-        return [(a, p) for a, p in zip(atoms, shared(map(simplify, found)), strict=True) if p is not ZERO]
+        found = inverted(shared(map(simplify, found)), g)
+        return [(a, p) for a, p in zip(atoms, found, strict=True) if p is not ZERO]
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:
@@ -233,6 +234,31 @@ def shared(found: Iterable[Expr]) -> list[Expr]:
             ):
                 replace[node] = rebuild(quotient.fn, (g, quotient.args[1])) * quotient.args[0]
     return [substitute(p, replace) for p in parts] if replace else parts
+
+
+def inverted(parts: list[Expr], g: Expr) -> list[Expr]:
+    """``g/b`` as ``g*(1/b)``, where `b` does not depend on `g`. In a recurrence nothing has to wait for the division,
+    and what divides several, or all turns, is divided by once."""
+    made: dict[Expr, Expr] = {}
+    below: set[Expr] = {g}
+    for node in order(parts):
+        if node.fn is None:
+            continue
+        args = tuple(made.get(a, a) for a in node.args)
+        if node.fn.name == "div" and node.args[0] in below and node.args[1] not in below:
+            made[node] = args[0] * _inverse(args[1])
+        elif args != node.args:
+            made[node] = rebuild(node.fn, args)
+        if not below.isdisjoint(node.args):
+            below.add(node)
+    return [made.get(p, p) for p in parts]
+
+
+def _inverse(e: Expr) -> Expr:
+    if e.value is None:
+        return ONE / e
+    exact = math.frexp(e.value)[0] in (0.5, -0.5)
+    return const(1.0 / e.value) if exact else var(f"1.0 / {e.value}")
 
 
 def common(roots: list[Expr]) -> list[Expr]:

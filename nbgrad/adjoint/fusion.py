@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..expr import ONE, ZERO, free
 from .algebra import COTANGENT, VALUE
-from .indices import offset
+from .indices import offset, parts
 from .ir import (
     Alloc,
     Assign,
@@ -218,7 +218,7 @@ class Fusion:
         """Whether elements at `indices` belong to one turn of `loop`."""
         loops = (*self.made.enclosing[loop], loop)
         found = [
-            {(k, offset(p)) for k, p in enumerate(_parts(index))
+            {(k, offset(p)) for k, p in enumerate(parts(index))
              if offset(p)[0] == loop.index and self.made.independence.counted(p, loops)}
             for index in indices
         ]  # fmt: skip
@@ -262,7 +262,3 @@ def _worth(stored: list, made: Plan) -> bool:
         or (t in made.defined and any(isinstance(n, ast.Call) for n in subtrees(t.value)))
         for t in stored
     )
-
-
-def _parts(index: ast.expr) -> list[ast.expr]:
-    return index.elts if isinstance(index, ast.Tuple) else [index]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
-from .indices import distance, offset
+from .indices import distance, offset, parts
 from .inequalities import Form, compared, impossible, less, linear
 from .ir import Block, Function, If, Loop, Statement, Store, unparse, walk, writes
 from .kinds import kind_of
@@ -108,7 +108,7 @@ class Independence:
         the loops around each; `told` is what is known of them besides."""
         forms = [*self._turns(first, one), *self._turns(later, other), *told]
         equal = False
-        for p, q in zip(_parts(a), _parts(b), strict=True):
+        for p, q in zip(parts(a), parts(b), strict=True):
             x, y = self._form(p, one), self._form(q, other)
             if x is None or y is None or not all(impossible([*forms, less(z, {}, 1)]) for z in (x, y)):
                 continue  # unknown, or it may count from the end
@@ -172,7 +172,7 @@ class Independence:
         return bool(indices) and all(
             any(
                 distance(a, b) and self.counted(a, self.enclosing[write]) and self.counted(b, loops)
-                for a, b in zip(_parts(write.index), _parts(index), strict=True)
+                for a, b in zip(parts(write.index), parts(index), strict=True)
             )
             for index in indices
         )
@@ -180,7 +180,7 @@ class Independence:
     def _unread(self, write: Store, reader: Statement, index: ast.expr) -> bool:
         pairs = [
             (a, b)
-            for a, b in zip(_parts(write.index), _parts(index), strict=True)
+            for a, b in zip(parts(write.index), parts(index), strict=True)
             if self.counted(a, self.enclosing[write]) and self.counted(b, self.enclosing[reader])
         ]
         if any(distance(a, b) for a, b in pairs if not offset(a)[0]):
@@ -231,7 +231,3 @@ def _ahead(loop: Loop, pairs: list[tuple[ast.expr, ast.expr]]) -> int | None:
 
 def _named(loops: tuple[Loop, ...], which: str) -> dict[str, str]:
     return {p.index: f"{which}{p.index}" for p in loops if p.index}
-
-
-def _parts(index: ast.expr) -> list[ast.expr]:
-    return index.elts if isinstance(index, ast.Tuple) else [index]

@@ -6,7 +6,12 @@ import ast
 
 from .ir import parse, unparse
 
-__all__ = ["distance", "minus", "offset", "plus"]
+__all__ = ["distance", "minus", "offset", "parts", "plus"]
+
+
+def parts(index: ast.expr) -> list[ast.expr]:
+    """An index along each axis."""
+    return index.elts if isinstance(index, ast.Tuple) else [index]
 
 
 def distance(a: ast.expr, b: ast.expr) -> int | None:

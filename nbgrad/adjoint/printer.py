@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from .analysis import Plan
-from .ir import Alloc, Assign, Block, Call, Check, Function, Grow, If, Loop, Store, Swap, unparse, walk
+from .ir import Alloc, Assign, Block, Call, Check, Function, Grow, If, Loop, Statement, Store, Swap, unparse, walk
 from .parallel import Sum, Verdict, function_turns, together
 from .ruled import called
 from .split import Rename
@@ -41,7 +41,7 @@ class Printer:
             "in_large_pages",
         }
         self.beside: dict[str, str] = {}
-        self.names: dict[tuple[Loop, str, str], str] = {}
+        self.names: dict[tuple[Statement, str, str], str] = {}
         self.sums: dict[str, Sum] = {}  # those of the parallel loop at hand
         self.verdicts: dict[tuple[Loop, str], Verdict] = {}  # on the loops over prange
 
@@ -54,9 +54,9 @@ class Printer:
         self.taken.add(made)
         return made
 
-    def named(self, loop: Loop, name: str, what: str) -> str:
-        """The name of something in a loop: the same one each time."""
-        key = loop, name, what
+    def named(self, s: Statement, name: str, what: str) -> str:
+        """The name of something in a loop, or that belongs to a statement: the same one each time."""
+        key = s, name, what
         if key not in self.names:
             self.names[key] = self.fresh(name)
         return self.names[key]

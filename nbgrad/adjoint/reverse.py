@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 
 from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code, common
@@ -27,6 +28,7 @@ from .ir import (
 from .jam import jammed
 from .kinds import ZEROS
 from .memory import in_large_pages
+from .merging import merged, read_once
 from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
 from .ruled import Kept, pulled
@@ -84,6 +86,12 @@ class Reverse(Printer):
                 tape = self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks)
                 self.taken |= {f"{tape.name}_top", f"{tape.name}_size"}
         self.stacks = list(stacks.values())
+
+    @cached_property
+    def passing(self) -> dict[str, str]:
+        """The cotangents of arrays that one statement alone reads, with a name for one element."""
+        found = read_once(self.f, self.plan)
+        return {self.bars[n]: self.named(s, f"{self.bars[n]}_here", "") for n, s in found.items()}
 
     def active_names(self) -> list[str]:
         found = dict.fromkeys(n for n in self.f.parameters if n in self.plan.active)
@@ -318,7 +326,7 @@ class Reverse(Printer):
             elif s in self.plan.redo:
                 assert isinstance(s, Assign)
                 items.append(Step(ast.Name(s.name), "=", unparse(s.value)))
-        return tidy(items + self.undone(block, end))
+        return merged(tidy(items + self.undone(block, end)), self.passing)
 
     def undone(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
         """The sweep back through `block` (up to `end`), without what is undone `early`. Where all that a branch adds to

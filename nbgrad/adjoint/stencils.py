@@ -13,22 +13,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .indices import offset, plus
+from .indices import offset, parts, plus
 from .ir import Loop, changed, parse, reads, subtrees, unparse
+from .merging import Gather
 from .steps import Item, Nest, Step, exchange, loop_head, steps, tidy
 
 if TYPE_CHECKING:
     from .turns import Turns
 
-__all__ = ["gather", "parts", "read_ahead"]
+__all__ = ["gather", "read_ahead"]
 
 #: Loops that are known to have no more turns than this stay as they are.
 _SHORT = 8
-
-
-def parts(index: ast.expr) -> list[ast.expr]:
-    """An index along each axis."""
-    return index.elts if isinstance(index, ast.Tuple) else [index]
 
 
 @dataclass
@@ -197,9 +193,22 @@ class _Gathered:
         for t in self.terms:
             if t.row:
                 groups.setdefault((t.array, t.rest), []).append(t)
-        some = " and ".join(f"{unparse(p.stop)} > {unparse(p.start)}" for p in self.nest)
-        loops = [self._loop(group) for group in groups.values()]
-        self.reverse.later[self.nest[0]] = [Nest(f"if {some}:", loops, some)]
+        self.reverse.later[self.nest[0]] = [self._all(list(groups.values()), parallel)]
+
+    def _all(self, groups: list[list[_Term]], parallel: list[Loop]) -> Gather:
+        """What adds to all elements, and how a part of it goes along with the outermost loop of the nest: after a turn,
+        the row is complete to which later ones add nothing."""
+        outer, *inner = self.nest
+        some = [f"{unparse(p.stop)} > {unparse(p.start)}" for p in self.nest]
+        made = Gather(f"if {' and '.join(some)}:", [self._loop(g) for g in groups], " and ".join(some))
+        if inner and not parallel and not any(p.parallel for p in self.nest):
+            made.loop = loop_head(outer)
+            made.targets = {n: (self.places[n][0], self.least[n][0]) for n in {g[0].array for g in groups}}
+            made.rest = [self._loop(g, late=True) for g in groups]
+            rows = [self._row(g) for g in groups]
+            test = " and ".join(some[1:])
+            made.inside = [Nest(f"if {test}:", rows, test)]
+        return made
 
     def _key(self, t: _Term) -> tuple:
         """Terms with the same one have the same value, or one the negative of the other, which `sign` says."""
@@ -242,20 +251,31 @@ class _Gathered:
             for p, high, c in zip(self.nest, self.most[name], shift, strict=True)
         )
 
-    def _loop(self, terms: list[_Term]) -> Item:
-        """The loops that add to all elements, or to those of one row. Around what turns wrote, there are zeros."""
-        name = terms[0].array
+    def _loop(self, terms: list[_Term], late: bool = False) -> Item:
+        """The loops that add to all elements, or to those of one row; `late`: to the last of these rows."""
+        outer, array = self.nest[0], terms[0].array
+        low = min(t.shift[0] for t in terms)
+        start = plus(outer.stop, self.least[array][0]) if late else plus(outer.start, low)
+        loop = Loop(outer.index, start, plus(outer.stop, max(t.shift[0] for t in terms)), outer.step, None, [])
+        return Nest(loop_head(loop, "prange" if outer.parallel else "range"), [self._row(terms, 0)])
+
+    def _row(self, terms: list[_Term], ahead: int | None = None) -> Item:
+        """What adds to one row: `ahead` of the outermost loop's turn, as a rule the one to which no later turn adds.
+        Around what turns wrote, there are zeros."""
+        array = terms[0].array
+        ahead = self.least[array][0] if ahead is None else ahead
         value = ""
         for t in terms:
-            element = f"{t.row}[{self._at(name, t.shift)}]"
+            element = f"{t.row}[{self._at(array, (t.shift[0] - ahead, *t.shift[1:]))}]"
             value += f" {t.sign} {element}" if value else element if t.sign == "+" else f"-{element}"
         index = [unparse(p) for p in parts(parse(terms[0].index))]
-        for place, p in zip(self.places[name], self.nest, strict=True):
+        for place, p in zip(self.places[array], self.nest, strict=True):
             index[place] = p.index
-        target = parse(f"{name}[{', '.join(index)}]")
+        index[self.places[array][0]] = unparse(plus(ast.Name(self.nest[0].index, ast.Load()), ahead))
+        target = parse(f"{array}[{', '.join(index)}]")
         lonely = value.startswith("-") and len(terms) == 1
         made: Item = Step(target, "-=", value[1:]) if lonely else Step(target, "+=", value)
-        for k, p in reversed(list(enumerate(self.nest))):
+        for k, p in reversed(list(enumerate(self.nest))[1:]):
             low, high = min(t.shift[k] for t in terms), max(t.shift[k] for t in terms)
             loop = Loop(p.index, plus(p.start, low), plus(p.stop, high), p.step, None, [])
             made = Nest(loop_head(loop, "prange" if p.parallel else "range"), [made])

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from .ir import Loop, parse, parsed, subtrees, unparse
 
-__all__ = ["Item", "Nest", "Step", "exchange", "factored", "flat", "loop_head", "negative", "steps", "tidy"]
+__all__ = ["Item", "Nest", "Step", "exchange", "factored", "flat", "loop_head", "loop_of", "negative", "steps", "tidy"]
 
 
 @dataclass(eq=False)
@@ -63,6 +63,13 @@ def loop_head(s: Loop, turns: str = "range") -> str:
     start, stop, step = unparse(s.start), unparse(s.stop), unparse(s.step)
     parts = [stop] if start == "0" and step == "1" else [start, stop] if step == "1" else [start, stop, step]
     return f"for {s.index} in {turns}({', '.join(parts)}):"
+
+
+def loop_of(item: Nest) -> ast.For | None:
+    """The loop over ``range``, if it is one."""
+    tree = None if item.test else item.first
+    loop = tree.body[0] if isinstance(tree, ast.Module) else None
+    return loop if isinstance(loop, ast.For) and " in range(" in item.head else None
 
 
 def negative(value: str) -> str:

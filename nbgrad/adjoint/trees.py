@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .indices import minus, offset, plus
+from .indices import minus, offset, parts, plus
 from .ir import Block, Check, Loop, Store, parse, subtrees, unparse
 from .views import ONE, ZERO, Axis, View, added, count, size_of, times
 
@@ -214,7 +214,7 @@ class Elementwise:
         if read.value.id != self.target.value.id:  # of one memory, under other shapes
             self.overlap = True
             return
-        pairs = list(zip(_parts(read.slice), _parts(self.target.slice), strict=True))
+        pairs = list(zip(parts(read.slice), parts(self.target.slice), strict=True))
         apart = any(
             self.low.nonnegative(a) and self.low.nonnegative(b) and (self.low.exceeds(a, b) or self.low.exceeds(b, a))
             for a, b in pairs
@@ -300,7 +300,3 @@ def _single(leaf: Tree, d: int) -> bool:
 def _plain(text: str) -> str:
     certain = text.startswith(("len(", "max(")) or text.isdigit() or (text.endswith("]") and " " not in text)
     return text if certain else f"max({text}, 0)"
-
-
-def _parts(index: ast.expr) -> list[ast.expr]:
-    return index.elts if isinstance(index, ast.Tuple) else [index]

@@ -3,8 +3,7 @@
 Where no turn reads what another one writes, the turns go forward, as in the function: the compiler then knows that
 indices count from the front, and can use vector registers. Sums over all turns are made apart: those of numbers by
 ``plus``, whose additions may be reordered, and those that go into one element of an array in a number. What goes into
-several neighbours is gathered (:mod:`.stencils`). What is put back before everything else is a loop of its own if the
-loop has many arrays, of which the compiler could not tell otherwise that they are apart.
+several neighbours is gathered (:mod:`.stencils`).
 """
 
 from __future__ import annotations
@@ -12,19 +11,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .indices import distance, offset, plus
+from .indices import distance, offset, parts, plus
 from .ir import Assign, Loop, Store, changed, elements_in, parse, parsed, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
-from .stencils import gather, parts, read_ahead
+from .stencils import gather, read_ahead
 from .steps import Item, Nest, Step, exchange, loop_head, steps
 
 if TYPE_CHECKING:
     from .reverse import Reverse
 
 __all__ = ["Turns"]
-
-#: Pairs of places that LLVM compares before a loop in vector registers (vectorize-memory-check-threshold).
-_COMPARED = 128
 
 
 class Turns:
@@ -58,9 +54,6 @@ class Turns:
         if self.inner and not free:
             before += self.handed_on()
         head = loop_head(self.loop) if free else self.reverse.reversed_head(self.loop)
-        if free and self.inner and self.compared() > _COMPARED:
-            first = self.put_back()
-            before += [Nest(head, first)] if first else []
         verdict, local = self.verdict(set(own))
         self.body[:0] = arrays
         if not self.loop.parallel or verdict.why:
@@ -222,40 +215,6 @@ class Turns:
             for elements in self.added.values()
             for p in (parts(parsed(index)) for index in elements)
         )
-
-    def compared(self) -> int:
-        """How many pairs of places the compiler must tell apart: rows of arrays, of which one is written."""
-        written: set[tuple[str, ...]] = set()
-        read: set[tuple[str, ...]] = set()
-        for s, _ in steps(self.body):
-            for node in (s.target, *s.read()):
-                for n in subtrees(node):
-                    if isinstance(n, ast.Subscript):
-                        row = (unparse(n.value), *map(unparse, parts(n.slice)[:-1]))
-                        (written if n is s.target else read).add(row)
-        read -= written
-        return len(written) * (len(written) - 1) // 2 + len(written) * len(read)
-
-    def put_back(self) -> list[Item]:
-        """Take what only puts elements back, before everything else, out of the body."""
-        count = 0
-        for s in self.body:
-            if isinstance(s, Nest) or (
-                isinstance(s, Step)
-                and not (isinstance(s.target, ast.Subscript) and s.how == "=" and self.kept(parsed(s.value)))
-            ):
-                break
-            count += 1
-        while count and not isinstance(self.body[count - 1], Step):  # comments stay with what follows
-            count -= 1
-        first, self.body[:count] = self.body[:count], []
-        return first
-
-    def kept(self, value: ast.expr) -> bool:
-        """Whether it is an element of a tape, or a number that no turn sets."""
-        if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
-            return value.value.id not in self.stored and value.value.id not in self.added
-        return isinstance(value, ast.Constant)
 
     # Recurrences.
 

@@ -13,6 +13,7 @@ from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.lowering import Lower
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
+from .bounds import Bounds
 from .versions import places
 
 __all__ = ["Elements"]
@@ -27,6 +28,7 @@ class Elements(Lower):
         self._operations = {}
         self._values = {}
         self._arrays = {}
+        self._bounds = Bounds(self.func_ir._definitions)
         before = compute_cfg_from_blocks(self.blocks).dominators()
         sets, uses = places(self.blocks)
         self._once = {
@@ -110,7 +112,13 @@ class Elements(Lower):
         kinds = kind.types if several else (kind,)
         values = cgutils.unpack_tuple(builder, given, len(kinds)) if several else [given]
         data, shape, strides = self._parts(var.name, array)
-        places = [fix_integer_index(context, builder, *one) for one in zip(kinds, values, shape, strict=True)]
+        bounds = self._bounds.items(index.name, len(kinds))
+        places = [
+            context.cast(builder, value, kind, types.intp)
+            if least >= 0
+            else fix_integer_index(context, builder, kind, value, size)
+            for kind, value, size, least in zip(kinds, values, shape, bounds, strict=True)
+        ]
         return cgutils.get_item_pointer2(context, builder, data, shape, strides, array.layout, places)
 
     def _parts(self, name, array):

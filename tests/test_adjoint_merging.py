@@ -1,0 +1,214 @@
+"""Loops of the sweep back that become one, and neighbours that are gathered a row behind."""
+
+import numpy as np
+import pytest
+from loop_programs import agrees, twice, uncompiled
+
+import nbgrad as nb
+
+RNG = np.random.default_rng(23)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def sweep_back(f, *args):
+    """The generated adjoint's sweep back, as text."""
+    return nb.adjoint(f)._generated(args).text.rpartition("\n\n")[2]
+
+
+def copied_back(u, c, steps):
+    new = np.zeros_like(u)
+    for _ in range(steps):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                new[i, j] = u[i, j] + c * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] * u[i, j + 1] - 4.0 * u[i, j])
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                u[i, j] = new[i, j]
+
+
+def diffused(u, steps):
+    new = np.zeros_like(u)
+    for _ in range(steps):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                new[i, j] = u[i, j] + 0.1 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 4.0 * u[i, j])
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                u[i, j] = new[i, j]
+
+
+def whole_arrays(u, c, steps):
+    for _ in range(steps):
+        u[1:-1] = u[1:-1] + c * (u[2:] - 2.0 * u[1:-1] + u[:-2]) * u[1:-1]
+    return u.sum()
+
+
+def window(u, v, first, last, low, high):
+    """Parts that may be empty, at any place."""
+    for i in range(first, last):
+        for j in range(low, high):
+            v[i, j] += u[i - 1, j] * u[i, j - 1] + u[i + 1, j + 1]
+
+
+def forward_only(u, v):
+    """All neighbours lie in front, or behind."""
+    for i in range(v.shape[0]):
+        for j in range(v.shape[1]):
+            v[i, j] += u[i + 1, j] * u[i + 2, j + 2] + u[i + 3, j + 1]
+    for i in range(3, v.shape[0]):
+        for j in range(2, v.shape[1]):
+            u[i, j] += np.sin(v[i - 1, j]) * v[i - 3, j - 2] + v[i - 2, j]
+
+
+def two_arrays(u, v, c, steps):
+    a, b = u.copy(), v.copy()
+    for _ in range(steps):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                around = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]
+                a[i, j] = u[i, j] + c[i, j] * around * v[i, j] - c[i - 1, j] * v[i + 1, j]
+                b[i, j] = v[i, j] + c[i, j + 1] * (v[i, j - 1] - v[i - 1, j]) * u[i, j]
+        u, a = a, u
+        v, b = b, v
+    return np.sum(u * v)
+
+
+def totals(u, w, s):
+    """Numbers that all turns add to, and temporary numbers of the same name."""
+    for i in range(u.size):
+        t = s * u[i]
+        w[i] = np.exp(t) + s
+    for i in range(u.size):
+        t = w[i] * s
+        u[i] = t * t - s
+
+
+def seen_from_afar(u, w):
+    """The second loop back needs what later turns of the first make: they stay two."""
+    for i in range(1, u.size):
+        w[i] = u[i - 1] * u[i]
+    for i in range(1, u.size):
+        u[i] = w[i] * w[i - 1]
+
+
+def from_the_end(u, w):
+    for i in range(u.size - 1):
+        w[i - 1] = u[i] * u[i]
+    for i in range(u.size - 1):
+        u[i] = w[i - 1] + w[i]
+
+
+def temporary(x, y):
+    made = np.empty_like(x)
+    for _ in range(2):
+        for i in range(x.size):
+            made[i] = np.sin(x[i]) * y[i]
+            y[i] = made[i] * made[i] + x[i]
+    return y.sum()
+
+
+def read_twice(x):
+    made = np.zeros_like(x)
+    for _ in range(2):
+        for i in range(x.size):
+            made[i] = np.sin(x[i])
+        for i in range(x.size):
+            x[i] += made[i] * made[x.size - 1 - i]
+
+
+def kept_for_later(x):
+    made = np.ones_like(x)
+    total = 0.0
+    for k in range(3):
+        total += np.sum(made * x)
+        for i in range(1, x.size):
+            made[i] = np.sin(x[i] * (k + 1.0))
+    return total
+
+
+def conditional(x, y):
+    made = np.zeros_like(x)
+    for i in range(x.size):
+        if x[i] > 0.0:
+            made[i] = x[i] * y[i]
+        y[i] = made[i] * x[i]
+    return y.sum()
+
+
+SIZES = [(0, 0), (1, 5), (2, 2), (3, 3), (5, 3), (3, 6), (6, 7)]
+CASES = [
+    *((diffused, (normal(*s), n)) for s in SIZES for n in (0, 2)),
+    *((copied_back, (normal(*s), 0.1, n)) for s in SIZES for n in (0, 2)),
+    *((whole_arrays, (normal(n), 0.1, 3)) for n in (2, 3, 4, 9)),
+    (window, (normal(5, 6), normal(5, 6), 1, 4, 1, 5)),
+    (window, (normal(5, 6), normal(5, 6), 2, 2, 1, 5)),
+    (window, (normal(5, 6), normal(5, 6), 1, 4, 3, 3)),
+    (window, (normal(5, 6), normal(5, 6), 4, 1, 5, 1)),
+    (window, (normal(5, 6), normal(5, 6), 0, 4, 0, 5)),
+    (window, (normal(0, 0), normal(0, 0), 1, 1, 1, 1)),
+    (window, (normal(4, 0), normal(4, 0), 1, 3, 1, 1)),
+    *((forward_only, (normal(n + 3, m + 2), normal(n, m))) for n, m in SIZES),
+    *((two_arrays, (normal(*s), normal(*s), normal(*s), n)) for s in SIZES[2:] for n in (1, 4)),
+    *((totals, (normal(n), normal(n), 0.3)) for n in (0, 1, 5)),
+    *((seen_from_afar, (normal(n), normal(n))) for n in (1, 2, 6)),
+    *((from_the_end, (normal(n), normal(n))) for n in (1, 2, 6)),
+    *((temporary, (normal(n), normal(n))) for n in (0, 5)),
+    (temporary, (normal(8)[::-2], normal(4))),
+    (read_twice, (normal(5),)),
+    (kept_for_later, (normal(5),)),
+    (conditional, (normal(7), normal(7))),
+]
+
+
+@pytest.mark.parametrize("f, args", CASES, ids=lambda v: getattr(v, "__name__", ""))
+def test_gradients(f, args):
+    with uncompiled():
+        agrees(f, args)
+
+
+@pytest.mark.parametrize(
+    "f, args", [CASES[11], CASES[25], (whole_arrays, (normal(7), 0.1, 2)), (two_arrays, (*normal(3, 5, 4), 2))]
+)
+def test_second_order(f, args):
+    with uncompiled(shuffle=False):
+        twice(f, args)
+
+
+def test_compiled():
+    agrees(diffused, (normal(7, 8), 3))
+    agrees(two_arrays, (normal(6, 7), normal(6, 7), normal(6, 7), 3))
+    agrees(window, (normal(5, 6), normal(5, 6), 1, 4, 3, 3))
+
+
+def test_float32():
+    u = normal(7, 8).astype(np.float32)
+    (gradient, _) = nb.adjoint(copied_back).vjp(u.copy(), 0.1, 3)((np.ones_like(u),))
+    expected, _ = nb.adjoint(copied_back).vjp(u.astype(float), 0.1, 3)((np.ones((7, 8)),))
+    assert gradient.dtype == np.float32
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5)
+
+
+def test_which_loops_become_one():
+    back = sweep_back(diffused, normal(5, 5), 2)
+    assert back.count(" for i in range(1, u.shape[0] - 1):\n") == 2  # a comment, and the loop
+    assert "u_bar[i - 1, j] +=" in back
+    assert "new_bar_here = g" in back and "new_bar[i, j]" not in back
+    assert sweep_back(copied_back, normal(5, 5), 0.1, 2).count("    for i in range(1, u.shape[0] - 1):\n") == 2
+    assert sweep_back(totals, normal(3), normal(3), 0.3).count("    for i in range(u.size):\n") == 1
+    assert "made_bar_here" in sweep_back(temporary, normal(3), normal(3))
+
+
+@pytest.mark.parametrize("f", [seen_from_afar, from_the_end])
+def test_which_do_not(f):
+    back = [line for line in sweep_back(f, normal(3), normal(3)).splitlines() if not line.strip().startswith("#")]
+    assert sum("w_bar[i" in line for line in back) > 0
+    assert len([line for line in back if line.lstrip().startswith("for i in")]) >= 2
+
+
+@pytest.mark.parametrize("f", [read_twice, kept_for_later, conditional])
+def test_elements_that_are_not_only_handed_over_stay(f):
+    args = (normal(4), normal(4))[: f.__code__.co_argcount]
+    assert "made_bar_here" not in sweep_back(f, *args)
