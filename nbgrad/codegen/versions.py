@@ -58,7 +58,10 @@ def versions(blocks: dict[int, ir.Block]) -> None:
     renamed: dict[Place, ir.Var] = {}
     put: dict[Place, dict[str, ir.Var]] = defaultdict(dict)
     phis: dict[int, list[ir.Assign]] = defaultdict(list)
+    grown = _grown(blocks)
     for name in _several(sets, uses, graph.dominators()):
+        if name in grown:
+            continue
         v = _Variable(name, blocks, graph, sets[name], joins)
         renamed.update(v.renamed)
         for place in uses.get(name, ()):
@@ -87,6 +90,21 @@ def places(blocks: dict[int, ir.Block]) -> tuple[dict[str, list[Place]], dict[st
             for name in dict.fromkeys(v.name for v in used):
                 uses[name].append((label, k))
     return sets, uses
+
+
+def _grown(blocks: dict[int, ir.Block]) -> set[str]:
+    """The tapes of adjoints that grow. As one variable each, their references are not counted in every turn."""
+    found: dict[str, object] = {}
+    for block in blocks.values():
+        for s in block.body:
+            if isinstance(s, ir.Assign):
+                v = s.value
+                made = found.get(v.func.name) if isinstance(v, ir.Expr) and v.op == "call" else None
+                if made == "function" or (isinstance(v, ir.Var) and found.get(v.name) == "result"):
+                    found[s.target.name] = "result"
+                elif isinstance(v, ir.Global) and v.name == "grown":
+                    found[s.target.name] = "function"
+    return {name for name, what in found.items() if what == "result"}
 
 
 def _several(sets: dict[str, list[Place]], uses: dict[str, list[Place]], dominators: dict[int, set[int]]) -> list[str]:
