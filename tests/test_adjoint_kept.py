@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
+from numba.core.runtime import _nrt_python, rtsys
 from programs import PROGRAMS
 
 import nbgrad as nb
@@ -208,6 +209,24 @@ def test_compiled():
     agrees(held_no_more, (normal(6), 0.7))
 
 
+def in_use():
+    """Pieces of memory that Numba's runtime has not freed."""
+    now = rtsys.get_allocation_stats()
+    return now.alloc - now.free
+
+
+def test_tapes_that_grew_are_freed():
+    _nrt_python.memsys_enable_stats()
+    gaps, services = np.abs(normal(2000)), np.abs(normal(2000))
+    adj = nb.adjoint(PROGRAMS["queue"][0])
+    adj.value_and_grad(gaps, services)
+    before = in_use()
+    for _ in range(3):
+        adj.value_and_grad(gaps, services)
+        adj.value_and_grad(gaps[:1], services)
+    assert in_use() == before
+
+
 def test_what_is_stored():
     assert "a_tape" not in stored(rotated, normal(4, 3), normal(4))
     assert not {"r_tape", "y_tape"} & stored(PROGRAMS["givens"][0], *PROGRAMS["givens"][1])
@@ -255,3 +274,40 @@ def put_back(x, u):
 def test_numbers_of_all_turns_are_not_put_back_in_each():
     with uncompiled():
         agrees(put_back, (normal(4), normal(4, 3)))
+
+
+def beyond(x, y, far):
+    """Elements that are there only if a test says so."""
+    total = 0.0
+    for i in range(x.size):
+        y[i] = x[i + 1] * x[i] if i + 1 < x.size else x[i]
+        total += (x[far] * y[i] if far < x.size else y[i]) + (x[i + 2] ** 2 if i + 2 < x.size and y[i] < 9.0 else 0.0)
+        total *= 1.0 if i == 0 else (x[far - 1] if far <= x.size else (0.5 if i < 3 else x[i - 3]))
+    return total - (x[far] if far < x.size else 0.0)
+
+
+@pytest.mark.parametrize("far", [2, 5, 6, 10**9])
+@pytest.mark.parametrize("size", [0, 1, 6])
+def test_elements_that_are_not_there(far, size):
+    if far < size or far == 10**9:
+        agrees(beyond, (normal(size), normal(size), far))  # compiled: what is not there is not touched
+    with uncompiled():
+        agrees(beyond, (normal(size), normal(size), far))
+
+
+def upwind(u, w, n):
+    """Elements that are surely there: sizes of arrays and bounds of loops say so."""
+    m = u.shape[0]
+    flux = np.empty(m + 1)
+    for _ in range(n):
+        for i in range(1, m - 1):
+            flux[i] = (u[i] - u[i - 1] if w[i] > 0.0 else u[i + 1] - u[i]) * (w[i] if w[i] > 0.0 else -w[i])
+        for i in range(1, m - 1):
+            u[i] -= 0.1 * flux[i] + (0.01 * flux[i + 1] if i < 3 else 0.0)
+
+
+def test_elements_that_surely_are_there_need_no_test():
+    args = normal(7), normal(7), 3
+    with uncompiled():
+        agrees(upwind, args)
+    assert "    if w[i]" not in nb.adjoint(upwind)._generated(args).text

@@ -9,7 +9,6 @@ from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code, common
 from .analysis import Plan
 from .fusion import name_of
-from .indices import plus
 from .ir import (
     Assign,
     Block,
@@ -33,7 +32,8 @@ from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
 from .ruled import Kept, pulled
 from .steps import Item, Nest, Step, factored, flat, loop_head, tidy
-from .tapes import Stack, Tape
+from .surely import guarded
+from .tapes import Stack, Tape, head_back
 from .turns import Turns
 
 __all__ = ["Reverse"]
@@ -424,26 +424,7 @@ class Reverse(Printer):
         return s.index or self.named(s, "turn", "")
 
     def reversed_head(self, s: Loop) -> str:
-        if not s.index:
-            return f"for {self.turn(s)} in range({s.count} - 1, -1, -1):"
-        start, stop, step = s.start, s.stop, unparse(s.step)
-        if s.count and step == "1":
-            end: ast.expr = (
-                ast.Name(s.count, ast.Load())
-                if unparse(start) == "0"
-                else ast.BinOp(start, ast.Add(), ast.Name(s.count, ast.Load()))
-            )
-            return f"for {s.index} in range({unparse(plus(end, -1))}, {unparse(plus(start, -1))}, -1):"
-        if s.count:
-            last = f"{unparse(start)} + ({s.count} - 1) * ({step})"
-            return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
-        if step == "1":
-            return f"for {s.index} in range({unparse(plus(stop, -1))}, {unparse(plus(start, -1))}, -1):"
-        if step == "-1":
-            return f"for {s.index} in range({unparse(plus(stop, 1))}, {unparse(plus(start, 1))}):"
-        turns = f"len(range({unparse(start)}, {unparse(stop)}, {step}))"
-        last = f"{unparse(start)} + ({turns} - 1) * ({step})"
-        return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
+        return head_back(s, self.turn(s))
 
     def bar(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Name):
@@ -489,10 +470,12 @@ class Reverse(Printer):
             own = substitute(pull.own, known)
             items.append(Step(bar, "=", self.code(own, g) if own is not ZERO else "0.0"))
         for atom, part in parts:
-            part = substitute(part, known)
+            there, part = guarded(s, atom, substitute(part, known), self.plan)
             minus = part.fn is neg(COTANGENT).fn
             value = self.code(part.args[0] if minus else part, g)
-            items.append(Step(self.bar(atom), "-=" if minus else "+=", value))
+            step = Step(self.bar(atom), "-=" if minus else "+=", value)
+            test = self.code(there, g) if there is not None else ""
+            items.append(Nest(f"if {test}:", [step], test) if test else step)
         return items
 
     def code(self, e: Expr, g: str) -> str:

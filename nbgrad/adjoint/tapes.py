@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from .indices import minus
+from .indices import minus, plus
 from .ir import Loop, changed, reads, unparse
 from .steps import Item, Step
 
-__all__ = ["Stack", "Tape", "grows_by_one", "trips", "turn_of"]
+__all__ = ["Stack", "Tape", "grows_by_one", "head_back", "trips", "turn_of"]
 
 
 class Stack:
@@ -163,3 +163,27 @@ def turn_of(loop: Loop) -> str:
     if step == "-1":
         return unparse(minus(loop.start, ast.Name(loop.index, ast.Load())))
     return first if step == "1" else f"({first}) // {unparse(ast.UnaryOp(ast.UAdd(), loop.step))[1:]}"
+
+
+def head_back(s: Loop, turn: str) -> str:
+    """The first line of a loop in the sweep back, over `turn`."""
+    if not s.index:
+        return f"for {turn} in range({s.count} - 1, -1, -1):"
+    start, stop, step = s.start, s.stop, unparse(s.step)
+    if s.count and step == "1":
+        end: ast.expr = (
+            ast.Name(s.count, ast.Load())
+            if unparse(start) == "0"
+            else ast.BinOp(start, ast.Add(), ast.Name(s.count, ast.Load()))
+        )
+        return f"for {s.index} in range({unparse(plus(end, -1))}, {unparse(plus(start, -1))}, -1):"
+    if s.count:
+        last = f"{unparse(start)} + ({s.count} - 1) * ({step})"
+        return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
+    if step == "1":
+        return f"for {s.index} in range({unparse(plus(stop, -1))}, {unparse(plus(start, -1))}, -1):"
+    if step == "-1":
+        return f"for {s.index} in range({unparse(plus(stop, 1))}, {unparse(plus(start, 1))}):"
+    turns = f"len(range({unparse(start)}, {unparse(stop)}, {step}))"
+    last = f"{unparse(start)} + ({turns} - 1) * ({step})"
+    return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
