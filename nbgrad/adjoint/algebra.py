@@ -17,12 +17,16 @@ from ..kernels import scalar as vm
 from .ir import children, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, INTEGERS
 
-__all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PASSIVE", "VALUE", "Algebra", "code", "common"]
+__all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common"]
 
 #: The cotangent of what is differentiated; no name of a program looks like it.
 COTANGENT = var("@")
 #: What a statement wrote, where its derivative is written with it.
 VALUE = var("@value")
+
+#: Functions that are arithmetic without branches in :mod:`nbgrad.vmath`.
+PACKED = {"exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan",
+          "cbrt", "erf", "sigmoid", "softplus", "log_sigmoid", "silu"}  # fmt: skip
 
 #: What Python's math module calls otherwise than the table.
 _MATH = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
@@ -318,34 +322,36 @@ _NAMES = {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "
           "abs": "abs"}  # fmt: skip
 
 
-def _template(fn: Fn) -> tuple[str, dict[str, object]]:
+def _template(fn: Fn, ours: bool) -> tuple[str, dict[str, object]]:
     """Python code for an application, and the names it needs besides math and np."""
+    if ours and fn.name in PACKED:
+        return fn.template, fn.helpers
     if fn.name == "power":
         return "({0}) ** ({1})", {}
     if fn.name in ("and", "or"):
         return f"({{0}} {fn.name} {{1}})", {}
-    ours = _NAMES.get(fn.name) or (f"math.{fn.name}" if fn.name in _SAME and hasattr(math, fn.name) else "")
-    if ours:
+    name = _NAMES.get(fn.name) or (f"math.{fn.name}" if fn.name in _SAME and hasattr(math, fn.name) else "")
+    if name:
         slots = fn.template.count("{")
-        return f"{ours}({', '.join(f'{{{k}}}' for k in range(slots))})", {}
+        return f"{name}({', '.join(f'{{{k}}}' for k in range(slots))})", {}
     return fn.template, {k: v for k, v in fn.helpers.items() if k not in ("math", "np") and k in fn.template}
 
 
-def code(e: Expr, helpers: dict[str, object]) -> str:
-    """`e` as Python code; the names that it uses are put into `helpers`."""
+def code(e: Expr, helpers: dict[str, object], ours: bool = False) -> str:
+    """`e` as Python code; the names that it uses are put into `helpers`. `ours`: with functions that can be packed."""
     made: dict[Expr, ast.expr] = {}
     for node in order([e]):
-        made[node] = _node(node, made, helpers)
+        made[node] = _node(node, made, helpers, ours)
     return unparse(made[e])
 
 
-def _node(e: Expr, made: dict[Expr, ast.expr], helpers: dict[str, object]) -> ast.expr:
+def _node(e: Expr, made: dict[Expr, ast.expr], helpers: dict[str, object], ours: bool) -> ast.expr:
     if e.name is not None:
         return parse(e.name)
     if e.fn is None:
         return _constant(e.value)  # type: ignore[arg-type]
     root = e.fn.name == "power" and e.args[1].value == 0.5
-    template, needed = ("math.sqrt({0})", {}) if root else _template(e.fn)
+    template, needed = ("math.sqrt({0})", {}) if root else _template(e.fn, ours)
     helpers.update(needed)
     holes = {f"hole{k}": made[a] for k, a in enumerate(e.args)}
     return _Fill(holes).visit(parse(template.format(*holes)))

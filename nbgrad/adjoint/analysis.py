@@ -41,6 +41,7 @@ from .ir import (
     writes,
 )
 from .names import resolve
+from .packed import pack
 from .split import carry, factor, split
 from .ways import choose_ways, elements_read, resets, sweep_reads, worth_storing
 
@@ -90,6 +91,7 @@ class Plan:
     moving: set[str] = field(default_factory=set)
     stores: list[Store] = field(default_factory=list)
     carried: set[Statement] = field(default_factory=set)
+    packed: set[Statement] = field(default_factory=set)
     independence: Independence = None  # type: ignore[assignment]  # set when the rest is known
     fusion: Fusion = None  # type: ignore[assignment]
 
@@ -109,6 +111,7 @@ def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> P
     _look(f, made)
     if not carried and name_calls(f, algebra, _named(f, made)):
         _look(f, made)
+    made.packed = pack(f, made)
     return made
 
 

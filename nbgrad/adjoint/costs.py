@@ -12,10 +12,10 @@ from .algebra import FUNCTIONS, Algebra
 from .ir import Assign, Block, Function, If, Loop, Statement, Store, below, duplicate, unparse, walk, writes
 from .kinds import kind_of
 
-__all__ = ["Naming", "costly", "name_calls"]
+__all__ = ["CHEAP", "Naming", "costly", "name_calls"]
 
 #: Functions of the table that are a few instructions.
-_CHEAP = {float, np.float64, np.float32, builtins.abs, math.fabs, np.abs, np.absolute, max, min, np.maximum, np.minimum,
+CHEAP = {float, np.float64, np.float32, builtins.abs, math.fabs, np.abs, np.absolute, max, min, np.maximum, np.minimum,
           np.fmax, np.fmin, math.sqrt, np.sqrt, np.square, math.copysign, np.copysign}  # fmt: skip
 
 #: What evaluates some of its parts only where they count.
@@ -26,7 +26,7 @@ def costly(node: ast.expr, algebra: Algebra) -> bool:
     """Whether `node` is such a call."""
     if isinstance(node, ast.Call):
         called = algebra.resolve(node.func)
-        return called in FUNCTIONS and called not in _CHEAP
+        return called in FUNCTIONS and called not in CHEAP
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not _small(node.right)
 
 

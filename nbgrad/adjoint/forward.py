@@ -64,7 +64,7 @@ class Forward(Printer):
             term = part * var(self.dot(atom))
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
-        return "0.0" if total is None else code(total, self.helpers)
+        return "0.0" if total is None else code(total, self.helpers, s in self.plan.packed)
 
     def dot(self, node) -> str:
         name = node.id if hasattr(node, "id") else node.value.id

@@ -67,6 +67,7 @@ class Reverse(Printer):
         self.later: dict[Loop, list[Item]] = {}  # what goes after a loop
         self.own: dict[Loop, dict[str, str]] = {}  # arrays of a turn, and what makes them
         self.value = ""  # what the statement at hand wrote
+        self.ours = False  # whether it calls functions that can be packed
         self.seeds = [
             r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
         ]
@@ -438,7 +439,7 @@ class Reverse(Printer):
         return [(a, p) for a, p in self.plan.pulls[s].parts if (name_of(a) in names) == early]
 
     def pull_partly(self, s: Statement) -> list[Item]:
-        g = unparse(self.bar(ast.Name(writes(s)[0])))
+        g, self.ours = unparse(self.bar(ast.Name(writes(s)[0]))), s in self.plan.packed
         return [Step(self.bar(a), "+=", self.code(p, g)) for a, p in self.parts(s, True)]
 
     def pull(self, s: Assign | Store, target: ast.expr) -> list[Item]:
@@ -446,7 +447,7 @@ class Reverse(Printer):
         name = writes(s)[0]
         if name not in self.bars:
             return []
-        pull = self.plan.pulls[s]
+        pull, self.ours = self.plan.pulls[s], s in self.plan.packed
         local = s in self.plan.defined and name in self.in_blocks
         bar, once = self.bar(target), s in self.plan.defined
         touches_itself = any(isinstance(a, ast.Subscript) and unparse(a.value) == name for a, _ in pull.parts)
@@ -479,4 +480,4 @@ class Reverse(Printer):
         return items
 
     def code(self, e: Expr, g: str) -> str:
-        return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.helpers)
+        return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.helpers, self.ours)

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from types import ModuleType
 from typing import ClassVar
 
@@ -96,10 +97,17 @@ def inline(function=None, *, reorder: bool = False, runtime: bool = False):
 
 
 class _Helper(CPUDispatcher):
-    """What Numba makes of a helper. Python cannot call it (:data:`_WITHIN`): trying would end the process."""
+    """What Numba makes of a helper. Python cannot call it (:data:`_WITHIN`), but something that calls it."""
 
-    def __call__(self, *args, **kwargs):
-        raise TypeError(f"{self.__name__} is for kernels and cannot be called from Python")
+    def __call__(self, *args):
+        return _for_python(self)(*args)
+
+
+@lru_cache(None)
+def _for_python(helper: Callable) -> Callable:
+    """A function that calls a helper of numbers, compiled for the arguments that it gets: for generated files that
+    Python runs."""
+    return numba.njit(lambda *args: helper(*args), **_OPTIONS)
 
 
 def by_precision(single: Callable, double: Callable) -> Callable:
@@ -114,11 +122,11 @@ def by_precision(single: Callable, double: Callable) -> Callable:
     Returns
     -------
     callable
-        For use in kernels only.
+        For use in kernels.
     """
 
     def choose(*args):
-        raise NotImplementedError(f"{double.__name__} is for kernels")
+        return _for_python(choose)(*args)
 
     @overload(choose, jit_options={**_OPTIONS, **_WITHIN, "forceinline": True, "fastmath": _EXACT}, strict=False)
     def body(*args):

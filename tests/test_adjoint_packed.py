@@ -1,0 +1,146 @@
+"""Loops that call functions which LLVM can turn into packed code."""
+
+import math
+
+import numpy as np
+import pytest
+from loop_programs import agrees, twice, uncompiled
+from numba import njit
+
+import nbgrad as nb
+
+RNG = np.random.default_rng(29)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def text(f, *args):
+    """What is generated, without comments."""
+    lines = nb.adjoint(f)._generated(args).text.splitlines()
+    return "\n".join(line for line in lines if not line.strip().startswith("#"))
+
+
+def every(x, y):
+    for i in range(x.size):
+        a = math.exp(-x[i]) + np.sin(x[i]) * math.cos(y[i])
+        b = np.tanh(a) + math.log(2.0 + x[i] * x[i]) + np.arctan(y[i]) + math.erf(x[i])
+        y[i] = b * math.sqrt(1.0 + a * a) + np.tan(0.1 * y[i]) + np.log1p(x[i] ** 2) + math.sinh(0.1 * a)
+
+
+def nested(x, y, steps):
+    for t in range(steps):
+        for i in range(1, x.shape[0]):
+            for j in range(x.shape[1] - 1):
+                y[i, j + 1] = np.exp(-y[i, j + 1]) * x[i - 1, j] + math.cos(x[i, j]) * t
+    return y.sum()
+
+
+def whole_arrays(x, w):
+    return np.sum(np.tanh(x * w) + np.exp(-(x**2)))
+
+
+def a_sum(x):
+    total = 0.0
+    for v in x:
+        total += math.exp(-v)
+    return total
+
+
+def recurrence(x):
+    for i in range(1, x.size):
+        x[i] = math.exp(-x[i - 1]) + x[i]
+
+
+def chosen(x, y):
+    for i in range(x.size):
+        y[i] = math.exp(x[i]) if x[i] > 0.0 else y[i]
+
+
+def few_turns(x, y):
+    for i in range(3):
+        y[i] = math.exp(x[i]) * y[i]
+
+
+def others(x, y):
+    for i in range(x.size):
+        y[i] = math.exp(x[i]) * math.lgamma(2.0 + y[i] ** 2)
+
+
+def of_integers(x, k):
+    for i in range(x.size):
+        x[i] = x[i] * math.exp(k)
+
+
+def names_of_its_own(x, y):
+    exp = 0.5
+    for i in range(x.size):
+        y[i] = math.exp(x[i]) * exp
+
+
+def columns(x, y):
+    for i in range(x.shape[0]):
+        y[i, 0] = math.exp(x[i, 0]) * y[i, 0]
+
+
+PACKED = [
+    *((every, (normal(n), normal(n))) for n in (0, 1, 7)),
+    (every, (normal(14)[::-2], normal(7))),
+    (nested, (normal(3, 5), normal(3, 5), 2)),
+    (nested, (normal(1, 1), normal(1, 1), 2)),
+    (whole_arrays, (normal(6), normal(6))),
+]
+NOT = [
+    (a_sum, (normal(5),)),
+    (recurrence, (normal(5),)),
+    (chosen, (normal(5), normal(5))),
+    (few_turns, (normal(3), normal(3))),
+    (others, (normal(5), normal(5))),
+    (of_integers, (normal(5), 2)),
+    (names_of_its_own, (normal(5), normal(5))),
+    (columns, (normal(5, 2), normal(5, 2))),
+]
+
+
+@pytest.mark.parametrize("f, args", [*PACKED, *NOT], ids=lambda v: getattr(v, "__name__", ""))
+def test_gradients(f, args):
+    with uncompiled():
+        agrees(f, args)
+
+
+@pytest.mark.parametrize("f, args", [PACKED[2], PACKED[4]])
+def test_second_order(f, args):
+    with uncompiled(shuffle=False):
+        twice(f, args)
+
+
+def test_which_loops():
+    made = text(every, *PACKED[2][1])
+    assert "math.exp(" not in made and " exp(" in made and " sin(" in made
+    assert "from nbgrad.vmath.exponential import exp" in made
+    assert " cos(" in made.rpartition("\n\n")[2] and "math.cos(" not in made  # the derivative of the sine
+    assert "math.cos(" not in text(nested, *PACKED[4][1])
+
+
+@pytest.mark.parametrize("f, args", NOT, ids=lambda v: getattr(v, "__name__", ""))
+def test_which_not(f, args):
+    assert "nbgrad.vmath.exponential" not in text(f, *args)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_compiled_values_are_those_of_the_function(dtype):
+    x, y = normal(2, 1001).astype(dtype)
+    expected, found, tangent = y.copy(), y.copy(), y.copy()
+    njit(error_model="numpy")(every)(x, expected)
+    pull = nb.adjoint(every).vjp(x, found)
+    nb.tangent(every).jvp((x, tangent), (np.ones_like(x), np.ones_like(y)))
+    tolerance = 20 * np.finfo(dtype).eps
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    for gradient in pull((np.ones_like(y),)):
+        assert gradient.dtype == dtype and np.isfinite(gradient).all()
+
+
+def test_compiled():
+    agrees(*PACKED[2])
+    agrees(*PACKED[4])
