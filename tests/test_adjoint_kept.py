@@ -79,6 +79,13 @@ def rotated(a, angles):
     return total
 
 
+def rotated_twice(a, angles):
+    b = a.copy()
+    first = rotated(b, angles)
+    second = rotated(b, angles)
+    return first * second
+
+
 def held_no_more(a, x):
     """The number is not what is overwritten: the element, or the index, has changed since."""
     for _ in range(2):
@@ -140,6 +147,19 @@ def counted(x, y):
         m = max(m, 2)
         k = 3 + k
     return total * y[k % 5] * y[m % 2]
+
+
+def stepping(x, n):
+    """Places that go on from turn to turn."""
+    k, m, total = 0, 5, 0.0
+    for t in range(n):
+        k += 1
+        for _ in range(2):
+            total = total * math.sin(x[k % 3]) + x[m % x.size] * x[k % 5]
+            m += 2
+        if x[t % 4] > 0.0:
+            k += 1
+    return total
 
 
 def rows(a, x, skip):
@@ -207,6 +227,31 @@ def test_compiled():
     agrees(counted, (normal(7), normal(5)))
     agrees(rows, (normal(4, 5), normal(6), 2))
     agrees(held_no_more, (normal(6), 0.7))
+
+
+@pytest.mark.parametrize("turns", [0, 1, 7])
+def test_places_with_checkpoints(turns):
+    x = normal(6)
+    with uncompiled():
+        value, (x_bar,) = nb.adjoint(stepping).value_and_grad(x, turns)
+        found, (found_bar,) = nb.adjoint(stepping, checkpoint=2).value_and_grad(x, turns)
+        agrees(stepping, (x, turns))
+    assert value == found
+    np.testing.assert_array_equal(x_bar, found_bar)
+
+
+def test_second_derivatives():
+    """Of stacks, counted places and held elements."""
+    args, h = (normal(4, 3), normal(4)), 1e-6
+    directions = normal(4, 3), normal(4)
+
+    with uncompiled():
+        adj = nb.adjoint(rotated_twice)
+        up, down = (
+            adj.value_and_grad(*(a + step * d for a, d in zip(args, directions, strict=True)))[1] for step in (h, -h)
+        )
+        for found, a, b in zip(adj.hvp(args, directions), up, down, strict=True):
+            np.testing.assert_allclose(found, (a - b) / (2 * h), rtol=1e-5, atol=1e-5)
 
 
 def in_use():
