@@ -180,7 +180,7 @@ def test_stacks_grow_by_rows_compiled():
     assert found["u_tape over while, i, j"] == found["sin2_tape over while, i, j"] == 8 * 3 * 10 * 19 and found[
         "f_tape over while, k"
     ] == 8 * (40 + 39 + 38)
-    assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("u_tape_top -= ") == 1
+    assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("_tape_top -= ") == 2  # for three tapes, and two
 
 
 def guarded(x, a):
@@ -274,15 +274,15 @@ def stacked(x, rate, steps):
     return total
 
 
-@pytest.mark.parametrize("f", [by_turn, stacked])
-def test_tapes_grow(f):
+@pytest.mark.parametrize(("f", "turns"), [(by_turn, 2100), (stacked, 2103)])  # with those that break
+def test_tapes_grow(f, turns):
     x = normal(3)
     expected, (x_bar, rate_bar) = nb.adjoint(known).value_and_grad(x.copy(), 0.01, 700)
     value, found = nb.adjoint(f).value_and_grad(x.copy(), 0.01, 700)
     assert value == expected
     np.testing.assert_allclose(found[0], x_bar, rtol=1e-13)
     np.testing.assert_allclose(found[1], rate_bar, rtol=1e-13)
-    assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * 2100}
+    assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * turns}
 
 
 def roots(x, y, p):

@@ -12,7 +12,7 @@ from .arguments import describe, parameters
 from .kinds import infer
 from .lower import lower
 from .pure import Pullback, function
-from .reverse import module as file_of
+from .routines import module as file_of
 from .subset import Source, source_of
 
 __all__ = ["Loops", "Variant"]

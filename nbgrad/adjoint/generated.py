@@ -17,7 +17,8 @@ from .checkpoints import Checkpointed, runs
 from .forward import Forward
 from .halves import Sweeps
 from .ir import Function, Loop
-from .reverse import Reverse, module
+from .reverse import Reverse
+from .routines import module
 
 __all__ = ["Backwards", "Checkpointing", "Forwards", "Halves"]
 

@@ -8,7 +8,8 @@ from .forward import Forward
 from .ir import Function, Swap, walk
 from .names import Names
 from .printer import definition
-from .reverse import Reverse, module
+from .reverse import Reverse
+from .routines import module
 
 __all__ = ["Pullback", "function"]
 

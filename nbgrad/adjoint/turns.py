@@ -12,10 +12,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, parts, plus
-from .ir import Assign, Loop, Store, changed, elements_in, parse, parsed, subtrees, unparse, walk
+from .ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
 from .stencils import gather, read_ahead
 from .steps import Item, Nest, Step, exchange, loop_head, steps
+from .surely import surely
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -196,8 +197,7 @@ class Turns:
         if any(depth == 0 for _, depth in found):
             return True
         array = next((n for n, bar in self.reverse.bars.items() if bar == name), "")
-        read = [n for s in self.loop.body if isinstance(s, Assign | Store) for n in elements_in(s.value, array)]
-        return index in map(unparse, read)
+        return any(f"{array}[{index}]" in surely(s.value) for s in self.loop.body if isinstance(s, Assign | Store))
 
     @property
     def turns(self) -> str:
