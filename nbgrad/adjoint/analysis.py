@@ -18,6 +18,7 @@ from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
 from .apart import turns_apart
 from .costs import name_calls
+from .elements import name_elements
 from .fusion import Fusion
 from .independence import Independence
 from .ir import (
@@ -42,7 +43,7 @@ from .ir import (
 from .names import resolve
 from .packed import pack
 from .split import carry, factor, split
-from .ways import choose_ways, resets, sweep_reads, worth_storing
+from .ways import choose_ways, elements_read, resets, sweep_reads, worth_storing
 
 __all__ = ["Plan", "Pull", "plan", "survey"]
 
@@ -73,7 +74,8 @@ class Pull:
 
 @dataclass
 class Plan:
-    """The outcome. `enclosing` gives the loops around each statement, from the outermost."""
+    """The outcome. `enclosing` gives the loops around each statement, from the outermost; `held` the number that has
+    what a statement in `save` overwrites, and `stepped` what that was, for steps of integers."""
 
     algebra: Algebra
     active: set[str]
@@ -81,6 +83,8 @@ class Plan:
     save: set[Statement] = field(default_factory=set)
     keep: set[Statement] = field(default_factory=set)
     redo: set[Statement] = field(default_factory=set)
+    held: dict[Statement, str] = field(default_factory=dict)
+    stepped: dict[Statement, ast.expr] = field(default_factory=dict)
     defined: dict[Statement, Block] = field(default_factory=dict)
     enclosing: dict[Statement, tuple[Loop, ...]] = field(default_factory=dict)
     restored: set[str] = field(default_factory=set)
@@ -97,14 +101,7 @@ def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> P
     definitions for tests and bounds of loops that change in what they control, and for calls that take long."""
     algebra = Algebra(resolve, set())
     turns_apart(f)
-    split(
-        f,
-        {
-            *f.parameters,
-            *(f.results or []),
-            *(n for s in walk(f.body) if isinstance(s, Loop) for n in (s.until, s.count)),
-        },
-    )
+    split(f)
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
@@ -140,7 +137,7 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (), fused:
     whole = resets(f, made)
     for loop, names in whole:
         _reset(f, f.body, loop, names)
-    if whole:
+    if whole or name_elements(f, made, elements_read):
         return plan(f, wrt, carried, fused)
     return made
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .deciding import decided
-from .indices import offset, plus
-from .ir import Assign, Block, If, Put, children, parse, subtrees, unparse
+from .ir import Assign, Block, If, unparse
 from .trees import Chosen, Leaf, Op, Scalar, Several, Tree, combine, leaves
 from .views import View
 from .written import written
@@ -54,14 +51,13 @@ def truth(low: Expressions, node: ast.BoolOp) -> Tree:
 
 
 def choice(low: Expressions, node: ast.IfExp) -> Tree:
-    """``a if test else b``; where these need statements, or `test` keeps indices in bounds, they are in branches."""
+    """``a if test else b``; where these need statements, they are in branches."""
     holds = decided(low, node.test)
     if holds is not None:
         return low.tree(node.body if holds else node.orelse)
     test = low.value(node.test)
     (first, before), (second, other) = _perhaps(low, node.body), _perhaps(low, node.orelse)
-    apart = before or other or any(isinstance(t, Scalar) and _guarded(low, t.node, test) for t in (first, second))
-    if isinstance(first, Scalar) and isinstance(second, Scalar) and apart:
+    if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
         name = low.names.fresh("choice")
         low.made.ranks[name] = 0
         low.out.append(If(test, [*before, Assign(name, first.node)], [*other, Assign(name, second.node)]))
@@ -71,49 +67,6 @@ def choice(low: Expressions, node: ast.IfExp) -> Tree:
     if before or other:
         low.out.append(If(test, before, other))
     return _one_of(low, node, test, first, second)
-
-
-def _guarded(low: Expressions, node: ast.expr, test: ast.expr) -> bool:
-    """Whether `node` has elements of arrays that may only be there where `test` says so. The derivative of a choice
-    reads and writes all elements in it: it is zero where they do not count."""
-    there = {unparse(n) for n in _evaluated(test) if isinstance(n, ast.Subscript)}
-    elements = [n for n in subtrees(node) if isinstance(n, ast.Subscript) and unparse(n.value) in low.made.ranks]
-    return any(unparse(n) not in there and not _in_bounds(low, n) for n in elements)
-
-
-def _evaluated(test: ast.expr) -> Iterator[ast.AST]:
-    """The nodes that are evaluated in any case."""
-    yield test
-    parts = test.values[:1] if isinstance(test, ast.BoolOp) else [test.test] if isinstance(test, ast.IfExp) else None
-    for n in children(test) if parts is None else parts:
-        yield from _evaluated(n)  # type: ignore[arg-type]
-
-
-def _in_bounds(low: Expressions, element: ast.Subscript) -> bool:
-    name = unparse(element.value)
-    if low.made.kinds.get(name) in ("int", "bool") and low.shared.looks.get(name, "int") in ("int", "bool"):
-        return True  # it has no derivative
-    places = element.slice.elts if isinstance(element.slice, ast.Tuple) else [element.slice]
-    pairs = list(zip(places, low.size(name), strict=True))
-    return all(  # -1 is the last element, where there is one
-        any(low.nonnegative(at) and _below(low, at, size) for at in (place, plus(place, 1))) for place, size in pairs
-    )
-
-
-def _below(low: Expressions, place: ast.expr, size: ast.expr) -> bool:
-    """Whether an index is certainly less than a length."""
-    while (found := offset(place))[0] in low.shared.ranges:
-        place = plus(low.shared.ranges[found[0]][1], found[1])
-    (last, k), (most, n) = (offset(_length(low, e)) for e in (place, size))
-    return last == most and k < n
-
-
-def _length(low: Expressions, node: ast.expr) -> ast.expr:
-    """Code for a length, in one way of several."""
-    found = Put(low.shared.known).visit(parse(unparse(node)))
-    text = re.sub(r"\blen\((\w+)\)", r"\1.shape[0]", unparse(found))
-    one = {n for n, rank in low.made.ranks.items() if rank == 1}
-    return parse(re.sub(r"\b(\w+)\.size\b", lambda m: f"{m[1]}.shape[0]" if m[1] in one else m[0], text))
 
 
 def _one_of(low: Expressions, node: ast.IfExp, test: ast.expr, first: Tree, second: Tree) -> Tree:

@@ -9,10 +9,10 @@ from ..codegen.compile import is_nopython, module
 from ..errors import NBGradError
 from .analysis import plan
 from .arguments import describe, parameters
-from .files import module as file_of
 from .kinds import infer
 from .lower import lower
 from .pure import Pullback, function
+from .routines import module as file_of
 from .subset import Source, source_of
 
 __all__ = ["Loops", "Variant"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..expr import ONE, Expr, var
+from ..expr import ONE, ZERO, Expr, select, var
 from .algebra import code
 from .analysis import Plan
 from .ir import Assign, Call, Function, Store, unparse, walk, writes
 from .printer import Printer, definition
 from .ruled import pushed
+from .surely import guarded
 
 __all__ = ["Forward"]
 
@@ -59,7 +60,9 @@ class Forward(Printer):
         """The derivative of what `s` writes; `known` has the value where it is written before."""
         total: Expr | None = None
         for atom, part in self.plan.algebra.pull(s.value, ONE, known):
+            there, part = guarded(s, atom, part, self.plan)
             term = part * var(self.dot(atom))
+            term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
         return "0.0" if total is None else code(total, self.helpers, s in self.plan.packed)
 

@@ -95,6 +95,9 @@ class Fusion:
     def wrong(self) -> set[Loop]:
         """Loops which may not be fused, since more than the numbers of a turn would be restored."""
         found = {loop for loop, suffix in self.early.items() if self.made.save & set(suffix)}
+        for loop in self.loops:
+            put_back = {n for t in walk([loop]) if isinstance(t, Loop) for n in t.resets}
+            found |= {loop for n in put_back if not self.private(n, loop)}
         for s in self.made.save:
             around = [p for p in self.made.enclosing[s] if p in self.loops]
             if around and not (isinstance(s, Assign) and self.private(s.name, around[-1])):

@@ -14,11 +14,11 @@ from ..codegen.compile import python
 from .analysis import plan, survey
 from .arguments import apart, copies, cotangent, outputs
 from .checkpoints import Checkpointed, runs
-from .files import module
 from .forward import Forward
 from .halves import Sweeps
 from .ir import Function, Loop
 from .reverse import Reverse
+from .routines import module
 
 __all__ = ["Backwards", "Checkpointing", "Forwards", "Halves"]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from .indices import distance, offset, parts
 from .inequalities import Form, compared, impossible, less, linear
-from .ir import Block, Function, If, Loop, Statement, Store, unparse, walk, writes
+from .ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, unparse, walk, writes
 from .kinds import kind_of
 
 __all__ = ["Independence"]
@@ -85,6 +86,31 @@ class Independence:
             forms += [less(a, b), less(b, a)]
         ordered = self.place[reader] < self.place[write] or (reader is write and itself)
         return not ordered or impossible(forms)
+
+    def inside(self, s: Statement, array: str, index: ast.expr) -> bool:
+        """Whether an index is surely one of the array's, where `s` is."""
+        loops = self.enclosing[s]
+        names = {p.index: p.index for p in loops if p.index}
+        forms = [form for test, holds in self.tests[s] for form in self._told(test, holds, names)]
+        forms += [*self._turns(loops, names), *self.sizes]
+        for k, part in enumerate(parts(index)):
+            x, length = self._form(part, names), {_length(array, k): 1}
+            if x is None or not all(impossible([*forms, wrong]) for wrong in (less(x, {}, 1), less(length, x))):
+                return False
+        return True
+
+    @cached_property
+    def sizes(self) -> list[Form]:
+        """What is known of the lengths of arrays: names that stand for them, and what arrays are made with."""
+        pairs: list[tuple[Form, Form | None]] = []
+        for array in (n for n, rank in self.f.ranks.items() if rank == 1):
+            pairs.append(({f"{array}.size": 1}, {_length(array, 0): 1}))
+        for s in self.f.body:
+            if isinstance(s, Assign) and s.name not in self.varying and self.f.kinds.get(s.name) == "int":
+                pairs.append(({s.name: 1}, self._form(s.value, {})))
+            elif isinstance(s, Alloc):
+                pairs += [({_length(s.name, k): 1}, self._form(n, {})) for k, n in enumerate(s.shape)]
+        return [form for a, b in pairs if b is not None for form in (less(a, b), less(b, a))]
 
     def meet(self, loop: Loop, a: ast.expr, b: ast.expr, differ: bool) -> bool:
         """Whether a turn of `loop` may meet the element `a` and one the element `b` that is the same; `differ`: two
@@ -198,6 +224,10 @@ class Independence:
         """Whether an index surely counts from the front (-1 is the last element, and not the one before 0)."""
         low = _lowest(node, loops)
         return low is not None and low >= 0
+
+
+def _length(array: str, axis: int) -> str:
+    return f"{array}.shape[{axis}]"
 
 
 def _lowest(node: ast.expr, loops: tuple[Loop, ...]) -> int | None:

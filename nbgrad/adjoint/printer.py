@@ -140,7 +140,11 @@ class Printer:
         return Sum(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
 
     def one_turn(self, s: Loop) -> list[Item]:
-        return [*self.block(s.body), *([f"if {s.until}:", "    break"] if s.until else [])]
+        return [*self.block(s.body), *self.end_of_turn(s), *([f"if {s.until}:", "    break"] if s.until else [])]
+
+    def end_of_turn(self, s: Loop) -> list[str]:
+        """What else there is at the end of a turn."""
+        return []
 
     def threads(self) -> dict[str, str]:
         """What is said of loops over prange, by their first lines, and numbers where these are the same."""

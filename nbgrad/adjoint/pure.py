@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from .analysis import Plan, survey
 from .arguments import outputs
-from .files import module
 from .forward import Forward
 from .ir import Function, Swap, walk
 from .names import Names
 from .printer import definition
 from .reverse import Reverse
+from .routines import module
 
 __all__ = ["Pullback", "function"]
 

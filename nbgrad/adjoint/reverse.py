@@ -9,7 +9,6 @@ from ..expr import ONE, ZERO, Expr, neg, substitute, var
 from .algebra import COTANGENT, VALUE, code, common
 from .analysis import Plan
 from .fusion import name_of
-from .indices import plus
 from .ir import (
     Assign,
     Block,
@@ -33,7 +32,8 @@ from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
 from .ruled import Kept, pulled
 from .steps import Item, Nest, Step, factored, flat, loop_head, tidy
-from .tapes import Tape, tape_for
+from .surely import guarded
+from .tapes import Stack, Tape, head_back
 from .turns import Turns
 
 __all__ = ["Reverse"]
@@ -77,13 +77,17 @@ class Reverse(Printer):
         self.ends = ends(f, plan)
         self.calls = {s: Kept(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call)}
         self.tapes: dict[Statement, Tape] = {}
+        stacks: dict[tuple[object, ...], Stack] = {}
         for s in (*walk(f.body), *(s for s in self.ends if s not in plan.save)):
-            if s in plan.save or s in plan.keep or s in self.ends:
+            free = s in plan.held or s in plan.stepped  # what it overwrites need not be stored
+            if (s in plan.save and not free) or s in plan.keep or s in self.ends:
                 name = writes(s)[0]
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
                 loops = plan.fusion.rest(plan.enclosing[s])
-                self.tapes[s] = tape_for(self.fresh(f"{name}_tape"), dtype, loops, self.turn(loops[0]) if loops else "")
-                self.taken.add(self.tapes[s].top)
+                turn = self.turn(loops[0]) if loops else ""
+                tape = self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks)
+                self.taken |= {f"{tape.name}_top", f"{tape.name}_size"}
+        self.stacks = list(stacks.values())
 
     @cached_property
     def passing(self) -> dict[str, str]:
@@ -210,24 +214,29 @@ class Reverse(Printer):
     # The function itself.
 
     def assign(self, s: Assign) -> list[str]:
-        before = self.tapes[s].record(s.name) if s in self.plan.save and s not in self.ends else []
+        before = self.tapes[s].record(s.name) if s in self.plan.save & self.tapes.keys() and s not in self.ends else []
         after = self.tapes[s].record(s.name) if s in self.plan.keep else []
         return [*before, *super().assign(s), *after]
 
     def store(self, s: Store) -> list[str]:
-        saved = self.tapes[s].record(unparse(s.target)) if s in self.plan.save else []
+        saved = self.tapes[s].record(unparse(s.target)) if s in self.tapes else []
         return [*saved, *super().store(s)]
 
     def call(self, s: Call) -> list[str]:
         return self.calls[s].there(self.bars, self.measuring)
 
     def one_turn(self, s: Loop) -> list[Item]:
-        """A turn, with what is stored at its end, after room is made in tapes that grow by turns."""
-        kept = [line for first, loop in self.ends.items() if loop is s for line in self.tapes[first].record(first.name)]
+        """A turn, after room is made in tapes that grow by turns."""
         growing = [tape.name for tape in self.tapes.values() if tape.by_turn and tape.loops[0] is s]
         lines = [f"{name} = grown({name}, {s.count} + 1)" for name in growing]
         room = [f"if {s.count} == {growing[0]}.size:", *indent(lines)] if growing else []
-        return [*room, *super().one_turn(s), *kept]
+        room += [line for stack in self.stacks if stack.by_one and stack.frame is s for line in stack.reserve()]
+        return [*room, *super().one_turn(s)]
+
+    def end_of_turn(self, s: Loop) -> list[str]:
+        """What is stored there."""
+        kept = [line for first, loop in self.ends.items() if loop is s for line in self.tapes[first].record(first.name)]
+        return kept + [line for stack in self.stacks if stack.by_one and stack.frame is s for line in stack.push()]
 
     def begins(self, s: Loop) -> dict[str, str]:
         """Numbers that a turn may store before it sets them."""
@@ -248,6 +257,7 @@ class Reverse(Printer):
         pair = None if s.parallel else jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k)))
         if pair is not None:
             return Printer(self.f, self.plan).block([*pair])
+        made: list[Item] = [] if enclosing else self.counted(s)
         early: list[Item] = []
         if s in fusion.early and not self.measuring:
             early = [*([] if enclosing else self.zeros()), *self.undone(fusion.early[s], early=True)]
@@ -261,7 +271,6 @@ class Reverse(Printer):
             early, whole = [*early, *before], [Nest(loop_head(s), [*inside, *back])]
         else:
             whole = self.whole_loop(s)
-        made: list[Item] = []
         for tape in self.tapes.values():
             if tape.loops and tape.loops[0] is s:
                 lines = self.allocate(tape)
@@ -269,19 +278,32 @@ class Reverse(Printer):
                 self.before_all(*lines[:first])
                 made += lines[first:]
                 after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
-        for tape in self.tapes.values():
-            if tape.frame is s:
-                made, after = [*made, *tape.reserve()], [*after, *tape.push()]
+        for stack in self.stacks:
+            if stack.frame is s and not stack.by_one:
+                made, after = [*made, *stack.reserve()], [*after, *stack.push()]
         if not enclosing:
             made, self.ahead = [*self.ahead, *made], []
         return flat([*early, *made, *whole, *after])
+
+    def counted(self, s: Loop) -> list[Item]:
+        """Code that counts the turns for which stacks need room."""
+        items: list[Item] = []
+        tests = self.plan.independence.tests
+        for stack in self.stacks:
+            if stack.counted and stack.around[0] is s and tests[stack.frame] == tests[s]:  # or branches may need less
+                stack.whole = f"{stack.tapes[0].name}_size"
+                inner: Item = Step(ast.Name(stack.whole), "+=", stack.room)
+                for loop in reversed(stack.around):
+                    inner = Nest(loop_head(loop), [inner])
+                items += [f"{stack.whole} = 0", inner]
+        return items
 
     def before_all(self, *items: Item) -> None:
         """Put `items` before the outermost loop at hand."""
         self.ahead += [item for item in items if item not in self.ahead]
 
     def allocate(self, tape: Tape) -> list[str]:
-        if tape.sizes:
+        if tape.sizes or (tape.stack is not None and tape.stack.whole):
             self.helpers["in_large_pages"] = in_large_pages
         return tape.allocate()
 
@@ -350,7 +372,7 @@ class Reverse(Printer):
     def undo(self, s: Statement) -> list[Item]:
         match s:
             case Assign():
-                back = self.tapes[s].fetch(ast.Name(s.name)) if s in self.plan.save and s not in self.ends else []
+                back = self.restored(s, ast.Name(s.name)) if s in self.plan.save and s not in self.ends else []
                 return back + self.pull(s, ast.Name(s.name, ast.Load()))
             case Store():
                 self.value, back = unparse(s.target), []
@@ -358,7 +380,7 @@ class Reverse(Printer):
                     if self.plan.pulls[s].value:
                         self.value = self.y
                         back.append(Step(ast.Name(self.y), "=", unparse(s.target)))
-                    back += self.tapes[s].fetch(s.target)
+                    back += self.restored(s, s.target)
                 return back + self.pull(s, s.target)
             case Swap():
                 return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
@@ -375,9 +397,21 @@ class Reverse(Printer):
                 return [*before, *rest, *after]
             case Loop():
                 inner = self.backward(s.body)
-                popped: list[Item] = [line for t in self.tapes.values() if t.frame is s for line in t.pop()]
+                popped: list[Item] = []
+                for stack in (stack for stack in self.stacks if stack.frame is s):
+                    if stack.by_one:
+                        inner[:0] = stack.pop()
+                    else:
+                        popped += stack.pop()
                 return [*popped, *(self.turns(s, inner) if inner else []), *self.reset(s)]
         return []
+
+    def restored(self, s: Statement, target: ast.expr) -> list[Item]:
+        """What a statement has overwritten."""
+        if s in self.plan.stepped:
+            return [Step(target, "=", unparse(self.plan.stepped[s]))]
+        held = self.plan.held.get(s)
+        return [Step(target, "=", held)] if held else self.tapes[s].fetch(target)
 
     @staticmethod
     def reset(s: Loop) -> list[Item]:
@@ -397,26 +431,7 @@ class Reverse(Printer):
         return s.index or self.named(s, "turn", "")
 
     def reversed_head(self, s: Loop) -> str:
-        if not s.index:
-            return f"for {self.turn(s)} in range({s.count} - 1, -1, -1):"
-        start, stop, step = s.start, s.stop, unparse(s.step)
-        if s.count and step == "1":
-            end: ast.expr = (
-                ast.Name(s.count, ast.Load())
-                if unparse(start) == "0"
-                else ast.BinOp(start, ast.Add(), ast.Name(s.count, ast.Load()))
-            )
-            return f"for {s.index} in range({unparse(plus(end, -1))}, {unparse(plus(start, -1))}, -1):"
-        if s.count:
-            last = f"{unparse(start)} + ({s.count} - 1) * ({step})"
-            return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
-        if step == "1":
-            return f"for {s.index} in range({unparse(plus(stop, -1))}, {unparse(plus(start, -1))}, -1):"
-        if step == "-1":
-            return f"for {s.index} in range({unparse(plus(stop, 1))}, {unparse(plus(start, 1))}):"
-        turns = f"len(range({unparse(start)}, {unparse(stop)}, {step}))"
-        last = f"{unparse(start)} + ({turns} - 1) * ({step})"
-        return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
+        return head_back(s, self.turn(s))
 
     def bar(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Name):
@@ -462,10 +477,12 @@ class Reverse(Printer):
             own = substitute(pull.own, known)
             items.append(Step(bar, "=", self.code(own, g) if own is not ZERO else "0.0"))
         for atom, part in parts:
-            part = substitute(part, known)
+            there, part = guarded(s, atom, substitute(part, known), self.plan)
             minus = part.fn is neg(COTANGENT).fn
             value = self.code(part.args[0] if minus else part, g)
-            items.append(Step(self.bar(atom), "-=" if minus else "+=", value))
+            step = Step(self.bar(atom), "-=" if minus else "+=", value)
+            test = self.code(there, g) if there is not None else ""
+            items.append(Nest(f"if {test}:", [step], test) if test else step)
         return items
 
     def code(self, e: Expr, g: str) -> str:

@@ -1,8 +1,13 @@
-"""Functions that generated files define for themselves."""
+"""Whole files around generated functions, with functions that these call."""
 
 from __future__ import annotations
 
-__all__ = ["GROWN", "routines"]
+import numpy as np
+
+from .adopted import home
+from .ir import Function
+
+__all__ = ["GROWN", "module", "routines"]
 
 #: More room for a tape.
 GROWN = """def grown(tape, size):
@@ -38,3 +43,35 @@ def routines(body: str) -> str:
     used = (text for text in (GROWN, _AHEAD, _PLUS) if f" {text[4 : text.index('(')]}(" in body)
     options = {_PLUS: '(fastmath={"reassoc", "nsz"}, forceinline=True)'}
     return "".join(f"@njit{options.get(text, '')}\n{text}\n\n" for text in used)
+
+
+#: Loops over prange, and nothing else, run on several threads.
+_PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
+
+
+def module(body: str, f: Function, helpers: dict[str, object]) -> str:
+    """A whole file around a generated function, to be pasted anywhere."""
+    parallel = " in prange(" in body
+    head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
+    helpers = {**f.helpers, **helpers}
+    head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
+    plain = [(k, v) for k, v in f.constants.items()]
+    options = "".join(f", {k}={_option(v)}" for k, v in f.options.items())
+    if plain:
+        head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
+    return (
+        "\n".join([*head, "", "", ""])
+        + routines(body)
+        + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel}{options})\n"
+        + body
+    )
+
+
+def _option(value: object) -> str:
+    return repr(value) if isinstance(value, bool) else f"{{{', '.join(sorted(map(repr, value)))}}}"  # type: ignore[call-overload]
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"np.array({value.tolist()!r}, np.{value.dtype.name})"
+    return repr(value.item() if isinstance(value, np.generic) else value)

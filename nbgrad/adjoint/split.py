@@ -8,7 +8,6 @@ from .algebra import Algebra
 from .ir import (
     Assign,
     Block,
-    Call,
     Function,
     Loop,
     Statement,
@@ -24,19 +23,30 @@ from .ir import (
     walk,
     writes,
 )
+from .webs import Web, webs
 
 __all__ = ["Rename", "carry", "factor", "rename", "split"]
 
 
-def split(f: Function, fixed: set[str]) -> None:
-    """Rename in `f`; names in `fixed` stay."""
-    taken = {*f.ranks, *f.parameters, *f.constants, *(s.name for s in walk(f.body) if isinstance(s, Assign))}
+def split(f: Function) -> None:
+    """Rename in `f`. Names of parameters, results and what ends loops stay."""
+    every = list(walk(f.body))
+    numbers = {s.name for s in every if isinstance(s, Assign)}
+    taken = {*f.ranks, *f.parameters, *f.constants, *numbers}
+    numbers -= {n for s in every if isinstance(s, Loop) for n in (s.until, s.count, *s.resets)}
+    ends = {*f.parameters, *(f.results or [])}
     names = touched(f.body, mentioned)  # names are added below, and none of these comes to another place
-    for name in sorted({s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed):
+    tangled = numbers & ends
+    for name in sorted(numbers - ends):
         blocks: list[list[Statement]] = []
         if _cover(name, f.body, blocks, names):
             for touching in blocks:
                 _rename(name, touching, f, taken)
+        else:
+            tangled.add(name)
+    for name, parts in webs(f, tangled - {n for s in every if not isinstance(s, Assign) for n in writes(s)}).items():
+        for web in parts[1:]:
+            _name(name, web, f, taken)
 
 
 def rename(f: Function, block: Block, name: str) -> None:
@@ -142,29 +152,43 @@ def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[S
 
 
 def _rename(name: str, touching: list[Statement], f: Function, taken: set[str]) -> None:
-    current, count = name, 1
+    current = name
     for s in touching:
         for t in walk([s]):
             _exchange(t, name, current)
         if isinstance(s, Assign) and s.name == name and s is not touching[0]:
-            while f"{name}{count + 1}" in taken:
-                count += 1
-            current = f"{name}{count + 1}"
-            taken.add(current)
-            f.ranks[current] = 0
-            f.kinds[current] = f.kinds.get(name, "float")
-            s.name = current
+            current = s.name = _another(name, f, taken)
+
+
+def _name(name: str, web: Web, f: Function, taken: set[str]) -> None:
+    new = _another(name, f, taken)
+    for s in web.users:
+        _exchange(s, name, new)
+    for s in web.setters:
+        s.name = new
+
+
+def _another(name: str, f: Function, taken: set[str]) -> str:
+    """A new name for a number."""
+    count = 2
+    while f"{name}{count}" in taken:
+        count += 1
+    new = f"{name}{count}"
+    taken.add(new)
+    f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
+    return new
 
 
 def _exchange(s: Statement, old: str, new: str) -> None:
     if old == new:
         return
-    for part in ("value", "index", "test", "start", "stop", "step"):
+    for part in ("value", "index", "test", "start", "stop", "step", "size"):
         node = getattr(s, part, None)
         if isinstance(node, ast.expr):
             setattr(s, part, Rename(old, new).visit(duplicate(node)))
-    if isinstance(s, Call):
-        s.given = [Rename(old, new).visit(duplicate(node)) for node in s.given]
+    nodes: list[ast.expr]
+    for nodes in (getattr(s, "given", []), getattr(s, "shape", [])):
+        nodes[:] = [Rename(old, new).visit(duplicate(node)) for node in nodes]
 
 
 class Rename(ast.NodeTransformer):

@@ -12,10 +12,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, parts, plus
-from .ir import Assign, Loop, Store, changed, elements_in, parse, parsed, subtrees, unparse, walk
+from .ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
 from .stencils import gather, read_ahead
 from .steps import Item, Nest, Step, exchange, loop_head, steps
+from .surely import surely
 
 if TYPE_CHECKING:
     from .reverse import Reverse
@@ -134,7 +135,8 @@ class Turns:
         own = {s.name for s in inside if s in self.plan.defined}  # type: ignore[attr-defined]
         own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y, *reverse.shared}
         own |= {name for (loop, _, _), name in reverse.names.items() if loop in inside}
-        if self.set - own:
+        mine = {bar: n for n, bar in reverse.bars.items()}  # zero between turns where each sets the number anew
+        if not all(name in mine and private(reverse.f, self.loop, mine[name]) for name in self.set - own):
             return False
         summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
         if summed & self.seen:
@@ -150,9 +152,7 @@ class Turns:
         if len(indices) == 1:
             return any(self.counts(p) for p in parts(parsed(min(indices))))
         pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
-        return self.inner and not any(
-            self.plan.independence.meet(self.loop, parsed(a), parsed(b), True) for a, b in pairs
-        )
+        return not any(self.plan.independence.meet(self.loop, parsed(a), parsed(b), True) for a, b in pairs)
 
     def untouched(self, name: str, index: str) -> bool:
         """Whether turns only add to an element."""
@@ -197,8 +197,7 @@ class Turns:
         if any(depth == 0 for _, depth in found):
             return True
         array = next((n for n, bar in self.reverse.bars.items() if bar == name), "")
-        read = [n for s in self.loop.body if isinstance(s, Assign | Store) for n in elements_in(s.value, array)]
-        return index in map(unparse, read)
+        return any(f"{array}[{index}]" in surely(s.value) for s in self.loop.body if isinstance(s, Assign | Store))
 
     @property
     def turns(self) -> str:

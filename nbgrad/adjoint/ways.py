@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .costs import costly
+from .elements import held
 from .independence import Independence
+from .indices import offset, plus
 from .ir import (
     Assign,
     Block,
@@ -24,12 +26,12 @@ from .ir import (
     walk,
     writes,
 )
-from .tapes import tape_for
+from .tapes import grows_by_one
 
 if TYPE_CHECKING:
     from .analysis import Plan
 
-__all__ = ["choose_ways", "matters", "resets", "sweep_reads", "worth_storing"]
+__all__ = ["choose_ways", "elements_read", "matters", "resets", "sweep_reads", "worth_storing"]
 
 
 def sweep_reads(s: Statement, made: Plan) -> set[str]:
@@ -89,8 +91,12 @@ def matters(s: Statement, made: Plan) -> bool:
 def choose_ways(f: Function, made: Plan) -> None:
     """Choose. Numbers that are made of array elements which would have to be saved are kept instead if that stores no
     more: then nothing is put back, nor calculated again."""
+    made.stepped = {s: back for s in walk(f.body) if isinstance(s, Assign) and (back := _stepped(f, s, made))}
     _settle(f, made, set())
     saved = {s.array for s in made.save if isinstance(s, Store)}
+    swaps = [set(writes(s)) for s in walk(f.body) if isinstance(s, Swap)]
+    for _ in swaps:
+        saved |= {n for pair in swaps if pair & saved for n in pair}
     costly: set[Statement] = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
     if costly:
         first = made.save, made.keep, made.redo
@@ -99,9 +105,18 @@ def choose_ways(f: Function, made: Plan) -> None:
         _settle(f, made, costly)
         if _size(made) > size:
             made.save, made.keep, made.redo = first
+    made.held = held(made)
     made.restored = {writes(s)[0] for s in made.save}
     made.restored |= {n for s in walk(f.body) if isinstance(s, Loop) for n in s.resets}
     made.restored |= {n for s in walk(f.body) if isinstance(s, Call) and made.enclosing[s] for n in writes(s)}
+
+
+def _stepped(f: Function, s: Assign, made: Plan) -> ast.expr | None:
+    """What an integer was before a constant was added to it."""
+    if f.kinds.get(s.name) != "int" or any(loop.parallel for loop in made.enclosing[s]):
+        return None
+    name, step = offset(s.value)
+    return plus(ast.Name(name, ast.Load()), -step) if name == s.name and step else None
 
 
 def resets(f: Function, made: Plan) -> list[tuple[Loop, set[str]]]:
@@ -132,7 +147,9 @@ def _read_back(statements: Iterable[Statement], made: Plan) -> set[str]:
 
 def _size(made: Plan) -> int:
     """How much is stored, if each loop has 1000 turns."""
-    return sum(1000 ** len(made.enclosing[s]) for s in (*made.save, *made.keep))
+    return sum(
+        1000 ** len(made.enclosing[s]) for s in (*made.save - held(made).keys() - made.stepped.keys(), *made.keep)
+    )
 
 
 def _settle(f: Function, made: Plan, kept: set[Statement]) -> None:
@@ -169,7 +186,7 @@ def worth_storing(s: Statement, f: Function, made: Plan) -> bool:
     if not isinstance(s, Assign) or not costly(s.value, made.algebra):
         return False
     loops = made.fusion.rest(made.enclosing[s])
-    return bool(loops) and not tape_for("", "", loops).single
+    return bool(loops) and not grows_by_one(loops)
 
 
 def _still_there(s: Assign, block: Block, made: Plan, independence: Independence) -> bool:
@@ -207,6 +224,7 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                     need(reads(s.value), s)
                 if s not in made.defined and required.pop(s.name, []):
                     made.save.add(s)
+                    need({s.name} if s in made.stepped else set(), s)
             case Store():
                 need(sweep_reads(s, made), s)
                 if s in made.save:

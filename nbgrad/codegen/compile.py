@@ -30,7 +30,13 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering, NopythonRewrites, NopythonTypeInference, PreLowerStripPhis
+from numba.core.typed_passes import (
+    NativeLowering,
+    NativeParforLowering,
+    NopythonRewrites,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.extending import intrinsic, overload
 
@@ -41,6 +47,7 @@ from . import stored
 from .aliases import ApartLowering, FindRoots
 from .fingerprint import of_function, of_value
 from .inference import TypeInference
+from .linking import ParallelLowering
 from .versions import Versions, WithoutPhis
 
 __all__ = [
@@ -445,6 +452,7 @@ class _Plain(_Compiler):
         **_Compiler.instead,
         PreLowerStripPhis: FindRoots,
         NativeLowering: ApartLowering,
+        NativeParforLowering: ParallelLowering,
         **dict.fromkeys([DeadBranchPrune, InlineClosureLikes, NopythonRewrites, IRProcessing, WithLifting]),
     }
 

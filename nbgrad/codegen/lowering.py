@@ -38,6 +38,17 @@ class Elements(Lower):
             and all(where[0][0] in before[label] and where[0] < (label, k) for label, k in uses.get(name, ()))
         }  # blocks are translated in the order of their labels
 
+    def lower_inst(self, inst):
+        super().lower_inst(inst)
+        if isinstance(inst, ir.Branch) and self._grows(self.blocks[inst.truebr]):
+            self.builder.block.terminator.set_weights([1, 1000])  # or else registers are saved there in every turn
+
+    @staticmethod
+    def _grows(block):
+        """Whether a block makes an array grow, which is rare."""
+        values = (s.value for s in block.body if isinstance(s, ir.Assign))
+        return any(isinstance(v, ir.Global) and v.name == "grown" for v in values)
+
     def storevar(self, value, name, argidx=None):
         if not self._unstored(name):
             super().storevar(value, name, argidx)

@@ -7,6 +7,7 @@ hundreds of lines. Here the places of all variables are looked up once. What com
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set
 from copy import copy
 
 from numba.core import ir, ir_utils
@@ -23,12 +24,12 @@ Place = tuple[int, int]
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class Versions(ReconstructSSA):
-    """Numba's pass, with :func:`versions` for its algorithm."""
+    """Numba's pass, with :func:`versions` for its algorithm; tapes that grow stay one variable each."""
 
     _name = "nbgrad_versions"
 
     def run_pass(self, state):
-        versions(state.func_ir.blocks)
+        versions(state.func_ir.blocks, _grown(state.func_ir.blocks))
         self._patch_locals(state)
         state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
         return True
@@ -48,8 +49,9 @@ class WithoutPhis(PreLowerStripPhis):
         return True
 
 
-def versions(blocks: dict[int, ir.Block]) -> None:
-    """Give variables that are set several times a name per place, and phi nodes where several reach a use."""
+def versions(blocks: dict[int, ir.Block], others: Set[str] = frozenset()) -> None:
+    """Give variables that are set several times a name per place, and phi nodes where several reach a use; `others`
+    stay as they are."""
     if not blocks:
         return
     graph = compute_cfg_from_blocks(blocks)
@@ -58,7 +60,7 @@ def versions(blocks: dict[int, ir.Block]) -> None:
     renamed: dict[Place, ir.Var] = {}
     put: dict[Place, dict[str, ir.Var]] = defaultdict(dict)
     phis: dict[int, list[ir.Assign]] = defaultdict(list)
-    for name in _several(sets, uses, graph.dominators()):
+    for name in (n for n in _several(sets, uses, graph.dominators()) if n not in others):
         v = _Variable(name, blocks, graph, sets[name], joins)
         renamed.update(v.renamed)
         for place in uses.get(name, ()):
@@ -87,6 +89,21 @@ def places(blocks: dict[int, ir.Block]) -> tuple[dict[str, list[Place]], dict[st
             for name in dict.fromkeys(v.name for v in used):
                 uses[name].append((label, k))
     return sets, uses
+
+
+def _grown(blocks: dict[int, ir.Block]) -> set[str]:
+    """The tapes of adjoints that grow. References to what has several versions would be counted in every turn."""
+    found: dict[str, object] = {}
+    for block in blocks.values():
+        for s in block.body:
+            if isinstance(s, ir.Assign):
+                v = s.value
+                made = found.get(v.func.name) if isinstance(v, ir.Expr) and v.op == "call" else None
+                if made == "function" or (isinstance(v, ir.Var) and found.get(v.name) == "result"):
+                    found[s.target.name] = "result"
+                elif isinstance(v, ir.Global) and v.name == "grown":
+                    found[s.target.name] = "function"
+    return {name for name, what in found.items() if what == "result"}
 
 
 def _several(sets: dict[str, list[Place]], uses: dict[str, list[Place]], dominators: dict[int, set[int]]) -> list[str]:

@@ -4,10 +4,11 @@ from .analysis import PROGRAMS as ANALYSIS
 from .equations import PROGRAMS as EQUATIONS
 from .fields import PROGRAMS as FIELDS
 from .learning import PROGRAMS as LEARNING
+from .matrices import PROGRAMS as MATRICES
 from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
 from .searches import PROGRAMS as SEARCHES
 from .stencils import PROGRAMS as STENCILS
 
-PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES, FIELDS)
+PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES, MATRICES, FIELDS)
 PROGRAMS = {f.__name__: (f, args) for part in PARTS for f, args in part.items()}
