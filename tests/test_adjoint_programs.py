@@ -260,6 +260,11 @@ def elements_that_may_not_be_there(x, places, s):
         total += s * (x[i] - (x[n - 1 - i] if 0 <= n - 1 - i < 2 else 0.0)) ** 2
         total += x[places[i]] ** 2 if places[i] < n and x[places[i]] > -9.0 else x[i] * s
         total += y[i] * x[i] if x[i] > 0.0 else 0.0
+    for i in range(n):
+        total += s * (x[i] - (x[i + 1] if i < n - 1 else 0.0)) ** 2
+    for i in range(n):
+        if i < n - 1:
+            total += s * (x[i] - x[i + 1]) ** 2
     return total * (x[n] if n < x.size else 1.0), y
 
 

@@ -50,10 +50,20 @@ def gather(turns: Turns) -> None:
     several = {
         name: elements
         for name, elements in turns.added.items()
-        if len(elements) > 1 and name not in turns.stored and name not in turns.read
+        if len(elements) > 1 and name not in turns.stored and name not in turns.read and _there(turns, name)
     }
     if several and _lasting(turns, turns.loop):
         _Gathered(turns, several).rewrite()
+
+
+def _there(turns: Turns, name: str) -> bool:
+    """Whether there are all elements that turns may add to: those that are added to in branches alone may not be."""
+    array = next((n for n, bar in turns.reverse.bars.items() if bar == name), name)
+    inside, first = turns.plan.independence.inside, turns.loop.body[0]
+    return all(
+        any(not depth for _, depth in found) or inside(first, array, parse(index))
+        for index, found in turns.added[name].items()
+    )
 
 
 def read_ahead(turns: Turns) -> None:
