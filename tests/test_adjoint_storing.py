@@ -340,4 +340,5 @@ def multiplied(u, steps):
 def test_the_value_of_a_sum_is_stored_instead_of_its_elements(f, args, stored):
     with uncompiled():
         agrees(f, args)
-        assert nb.adjoint(f).report(*args) == stored
+        report = nb.adjoint(f).report(*args)
+        assert {k: n for k, n in report.items() if not k.startswith("a copy of")} == stored
