@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from .adopted import home
@@ -53,7 +51,7 @@ _PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'redu
 
 def module(body: str, f: Function, helpers: dict[str, object]) -> str:
     """A whole file around a generated function, to be pasted anywhere."""
-    parallel = re.search(r"^ *for .* in prange\(", body, re.M) is not None  # and not in a comment
+    parallel = any(" in prange(" in line for line in body.split("\n") if not line.lstrip().startswith("#"))
     head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
     helpers = {**f.helpers, **helpers}
     head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
