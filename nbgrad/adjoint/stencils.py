@@ -9,14 +9,14 @@ this is the innermost loop alone, the array is a row.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .indices import offset, parts, plus
-from .ir import Loop, changed, parse, reads, subtrees, unparse
+from .ir import Loop, changed, parse, parsed, reads, subtrees, unparse
 from .merging import Gather
 from .steps import Item, Nest, Step, exchange, loop_head, steps, tidy
+from .surely import surely
 
 if TYPE_CHECKING:
     from .turns import Turns
@@ -88,23 +88,10 @@ def _late(body: list[Item], element: str) -> bool:
     """Whether an element is read in any case, after something was written."""
     written = False
     for item in body:
-        if isinstance(item, Step) and element in map(unparse, _evaluated(parse(item.value))):
+        if isinstance(item, Step) and element in surely(parsed(item.value)):
             return written
         written = written or any(isinstance(s.target, ast.Subscript) for s, _ in steps([item]))
     return False
-
-
-def _evaluated(node: ast.expr) -> Iterator[ast.expr]:
-    """The parts of an expression that are evaluated in any case."""
-    yield node
-    if isinstance(node, ast.IfExp):
-        yield from _evaluated(node.test)
-    elif isinstance(node, ast.BoolOp):
-        yield from _evaluated(node.values[0])
-    else:
-        for inner in ast.iter_child_nodes(node):
-            if isinstance(inner, ast.expr):
-                yield from _evaluated(inner)
 
 
 def _lasting(turns: Turns, loop: Loop) -> bool:

@@ -49,8 +49,7 @@ class Tape:
 
     With loops around the statement whose numbers of turns are known when the outermost begins, an array with an axis
     per loop. For one loop whose number of turns is not known, a vector that grows before turns; `turn` is the loop's
-    variable in the sweep back, if it has none. Else a part of a stack, one of `stacks`. Without
-    loops, one variable.
+    variable in the sweep back, if it has none. Else a part of a stack, one of `stacks`. Without loops, one variable.
     """
 
     def __init__(
