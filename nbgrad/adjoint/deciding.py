@@ -78,16 +78,10 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             known = low.shared.known.get(low.local(node))
             name, k = ("?", 0) if known is None else offset(known)
             return _UNKNOWN if name else k
-        case ast.Name() | ast.Attribute() if not low.known_here(_first(node)):
-            found = low.source.resolve(node)
+        case ast.Name() | ast.Attribute():
+            found = low.resolve(node)
             return found.item() if isinstance(found, np.generic) else found if isinstance(found, NUMBERS) else _UNKNOWN
     return _UNKNOWN
-
-
-def _first(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else "="
 
 
 def _rank(low: Scope, node: ast.expr) -> Any:

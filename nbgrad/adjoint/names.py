@@ -11,7 +11,7 @@ import numpy as np
 
 from .ir import subtrees
 
-__all__ = ["FUNCTION_NAMES", "HELPERS", "INTEGERS", "RESERVED", "Names", "all_names", "resolve"]
+__all__ = ["FUNCTION_NAMES", "HELPERS", "INTEGERS", "RESERVED", "Names", "all_names", "first_name", "resolve"]
 
 #: What a function is called in generated code.
 FUNCTION_NAMES: dict[object, str] = {}
@@ -54,6 +54,13 @@ def resolve(node: ast.expr) -> object:
     if isinstance(node, ast.Attribute):
         return getattr(resolve(node.value), node.attr, None)
     return None
+
+
+def first_name(node: ast.expr) -> str:
+    """``a`` of ``a.b.c``; empty where that begins with no name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 class Names:

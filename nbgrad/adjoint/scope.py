@@ -25,7 +25,7 @@ from .ir import (
     walk,
     writes,
 )
-from .names import RESERVED, Names
+from .names import RESERVED, Names, first_name
 from .subset import Source
 from .views import ZERO, Axis, View
 
@@ -219,11 +219,7 @@ class Scope:
 
     def resolve(self, node: ast.expr) -> object:
         """What a name, or an attribute of a module, from outside stands for; None for those of the function."""
-        first = node
-        while isinstance(first, ast.Attribute):
-            first = first.value
-        mine = isinstance(first, ast.Name) and self.known_here(first.id)
-        return None if mine else self.source.resolve(node)
+        return None if self.known_here(first_name(node)) else self.source.resolve(node)
 
     def bind(self, name: str, view: View) -> None:
         self.texts.pop(name, None)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .adopted import rule_of
 from .ir import subtrees
+from .names import first_name
 from .subset import KNOWN, LOOPS, Source
 
 __all__ = ["written"]
@@ -91,10 +92,7 @@ class _Written:
 
     def resolve(self, node: ast.expr) -> object:
         """What stands for a function from outside."""
-        first = node
-        while isinstance(first, ast.Attribute):
-            first = first.value
-        return None if isinstance(first, ast.Name) and first.id in self.local else self.source.resolve(node)
+        return None if first_name(node) in self.local else self.source.resolve(node)
 
     def called(self, call: ast.Call) -> _Written | None:
         """The function that is called, if it is one of the user's and known."""

@@ -9,6 +9,16 @@ from .data import drawn
 normal, positive = drawn(13)
 
 
+def back_substituted(r, y, m):
+    x = np.zeros(m)
+    for i in range(m - 1, -1, -1):
+        t = y[i]
+        for k in range(i + 1, m):
+            t -= r[i, k] * x[k]
+        x[i] = t / r[i, i]
+    return x
+
+
 def givens(a, b):
     """Least squares by rotations of two rows at a time."""
     r, y = a.copy(), b.copy()
@@ -27,13 +37,7 @@ def givens(a, b):
             v = y[i]
             y[i - 1] = c * u + s * v
             y[i] = c * v - s * u
-    x = np.zeros(m)
-    for i in range(m - 1, -1, -1):
-        t = y[i]
-        for k in range(i + 1, m):
-            t -= r[i, k] * x[k]
-        x[i] = t / r[i, i]
-    return x
+    return back_substituted(r, y, m)
 
 
 def householder(a, b):
@@ -67,13 +71,7 @@ def householder(a, b):
         d *= 2.0 / s
         for i in range(k, n):
             y[i] -= d * v[i]
-    x = np.zeros(m)
-    for i in range(m - 1, -1, -1):
-        t = y[i]
-        for k in range(i + 1, m):
-            t -= r[i, k] * x[k]
-        x[i] = t / r[i, i]
-    return x
+    return back_substituted(r, y, m)
 
 
 def eigenvalues(a, sweeps):
