@@ -295,8 +295,8 @@ def common(roots: list[Expr]) -> list[Expr]:
     return [n for n in nodes if n in certain | cheap and uses[n] > 1 and weight[n] >= 3 and n.fn and not n.fn.boolean]
 
 
-#: What may be calculated though it is not needed.
-_ARITHMETIC = {"add", "sub", "mul", "div", "neg", "sqrt"}
+#: What may be calculated though it is not needed: it is never an error.
+_ARITHMETIC = {"add", "sub", "mul", "neg"}
 
 _COMPARE = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}
 
