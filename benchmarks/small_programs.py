@@ -1,4 +1,4 @@
-"""Adjoints of programs of many fields (tests/programs) beside the functions themselves.
+"""Adjoints of programs of many fields (tests/programs, other_programs.py) beside the functions themselves.
 
     python benchmarks/small_programs.py [name ...] [--seconds 0.4] [--json FILE]
 
@@ -14,6 +14,7 @@ from time import perf_counter, process_time
 from types import CodeType, FunctionType
 
 import numpy as np
+import other_programs
 from numba import njit
 
 import nbgrad as nb
@@ -91,6 +92,14 @@ def arguments() -> dict[str, tuple]:
         "interpolate": (line, normal(20), 3.0 * rng.random(2000)),
         "quadrature": (0.8, -1.0, 1.5, 2000),
         "legendre": (normal(20), normal(500)),
+        "weno5": (normal(400), 1.0, 0.001, 0.01, 50),
+        "level_set": (normal(64, 64), normal(64, 64), 0.01, 0.1, 20),
+        "limiter": (normal(1000), 0.4, 50),
+        "wind": (normal(64, 64), normal(64, 64), normal(64, 64), 0.01, 0.1, 30),
+        "optical_flow": (normal(64, 64), normal(64, 64), 0.7, 20),
+        "cahn_hilliard": (0.1 * normal(64, 64), 0.5, 0.01, 30),
+        "rk4_lorenz96": (normal(40), 8.0, 0.01, 300),
+        "running_means": (normal(500, 32), 0.5 * positive(32), positive(32)),
         "trapezoid": (normal(5000), np.sort(normal(5000))),
     }  # fmt: skip
 
@@ -117,7 +126,8 @@ def seconds(call, args: tuple, repeat: int) -> float:
 
 def measure(name: str, args: tuple, limit: float) -> dict[str, float]:
     """The shortest times of the function, and of function and gradient."""
-    function, made = compiled(PROGRAMS[name][0]), nb.adjoint(PROGRAMS[name][0])._generated(args)
+    f = PROGRAMS[name][0] if name in PROGRAMS else getattr(other_programs, name)
+    function, made = compiled(f), nb.adjoint(f)._generated(args)
     values = function(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
     bars = made.bars(args, {}, values if isinstance(values, tuple) else (values,)).values()
     ones = [np.ones_like(b) if isinstance(b, np.ndarray) else 1.0 for b in bars]

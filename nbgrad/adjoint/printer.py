@@ -54,6 +54,10 @@ class Printer:
         self.taken.add(made)
         return made
 
+    def counters(self, array: str) -> list[str]:
+        """New names of loops' variables, one for each axis of an array."""
+        return [self.fresh(f"k{d + 1}") for d in range(self.f.ranks[array])]
+
     def named(self, s: Statement, name: str, what: str) -> str:
         """The name of something in a loop, or that belongs to a statement: the same one each time."""
         key = s, name, what

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from .ir import Loop, parse, parsed, subtrees, unparse
 
-__all__ = ["Item", "Nest", "Step", "exchange", "factored", "flat", "loop_head", "loop_of", "negative", "steps", "tidy",
-           "without_zeros"]  # fmt: skip
+__all__ = ["Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of", "negative",
+           "steps", "tidy", "without_zeros"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -64,6 +64,16 @@ def loop_head(s: Loop, turns: str = "range") -> str:
     start, stop, step = unparse(s.start), unparse(s.stop), unparse(s.step)
     parts = [stop] if start == "0" and step == "1" else [start, stop] if step == "1" else [start, stop, step]
     return f"for {s.index} in {turns}({', '.join(parts)}):"
+
+
+def elements(of: str, names: list[str], first: str, sign: str, second: str) -> Item:
+    """``first... = second...`` for all elements of arrays that have the shape of `of`, with a loop's variable for each
+    axis; both sides end with ``[`` or ``, ``. What slices say where shapes differ takes Numba 2 s to compile."""
+    index = ", ".join(names)
+    item: Item = f"{first}{index}] {sign} {second}{index}]"
+    for d in reversed(range(len(names))):
+        item = Nest(f"for {names[d]} in range({of}.shape[{d}]):", [item])
+    return item
 
 
 def loop_of(item: Nest) -> ast.For | None:
