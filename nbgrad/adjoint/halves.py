@@ -30,7 +30,7 @@ class Sweeps(Pullback):
                 names[n] = kept
         there = [*head, *self.there()]
         given = [self.given.get(n) or self.seed(n) for n in self.cotangents]
-        begun = [elements(bar, self.counters(n), f"{bar}[", "+=", f"{self.given[n]}[") for n, bar in bars.items()]
+        begun = [elements(bar, self.counters(n), f"{bar}[", "=", f"{self.given[n]}[") for n, bar in bars.items()]
         back = [*flat(begun), *self.back(), _returned(gradients)]
         found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())

@@ -80,7 +80,7 @@ class Printer:
                 case Alloc():
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.beside:
-                        lines.append(f"{self.beside[s.name]} = np.zeros_like({s.name})")
+                        lines.append(f"{self.beside[s.name]} = np.{self.begun_like(s.name)}_like({s.name})")
                 case Grow():
                     lines += [f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.beside.get(s.name)) if n]
                 case Swap():
@@ -97,6 +97,10 @@ class Printer:
         if s.free and isinstance(s.value, ast.BinOp):
             return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
         return [f"{s.name} = {unparse(s.value)}"]
+
+    def begun_like(self, name: str) -> str:
+        """With what the array beside another one begins."""
+        return "zeros"
 
     def call(self, s: Call) -> list[str]:
         return called(s, self.f)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from .ir import Loop, parse, parsed, subtrees, unparse
 
 __all__ = ["Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of", "negative",
-           "steps", "tidy"]  # fmt: skip
+           "steps", "tidy", "without_zeros"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -101,6 +101,31 @@ def tidy(items: list[Item]) -> list[Item]:
             later.value = later.value if later.how == "+=" else negative(later.value)
             later.how = "="
     return [item for item in made if item != ""]
+
+
+def without_zeros(items: list[Item], local: set[str]) -> list[Item]:
+    """`items` without the loops that only set arrays in `local` to zero, which nothing uses after them."""
+    kept: list[Item] = []
+    for item in reversed(items):
+        zeroed = _zeroed(item)
+        if not zeroed or not zeroed <= local or any(_mentions(s, n) for s in kept for n in zeroed):
+            kept.append(item)
+    return kept[::-1]
+
+
+def _zeroed(item: Item) -> set[str]:
+    """The arrays that a loop sets to zero, if it does nothing else."""
+    found: set[str] = set()
+    stack: list[Item] = [item] if isinstance(item, Nest) else []
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, Nest) and not inner.test:
+            stack += inner.body
+        elif isinstance(inner, Step) and isinstance(inner.target, ast.Subscript) and str(inner).endswith(" = 0.0"):
+            found.add(inner.name)
+        elif not isinstance(inner, str) or not inner.startswith("#"):
+            return set()
+    return found
 
 
 def _mentions(item: Item, name: str) -> bool:
