@@ -25,6 +25,7 @@ from .ir import (
     walk,
     writes,
 )
+from .meanings import Mixed, meanings
 from .names import RESERVED, Names, first_name
 from .subset import Source
 from .views import ZERO, Axis, View
@@ -72,6 +73,7 @@ class Shared:
     most: dict[str, ast.expr] = field(default_factory=dict)  # what lengths of arrays do not exceed
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
     parallel: bool = False  # whether a loop over prange is being lowered
+    apart: set[str] = field(default_factory=set)  # names whose meanings have names of their own
     still: bool = False  # whether arrays of the caller's never change places
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
@@ -110,6 +112,11 @@ class Scope:
         self.stores = stored_names(source.node.body)
         self.locals = {*self.stores, *parameters}
         self.straight: bool = outer is None or (outer.straight and outer.in_top)  # it runs once
+
+    def mixed(self, name: str) -> None:
+        """Begin anew with several names instead of this one, if that can tell apart what it stands for."""
+        if name not in self.shared.apart and meanings(self.source.node, name) > 1:
+            raise Mixed(name)
 
     @property
     def in_top(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from typing import Any
 
 from .copies import Copies, exchange
 from .expressions import Done
@@ -12,7 +13,7 @@ from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
 from .trees import Elementwise, Leaf, Op, Scalar, Several, Tree, copied, leaves
-from .views import Axis, View
+from .views import Axis, View, size_of
 from .written import written
 
 __all__ = ["Storing"]
@@ -106,6 +107,7 @@ class Storing(Copies):
 
     def number_it(self, s: ast.stmt, name: str, value: ast.expr) -> None:
         if name in self.arrays or name in self.lost or name in self.tuples:
+            self.mixed(name)
             raise self.source.refuse(s, f"{name} becomes a number and was an array or tuple", "use another name")
         made = self.local(ast.Name(name, ast.Store()))
         self.made.ranks.setdefault(made, 0)
@@ -117,12 +119,18 @@ class Storing(Copies):
     def array_it(self, s: ast.stmt, name: str, tree: Tree, value: ast.expr) -> None:
         local = self.local(ast.Name(name, ast.Store()))
         if name in self.tuples or (self.made.ranks.get(local) == 0 and name not in self.arrays):
+            self.mixed(name)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
         owner, straight = self.owners.get(name), self.straight and self.in_top
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
             if alias and not self.moves(name, value) and not self.read_only(name, value):
-                raise self.source.refuse(s, f"another array under the name {name}", f"write {name}[:] = ...")
+                self.mixed(name)
+                raise self.source.refuse(
+                    s, f"another array under the name {name}", f"copy the other one (.copy()), or write {name}[:] = ..."
+                )
+            if not self.fits(s, tree, owner):
+                self.mixed(name)
             if tree.rank != self.made.ranks[owner]:
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
             if name in self.foreign:
@@ -152,6 +160,12 @@ class Storing(Copies):
         self.owners.pop(name, None)
         if not alias:
             self.owners[name] = view.name
+
+    def fits(self, s: ast.stmt, tree: Tree, owner: str) -> bool:
+        """Whether the elements of `tree` are as many as those of an array for sure, and of its kind."""
+        looks = {self.look(tree), self.look(Leaf(self.all_of(owner)))} - {""}
+        sizes = [unparse(size_of(a)) for a in Elementwise(self, s).axes(tree)]
+        return len(looks) < 2 and sizes == [unparse(n) for n in self.size(owner)]
 
     def changes(self, name: str) -> bool:
         """Whether elements are stored into what the name stands for, or it stands for several arrays."""
@@ -225,6 +239,11 @@ class Storing(Copies):
     def write(self, node: ast.AST, view: View, tree: Tree) -> None:
         """``view[...] = tree``."""
         self.writable(node, view)
+        if isinstance(tree, Several) and view.rank == 1 and all(isinstance(t, Scalar) for t in tree.items):
+            items = [self.apart(node, t) for t in tree.items]  # type: ignore[arg-type]
+            for place, item in zip(self.rows(view, node, len(items)), items, strict=True):
+                self.write(node, place, item)
+            return
         if tree.rank > view.rank or isinstance(tree, Several):
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
         if view.rank:
@@ -285,8 +304,8 @@ class Storing(Copies):
             raise self.source.refuse(s, "this unpacking", "assign the values one by one")
         return found
 
-    def rows(self, view: View, node: ast.expr, count: int) -> list[View]:
-        """The elements or rows of an array that is unpacked."""
+    def rows(self, view: View, node: Any, count: int) -> list[View]:
+        """The elements or rows of an array that is unpacked, or to which a tuple is assigned."""
         whole = ast.copy_location(Done(Leaf(view)), node)
         size = unparse(self.shape(view)[0])
         if size != str(count):
@@ -335,6 +354,7 @@ class Storing(Copies):
 
     def tuple_it(self, s: ast.stmt, name: str, tree: Several) -> None:
         if name in self.arrays or (name in self.rename and self.made.ranks.get(self.rename[name]) is not None):
+            self.mixed(name)
             raise self.source.refuse(s, f"{name} becomes a tuple and was something else", "use another name")
         known = self.tuples.get(name) if name in self.made_tuples else None
         found = self.stored(s, name, tree, known)

@@ -1,0 +1,239 @@
+"""One name for several things, loops that are left, and calls that write what they are given."""
+
+import math
+
+import numpy as np
+import pytest
+from loop_programs import agrees, twice, uncompiled
+
+import nbgrad as nb
+
+RNG = np.random.default_rng(29)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def lengths(x, y, n):
+    """New arrays of two lengths, and then of two axes, in the same turns; a row of one, and a number."""
+    s = 0.0
+    for t in range(n):
+        tmp = np.empty(x.size)
+        for i in range(x.size):
+            tmp[i] = x[i] ** 2 * (t + 1)
+        s += tmp.sum()
+        tmp = np.zeros(y.size)
+        for i in range(y.size):
+            tmp[i] += y[i] ** 3 + s
+        s += 0.01 * np.sum(tmp)
+        tmp = np.outer(x, y)
+        tmp *= s
+        s += 0.1 * np.sum(tmp)
+    for v in x:
+        tmp = v * s
+        s += 0.1 * tmp
+    tmp = x[:1]
+    return s * np.sum(tmp)
+
+
+def kinds(x, n):
+    """Integers and then floats, a counter, a tuple, another array under a parameter's name."""
+    s = 0.0
+    for _ in range(n):
+        w = np.zeros(x.size, np.int64)
+        for i in range(x.size):
+            w[i] = i % 3
+        s += np.sum(w * x)
+        w = np.zeros(x.size)
+        for i in range(x.size):
+            w[i] = 0.5 * x[i] * s
+        s += np.sum(w)
+    i = (s, 2.0 * s)
+    w = math.tanh(i[0] * i[1])
+    path = np.zeros((n + 1, x.size))
+    path[0] = x
+    for t in range(n):
+        x = path[t]
+        path[t + 1] = x + 0.1 * np.sin(x) * w
+    return np.sum(path[n])
+
+
+def branches(x, c):
+    """Branches that join set one thing, whichever is taken; what is changed in place is one thing, too."""
+    if c > 0.0:
+        b = x * 2.0
+    else:
+        b = x * c
+        b += 1.0
+    total = np.sum(b)
+    while True:
+        b = np.ones(x.size + 1)
+        b[1:] *= x
+        total += np.sum(b * b)
+        if total > 3.0 or c < 1.0:
+            break
+        c = c - 1.0
+    b = np.empty((2, x.size))
+    for k in range(2):
+        b[k] = total * x
+    return b
+
+
+def with_else(x, y):
+    s = 0.0
+    for i in range(x.size):
+        for j in range(y.size):
+            if x[i] < y[j]:
+                s += x[i] * y[j]
+                break
+        else:
+            s -= x[i] ** 2
+            if s < -3.0:
+                break
+            continue
+        s *= 1.5
+    else:
+        s = s * s
+    k = 0
+    while k < y.size:
+        if y[k] > 1.0:
+            break
+        k += 1
+    else:
+        return s
+    for v in y:
+        s += v
+    else:
+        s *= 1.1
+    return s * y[k]
+
+
+def over_indices(a, limit):
+    """The first element above a limit, in the order of the memory; the loop around goes on."""
+    s = 0.0
+    for c in range(2):
+        for index in np.ndindex(a.shape):
+            if a[index] > limit:
+                break
+            s += a[index] ** 2 * (c + 1)
+        for (i, j), v in np.ndenumerate(a):
+            if j == 1 and v < 0.0:
+                continue
+            if v < -limit:
+                s -= v**3
+                break
+            s *= 1.0 + 0.1 * v * i
+        for k in np.ndindex(a.shape[0]):
+            if a[k[0], 0] > 0.0:
+                break
+            s += a[k[0], 0]
+    return s
+
+
+def outputs_as_arguments(a, x):
+    y, z = np.empty_like(x), np.zeros(a.shape)
+    np.multiply(x, x, y)
+    np.exp(0.1 * y, y)
+    for i in range(a.shape[0]):
+        np.add(a[i], y, z[i])
+        np.dot(a, z[i] * x, out=y)
+    np.negative(x, x[::-1])
+    return y, z
+
+
+def tuples_into_rows(x):
+    path, p, q = np.zeros((x.size, 2)), 0.0, 1.0
+    for i in range(x.size):
+        p, q = p + x[i] * q, q - x[i] * p
+        path[i] = p, q * q
+        path[i, ::-1] = path[i, 0] * x[i], path[i, 1]
+    return path
+
+
+def functions_in_functions(x, n):
+    f = lambda u, k=2: u**k  # noqa: E731
+    g = lambda u: f(u) + f(u, 3)  # noqa: E731
+
+    def mean(h, low, high):
+        s = 0.0
+        for i in range(n):
+            s += h(low + (i + 0.5) * (high - low) / n)
+        return s / n
+
+    return mean(g, x[0], x[1]) + mean(lambda u: math.sin(u * x[2]), 0.0, 1.0)
+
+
+def norms(x):
+    s = np.linalg.norm(x, 1) * np.linalg.norm(2.0 * x, np.inf) + np.linalg.norm(x, ord=3)
+    s += np.linalg.norm(x, -np.inf) * np.sum(np.cbrt(1.0 + x * x))
+    return s * np.sum(np.expand_dims(x, 0) * np.expand_dims(x, 1))
+
+
+PROGRAMS = {
+    "lengths": (lengths, normal(4), normal(3), 2),
+    "lengths, not at all": (lengths, normal(4), normal(3), 0),
+    "lengths, of few": (lengths, normal(1), normal(2), 2),
+    "lengths, empty": (lengths, normal(2), normal(0), 1),
+    "kinds": (kinds, normal(4), 3),
+    "kinds, of two": (kinds, normal(2)[::-1], 1),
+    "branches": (branches, normal(2), 2.5),
+    "branches, the other": (branches, normal(2), -0.5),
+    "with_else": (with_else, normal(5), normal(4)),
+    "with_else, one": (with_else, normal(1), np.array([2.0])),
+    "with_else, low": (with_else, normal(3) + 9.0, normal(3) - 9.0),
+    "with_else, empty": (with_else, normal(3), normal(0)),
+    "over_indices": (over_indices, normal(3, 4), 0.9),
+    "over_indices, all": (over_indices, normal(4, 3).T, 9.0),
+    "over_indices, at once": (over_indices, 1.0 + normal(2, 2) ** 2, 0.1),
+    "over_indices, empty": (over_indices, normal(0, 2), 0.1),
+    "outputs_as_arguments": (outputs_as_arguments, normal(3, 3), normal(3)),
+    "tuples_into_rows": (tuples_into_rows, normal(4)),
+    "functions_in_functions": (functions_in_functions, normal(3), 4),
+    "norms": (norms, normal(4)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    f, *args = PROGRAMS[name]
+    with uncompiled():
+        agrees(f, tuple(args), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lengths", "with_else", "over_indices"])
+def test_twice(name):
+    f, *args = PROGRAMS[name]
+    with uncompiled():
+        twice(f, tuple(args))
+
+
+def test_compiled():
+    f, *args = PROGRAMS["lengths"]
+    agrees(f, tuple(args), rtol=1e-5)
+
+
+def test_a_name_keeps_its_shape_where_branches_meet():
+    def f(x, n):
+        for i in range(n):
+            if i == 0:
+                w = x * 2.0
+            else:
+                w = x[1:] * 3.0
+            x[0] += w[1]
+
+    with pytest.raises(ValueError, match="in loops and branches a name keeps its shape, use another one"):
+        nb.adjoint(f).vjp(normal(4), 2)
+
+
+def test_a_function_that_may_return_nothing():
+    def f(x, n):
+        for i in range(n):
+            if x[i] > 0.0:
+                return x[i] * x[0]
+
+    adj = nb.adjoint(f)
+    assert adj.value_and_grad(np.array([-2.0, 3.0]), 2)[0] == -6.0
+    for call in (adj.value_and_grad, adj.vjp):
+        with pytest.raises(ValueError, match="f: the end is reached, and nothing is returned"):
+            call(np.array([-2.0, -3.0]), 2)
