@@ -107,6 +107,45 @@ def test_elements_are_those_of_numba(dtype):
                 assert np.asarray(x).dtype == np.asarray(y).dtype
 
 
+ARRAYS = """
+import numpy as np
+from numba import njit
+
+@njit
+def arrays(x, n, a, b, i):
+    flags = np.empty((n, n + 1), np.bool_)
+    flags[:] = a > b
+    like = np.empty_like(x)
+    like[:] = 1
+    made = flags, np.zeros(n), np.zeros((n, np.uint8(2), 1), x.dtype), np.zeros_like(x), like, np.zeros((), np.int32)
+    pairs = max(a, b), min(a, b), max(i, n), max(a, i), min(i, b), min(np.float32(a), b), max(a, 0.0), min(2, i)
+    return made, pairs, max(i, n, 7), np.empty(n, dtype=np.float32).dtype == x.dtype
+"""
+
+
+def test_new_arrays_and_the_larger_number_are_those_of_numba():
+    made = compiling.module("arrays", ARRAYS)
+    known = numba.njit(made.py_func)
+    numbers = [(1.0, np.nan), (np.nan, 1.0), (0.0, -0.0), (-0.0, 0.0), (2.0, 3.0)]
+    for x in [*layouts("float64"), *layouts("float32")[:1], np.ones(2, np.int64), np.zeros((0, 2))]:
+        for a, b in numbers:
+            found, expected = made(x, 3, a, b, 5), known(x, 3, a, b, 5)
+            for y, z in zip(found[0], expected[0], strict=True):
+                assert (y.dtype, y.shape, y.strides) == (z.dtype, z.shape, z.strides)
+                np.testing.assert_array_equal(y, z)
+            assert repr(found[1:]) == repr(expected[1:])
+
+
+@pytest.mark.parametrize("n", [-1, 10**6, 10**9])
+def test_arrays_that_cannot_be_made_are_an_error(n):
+    text = "import numpy as np\nfrom numba import njit\n\n@njit\ndef large(n):\n    return np.zeros((n, n, n)).size\n"
+    made = compiling.module("large", text)
+    with pytest.raises(Exception) as expected:
+        numba.njit(made.py_func)(n)
+    with pytest.raises(expected.type, match=re.escape(str(expected.value))):
+        made(n)
+
+
 INDICES = """
 import numpy as np
 from numba import njit

@@ -71,6 +71,16 @@ class Pull:
         """What it evaluates of the program, to be looked at."""
         return [parsed(t) for t in self.texts if not t.startswith("@")]
 
+    @cached_property
+    def indices(self) -> list[ast.expr]:
+        """Those of the elements whose cotangents it adds to."""
+        return [atom.slice for atom, _ in self.parts if isinstance(atom, ast.Subscript)]
+
+    @cached_property
+    def reads(self) -> set[str]:
+        """The names whose values it reads."""
+        return reads(*self.nodes, *self.indices)
+
 
 @dataclass
 class Plan:

@@ -136,8 +136,11 @@ class Independence:
         equal = False
         for p, q in zip(parts(a), parts(b), strict=True):
             x, y = self._form(p, one), self._form(q, other)
-            if x is None or y is None or not all(impossible([*forms, less(z, {}, 1)]) for z in (x, y)):
-                continue  # unknown, or it may count from the end
+            if x is None or y is None:
+                continue
+            if not all(self.counted(n, loops) or impossible([*forms, less(z, {}, 1)])
+                       for n, loops, z in ((p, first, x), (q, later, y))):  # fmt: skip
+                continue  # it may count from the end
             forms += [less(x, y), less(y, x)]
             equal = True
         return forms if equal else None

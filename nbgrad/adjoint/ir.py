@@ -186,8 +186,19 @@ def parsed(code: str) -> ast.expr:
     return parse(code)
 
 
+#: The texts of expressions and the names they read, once that is asked; no expression is changed after that.
+_texts: WeakKeyDictionary[ast.AST, str] = WeakKeyDictionary()
+_names: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
+
+
 def unparse(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    """The text of an expression."""
+    if isinstance(node, ast.Name):
+        return node.id
+    text = _texts.get(node)
+    if text is None:
+        text = _texts[node] = ast.unparse(node)
+    return text
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -207,7 +218,8 @@ def subtrees(tree: ast.AST) -> list[ast.AST]:
     """All nodes, as from :func:`ast.walk`, which takes three times as long."""
     found = [tree]
     for node in found:
-        found += children(node)
+        if not isinstance(node, ast.Name | ast.Constant):
+            found += children(node)
     return found
 
 
@@ -248,11 +260,9 @@ def below(s: Statement) -> list[Block]:
 
 def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
     """The indices at which an expression reads `array`."""
+    if array not in reads(node):
+        return []
     return [n.slice for n in subtrees(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
-
-
-#: What expressions read, once it is asked; no expression is changed after that.
-_names: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
 
 
 def reads(*nodes: ast.AST | None) -> set[str]:

@@ -32,10 +32,12 @@ def surely(node: ast.AST | None) -> set[str]:
 def guarded(s: Assign | Store, atom: ast.expr, part: Expr, made: Plan) -> tuple[Expr | None, Expr]:
     """What must hold for the element `atom`, whose cotangent gets `part` from `s`, to be there (None if it surely is),
     and what it gets then."""
-    if not isinstance(atom, ast.Subscript) or unparse(atom) in surely(s.value):
+    if not isinstance(atom, ast.Subscript):
         return None, part
     test = _matters(part)
-    if not isinstance(test, Expr) or made.independence.inside(s, unparse(atom.value), atom.slice):
+    if not isinstance(test, Expr) or unparse(atom) in surely(s.value):
+        return None, part
+    if made.independence.inside(s, unparse(atom.value), atom.slice):
         return None, part
     sides = [a for a in part.args[1:] if a is not ZERO]
     return test, sides[0] if part.fn.name == "select" and len(sides) == 1 else part  # type: ignore[union-attr]

@@ -37,15 +37,8 @@ __all__ = ["choose_ways", "elements_read", "matters", "resets", "sweep_reads", "
 def sweep_reads(s: Statement, made: Plan) -> set[str]:
     """The names whose values the derivative of a statement reads."""
     if isinstance(s, Assign | Store):
-        pull = made.pulls[s]
-        target = s.name if isinstance(s, Assign) else s.array
-        found = reads(*pull.nodes)
-        for atom, _ in pull.parts:
-            if isinstance(atom, ast.Subscript):
-                found |= reads(atom.slice)
-        if isinstance(s, Store) and target in made.active:
-            found |= reads(s.index)
-        return found
+        found = made.pulls[s].reads
+        return found | reads(s.index) if isinstance(s, Store) and s.array in made.active else found
     if isinstance(s, Call):
         found = {n for n in reads(*s.given) if not made.independence.f.ranks.get(n)}  # it keeps arrays itself
         return found if made.active & set(s.results) else set()
@@ -66,8 +59,7 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
     match s:
         case Assign() | Store():
             pull = made.pulls[s]
-            nodes += pull.nodes
-            nodes += [a.slice for a, _ in pull.parts if isinstance(a, ast.Subscript)]
+            nodes += [*pull.nodes, *pull.indices]
             nodes += [s.value] if s in made.redo else []
             nodes += [s.index] if isinstance(s, Store) else []
         case If():
@@ -158,7 +150,7 @@ def _settle(f: Function, made: Plan, kept: set[Statement]) -> None:
         before = len(made.save), len(made.keep), len(made.redo)
         needed = _read_back(walk(f.body), made)
         _definitions_needed(f, made, needed, kept)
-        required: dict[str, list] = {}
+        required: dict[str, dict] = {}
         _require(f.body, required, made, made.independence)
         if before == (len(made.save), len(made.keep), len(made.redo)):
             break
@@ -204,17 +196,15 @@ def _still_there(s: Assign, block: Block, made: Plan, independence: Independence
     return True
 
 
-def _require(block: Block, required: dict[str, list], made: Plan, independence: Independence) -> None:
+def _require(block: Block, required: dict[str, dict], made: Plan, independence: Independence) -> None:
     """Forward through `block`: what of it earlier derivatives read, by name; overwriting that means saving it.
 
-    For an array, the list of statements that read it is kept, so that its elements can be told apart.
+    For an array, the statements that read it are kept, in order, so that its elements can be told apart.
     """
 
     def need(names: set[str], s: Statement) -> None:
         for n in names:
-            known = required.setdefault(n, [])
-            if s not in known:
-                known.append(s)
+            required.setdefault(n, {})[s] = None
 
     for s in block:
         match s:
@@ -222,7 +212,7 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 need(sweep_reads(s, made), s)
                 if s in made.redo:
                     need(reads(s.value), s)
-                if s not in made.defined and required.pop(s.name, []):
+                if s not in made.defined and required.pop(s.name, {}):
                     made.save.add(s)
                     need({s.name} if s in made.stepped else set(), s)
             case Store():
@@ -236,24 +226,24 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
             case Call():
                 need(sweep_reads(s, made), s)
             case Swap():
-                a, b = required.pop(s.first, []), required.pop(s.second, [])
+                a, b = required.pop(s.first, {}), required.pop(s.second, {})
                 if b:
                     required[s.first] = b
                 if a:
                     required[s.second] = a
             case If():
                 need(sweep_reads(s, made), s)
-                other = {k: list(v) for k, v in required.items()}
+                other = {k: dict(v) for k, v in required.items()}
                 _require(s.body, required, made, independence)
                 _require(s.orelse, other, made, independence)
                 _join(required, other)
             case Loop() if s in made.fusion.loops:  # nothing of it is needed later
-                _require(s.body, {k: list(v) for k, v in required.items()}, made, independence)
+                _require(s.body, {k: dict(v) for k, v in required.items()}, made, independence)
             case Loop():
                 for n in s.resets:
                     required.pop(n, None)
                 while True:
-                    start = {k: list(v) for k, v in required.items()}
+                    start = {k: dict(v) for k, v in required.items()}
                     _require(s.body, required, made, independence)
                     _join(required, start)
                     if {k: len(v) for k, v in start.items()} == {k: len(v) for k, v in required.items()}:
@@ -261,7 +251,6 @@ def _require(block: Block, required: dict[str, list], made: Plan, independence: 
                 need(sweep_reads(s, made), s)
 
 
-def _join(required: dict[str, list], other: dict[str, list]) -> None:
+def _join(required: dict[str, dict], other: dict[str, dict]) -> None:
     for name, statements in other.items():
-        known = required.setdefault(name, [])
-        known += [s for s in statements if s not in known]
+        required.setdefault(name, {}).update(statements)

@@ -21,6 +21,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.typed_passes import NativeLowering
 
+from .direct import ORIGINAL
 from .lowering import Elements
 from .versions import WithoutPhis
 
@@ -93,7 +94,7 @@ class Roots:
     def _makes(self, function: str) -> bool:
         """Whether a function makes an array; any other one may give the same array twice."""
         key: Any = getattr(self.typemap[function], "typing_key", None)
-        return key in _MAKING or (isinstance(key, Dispatcher) and key.py_func.__name__ == "grown")
+        return ORIGINAL.get(key, key) in _MAKING or (isinstance(key, Dispatcher) and key.py_func.__name__ == "grown")
 
     def apart(self, a: str, b: str) -> bool:
         """Whether two roots share no memory."""

@@ -8,6 +8,8 @@ from typing import Any
 
 from numba.core import ir
 
+from .direct import ORIGINAL
+
 __all__ = ["Bounds"]
 
 _PLUS, _MINUS = (operator.add, operator.iadd), (operator.sub, operator.isub)
@@ -96,6 +98,7 @@ class Bounds:
         if function is len:
             return 0
         bounds = [self.least(a.name) for a in value.args]
+        function = ORIGINAL.get(function, function)
         return function(bounds) if len(bounds) > 1 and (function is max or function is min) else -inf
 
     def _turn(self, name: str) -> float:

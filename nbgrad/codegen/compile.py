@@ -45,6 +45,7 @@ from ..cuda.buffers import OnDevice
 from ..forks import free_in_child
 from . import stored
 from .aliases import ApartLowering, FindRoots
+from .direct import Direct
 from .fingerprint import of_function, of_value
 from .inference import TypeInference
 from .linking import ParallelLowering
@@ -453,7 +454,8 @@ class _Plain(_Compiler):
         PreLowerStripPhis: FindRoots,
         NativeLowering: ApartLowering,
         NativeParforLowering: ParallelLowering,
-        **dict.fromkeys([DeadBranchPrune, InlineClosureLikes, NopythonRewrites, IRProcessing, WithLifting]),
+        IRProcessing: Direct,
+        **dict.fromkeys([DeadBranchPrune, InlineClosureLikes, NopythonRewrites, WithLifting]),
     }
 
 

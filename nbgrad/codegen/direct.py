@@ -1,0 +1,129 @@
+"""Functions of Numba's that need no compilation of their own.
+
+Numba has ``np.empty`` and its like, and ``max`` and ``min`` of numbers, as functions in Python: for each combination
+of types they are compiled on their own, 0.03 to 0.15 s each, and a generated adjoint has a dozen of them. What is here
+does the same, written where the call is.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numba.core import cgutils, ir, types
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.typing.npydecl import parse_dtype, parse_shape
+from numba.cpython.builtins import do_minmax
+from numba.extending import intrinsic
+from numba.np.arrayobj import _empty_nd_impl, _parse_empty_like_args, _parse_shape
+
+__all__ = ["ORIGINAL", "Direct"]
+
+
+def _new(zeros: bool, dtyped: bool):
+    def made(shape, dtype):
+        kind, axes = parse_dtype(dtype), parse_shape(shape)
+        return None if kind is None or axes is None else types.Array(kind, axes, "C")
+
+    def code(context, builder, signature, args):
+        shapes = _parse_shape(context, builder, signature.args[0], args[0])
+        return _filled(context, builder, _empty_nd_impl(context, builder, signature.return_type, shapes), zeros)
+
+    def typed(context, shape):
+        result = made(shape, types.DType(types.float64))
+        return None if result is None else (result(shape), code)
+
+    def of_dtype(context, shape, dtype):
+        result = made(shape, dtype)
+        return None if result is None else (result(shape, dtype), code)
+
+    return of_dtype if dtyped else typed
+
+
+def _like(zeros: bool):
+    def typed(context, array):
+        if not isinstance(array, types.Array):
+            return None
+        result = array.copy(layout="C" if array.layout == "A" else array.layout, readonly=False)
+
+        def code(context, builder, signature, args):
+            kind, shapes = _parse_empty_like_args(context, builder, signature, args)
+            return _filled(context, builder, _empty_nd_impl(context, builder, kind, shapes), zeros)
+
+        return result(array), code
+
+    return typed
+
+
+def _filled(context, builder, array, zeros: bool):
+    if zeros:
+        cgutils.memset(builder, array.data, builder.mul(array.itemsize, array.nitems), 0)
+    return array._getvalue()
+
+
+def _chosen(compare):
+    def typed(context, a, b):
+        if not all(isinstance(kind, types.Number) for kind in (a, b)):
+            return None
+
+        def code(context, builder, signature, args):
+            return do_minmax(context, builder, signature.args, args, compare)
+
+        return context.unify_types(a, b)(a, b), code
+
+    return typed
+
+
+def _intrinsic(name: str, typed) -> Any:
+    typed.__name__ = typed.__qualname__ = name
+    return intrinsic(typed)
+
+
+#: By Numba's own, and the number of arguments.
+_DIRECT: dict[tuple[Any, int], Any] = {
+    (np.empty, 1): _intrinsic("empty", _new(False, False)),
+    (np.empty, 2): _intrinsic("empty", _new(False, True)),
+    (np.zeros, 1): _intrinsic("zeros", _new(True, False)),
+    (np.zeros, 2): _intrinsic("zeros", _new(True, True)),
+    (np.empty_like, 1): _intrinsic("empty_like", _like(False)),
+    (np.zeros_like, 1): _intrinsic("zeros_like", _like(True)),
+    (max, 2): _intrinsic("max", _chosen(operator.gt)),
+    (min, 2): _intrinsic("min", _chosen(operator.lt)),
+}
+
+#: And the other way.
+ORIGINAL: dict[Any, Any] = {found: original for (original, _), found in _DIRECT.items()}
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Direct(FunctionPass):
+    """Puts them in the places of Numba's."""
+
+    _name = "nbgrad_direct"
+
+    def __init__(self):
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state):
+        found = False
+        for block in state.func_ir.blocks.values():
+            made = {s.target.name: s for s in block.find_insts(ir.Assign)}
+            for call in block.find_exprs("call"):
+                s = made.get(call.func.name)
+                if s is None or call.kws or call.vararg:
+                    continue
+                known = _DIRECT.get((_called(s.value, made), len(call.args)))
+                if known is not None:
+                    s.value = ir.Global(known._name, known, s.loc)
+                    state.func_ir._definitions[s.target.name] = [s.value]
+                    found = True
+        return found
+
+
+def _called(value: Any, made: dict[str, ir.Assign]) -> Any:
+    """The function that a value is: a global one, or an attribute of NumPy."""
+    if isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in made:
+        module = made[value.value.name].value
+        return getattr(np, value.attr, None) if isinstance(module, ir.Global) and module.value is np else None
+    return value.value if isinstance(value, ir.Global) and callable(value.value) else None
