@@ -170,7 +170,24 @@ def norms(x):
     return s * np.sum(np.expand_dims(x, 0) * np.expand_dims(x, 1))
 
 
+WEEKEND = (5, 6)
+
+
+def in_tuples(x, n, mode="mean"):
+    s = 0.0
+    for i in range(x.size):
+        if i % 7 in WEEKEND or (n not in (1, x.size) and x[i] in (0.0, x[0])):
+            s += x[i] ** 2
+        elif i not in (2, 3):
+            s += 0.1 * x[i]
+    if mode in ("sum", "mean"):
+        s *= 2.0
+    return s
+
+
 PROGRAMS = {
+    "in_tuples": (in_tuples, normal(9), 2, "mean"),
+    "in_tuples, one": (in_tuples, normal(1), 1, "median"),
     "lengths": (lengths, normal(4), normal(3), 2),
     "lengths, not at all": (lengths, normal(4), normal(3), 0),
     "lengths, of few": (lengths, normal(1), normal(2), 2),

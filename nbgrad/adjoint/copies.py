@@ -80,16 +80,21 @@ class Copies(Calls):
         """Let `name` stand for a copy of another array, which must not be written: Python would write the other one."""
         local = self.local(ast.Name(name, ast.Store()))
         copy = self.copy_of(view, node, local if self.made.ranks.get(local) is None else "")
+        self.own(name, copy)
+        self.shared.copies.add(copy.name)
+
+    def own(self, name: str, copy: View) -> None:
+        """Let `name` stand for a copy."""
         self.bind(name, copy)
         self.owners[name] = copy.name
-        self.shared.copies.add(copy.name)
+        if copy.name != name:
+            self.made.copies[copy.name] = name
 
     def copy_moving(self, name: str, view: View) -> None:
         """Let `name`, which changes places with others, stand for a copy. What is in the memory of the array itself
         then, where Python changes names only, is put there at the end."""
         copy = self.copy_of(view, self.source.node, "")
-        self.bind(name, copy)
-        self.owners[name] = copy.name
+        self.own(name, copy)
         self.place(copy.name, len(self.memories))
         self.memories.append(view)
 

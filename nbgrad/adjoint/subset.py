@@ -50,8 +50,8 @@ _INSTEAD = {
     ast.Nonlocal: "pass and return the value",
     ast.Is: "use ==",
     ast.IsNot: "use !=",
-    ast.In: "write a loop",
-    ast.NotIn: "write a loop",
+    ast.In: "use a tuple, or write a loop",
+    ast.NotIn: "use a tuple, or write a loop",
     ast.Import: "import outside of the function",
     ast.ImportFrom: "import outside of the function",
     ast.Starred: "write the items one by one",
@@ -310,11 +310,8 @@ class _Check:
             self.operator(node, node.op)
         elif isinstance(node, ast.Compare):
             for op, other in zip(node.ops, node.comparators, strict=True):
-                if (
-                    not isinstance(op, ast.Is | ast.IsNot)
-                    or not isinstance(other, ast.Constant)
-                    or other.value is not None
-                ):
+                is_none = isinstance(op, ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and other.value is None
+                if not is_none and not (isinstance(op, ast.In | ast.NotIn) and isinstance(other, ast.Tuple | ast.Name)):
                     self.operator(node, op)
         elif isinstance(node, ast.FunctionDef) and node.decorator_list:
             raise refuse(node, "a decorator", "leave it out, or define the function outside")
