@@ -170,6 +170,39 @@ def norms(x):
     return s * np.sum(np.expand_dims(x, 0) * np.expand_dims(x, 1))
 
 
+def written_before_it_moves(u, dt, n):
+    """A parameter has what was written until its name gets another array."""
+    for _ in range(n):
+        u[0] = 0.5 * u[1]
+        u[-1] *= u[0]
+        u = u + dt * u * u
+    return u
+
+
+def added(p, c):
+    p[1:] += c * p[:-1]
+
+
+def moves_sometimes(u, v, c):
+    s = 0.0
+    u[0] *= 2.0
+    for t in range(4):
+        added(u, c)
+        if u[1] > 0.2 * t:
+            u = np.sin(u) * v
+            s += np.sum(u)
+            if s > 9.0:
+                return s
+        elif t == 2:
+            v = v + u
+        u[-1] += u[0] * s
+        v *= 1.0 + c
+    w = 2.0 * u
+    u = w
+    u[0] = w[-1] * s
+    return s + np.sum(u)
+
+
 WEEKEND = (5, 6)
 
 
@@ -186,6 +219,12 @@ def in_tuples(x, n, mode="mean"):
 
 
 PROGRAMS = {
+    "written_before_it_moves": (written_before_it_moves, normal(5), 0.1, 3),
+    "written_before_it_moves, never": (written_before_it_moves, normal(5), 0.1, 0),
+    "written_before_it_moves, from parts": (written_before_it_moves, normal(8)[::-3], 0.1, 1),
+    "moves_sometimes": (moves_sometimes, normal(4), normal(4), 0.3),
+    "moves_sometimes, up": (moves_sometimes, 1.0 + normal(3) ** 2, 1.0 + normal(3) ** 2, 0.5),
+    "moves_sometimes, down": (moves_sometimes, -1.0 - normal(3) ** 2, normal(3) ** 2, 0.1),
     "in_tuples": (in_tuples, normal(9), 2, "mean"),
     "in_tuples, one": (in_tuples, normal(1), 1, "median"),
     "lengths": (lengths, normal(4), normal(3), 2),
@@ -218,7 +257,7 @@ def test_programs(name):
         agrees(f, tuple(args), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["lengths", "with_else", "over_indices"])
+@pytest.mark.parametrize("name", ["lengths", "with_else", "over_indices", "moves_sometimes"])
 def test_twice(name):
     f, *args = PROGRAMS[name]
     with uncompiled():
@@ -228,6 +267,18 @@ def test_twice(name):
 def test_compiled():
     f, *args = PROGRAMS["lengths"]
     agrees(f, tuple(args), rtol=1e-5)
+
+
+def test_names_of_copies():
+    args, directions = (normal(5), 0.1, 7), (normal(5), 1.0)
+    adj = nb.adjoint(written_before_it_moves)
+    assert all(key.endswith("(u1 is u)") for key in adj.report(*args) if "u1" in key)
+    plain, kept = (
+        a.vjp(args[0].copy(), *args[1:])(directions[:1] * 2)
+        for a in (adj, nb.adjoint(written_before_it_moves, checkpoint=2))
+    )
+    np.testing.assert_array_equal(plain[0], kept[0])
+    assert plain[1] == kept[1]
 
 
 def test_a_name_keeps_its_shape_where_branches_meet():

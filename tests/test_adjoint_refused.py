@@ -108,7 +108,9 @@ AT_THE_CALL = {
     "r = np.zeros(4)\nif n > 1:\n    r = y\nr[0] = a\nreturn r[0]": "another array under the name r",
     "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may stand for another",
     "if n > 1:\n    r = x[1:]\nreturn r[0]": "give it this name only where it is used",
-    "for i in range(n):\n    x[0] = a\n    x = x * 2\nreturn x[0]": "an array parameter that is written",
+    "def g(p):\n    for i in range(n):\n        p[0] = a\n        p = p * 2\n    return p[0]\nreturn g(x)": (
+        "an array parameter that is written"
+    ),
     "d = np.zeros(4)\nfor i in range(n):\n    d = x\n    d[0] = a\nreturn d[0]": "write d[:] = ...",
     "def g(p, q):\n    for i in range(n):\n        p[0] += a\n        q = q * p[0]\n    return q[0]\nreturn g(x, x)": (
         "one array as q and p, which is written"

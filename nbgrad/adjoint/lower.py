@@ -27,21 +27,24 @@ def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: b
     """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
     not they."""
     apart: set[str] = set()
+    moving: set[str] = set()
     while True:
         try:
-            return _lowered(source, ranks, kinds, still, apart)
+            return _lowered(source, ranks, kinds, still, apart, moving)
         except Mixed as err:
-            apart.add(err.name)
+            (moving if err.moving else apart).add(err.name)
 
 
-def _lowered(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool, apart: set[str]) -> Function:
-    """The same, where each thing that a name in `apart` stands for has a name of its own."""
+def _lowered(
+    source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool, apart: set[str], moving: set[str]
+) -> Function:
+    """The same, where each thing that a name in `apart` stands for has a name of its own, and copies of parameters in
+    `moving` are written."""
     source = source.separated(apart)
     where = f"{source.file}, line {source.first + 1}"
     made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where, options=source.options)
-    lowering = Lowering(
-        source, Shared(made, Names({*all_names(source.node), *made.parameters}), still=still, apart=apart), None, None
-    )
+    names = Names({*all_names(source.node), *made.parameters})
+    lowering = Lowering(source, Shared(made, names, still=still, apart=apart, moving=moving), None, None)
     for p in made.parameters:
         if p in RESERVED:
             raise source.refuse(source.node, f"a parameter called {p}", "give it another name")
@@ -114,7 +117,7 @@ class Lowering(Storing, Iteration):
                 text = ast.Constant(f"{self.source.name}: the end is reached, and nothing is returned")
                 error = ast.Raise(ast.Call(ast.Name("ValueError", ast.Load()), [text], []))
                 statements = [*statements, located(error, statements[-1])]
-            elif self.memories and not ends(statements):
+            elif (self.memories or (not self.inlined and self.shared.moving)) and not ends(statements):
                 statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
         k, statements = -1, list(statements)
         while (k := k + 1) < len(statements):

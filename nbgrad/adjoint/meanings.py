@@ -21,11 +21,13 @@ State = dict[str, frozenset[Origin]]
 
 
 class Mixed(Exception):
-    """A name stands for several things, which could have names of their own."""
+    """A name stands for several things, which could have names of their own; or, `moving`, for an array parameter that
+    is written, and then for another array."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, moving: bool = False) -> None:
         super().__init__(name)
         self.name = name
+        self.moving = moving
 
 
 def meanings(node: ast.FunctionDef, name: str) -> int:

@@ -74,6 +74,7 @@ class Shared:
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
     parallel: bool = False  # whether a loop over prange is being lowered
     apart: set[str] = field(default_factory=set)  # names whose meanings have names of their own
+    moving: set[str] = field(default_factory=set)  # parameters that are written, and then stand for other arrays
     still: bool = False  # whether arrays of the caller's never change places
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows

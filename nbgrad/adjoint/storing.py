@@ -122,6 +122,7 @@ class Storing(Copies):
             self.mixed(name)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
         owner, straight = self.owners.get(name), self.straight and self.in_top
+        self.leave(s, owner)
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
             if alias and not self.moves(name, value) and not self.read_only(name, value):
@@ -230,6 +231,7 @@ class Storing(Copies):
                 node, "an array made by a primitive with a vjp that is written", "copy it, by another name"
             )
         if self.root(view.name) in self.shared.copies:
+            self.could_leave(self.root(view.name))
             raise self.source.refuse(
                 node,
                 "an array parameter that is written and stands for new arrays elsewhere",
