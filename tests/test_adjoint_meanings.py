@@ -203,6 +203,32 @@ def moves_sometimes(u, v, c):
     return s + np.sum(u)
 
 
+def counters_and_numbers(x, y):
+    """What is a number in one loop counts in another one."""
+    s = 1.0
+    for t in x:
+        s += t * t * s
+    for t in range(y.size):
+        s *= 1.0 + 0.1 * y[t]
+    for t in (0, 1):
+        s += x[t] * y[t] * s
+    for t in range(y.size):
+        s += y[t] * s * 0.1
+    for i, v in enumerate(x):
+        s += x[i] * v * s
+    for i in range(x.size):
+        for i in range(y.size):
+            s += x[i] * s * 0.1
+        s += x[i] * y[i]
+    for i, k in zip(range(1, 3), range(2)):
+        s *= 1.0 + x[i] * y[k]
+    for k in range(2):
+        for i, k in np.ndindex((2, 3)):
+            s += 0.1 * s * x[k] * y[i]
+        s *= y[k]
+    return s
+
+
 WEEKEND = (5, 6)
 
 
@@ -225,6 +251,7 @@ PROGRAMS = {
     "moves_sometimes": (moves_sometimes, normal(4), normal(4), 0.3),
     "moves_sometimes, up": (moves_sometimes, 1.0 + normal(3) ** 2, 1.0 + normal(3) ** 2, 0.5),
     "moves_sometimes, down": (moves_sometimes, -1.0 - normal(3) ** 2, normal(3) ** 2, 0.1),
+    "counters_and_numbers": (counters_and_numbers, normal(4), normal(4)),
     "in_tuples": (in_tuples, normal(9), 2, "mean"),
     "in_tuples, one": (in_tuples, normal(1), 1, "median"),
     "lengths": (lengths, normal(4), normal(3), 2),

@@ -122,18 +122,21 @@ class Iteration(Calls):
         self.run(s, [*first, *body], counter, bounds, parallel)
 
     def read_outside(self, name: str) -> bool:
-        """Whether a loop variable is read anywhere but in its loops."""
+        """Whether a loop variable is read anywhere but in loops that count with it."""
         stack: list[ast.AST] = [self.source.node]
         while stack:
             node = stack.pop()
             if isinstance(node, ast.Name):
                 if node.id == name and isinstance(node.ctx, ast.Load):
                     return True
-            elif isinstance(node, ast.For) and name in stored_names([ast.copy_location(ast.Expr(node.target), node)]):
+            elif isinstance(node, ast.For) and unparse(node.target) == name and self.counts(node.iter):
                 stack += [node.iter, *node.orelse]
             else:
                 stack += children(node)
         return False
+
+    def counts(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Call) and self.function_of(node.func) in {*RANGES, reversed}
 
     def over(self, s: ast.For) -> None:
         """A loop over arrays: enumerate, zip, or one itself."""
