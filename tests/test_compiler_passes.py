@@ -146,6 +146,35 @@ def test_arrays_that_cannot_be_made_are_an_error(n):
         made(n)
 
 
+TOTAL = """
+import numpy as np
+from numba import njit
+
+@njit(fastmath={"reassoc", "nsz"}, forceinline=True)
+def plus(total, term):
+    return total + term
+
+@njit
+def total(x, start):
+    for i in range(x.size):
+        start = plus(start, x[i])
+    return start
+"""
+
+
+@pytest.mark.parametrize("start", [0.5, np.float32(0.5)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_sums_that_may_be_reordered(dtype, start):
+    made = compiling.module("total", TOTAL)
+    x = np.arange(-40, 1000).astype(dtype)
+    assert made(x, start) == x.sum() + 0.5
+    assert made.py_func.__globals__["plus"].signatures == []  # it was not compiled
+    known = numba.njit(made.py_func)
+    assert known(x, start) == x.sum() + 0.5
+    kinds = [f.overloads[f.signatures[0]].signature.return_type for f in (made, known)]
+    assert kinds[0] == kinds[1]
+
+
 INDICES = """
 import numpy as np
 from numba import njit
