@@ -62,6 +62,7 @@ AT_ONCE = {
     "return f(x, y, a, n)": "a function that calls itself",
     "return lists(a)": "use np.array([...])",
     "return x[[0, 1]].sum()": "a list",
+    "s = slice(0, 2)\nreturn np.sum(x[s])": "write x[a:b]",
     "@math.sin\ndef g(t):\n    return t\nreturn g(a)": "a decorator",
     "return writes(*x)": "pass the arguments one by one",
 }
@@ -104,6 +105,9 @@ AT_THE_CALL = {
     "return sum(v for v in x if v > 0)": "a comprehension with 'if' or several 'for'",
     "return np.array([[a, a], [a]])[0, 0]": "use rows of one length",
     "return np.outer(x, a)[0, 0]": "where an array is expected",
+    "y[a] = 1.0\nreturn x[0]": "the float a where an integer is expected in 'y[a] = 1.0'; pass an integer, or write int",
+    "for i in range(1, n, a):\n    y[i] = 0.0\nreturn x[0]": "the float a where an integer is expected",
+    "return x[n / 2]": "the float n / 2 where an integer is expected in 'return x[n / 2]'",
     # Names for arrays.
     "r = np.zeros(4)\nif n > 1:\n    r = y\nr[0] = a\nreturn r[0]": "another array under the name r",
     "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may stand for another",
@@ -159,6 +163,14 @@ def test_arguments():
         adj.value_and_grad(x, np.ones(4), "2", 3)
     with pytest.raises(DTypeError, match=r"only floats"):
         nb.adjoint(made(SQUARES), argnums=3).value_and_grad(x, np.ones(4), 2.0, 3)
+    with pytest.raises(
+        TraceError, match=r"the float n where an integer is expected in 'for i in range\(n\):'; pass an"
+    ):
+        adj.value_and_grad(x, np.ones(4), 2.0, 3.0)
+    with pytest.raises(DTypeError, match=r"argument x is a MaskedArray \(pass its data"):
+        adj.value_and_grad(np.ma.array(x, mask=x > 2.0), np.ones(4), 2.0, 3)
+    with pytest.raises(DTypeError, match=r"argument x is a matrix \(pass np.asarray"):
+        adj.value_and_grad(np.matrix(x), np.ones(4), 2.0, 3)
     with pytest.raises(AttrError, match=r"make a call first"):
         adj.source  # noqa: B018
 
@@ -170,6 +182,14 @@ def test_cotangents():
         pull(1.0)
     with pytest.raises(NBGradError, match=r"y has shape \(4,\)"):
         pull((1.0, np.ones(3)))
+    for wrong in ("1", 1j, np.array([None])):
+        with pytest.raises(DTypeError, match="s takes real numbers, what was given for it is"):
+            pull((wrong, np.ones(4)))
+    with pytest.raises(DTypeError, match="y takes real numbers"):
+        pull((1.0, 1j * np.ones(4)))
+    for wrong in (np.ones(1), [1.0]):
+        with pytest.raises(NBGradError, match=r"s is a number, what was given for it has shape \(1,\)"):
+            pull((wrong, np.ones(4)))
     np.testing.assert_array_equal(pull((1.0, None))[0], [4.0, 4.0, 4.0, 0.0])
 
 

@@ -77,6 +77,7 @@ _METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax",
             "argsort", "repeat", "take", "nonzero"}  # fmt: skip
 _ADVICE = {
     "print": "leave it out",
+    "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array",
     "random": "draw the random numbers before, and pass them as an array",
     "np.linalg": "use solve, inv, det, slogdet, cholesky or norm, or write it as loops",
