@@ -105,7 +105,7 @@ AT_THE_CALL = {
     "return sum(v for v in x if v > 0)": "a comprehension with 'if' or several 'for'",
     "return np.array([[a, a], [a]])[0, 0]": "use rows of one length",
     "return np.outer(x, a)[0, 0]": "where an array is expected",
-    "y[a] = 1.0\nreturn x[0]": "the float a where an integer is expected in 'y[a] = 1.0'; pass an integer, or write int",
+    "y[a] = 1.0\nreturn x[0]": "the float a where an integer is expected in 'y[a] = 1.0'; pass an integer",
     "for i in range(1, n, a):\n    y[i] = 0.0\nreturn x[0]": "the float a where an integer is expected",
     "return x[n / 2]": "the float n / 2 where an integer is expected in 'return x[n / 2]'",
     # Names for arrays.
@@ -163,14 +163,10 @@ def test_arguments():
         adj.value_and_grad(x, np.ones(4), "2", 3)
     with pytest.raises(DTypeError, match=r"only floats"):
         nb.adjoint(made(SQUARES), argnums=3).value_and_grad(x, np.ones(4), 2.0, 3)
-    with pytest.raises(
-        TraceError, match=r"the float n where an integer is expected in 'for i in range\(n\):'; pass an"
-    ):
+    with pytest.raises(TraceError, match=r"the float n where an integer is expected in 'for i in range\(n\):'"):
         adj.value_and_grad(x, np.ones(4), 2.0, 3.0)
     with pytest.raises(DTypeError, match=r"argument x is a MaskedArray \(pass its data"):
         adj.value_and_grad(np.ma.array(x, mask=x > 2.0), np.ones(4), 2.0, 3)
-    with pytest.raises(DTypeError, match=r"argument x is a matrix \(pass np.asarray"):
-        adj.value_and_grad(np.matrix(x), np.ones(4), 2.0, 3)
     with pytest.raises(AttrError, match=r"make a call first"):
         adj.source  # noqa: B018
 
