@@ -157,7 +157,7 @@ class ArrayProgram(Program):
             return [f"if {self.test()}:", f"    if {self.test()}:", f"        {leave}", *indent(self.simple())]
         return [r.choice(["x[:-1] = x[1:] * w[:-1]", "w[1:] -= 0.2 * w[:-1]", "u[1:-1, :] *= np.cos(u[:-2, :])",
                           "u[:] = np.tanh(u.T + x[:4])", "x[1:4] = u.sum(axis=0)[1:] * 0.2",
-                          "w[::2] = x[::-2] * w[2]"])]  # fmt: skip
+                          "w[::2] = x[::-2] * w[2]", "u = np.tanh(u.T + 0.1 * u)", "u = np.sin(u)"])]  # fmt: skip
 
     def picks(self):
         """What masks and indices pick, elements that change places, names that stand for other arrays."""

@@ -114,11 +114,12 @@ class Copies(Calls):
         self.parting[copy.name] = flag, view
 
     def could_leave(self, array: str) -> None:
-        """Begin anew with a copy that may be written, where `array` is one of a parameter that is not."""
+        """Begin anew with several names, or with a copy that may be written, where `array` is one that is not."""
         scope: Copies | None = self
         while scope is not None:
-            for name in scope.stays - self.shared.moving - scope.foreign:
-                if scope.owners.get(name) == array:
+            for name in [n for n, owner in scope.owners.items() if owner == array]:
+                scope.mixed(name)
+                if name in scope.stays - self.shared.moving - scope.foreign:
                     raise Mixed(name, moving=True)
             scope = scope.outer
 
