@@ -209,6 +209,12 @@ class Program:
         r = self.random
         name = next(n for n in "ijklm" if n not in [v for v, _, _ in self.loops])
         outer = [v for v in self.loops if v[1] >= 0]
+        kept = list(self.loops)
+        shadowed = r.choice(outer) if outer and r.random() < 0.1 else None
+        if shadowed is not None:  # the same variable, which then is what it is here
+            name = shadowed[0]
+            self.loops.remove(shadowed)
+            outer.remove(shadowed)
         target, value = name, f"e{len(self.loops)}"
         if r.random() < 0.2:  # what counts in other loops is a number that is set here
             target, head, bounds = r.choice([(f"{name}, {value}", "enumerate(u[2])", (0, 4)),
@@ -230,7 +236,8 @@ class Program:
             jump = r.choice(["continue", "break"])
             at = r.randint(0, len([line for line in body if not line.startswith((" ", "else"))]))
             body = insert(body, at, [f"if {self.test()}:", f"    {jump}"])
-        self.loops.pop()
+        self.loops = [(v, min(low, bounds[0]), max(high, bounds[1])) if v == name else (v, low, high)
+                      for v, low, high in kept]  # fmt: skip
         self.numbers = [n for n in self.numbers if n != value]
         if target == name and head.count(", ") < 2 and "break" not in str(body):
             head = head.replace("range", self.head())

@@ -229,6 +229,16 @@ def counters_and_numbers(x, y):
     return s
 
 
+def counters_of_one_name(x, y):
+    s = 1.0
+    for i in range(x.size):
+        low = i % 2
+        for i in range(low, 2):
+            s += x[i] * s * 0.1
+        s += x[i] * y[i]
+    return s
+
+
 WEEKEND = (5, 6)
 
 
@@ -252,6 +262,7 @@ PROGRAMS = {
     "moves_sometimes, up": (moves_sometimes, 1.0 + normal(3) ** 2, 1.0 + normal(3) ** 2, 0.5),
     "moves_sometimes, down": (moves_sometimes, -1.0 - normal(3) ** 2, normal(3) ** 2, 0.1),
     "counters_and_numbers": (counters_and_numbers, normal(4), normal(4)),
+    "counters_of_one_name": (counters_of_one_name, normal(4), normal(4)),
     "in_tuples": (in_tuples, normal(9), 2, "mean"),
     "in_tuples, one": (in_tuples, normal(1), 1, "median"),
     "lengths": (lengths, normal(4), normal(3), 2),

@@ -149,8 +149,8 @@ class Function:
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
     stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns
     nothing, and `form` how they are in tuples; `options` are for ``njit``. `doubtful` are arrays with what they are
-    made of, whose kind must be that of the array, or else an error; `copies` are copies with the names of the arrays
-    that they stand for.
+    made of, whose kind must be that of the array, or else an error; `reused` are such whose names got new elements,
+    which the array must hold; `copies` are copies with the names of the arrays that they stand for.
     """
 
     name: str
@@ -165,6 +165,7 @@ class Function:
     helpers: dict[str, object] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
+    reused: list[tuple[str, ast.expr, Exception]] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
 
     def explained(self, text: str) -> str:

@@ -112,7 +112,10 @@ class Iteration(Calls):
             self.mixed(name)
             raise self.source.refuse(s, f"the loop variable {name}, which was an array", "use another name")
         local = self.local(target)
-        own = name in stored_names(body) or local in self.shared.bound or self.read_outside(name)
+        outside = self.outside_loops(name)
+        own = name in stored_names(body) or local in self.shared.bound or ast.Load in outside
+        if own and ast.Store in outside:
+            self.mixed(name)
         counter = self.names.fresh(f"{name}_turn") if own else local
         first: list[ast.stmt] = []
         if own:
@@ -121,22 +124,24 @@ class Iteration(Calls):
         self.made.ranks[counter], self.made.kinds[counter] = 0, "int"
         self.run(s, [*first, *body], counter, bounds, parallel)
 
-    def read_outside(self, name: str) -> bool:
-        """Whether a loop variable is read anywhere but in loops that count with it."""
+    def outside_loops(self, name: str) -> set[type]:
+        """Whether a loop variable is read, or set, anywhere but in loops that count with it."""
+        found: set[type] = set()
         stack: list[ast.AST] = [self.source.node]
         while stack:
             node = stack.pop()
             if isinstance(node, ast.Name):
-                if node.id == name and isinstance(node.ctx, ast.Load):
-                    return True
-            elif isinstance(node, ast.For) and unparse(node.target) == name and self.counts(node.iter):
+                found |= {type(node.ctx)} if node.id == name else set()
+            elif isinstance(node, ast.For) and self.counts(node, name):
                 stack += [node.iter, *node.orelse]
             else:
                 stack += children(node)
-        return False
+        return found
 
-    def counts(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and self.function_of(node.func) in {*RANGES, reversed}
+    def counts(self, s: ast.For, name: str) -> bool:
+        """Whether a loop counts with `name`, which nothing in it sets."""
+        called = self.function_of(s.iter.func) if isinstance(s.iter, ast.Call) else None
+        return unparse(s.target) == name and called in (*RANGES, reversed) and name not in stored_names(s.body)
 
     def over(self, s: ast.For) -> None:
         """A loop over arrays: enumerate, zip, or one itself."""

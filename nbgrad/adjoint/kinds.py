@@ -49,6 +49,9 @@ def infer(f: Function) -> None:
     for name, values, error in f.doubtful:
         if max((kind_of(v, f) for v in values), key=_ORDER.index) != f.kinds[name]:
             raise error
+    for name, value, error in f.reused:
+        if _ORDER.index(kind_of(value, f)) > _ORDER.index(f.kinds[name]):
+            raise error
     for s in made:
         if not s.kind and f.kinds[s.name] != "float":
             dtype = {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]

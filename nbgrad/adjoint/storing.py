@@ -8,7 +8,7 @@ from typing import Any
 
 from .copies import Copies, exchange
 from .expressions import Done
-from .ir import Assign, Check, Grow, Store, Swap, parse, subtrees, unparse
+from .ir import Assign, Check, Grow, Store, Swap, parse, subtrees, unparse, walk
 from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
@@ -140,7 +140,11 @@ class Storing(Copies):
                 )
             self.forget(owner)
             self.shared.copies.discard(owner)
+            before = len(self.out)
             self.write(s, self.all_of(owner), tree)
+            error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
+            stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
+            self.made.reused += [(owner, t.value, error) for t in stores]
             return
         if isinstance(tree, Leaf) and tree.view.name in self.shared.ruled and self.changes(name):
             tree = copied(tree)

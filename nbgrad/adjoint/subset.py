@@ -156,9 +156,9 @@ class Source:
         return made
 
     @property
-    def place(self) -> tuple[str, int, int]:
-        """Where the function is defined."""
-        return self.file, self.first + self.node.lineno, self.node.col_offset
+    def place(self) -> tuple[str, str, int, int]:
+        """Where the function is defined, and its name."""
+        return self.name, self.file, self.first + self.node.lineno, self.node.col_offset
 
     def separated(self, names: set[str]) -> Source:
         """The same, with several names for what each of these stands for."""
