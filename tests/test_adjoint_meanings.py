@@ -239,6 +239,18 @@ def counters_of_one_name(x, y):
     return s
 
 
+def segments(x, lengths):
+    """New arrays in a loop, as long as a part of an argument."""
+    s, start = 0.0, 0
+    for n in lengths:
+        part = x[start : start + n]
+        z = np.exp(part - part.max())
+        z /= z.sum()
+        s += np.dot(z, part) * z[0] + z.size
+        start += n
+    return s
+
+
 WEEKEND = (5, 6)
 
 
@@ -263,6 +275,9 @@ PROGRAMS = {
     "moves_sometimes, down": (moves_sometimes, -1.0 - normal(3) ** 2, normal(3) ** 2, 0.1),
     "counters_and_numbers": (counters_and_numbers, normal(4), normal(4)),
     "counters_of_one_name": (counters_of_one_name, normal(4), normal(4)),
+    "segments": (segments, normal(9), np.array([2, 4, 3])),
+    "segments, cut off": (segments, normal(7), np.array([3, 3, 9])),
+    "segments, none": (segments, normal(2), np.zeros(0, np.int64)),
     "in_tuples": (in_tuples, normal(9), 2, "mean"),
     "in_tuples, one": (in_tuples, normal(1), 1, "median"),
     "lengths": (lengths, normal(4), normal(3), 2),

@@ -71,6 +71,7 @@ class Shared:
     again: set[str] = field(default_factory=set)  # those of them that turns of loops set
     bound: list[str] = field(default_factory=list)  # loop variables in scope
     most: dict[str, ast.expr] = field(default_factory=dict)  # what lengths of arrays do not exceed
+    parts: dict[str, ast.expr] = field(default_factory=dict)  # by lengths of parts of arrays, those of the arrays
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
     parallel: bool = False  # whether a loop over prange is being lowered
     apart: set[str] = field(default_factory=set)  # names whose meanings have names of their own
@@ -284,6 +285,9 @@ class Scope:
         if all(self.fixed(n) for n in reads(node)):
             return node
         name, k = offset(node)
+        whole = self.shared.parts.get(unparse(node))
+        if whole is not None and unparse(whole) != unparse(node):
+            return self.at_most(whole)
         if name in self.shared.most:
             return plus(self.shared.most[name], k)
         if name in self.shared.ranges:

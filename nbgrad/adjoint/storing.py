@@ -8,7 +8,7 @@ from typing import Any
 
 from .copies import Copies, exchange
 from .expressions import Done
-from .ir import Assign, Check, Grow, Store, Swap, parse, subtrees, unparse, walk
+from .ir import Assign, Check, Grow, Store, Swap, parse, reads, subtrees, unparse, walk
 from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
@@ -190,11 +190,18 @@ class Storing(Copies):
             if all(self.made.ranks.get(n) or self.fixed(n) or n in self.shared.known or n in self.shared.bound
                    for n in names):  # fmt: skip
                 return node
-            return ast.Name(self.number("at", node), ast.Load())
+            name = self.number("at", node)
+            made.add(name)
+            return ast.Name(name, ast.Load())
 
+        made: set[str] = set()  # set here alone
         parts = [
             Axis(still(p.start), still(p.stop), still(p.step)) if isinstance(p, Axis) else still(p) for p in view.parts
         ]
+        for part, size in zip(parts, self.size(view.name), strict=True):
+            length = size_of(part) if isinstance(part, Axis) else ast.Constant(0)
+            if made & reads(length) and all(n in made or self.fixed(n) for n in reads(length)):
+                self.shared.parts[unparse(length)] = size  # a part is not longer than the whole
         return View(view.name, tuple(parts), view.order)
 
     def moves(self, name: str, value: ast.expr) -> bool:
