@@ -167,6 +167,7 @@ def functions_in_functions(x, n):
 def norms(x):
     s = np.linalg.norm(x, 1) * np.linalg.norm(2.0 * x, np.inf) + np.linalg.norm(x, ord=3)
     s += np.linalg.norm(x, -np.inf) * np.sum(np.cbrt(1.0 + x * x))
+    s += np.reciprocal(2.0 + x[0]) + np.sum(np.reciprocal(x))
     return s * np.sum(np.expand_dims(x, 0) * np.expand_dims(x, 1))
 
 
