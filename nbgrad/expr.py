@@ -282,6 +282,13 @@ def _scale(g: Expr, partial: Expr) -> Expr:
     return mul(g, partial)
 
 
+def _sum(a: Expr, b: Expr) -> Expr:
+    """``a + b``; what one condition selects is added side by side."""
+    if a.fn is _select and b.fn is _select and a.args[0] is b.args[0]:
+        return select(a.args[0], _sum(a.args[1], b.args[1]), _sum(a.args[2], b.args[2]))
+    return add(a, b)
+
+
 def partials_of(e: Expr) -> tuple[Expr, ...]:
     """The partial derivatives of an application with respect to its arguments."""
     assert e.fn is not None
@@ -314,7 +321,7 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
         g = cotangents[node]
         for arg, partial in zip(node.args, partials_of(node), strict=True):
             if arg in active:
-                cotangents[arg] = add(cotangents.get(arg, ZERO), _scale(g, partial))
+                cotangents[arg] = _sum(cotangents.get(arg, ZERO), _scale(g, partial))
     return [cotangents.get(var(name), ZERO) for name in wrt]
 
 

@@ -150,3 +150,20 @@ def test_returns_of_different_arrays():
 
     with pytest.raises(TraceError, match="returns of different form"):  # which of the caller's arrays it is
         nb.adjoint(outer).value_and_grad(U, V, 0.3)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (3, 1), (2, 3)])
+def test_compiled_code_refuses_a_cotangent_of_another_shape(shape):
+    def doubled(x):
+        y = np.zeros((x.size, 2))
+        for i in range(x.size):
+            y[i, 0] = 2.0 * x[i]
+        return y
+
+    x, x_bar = np.arange(3.0), np.zeros(3)
+    compiled = nb.adjoint(doubled).compiled(x)
+    with pytest.raises(ValueError, match="y_bar_given must have the shape of y"):
+        compiled(x, np.ones(shape), x_bar)
+    assert not x_bar.any()
+    compiled(x, np.ones((3, 2)), x_bar)
+    assert (x_bar == 2.0).all()

@@ -16,6 +16,7 @@ from ..expr import ONE, ZERO, Expr, Fn, as_expr, both, const, lt, order, rebuild
 from ..kernels import scalar as vm
 from .ir import children, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, INTEGERS
+from .selections import settled
 
 __all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common"]
 
@@ -195,7 +196,7 @@ class Algebra:
         """
         e = self.expression(node)
         atoms = self.atoms(node)
-        found = vjp(e, g, [unparse(a) for a in atoms])
+        found = [settled(p, e, known) for p in vjp(e, g, [unparse(a) for a in atoms])]
         if known is not None and e.fn is not None:
             found = [_rebuilt(p, {e: known, **_quotient(e, known)}) for p in found]
         found = inverted(shared(map(simplify, found)), g)
@@ -267,14 +268,20 @@ def _inverse(e: Expr) -> Expr:
 
 
 def common(roots: list[Expr]) -> list[Expr]:
-    """What is evaluated several times in `roots`, in any case, and is worth a name; arguments before what uses them."""
+    """What is evaluated several times in `roots` and is worth a name; arguments before what uses them. What is not
+    evaluated in any case is numbers, and costs little."""
     uses: dict[Expr, int] = dict.fromkeys(roots, 0)
     weight: dict[Expr, int] = {}
+    cheap: set[Expr] = set()
     nodes = order(roots)
     for node in nodes:
         weight[node] = 0
         if node.fn is not None:
             weight[node] = sum(weight[a] for a in node.args) + (3 if node.fn.helpers else 1)
+            if node.fn.name in _ARITHMETIC and cheap.issuperset(node.args):
+                cheap.add(node)
+        elif node.value is not None or node in (COTANGENT, VALUE) or node.name.isidentifier():  # type: ignore[union-attr]
+            cheap.add(node)
         for a in node.args:
             uses[a] = uses.get(a, 0) + 1
     for root in roots:
@@ -286,8 +293,11 @@ def common(roots: list[Expr]) -> list[Expr]:
             certain.add(node)
             lazy = node.fn is not None and node.fn.name in ("select", "and", "or")
             stack += node.args[:1] if lazy else node.args
-    return [n for n in nodes if n in certain and uses[n] > 1 and weight[n] >= 3 and n.fn and not n.fn.boolean]
+    return [n for n in nodes if n in certain | cheap and uses[n] > 1 and weight[n] >= 3 and n.fn and not n.fn.boolean]
 
+
+#: What may be calculated though it is not needed: it is never an error.
+_ARITHMETIC = {"add", "sub", "mul", "neg"}
 
 _COMPARE = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}
 

@@ -17,6 +17,7 @@ from functools import cached_property
 from ..expr import ONE, ZERO, Expr, free, var
 from .algebra import COTANGENT, VALUE, Algebra
 from .apart import turns_apart
+from .chosen import choose
 from .costs import name_calls
 from .elements import name_elements
 from .fusion import Fusion
@@ -111,6 +112,7 @@ def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> P
     definitions for tests and bounds of loops that change in what they control, and for calls that take long."""
     algebra = Algebra(resolve, set())
     turns_apart(f)
+    choose(f)
     split(f)
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}

@@ -34,7 +34,7 @@ from .ir import (
 from .jumps import jumps
 from .printer import Printer, definition, indent
 from .reverse import Reverse
-from .steps import flat, loop_head
+from .steps import elements, flat, loop_head
 from .subset import Source
 from .tapes import Tape, trips
 
@@ -126,6 +126,7 @@ class Checkpointed(Reverse):
         self.changed = changed(loop)
         self.snapshots = self.fresh("snapshots")
         self.kept_of = {n: self.fresh(f"{n}_kept") for n in self.state}
+        self.counters_of = {n: self.counters(n) for n in self.state if f.ranks.get(n)}
         self.sizes = [t.nbytes_before() for t in Reverse(f, plan, wrt).tapes.values() if t.loops and t.loops[0] is loop]
 
     def plain(self, block: Block) -> list[str]:
@@ -175,7 +176,7 @@ class Checkpointed(Reverse):
             f"{when} = np.zeros({self.snapshots}, np.int64)  # the turn before which each was taken",
             *self.tapes_before,
             f"{turn}, {left}, {latest}, {first} = 0, {turns}, 0, True",
-            *(f"{kept}[0] = {n}" for n, kept in self.kept_of.items()),
+            *self.keep("0"),
             f"while {first} or {left} > 0:",
             f"    while {turn} < {left} - 1:",
             f"        {stop} = {turn} + ahead({left} - {turn}, {self.snapshots} - {latest})",
@@ -186,7 +187,7 @@ class Checkpointed(Reverse):
             f"        if {turn} < {left} - 1:",
             f"            {latest} += 1",
             f"            {when}[{latest}] = {turn}",
-            *(f"            {kept}[{latest}] = {n}" for n, kept in self.kept_of.items()),
+            *indent(indent(indent(self.keep(latest)))),
             f"    if {left} > 0:",
             f"        {loop.index} = {unparse(index)}",
             *indent(indent(record)),
@@ -199,11 +200,22 @@ class Checkpointed(Reverse):
             f"        while {latest} > 0 and {when}[{latest}] >= {left}:",
             f"            {latest} -= 1",
             f"        {turn} = {when}[{latest}]",
-            *(f"        {n}{'[:]' if f.ranks.get(n) else ''} = {k}[{latest}]" for n, k in self.kept_of.items()),
+            *indent(indent(self.keep(latest, back=True))),
             *flat(self.reset(loop)),
             *flat(self.undone(self.before)),
         ]
         return made
+
+    def keep(self, at: str, back: bool = False) -> list[str]:
+        """Code for a snapshot, or, with `back`, for the state that one holds."""
+        lines: list[str] = []
+        for n, kept in self.kept_of.items():
+            if not self.f.ranks.get(n):
+                lines.append(f"{n} = {kept}[{at}]" if back else f"{kept}[{at}] = {n}")
+                continue
+            sides = [f"{n}[", f"{kept}[{at}, "]
+            lines += flat([elements(n, self.counters_of[n], sides[not back], "=", sides[back])])
+        return lines
 
     def index(self, turn: str) -> ast.expr:
         """The loop's variable in a turn."""

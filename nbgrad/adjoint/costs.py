@@ -29,7 +29,7 @@ from .ir import (
 )
 from .kinds import kind_of
 
-__all__ = ["CHEAP", "Naming", "costly", "name_calls"]
+__all__ = ["CHEAP", "Naming", "costly", "name_calls", "small"]
 
 #: Functions of the table that are a few instructions.
 CHEAP = {float, np.float64, np.float32, builtins.abs, math.fabs, np.abs, np.absolute, max, min, np.maximum, np.minimum,
@@ -44,10 +44,10 @@ def costly(node: ast.expr, algebra: Algebra) -> bool:
     if isinstance(node, ast.Call):
         called = algebra.resolve(node.func)
         return called in FUNCTIONS and called not in CHEAP
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not _small(node.right)
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not small(node.right)
 
 
-def _small(exponent: ast.expr) -> bool:
+def small(exponent: ast.expr) -> bool:
     """Whether a power is a few products or a root."""
     if isinstance(exponent, ast.UnaryOp):
         exponent = exponent.operand

@@ -7,6 +7,7 @@ import ast
 from .ir import Swap, subtrees, walk
 from .printer import definition
 from .pure import Pullback
+from .steps import elements, flat
 
 __all__ = ["Sweeps"]
 
@@ -29,7 +30,8 @@ class Sweeps(Pullback):
                 names[n] = kept
         there = [*head, *self.there()]
         given = [self.given.get(n) or self.seed(n) for n in self.cotangents]
-        back = [*(f"{bar}[:] += {self.given[n]}" for n, bar in bars.items()), *self.back(), _returned(gradients)]
+        begun = [elements(bar, self.counters(n), f"{bar}[", "=", f"{self.given[n]}[") for n, bar in bars.items()]
+        back = [*flat(begun), *self.back(), _returned(gradients)]
         found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())
         state = sorted(live & {*found, *f.parameters} - set(given))

@@ -54,6 +54,10 @@ class Printer:
         self.taken.add(made)
         return made
 
+    def counters(self, array: str) -> list[str]:
+        """New names of loops' variables, one for each axis of an array."""
+        return [self.fresh(f"k{d + 1}") for d in range(self.f.ranks[array])]
+
     def named(self, s: Statement, name: str, what: str) -> str:
         """The name of something in a loop, or that belongs to a statement: the same one each time."""
         key = s, name, what
@@ -76,7 +80,7 @@ class Printer:
                 case Alloc():
                     lines.append(f"{s.name} = {unparse(s.value)}")
                     if s.name in self.beside:
-                        lines.append(f"{self.beside[s.name]} = np.zeros_like({s.name})")
+                        lines.append(f"{self.beside[s.name]} = np.{self.begun_like(s.name)}_like({s.name})")
                 case Grow():
                     lines += [f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.beside.get(s.name)) if n]
                 case Swap():
@@ -93,6 +97,10 @@ class Printer:
         if s.free and isinstance(s.value, ast.BinOp):
             return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
         return [f"{s.name} = {unparse(s.value)}"]
+
+    def begun_like(self, name: str) -> str:
+        """With what the array beside another one begins."""
+        return "zeros"
 
     def call(self, s: Call) -> list[str]:
         return called(s, self.f)

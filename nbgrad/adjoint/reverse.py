@@ -31,7 +31,7 @@ from .merging import merged, read_once
 from .parallel import Verdict, ends, function_turns
 from .printer import Printer, definition, indent
 from .ruled import Kept, pulled
-from .steps import Item, Nest, Step, factored, flat, loop_head, tidy
+from .steps import Item, Nest, Step, elements, factored, flat, loop_head, tidy, without_zeros
 from .surely import guarded
 from .tapes import Stack, Tape, head_back
 from .turns import Turns
@@ -144,7 +144,8 @@ class Reverse(Printer):
     def back(self) -> list[str]:
         """The sweep back."""
         middle = self.turn_round()
-        return [*middle, *flat(self.backward(self.f.body))]
+        local = {bar for n, bar in self.bars.items() if n not in self.f.parameters}
+        return [*middle, *flat(without_zeros(self.backward(self.f.body), local))]
 
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""
@@ -178,7 +179,11 @@ class Reverse(Printer):
         self.zeroed = True
         made = [r for s in self.calls for r in s.lengths if r in self.bars]
         items: list[Item] = [f"{self.bars[r]} = np.zeros_like({r})" for r in made]
-        items += [f"{self.bars[n]}[:] += {self.seed(n)}" for n in self.seeds if self.f.ranks.get(n)]
+        for n in (n for n in self.seeds if self.f.ranks.get(n)):
+            given, names = self.seed(n), self.counters(n)
+            differ = " or ".join(f"{given}.shape[{d}] != {n}.shape[{d}]" for d in range(len(names)))
+            items.append(Nest(f"if {differ}:", [f"raise ValueError('{given} must have the shape of {n}')"], differ))
+            items.append(elements(n, names, f"{self.bars[n]}[", "=", f"{given}["))
         for n, bar in self.bars.items():
             if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
                 items.append(f"{bar} = 0.0")
@@ -217,6 +222,11 @@ class Reverse(Printer):
         before = self.tapes[s].record(s.name) if s in self.plan.save & self.tapes.keys() and s not in self.ends else []
         after = self.tapes[s].record(s.name) if s in self.plan.keep else []
         return [*before, *super().assign(s), *after]
+
+    def begun_like(self, name: str) -> str:
+        """With what the cotangent of an array begins: nothing if it is given, and the array keeps its name."""
+        swaps = (s for s in walk(self.f.body) if isinstance(s, Swap))
+        return "empty" if name in self.seeds and not any(name in writes(s) for s in swaps) else "zeros"
 
     def store(self, s: Store) -> list[str]:
         saved = self.tapes[s].record(unparse(s.target)) if s in self.tapes else []

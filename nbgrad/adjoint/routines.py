@@ -12,7 +12,8 @@ __all__ = ["GROWN", "module", "routines"]
 #: More room for a tape.
 GROWN = """def grown(tape, size):
     larger = np.zeros(max(2 * tape.size, size), tape.dtype)
-    larger[:tape.size] = tape
+    for k in range(tape.size):
+        larger[k] = tape[k]
     return larger
 """
 

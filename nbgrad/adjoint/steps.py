@@ -9,7 +9,8 @@ from functools import lru_cache
 
 from .ir import Loop, parse, parsed, subtrees, unparse
 
-__all__ = ["Item", "Nest", "Step", "exchange", "factored", "flat", "loop_head", "loop_of", "negative", "steps", "tidy"]
+__all__ = ["Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of", "negative",
+           "steps", "tidy", "without_zeros"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -65,6 +66,16 @@ def loop_head(s: Loop, turns: str = "range") -> str:
     return f"for {s.index} in {turns}({', '.join(parts)}):"
 
 
+def elements(of: str, names: list[str], first: str, sign: str, second: str) -> Item:
+    """``first... = second...`` for all elements of arrays that have the shape of `of`, with a loop's variable for each
+    axis; both sides end with ``[`` or ``, ``. What slices say where shapes differ takes Numba 2 s to compile."""
+    index = ", ".join(names)
+    item: Item = f"{first}{index}] {sign} {second}{index}]"
+    for d in reversed(range(len(names))):
+        item = Nest(f"for {names[d]} in range({of}.shape[{d}]):", [item])
+    return item
+
+
 def loop_of(item: Nest) -> ast.For | None:
     """The loop over ``range``, if it is one."""
     tree = None if item.test else item.first
@@ -90,6 +101,31 @@ def tidy(items: list[Item]) -> list[Item]:
             later.value = later.value if later.how == "+=" else negative(later.value)
             later.how = "="
     return [item for item in made if item != ""]
+
+
+def without_zeros(items: list[Item], local: set[str]) -> list[Item]:
+    """`items` without the loops that only set arrays in `local` to zero, which nothing uses after them."""
+    kept: list[Item] = []
+    for item in reversed(items):
+        zeroed = _zeroed(item)
+        if not zeroed or not zeroed <= local or any(_mentions(s, n) for s in kept for n in zeroed):
+            kept.append(item)
+    return kept[::-1]
+
+
+def _zeroed(item: Item) -> set[str]:
+    """The arrays that a loop sets to zero, if it does nothing else."""
+    found: set[str] = set()
+    stack: list[Item] = [item] if isinstance(item, Nest) else []
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, Nest) and not inner.test:
+            stack += inner.body
+        elif isinstance(inner, Step) and isinstance(inner.target, ast.Subscript) and str(inner).endswith(" = 0.0"):
+            found.add(inner.name)
+        elif not isinstance(inner, str) or not inner.startswith("#"):
+            return set()
+    return found
 
 
 def _mentions(item: Item, name: str) -> bool:

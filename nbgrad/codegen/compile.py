@@ -275,9 +275,11 @@ def module(name: str, source: str) -> Callable:
     sys.modules[made.__name__] = made  # where code that was stored looks for the names that it uses
     exec(compile(source, filename, "exec"), vars(made))
     function = vars(made)[name]
+    for f in vars(made).values():
+        if is_nopython(f) and f.py_func.__globals__ is vars(made):  # and not from elsewhere
+            f._compiler.pipeline_class = _Plain
     if is_nopython(function):
         function._cache = stored.OnDisk(name, source, function)
-        function._compiler.pipeline_class = _Plain
         function._compiler.compile = _compiling(function._compiler)
     return function
 

@@ -83,7 +83,8 @@ def _plus(context, total, term):
 
     def code(context, builder, signature, args):
         kind = sums.return_type
-        return builder.fadd(*map(partial(context.cast, builder, toty=kind), args, signature.args), ("reassoc", "nsz"))
+        cast = partial(context.cast, builder, toty=kind)
+        return builder.fadd(*map(cast, args, signature.args), flags=("reassoc", "nsz"))
 
     return (sums.return_type(total, term), code) if isinstance(sums.return_type, types.Float) else None
 
