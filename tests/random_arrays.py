@@ -130,6 +130,8 @@ class ArrayProgram(Program):
         k = r.choice([3, 4, 5])
         if r.random() < 0.25:
             return self.picks()
+        if r.random() < 0.12:
+            return self.reused(k)
         kind = r.random()
         if kind < 0.2:
             return [f"{r.choice(['s', 'p'])} = {self.bounded(self.number())}"]
@@ -155,7 +157,7 @@ class ArrayProgram(Program):
             return [f"if {self.test()}:", f"    if {self.test()}:", f"        {leave}", *indent(self.simple())]
         return [r.choice(["x[:-1] = x[1:] * w[:-1]", "w[1:] -= 0.2 * w[:-1]", "u[1:-1, :] *= np.cos(u[:-2, :])",
                           "u[:] = np.tanh(u.T + x[:4])", "x[1:4] = u.sum(axis=0)[1:] * 0.2",
-                          "w[::2] = x[::-2] * w[2]"])]  # fmt: skip
+                          "w[::2] = x[::-2] * w[2]", "u = np.tanh(u.T + 0.1 * u)", "u = np.sin(u)"])]  # fmt: skip
 
     def picks(self):
         """What masks and indices pick, elements that change places, names that stand for other arrays."""
@@ -172,6 +174,24 @@ class ArrayProgram(Program):
              [f"for {v} in np.where(x > {limit})[0]:", f"    s = {self.bounded(f's + x[{v}] * z[{v}]')}"],
              [f"p = {self.bounded(f'z[np.argmax({self.vector(5)} + RAMP)]')}"]]
         )  # fmt: skip
+
+    def reused(self, k):
+        """One name for one thing after another: arrays of several lengths, parts of others, numbers, tuples."""
+        r = self.random
+        m = r.choice(["same", "again"])
+        made, used = r.choice(
+            [([f"{m} = np.sin({self.vector(k)})"],
+              [f"{m}[1] *= p", f"s += 0.1 * {m}[0]", f"{self.target(k)} = {m}", f"w[0] = {m}[0]; {m} = 0.5 * {m}"]),
+             ([f"{m} = np.empty({k})", f"for q in range({k}):", f"    {m}[q] = {self.bounded('s + 0.3 * q')}"],
+              [f"{m} += 0.1 * {self.vector(k)}", f"p = {self.bounded(f'np.sum({m})')}", f"w[:2] = {m}[1], p"]),
+             ([f"{m} = {self.bounded(self.atom())}"], [f"{m} += 0.2 * s", f"p = {self.bounded(m)}", f"w[1] = {m}"]),
+             ([f"{m} = u * {self.atom()}"], [f"{m}[2] = {m}[:, 1]", f"u[1] += 0.1 * {m}[2]", f"u[2] = {m}.sum(0)"]),
+             ([f"{m} = (s, 0.5 * p)"], [f"s = {self.bounded(f'{m}[0] * {m}[1]')}", f"p += 0.1 * {m}[1]"]),
+             ([f"{m} = {self.target(k)}"], [f"{m}[0] = {self.bounded(self.atom())}", f"s -= 0.1 * {m}[1] * s"])]
+        )  # fmt: skip
+        uses = r.choices(used, k=r.randint(1, 3))
+        head = r.choice(["", "", f"if {self.test()}:", "for q in range(2):"])
+        return [*made, *([head, *indent(uses)] if head else uses)]
 
     def target(self, size):
         i, j = self.index(4), self.index(4)

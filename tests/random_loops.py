@@ -209,7 +209,20 @@ class Program:
         r = self.random
         name = next(n for n in "ijklm" if n not in [v for v, _, _ in self.loops])
         outer = [v for v in self.loops if v[1] >= 0]
-        if outer and r.random() < 0.3:
+        kept = list(self.loops)
+        shadowed = r.choice(outer) if outer and r.random() < 0.1 else None
+        if shadowed is not None:  # the same variable, which then is what it is here
+            name = shadowed[0]
+            self.loops.remove(shadowed)
+            outer.remove(shadowed)
+        target, value = name, f"e{len(self.loops)}"
+        if r.random() < 0.2:  # what counts in other loops is a number that is set here
+            target, head, bounds = r.choice([(f"{name}, {value}", "enumerate(u[2])", (0, 4)),
+                                             (f"{value}, {name}", "zip(v[1], range(1, 4))", (1, 4)),
+                                             (f"{name}, {value}", "np.ndindex((3, 2))", (0, 3)),
+                                             (f"({value}, {name}), q0", "np.ndenumerate(v[:2])", (0, 4)),
+                                             (name, "(2, 0, 1)", (0, 3))])  # fmt: skip
+        elif outer and r.random() < 0.3:
             v, low, _ = r.choice(outer)
             head, bounds = f"range({v}, 4)", (low, 4)
         else:
@@ -217,15 +230,19 @@ class Program:
                                      ("range(0, 4, 2)", (0, 4)), ("range(n)", (0, 3)),
                                      ("range(3, 0, -2)", (0, 4))])  # fmt: skip
         self.loops.append((name, *bounds))
+        self.numbers += [value] * (value in target)
         body = self.block(depth - 1, 3)
         if r.random() < 0.25:
             jump = r.choice(["continue", "break"])
             at = r.randint(0, len([line for line in body if not line.startswith((" ", "else"))]))
             body = insert(body, at, [f"if {self.test()}:", f"    {jump}"])
-        self.loops.pop()
-        if head.count(", ") < 2 and "break" not in str(body):
+        self.loops = [(v, min(low, bounds[0]), max(high, bounds[1])) if v == name else (v, low, high)
+                      for v, low, high in kept]  # fmt: skip
+        self.numbers = [n for n in self.numbers if n != value]
+        if target == name and head.count(", ") < 2 and "break" not in str(body):
             head = head.replace("range", self.head())
-        return [f"for {name} in {head}:", *indent(body)]
+        after = ["else:", *indent(self.block(depth - 1, 2))] if r.random() < 0.15 else []
+        return [f"for {target} in {head}:", *indent(body), *after]
 
 
 def insert(lines, at, new):

@@ -48,14 +48,13 @@ AT_ONCE = {
     "return np.linalg.eigh(y)[0]": "use solve, inv, det",
     "x.sort()\nreturn x[0]": "sort before",
     "return 1j * a": "a complex number in 'return 1j * a'; write real and imaginary parts apart",
-    "while a > 1:\n    a = a / 2\nelse:\n    a = 0.0\nreturn a": "a loop with else in 'while a > 1:'; use a flag",
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",
     "print(a)\nreturn a": "leave it out",
     "yield a": "a generator in 'yield a'; fill an array",
     "return absent(a)": "absent, which is not defined",
     "return a if x is y else 2.0 * a": "use ==",
-    "return 1.0 if a in (1, 2) else a": "write a loop",
+    "return 1.0 if a in [1, 2] else a": "use a tuple, or write a loop",
     "b, *c = x\nreturn b": "write the items one by one",
     "global q\nq = a\nreturn a": "pass and return the value",
     "c = f'{a}'\nreturn a": "texts are for the caller",
@@ -63,6 +62,7 @@ AT_ONCE = {
     "return f(x, y, a, n)": "a function that calls itself",
     "return lists(a)": "use np.array([...])",
     "return x[[0, 1]].sum()": "a list",
+    "s = slice(0, 2)\nreturn np.sum(x[s])": "write x[a:b]",
     "@math.sin\ndef g(t):\n    return t\nreturn g(a)": "a decorator",
     "return writes(*x)": "pass the arguments one by one",
 }
@@ -72,11 +72,11 @@ AT_THE_CALL = {
     "x[0, 1] = a\nreturn a": "2 indices of an array with 1 axes",
     "b = x[::n]\nreturn b[0]": "a step that is not a constant",
     "for i in range(n):\n    b = np.zeros(int(x[i]))\n    a += b[0]\nreturn a": "whose size is not known before it",
-    "a = np.zeros(3)\nreturn a[0]": "becomes an array and was something else",
-    "b = np.zeros(3)\nb = a\nreturn b": "becomes a number and was an array",
-    "b = a, a\nb = 1.0\nreturn b": "becomes a number and was an array or tuple",
+    "if n > 1:\n    a = np.zeros(3)\nreturn a": "becomes an array and was something else",
+    "b = np.zeros(3)\nif n > 1:\n    b = a\nreturn b": "becomes a number and was an array",
+    "b = a, a\nfor i in range(n):\n    b = 1.0\nreturn b": "becomes a number and was an array or tuple",
     "b = a, a\nb = a, a, a\nreturn a": "gets another form",
-    "b = np.zeros(3)\nfor i in range(n):\n    b = np.zeros((3, 3))\nreturn a": "another number of axes",
+    "b = np.zeros(3)\nfor i in range(n):\n    b = np.zeros((3, 3))\nreturn b": "another number of axes",
     "b = np.zeros(3, dtype=complex)\nreturn a": "use float64, float32, bool or an integer type",
     "m = n\nfor i in range(n):\n    m = m + 1\nb = np.full(3, m)\nreturn a": "give it a dtype",
     "return np.max(x, axis=1)": "a reduction along this axis",
@@ -97,6 +97,7 @@ AT_THE_CALL = {
     "return x.shape < y.shape": "compare their items",
     "b = (a, x)\nreturn b[n]": "use an array",
     "if x > 0:\n    a = 1.0\nreturn a": "use np.any, np.all",
+    "if a in x:\n    a = 1.0\nreturn a": "in of others than tuples of numbers",
     "return x and y": "write & and |",
     "a = x[0] and x[1]\nreturn a": "and, or of floats",
     "return a & n": "use integers",
@@ -104,11 +105,18 @@ AT_THE_CALL = {
     "return sum(v for v in x if v > 0)": "a comprehension with 'if' or several 'for'",
     "return np.array([[a, a], [a]])[0, 0]": "use rows of one length",
     "return np.outer(x, a)[0, 0]": "where an array is expected",
+    "y[a] = 1.0\nreturn x[0]": "the float a where an integer is expected in 'y[a] = 1.0'; pass an integer",
+    "for i in range(1, n, a):\n    y[i] = 0.0\nreturn x[0]": "the float a where an integer is expected",
+    "w = np.zeros(4, np.int64)\nif n > 1:\n    w = x * a\nreturn w[0]": "w gets elements of another kind",
+    "w = np.array([1, 2, 3, 4])\nfor i in range(n):\n    w = w[::-1] * x\nreturn w[0]": "w gets elements of another",
+    "return x[n / 2]": "the float n / 2 where an integer is expected in 'return x[n / 2]'",
     # Names for arrays.
     "r = np.zeros(4)\nif n > 1:\n    r = y\nr[0] = a\nreturn r[0]": "another array under the name r",
     "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may stand for another",
     "if n > 1:\n    r = x[1:]\nreturn r[0]": "give it this name only where it is used",
-    "for i in range(n):\n    x[0] = a\n    x = x * 2\nreturn x[0]": "an array parameter that is written",
+    "def g(p):\n    for i in range(n):\n        p[0] = a\n        p = p * 2\n    return p[0]\nreturn g(x)": (
+        "an array parameter that is written"
+    ),
     "d = np.zeros(4)\nfor i in range(n):\n    d = x\n    d[0] = a\nreturn d[0]": "write d[:] = ...",
     "def g(p, q):\n    for i in range(n):\n        p[0] += a\n        q = q * p[0]\n    return q[0]\nreturn g(x, x)": (
         "one array as q and p, which is written"
@@ -157,6 +165,10 @@ def test_arguments():
         adj.value_and_grad(x, np.ones(4), "2", 3)
     with pytest.raises(DTypeError, match=r"only floats"):
         nb.adjoint(made(SQUARES), argnums=3).value_and_grad(x, np.ones(4), 2.0, 3)
+    with pytest.raises(TraceError, match=r"the float n where an integer is expected in 'for i in range\(n\):'"):
+        adj.value_and_grad(x, np.ones(4), 2.0, 3.0)
+    with pytest.raises(DTypeError, match=r"argument x is a MaskedArray \(pass its data"):
+        adj.value_and_grad(np.ma.array(x, mask=x > 2.0), np.ones(4), 2.0, 3)
     with pytest.raises(AttrError, match=r"make a call first"):
         adj.source  # noqa: B018
 
@@ -168,6 +180,14 @@ def test_cotangents():
         pull(1.0)
     with pytest.raises(NBGradError, match=r"y has shape \(4,\)"):
         pull((1.0, np.ones(3)))
+    for wrong in ("1", 1j, np.array([None])):
+        with pytest.raises(DTypeError, match="s takes real numbers, what was given for it is"):
+            pull((wrong, np.ones(4)))
+    with pytest.raises(DTypeError, match="y takes real numbers"):
+        pull((1.0, 1j * np.ones(4)))
+    for wrong in (np.ones(1), [1.0]):
+        with pytest.raises(NBGradError, match=r"s is a number, what was given for it has shape \(1,\)"):
+            pull((wrong, np.ones(4)))
     np.testing.assert_array_equal(pull((1.0, None))[0], [4.0, 4.0, 4.0, 0.0])
 
 

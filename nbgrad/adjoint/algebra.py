@@ -51,7 +51,8 @@ def _table() -> dict[object, Callable]:
 
     found |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
               np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power, np.float_power: vm.power,
-              np.fabs: vm.absolute, np.exp2: lambda x: vm.power(const(2.0), x)}  # fmt: skip
+              np.fabs: vm.absolute, np.cbrt: vm.cbrt, np.reciprocal: lambda x: 1 / x,
+              np.exp2: lambda x: vm.power(const(2.0), x)}  # fmt: skip
     for fn in vars(vm).values():  # what generated code calls
         if isinstance(fn, Fn):
             name, _, slots = fn.template.partition("(")

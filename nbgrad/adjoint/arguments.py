@@ -31,6 +31,8 @@ _HINTS = {
     "list": " (pass np.array(...), or a tuple)",
     "tuple": " (make its items arguments of their own, and the tuple inside of the function)",
     "complex": " (pass real and imaginary parts apart)",
+    "MaskedArray": " (pass its data, with what the mask hides set to a number, and the mask)",
+    "matrix": " (pass np.asarray of it)",
     "NDArray": " (pass x.asnumpy(), or make the function an operation by nbgrad.primitive)",
 }
 
@@ -64,8 +66,10 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
             wrong = False
         else:
             letter, wrong = "", True
+        wrong = wrong or isinstance(a, np.ma.MaskedArray | np.matrix)
         if wrong or letter not in "fiub":
-            what = f"{a.dtype} array of {a.ndim} axes" if isinstance(a, np.ndarray) else type(a).__name__
+            plain = isinstance(a, np.ndarray) and type(a).__name__ not in _HINTS
+            what = f"{a.dtype} array of {a.ndim} axes" if plain else type(a).__name__
             what += _HINTS.get(type(a).__name__, "")
             if isinstance(a, np.ndarray) and a.ndim == 0:
                 what += f" (pass {name}[()], a number)"
@@ -135,7 +139,11 @@ def apart(f: Function, args: tuple) -> None:
 
 def cotangent(f: Function, name: str, given, like: np.ndarray | None):
     """A cotangent (or tangent) as the generated code takes it: a float, or an array that may be written."""
+    if given is not None and np.asarray(given).dtype.kind not in "fiub":
+        raise DTypeError(f"{f.name}: {name} takes real numbers, what was given for it is {given!r}")
     if f.ranks.get(name, 0) == 0:
+        if np.ndim(given):
+            raise ShapeError(f"{f.name}: {name} is a number, what was given for it has shape {np.shape(given)}")
         return 0.0 if given is None else float(given)
     if like is None:
         return np.array(given, copy=True)

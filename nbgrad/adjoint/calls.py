@@ -17,7 +17,7 @@ from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS, Makers
 from .expressions import Done, Expressions
 from .ir import Assign, Store, parse, unparse, walk
-from .library import LIBRARY, refused
+from .library import LIBRARY, MODULES
 from .names import FUNCTION_NAMES
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
 from .reshaping import contiguous, reshaped
@@ -243,9 +243,10 @@ class Calls(Expressions):
         callee = self.callee(node)
         assert callee is not None
         source = callee if isinstance(callee, Source) else source_of(callee)
-        if (source.name, source.first) in self.within:
+        if source.place in self.within:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
         given = self.arguments(node, source.signature)
+        source = source.separated(self.shared.apart)
         inner = self.lowering(source, source.around if isinstance(callee, Source) else None)
         for p, a in given.items():
             text = self.texts.get(a.id, a) if isinstance(a, ast.Name) else getattr(a, "value", a)
@@ -263,7 +264,7 @@ class Calls(Expressions):
         try:
             self.out += inner.function()
         except TraceError as err:  # of the library, nobody should have to read the source
-            if source.module != refused.__module__ or self.source.module == source.module:
+            if source.module not in MODULES or self.source.module in MODULES:
                 raise
             what, instead = getattr(err, "said", (str(err), "write a loop"))
             raise self.source.refuse(node, f"{unparse(node.func).lstrip('=')}: {what}", instead) from None

@@ -6,6 +6,7 @@ import ast
 
 from .calls import Calls
 from .ir import Assign, If, parse, subtrees, unparse
+from .meanings import Mixed
 from .scope import stored_names
 from .trees import Elementwise, Leaf, Several, Tree, copied, leaves
 from .views import View
@@ -35,10 +36,12 @@ class Copies(Calls):
 
     rebound: set[str] = set()  # noqa: RUF012
     later: list[str] = []  # noqa: RUF012 (parameters that are copied later)
+    stays: set[str] = set()  # noqa: RUF012 (parameters that were copied later)
+    parting: dict[str, tuple[str, View]] = {}  # noqa: RUF012 (copies of those that are written: whether they left, and them)
     foreign: set[str] = set()  # noqa: RUF012 (names that may stand for the caller's memory, after exchanges)
 
     def copy_parameters(self) -> None:
-        self.later = []
+        self.later, self.stays, self.parting = [], set(), {}
         for name in sorted(self.rebound & set(self.arrays)):
             self.not_written(name, Leaf(self.arrays[name]))
             if self.inlined or name not in written(self.source, self.source.node):
@@ -64,7 +67,11 @@ class Copies(Calls):
             self.later.remove(name)
             if self.root(self.arrays[name].name) in self.made.parameters:
                 self.forget(self.arrays[name].name)
-                self.copy_for(name, self.arrays[name], s)
+                if name in self.shared.moving:
+                    self.copy_leaving(name, self.arrays[name], s)
+                else:
+                    self.copy_for(name, self.arrays[name], s)
+                    self.stays.add(name)
 
     def not_written(self, name: str, tree: Tree) -> None:
         """Refuse a parameter that is to be copied and is written under another name."""
@@ -80,18 +87,52 @@ class Copies(Calls):
         """Let `name` stand for a copy of another array, which must not be written: Python would write the other one."""
         local = self.local(ast.Name(name, ast.Store()))
         copy = self.copy_of(view, node, local if self.made.ranks.get(local) is None else "")
+        self.own(name, copy)
+        self.shared.copies.add(copy.name)
+
+    def own(self, name: str, copy: View) -> None:
+        """Let `name` stand for a copy."""
         self.bind(name, copy)
         self.owners[name] = copy.name
-        self.shared.copies.add(copy.name)
+        if copy.name != name:
+            self.made.copies[copy.name] = name
 
     def copy_moving(self, name: str, view: View) -> None:
         """Let `name`, which changes places with others, stand for a copy. What is in the memory of the array itself
         then, where Python changes names only, is put there at the end."""
         copy = self.copy_of(view, self.source.node, "")
-        self.bind(name, copy)
-        self.owners[name] = copy.name
+        self.own(name, copy)
         self.place(copy.name, len(self.memories))
         self.memories.append(view)
+
+    def copy_leaving(self, name: str, view: View, node: ast.AST) -> None:
+        """Let `name` stand for a copy of a parameter, which may be written. The parameter gets what the copy is
+        when the name gets another array for the first time, or at the end."""
+        copy = self.copy_of(view, node, "")
+        self.own(name, copy)
+        flag = self.number(f"{name}_left", ast.Constant(False), final=False)
+        self.parting[copy.name] = flag, view
+
+    def could_leave(self, array: str) -> None:
+        """Begin anew with several names, or with a copy that may be written, where `array` is one that is not."""
+        scope: Copies | None = self
+        while scope is not None:
+            for name in [n for n, owner in scope.owners.items() if owner == array]:
+                scope.mixed(name)
+                if name in scope.stays - self.shared.moving - scope.foreign:
+                    raise Mixed(name, moving=True)
+            scope = scope.outer
+
+    def leave(self, node: ast.AST, array: str | None, last: bool = False) -> None:
+        """Write a parameter whose name gets another array than this one."""
+        if array not in self.parting:
+            return
+        flag, view = self.parting[array]
+        saved, self.out = self.out, []
+        self.write(node, view, Leaf(self.all_of(array)))
+        inner, self.out = self.out, saved
+        done = [] if last else [Assign(flag, ast.Constant(True))]
+        self.out.append(If(parse(f"not {flag}"), [*inner, *done], []))
 
     def place(self, array: str, memory: int = -1) -> str:
         """The number that says in whose memory an array would be: that of one of `memories`, or -1 for its own."""
@@ -106,6 +147,8 @@ class Copies(Calls):
 
     def put_back(self) -> None:
         """Before the function ends, write into the arrays that changed places what is in their memory then."""
+        for array in self.parting:
+            self.leave(self.source.node, array, last=True)
         names = [n for group in exchanges(self.source.node) for n in sorted(group)] if self.memories else []
         moving = dict.fromkeys(self.owners[n] for n in names if n in self.owners)
         for array, place in {a: self.place(a) for a in (*self.places, *moving)}.items():

@@ -46,6 +46,9 @@ def decided(low: Scope, node: ast.expr) -> bool | None:
                 if value is _UNKNOWN
                 else (value is None) == isinstance(op, ast.Is)
             )
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.Tuple(elts=elements)]):
+            value, *others = (_constant(low, n) for n in (left, *elements))
+            return None if _UNKNOWN in (value, *others) else (value in others) == isinstance(op, ast.In)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _constant(low, left), _constant(low, right)
             alike = type(a) is type(b) or (isinstance(a, int | float) and isinstance(b, int | float))

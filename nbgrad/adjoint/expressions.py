@@ -54,6 +54,16 @@ class Expressions(Scope):
                  if isinstance(x, Scalar) and isinstance(y, Scalar)]  # fmt: skip
         return Scalar(pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And() if equal else ast.Or(), list(pairs)))
 
+    def among(self, node: ast.Compare) -> Scalar:
+        """Whether a number is in a tuple."""
+        items = self.items_in(self.tree(node.comparators[0]))
+        if items is None or not all(isinstance(t, Scalar) for t in items):
+            raise self.source.refuse(node, "in of others than tuples of numbers", "write a loop")
+        inside = isinstance(node.ops[0], ast.In)
+        op = ast.Eq() if inside else ast.NotEq()
+        tests: list[ast.expr] = [ast.Compare(self.value(node.left), [op], [t.node]) for t in items]  # type: ignore[attr-defined]
+        return Scalar(ast.BoolOp(ast.Or() if inside else ast.And(), [ast.Constant(not inside), *tests]))
+
     def view(self, node: ast.expr, name: str = "part") -> View:
         """An array: a name or part of one, or a new one with the values of an expression."""
         return self.view_of(self.tree(node), node, name)
@@ -105,6 +115,8 @@ class Expressions(Scope):
                 holds = decided(self, node)
                 if holds is not None:
                     return Scalar(ast.Constant(holds))
+                if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
+                    return self.among(node)
                 if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
                     raise self.source.refuse(node, "'is' and 'in'", "use ==")
                 parts = [self.tree(node.left), *(self.tree(c) for c in node.comparators)]

@@ -55,7 +55,7 @@ class Backwards:
             return {}
         text = module(self.reverse.measure(), self.f, self.reverse.helpers)
         entry = compiled_module(f"{self.f.name}_adjoint", text)
-        return dict(zip(names, entry(*args, *self.bars(args, {}, values).values()), strict=True))
+        return dict(zip(map(self.f.explained, names), entry(*args, *self.bars(args, {}, values).values()), strict=True))
 
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
         """The results and the gradients; `values` are the results where they are known before."""

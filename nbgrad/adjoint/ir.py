@@ -7,6 +7,7 @@ of other functions and tuples are gone, arrays are made at the top of the functi
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -148,7 +149,8 @@ class Function:
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
     stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns
     nothing, and `form` how they are in tuples; `options` are for ``njit``. `doubtful` are arrays with what they are
-    made of, whose kind must be that of the array, or else an error.
+    made of, whose kind must be that of the array, or else an error; `reused` are such whose names got new elements,
+    which the array must hold; `copies` are copies with the names of the arrays that they stand for.
     """
 
     name: str
@@ -163,6 +165,13 @@ class Function:
     helpers: dict[str, object] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
+    reused: list[tuple[str, ast.expr, Exception]] = field(default_factory=list)
+    copies: dict[str, str] = field(default_factory=dict)
+
+    def explained(self, text: str) -> str:
+        """`text`, with what copies in it are called in the function."""
+        said = [f"{n} is {of}" for n, of in self.copies.items() if re.search(rf"\b{n}(_|\b)", text)]
+        return f"{text} ({', '.join(said)})" if said else text
 
     @cached_property
     def written(self) -> list[str]:

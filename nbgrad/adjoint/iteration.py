@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-from typing import Any
 
 import numba
 import numpy as np
@@ -14,7 +13,7 @@ from .calls import Calls
 from .expressions import Done
 from .indices import offset, plus
 from .ir import Assign, Block, Loop, children, parse, reads, subtrees, unparse
-from .jumps import jumps
+from .jumps import flagged, jumps, located, setting
 from .scope import stored_names
 from .subset import RANGES
 from .trees import Leaf, Scalar, Several, Tree, numbers
@@ -31,6 +30,9 @@ class Iteration(Calls):
     returned: str
 
     def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
+        raise NotImplementedError
+
+    def statement(self, s: ast.stmt) -> None:
         raise NotImplementedError
 
     def loop(self, s: ast.For | ast.While) -> None:
@@ -107,9 +109,13 @@ class Iteration(Calls):
             raise self.source.refuse(s, "a loop with several variables", "use one variable")
         name = target.id
         if name in self.arrays or name in self.tuples:
+            self.mixed(name)
             raise self.source.refuse(s, f"the loop variable {name}, which was an array", "use another name")
         local = self.local(target)
-        own = name in stored_names(body) or local in self.shared.bound or self.read_outside(name)
+        outside = self.outside_loops(name)
+        own = name in stored_names(body) or local in self.shared.bound or ast.Load in outside
+        if own and ast.Store in outside:
+            self.mixed(name)
         counter = self.names.fresh(f"{name}_turn") if own else local
         first: list[ast.stmt] = []
         if own:
@@ -118,19 +124,24 @@ class Iteration(Calls):
         self.made.ranks[counter], self.made.kinds[counter] = 0, "int"
         self.run(s, [*first, *body], counter, bounds, parallel)
 
-    def read_outside(self, name: str) -> bool:
-        """Whether a loop variable is read anywhere but in its loops."""
+    def outside_loops(self, name: str) -> set[type]:
+        """Whether a loop variable is read, or set, anywhere but in loops that count with it."""
+        found: set[type] = set()
         stack: list[ast.AST] = [self.source.node]
         while stack:
             node = stack.pop()
             if isinstance(node, ast.Name):
-                if node.id == name and isinstance(node.ctx, ast.Load):
-                    return True
-            elif isinstance(node, ast.For) and name in stored_names([ast.copy_location(ast.Expr(node.target), node)]):
+                found |= {type(node.ctx)} if node.id == name else set()
+            elif isinstance(node, ast.For) and self.counts(node, name):
                 stack += [node.iter, *node.orelse]
             else:
                 stack += children(node)
-        return False
+        return found
+
+    def counts(self, s: ast.For, name: str) -> bool:
+        """Whether a loop counts with `name`, which nothing in it sets."""
+        called = self.function_of(s.iter.func) if isinstance(s.iter, ast.Call) else None
+        return unparse(s.target) == name and called in (*RANGES, reversed) and name not in stored_names(s.body)
 
     def over(self, s: ast.For) -> None:
         """A loop over arrays: enumerate, zip, or one itself."""
@@ -211,7 +222,7 @@ class Iteration(Calls):
             rows = [t.items for t in tree.items if isinstance(t, Several)]
             if isinstance(target, ast.Tuple) and rows and {len(r) for r in rows} == {len(target.elts)}:
                 for t, column in zip(target.elts, zip(*rows, strict=True), strict=True):  # each has a kind of its own
-                    self.rows_of(s, t, _located(Done(Several(list(column))), s), counter, first, sizes)
+                    self.rows_of(s, t, located(Done(Several(list(column))), s), counter, first, sizes)
                 return
             view = self.listed(s, tree)
         elif tree.rank:
@@ -233,15 +244,13 @@ class Iteration(Calls):
             return ast.List([node(i) for i in t.items], ast.Load()) if isinstance(t, Several) else Done(t)
 
         made = node(tree)
-        call = _located(ast.Call(ast.Name("=array", ast.Load()), [made], []), s)
+        call = located(ast.Call(ast.Name("=array", ast.Load()), [made], []), s)
         found = Makers(self, call).listed(made, "")  # type: ignore[arg-type]
         assert isinstance(found, Leaf)
         return found.view
 
     def every_index(self, s: ast.For, call: ast.Call, with_values: bool) -> None:
         """Nested loops over all indices of an array."""
-        if any(jumps(b, ast.Break) for b in s.body):
-            raise self.source.refuse(s, "break in a loop over np.ndindex", "write nested loops over range")
         target: ast.expr = s.target
         array: ast.expr | None = None
         if with_values:
@@ -262,11 +271,19 @@ class Iteration(Calls):
         first = [_assignment(s, target, index)]
         if array is not None:
             first.append(_assignment(s, value, ast.Subscript(array, index, ast.Load())))
+        leave: list[ast.stmt] = []
         body: list[ast.stmt] = [*first, *s.body]
+        if len(sizes) > 1 and any(jumps(b, ast.Break) for b in s.body):
+            flag = self.names.fresh("left")
+            self.locals.add(flag)
+            self.rename[flag] = flag
+            self.stores += [flag, flag]  # set at two places
+            body = flagged(body, flag)
+            leave = [located(ast.If(ast.Name(flag, ast.Load()), [ast.Break()], []), s)]
+            self.statement(setting(flag, False, s))
         for c, n in reversed(list(zip(counters, sizes, strict=True))):
             loop = ast.For(ast.Name(c, ast.Store()), _range(n), body, [])
-            body = [ast.copy_location(loop, s)]
-            ast.fix_missing_locations(loop)
+            body = [located(loop, s), *leave]
         self.loop(body[0])  # type: ignore[arg-type]
 
     def run(
@@ -284,7 +301,7 @@ class Iteration(Calls):
             if self.out:  # something is calculated for the test, so it belongs into the body
                 leave = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
                 body, test = [ast.copy_location(leave, s), *body], ast.Constant(True)
-                _located(leave, s)
+                located(leave, s)
             self.out = before
         self.line = ""
         breaks = any(jumps(b, ast.Break) for b in body)
@@ -324,15 +341,7 @@ class Iteration(Calls):
 
 
 def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
-    return _located(ast.Assign([target], value), s)
-
-
-def _located(made: Any, s: ast.AST) -> Any:
-    """`made`, which is at the place of `s` where it has none."""
-    for n in subtrees(made):
-        if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
-            ast.copy_location(n, s)
-    return made
+    return located(ast.Assign([target], value), s)
 
 
 class _Renamed(ast.NodeTransformer):

@@ -10,7 +10,8 @@ from numba.core.errors import NumbaError
 
 from ..errors import TraceError
 from .adopted import Kind
-from .ir import Alloc, Assign, Call, Function, Statement, Store, children, parse, unparse, walk
+from .indices import parts
+from .ir import Alloc, Assign, Call, Function, Loop, Statement, Store, children, parse, unparse, walk
 from .names import INTEGERS, resolve
 
 __all__ = ["ZEROS", "infer", "kind_of", "kinds_of"]
@@ -48,6 +49,9 @@ def infer(f: Function) -> None:
     for name, values, error in f.doubtful:
         if max((kind_of(v, f) for v in values), key=_ORDER.index) != f.kinds[name]:
             raise error
+    for name, value, error in f.reused:
+        if _ORDER.index(kind_of(value, f)) > _ORDER.index(f.kinds[name]):
+            raise error
     for s in made:
         if not s.kind and f.kinds[s.name] != "float":
             dtype = {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]
@@ -58,6 +62,10 @@ def infer(f: Function) -> None:
             node = getattr(every, part, None)
             if isinstance(node, ast.expr):
                 _check(node, every, f, part == "value")
+        if isinstance(every, Loop) and every.index:
+            _integers([every.start, every.stop, every.step], every, f)
+        elif isinstance(every, Store):
+            _integers(parts(every.index), every, f)
 
 
 def _typed(f: Function) -> bool:
@@ -90,15 +98,26 @@ def _check(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
     """Refuse operators that are for integers and truth values."""
     bits = isinstance(node, ast.BinOp) and isinstance(node.op, _BITS)
     choice = value and isinstance(node, ast.BoolOp)
-    parts = [node.left, node.right] if bits else node.values if choice else []  # type: ignore[attr-defined]
-    if any(kind_of(p, f) == "float" for p in parts):
+    given = [node.left, node.right] if bits else node.values if choice else []  # type: ignore[attr-defined]
+    if any(kind_of(n, f) == "float" for n in given):
         raise TraceError(
             f"adjoint: {f.where}: {'bits' if bits else 'and, or'} of floats in '{s.line or unparse(node)}'; "
             + ("use integers" if bits else "write a if ... else b, or compare")
         )
+    if isinstance(node, ast.Subscript):
+        _integers(parts(node.slice), s, f)
     for child in children(node):
         if isinstance(child, ast.expr):
             _check(child, s, f, value and not (isinstance(node, ast.IfExp) and child is node.test))
+
+
+def _integers(nodes: list[ast.expr], s: Statement, f: Function) -> None:
+    """Refuse floats as indices and as bounds of loops."""
+    for n in nodes:
+        if kind_of(n, f) == "float":
+            what = f"the float {unparse(n)} where an integer is expected"
+            where = f" in '{s.line}'" if s.line else ""
+            raise TraceError(f"adjoint: {f.where}: {what}{where}; pass an integer, or write int(...)")
 
 
 def kind_of(node: ast.expr, f: Function) -> str:

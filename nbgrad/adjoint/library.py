@@ -10,7 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["LIBRARY", "refused"]
+from . import systems
+from .systems import cholesky, det, inv, slogdet, solve
+
+__all__ = ["LIBRARY", "MODULES", "refused", "vector_norm"]
+
+#: Where these functions are.
+MODULES = (__name__, systems.__name__)
 
 
 def refused(what: str) -> None:
@@ -209,6 +215,16 @@ def transpose(a):
     return a.T
 
 
+def expand_dims(a, axis):
+    if np.ndim(a) != 1:
+        refused("np.expand_dims of several axes: write None among the indices")
+    if axis == 0:
+        found = a[None, :]
+    else:
+        found = a[:, None]
+    return found
+
+
 def repeat(a, repeats):
     if np.ndim(repeats) != 0 or np.ndim(a) != 1:
         refused("np.repeat of this: repeat a vector, a number of times")
@@ -266,6 +282,24 @@ def triu(m, k=0):
 
 
 # Sums and products.
+
+
+def vector_norm(x, ord):
+    if np.ndim(x) != 1:
+        refused("a norm of a matrix of this order: sum and compare in loops")
+    if ord == np.inf:
+        found = np.max(np.abs(x))
+    elif ord == -np.inf:
+        found = np.min(np.abs(x))
+    elif ord == 0:
+        found = 1.0 * np.count_nonzero(x)
+    elif ord == 1:
+        found = np.sum(np.abs(x))
+    elif ord == 2:
+        found = np.sqrt(np.sum(x**2))
+    else:
+        found = np.sum(np.abs(x) ** ord) ** (1.0 / ord)
+    return found
 
 
 def trapezoid(y, x=0, dx=1.0):
@@ -362,129 +396,12 @@ def kron(a, b):
     return found
 
 
-# Systems of equations.
-
-
-def pivots(a):
-    """In which order the rows of a matrix are eliminated, the largest element first."""
-    n = a.shape[0]
-    if a.shape[1] != n:
-        raise ValueError("the matrix is not square")
-    left, order = np.empty((n, n)), np.empty(n, np.int64)
-    for i in range(n):
-        order[i] = i
-        for j in range(n):
-            left[i, j] = a[i, j]
-    for k in range(n):
-        best = k
-        for i in range(k + 1, n):
-            if abs(left[order[i], k]) > abs(left[order[best], k]):
-                best = i
-        row = order[best]
-        order[best] = order[k]
-        order[k] = row
-        for i in range(k + 1, n):
-            if left[row, k] != 0.0:
-                factor = left[order[i], k] / left[row, k]
-                for j in range(k + 1, n):
-                    left[order[i], j] -= factor * left[row, j]
-    found = np.empty(n, np.int64)
-    for i in range(n):
-        found[i] = order[i]
-    return found
-
-
-def factors(a, order):
-    """L below and U above the diagonal, of the rows in this order."""
-    n = a.shape[0]
-    lu = np.empty((n, n))
-    for i in range(n):
-        for j in range(n):
-            s = 1.0 * a[order[i], j]
-            for k in range(min(i, j)):
-                s -= lu[i, k] * lu[k, j]
-            if j < i:
-                s /= lu[j, j]
-            lu[i, j] = s
-    return lu
-
-
-def solve(a, b):
-    n = a.shape[0]
-    order = pivots(a)
-    lu = factors(a, order)
-    if lu[n - 1, n - 1] == 0.0:
-        raise ValueError("the matrix is singular")
-    y, x = np.empty(b.shape), np.empty(b.shape)
-    for i in range(n):
-        y[i] = b[order[i]]
-        for j in range(i):
-            y[i] -= lu[i, j] * y[j]
-    for i in range(n - 1, -1, -1):
-        x[i] = y[i] / lu[i, i]
-        for j in range(i + 1, n):
-            x[i] -= lu[i, j] / lu[i, i] * x[j]
-    return x
-
-
-def inv(a):
-    return solve(a, np.eye(a.shape[0]))
-
-
-def sign_of(order):
-    """That of a permutation."""
-    sign = 1.0
-    for i in range(order.size):
-        for j in range(i):
-            if order[j] > order[i]:
-                sign = -sign
-    return sign
-
-
-def det(a):
-    order = pivots(a)
-    lu = factors(a, order)
-    found = sign_of(order)
-    for i in range(a.shape[0]):
-        found *= lu[i, i]
-    return found
-
-
-def slogdet(a):
-    order = pivots(a)
-    lu = factors(a, order)
-    sign, total = sign_of(order), 0.0
-    for i in range(a.shape[0]):
-        if lu[i, i] < 0.0:
-            sign = -sign
-        total += np.log(abs(lu[i, i]))
-    return sign, total
-
-
-def cholesky(a):
-    n = a.shape[0]
-    if a.shape[1] != n:
-        raise ValueError("the matrix is not square")
-    found = np.zeros((n, n))
-    for j in range(n):
-        s = 1.0 * a[j, j]
-        for k in range(j):
-            s -= found[j, k] ** 2
-        if s <= 0.0:
-            raise ValueError("the matrix is not positive definite")
-        found[j, j] = np.sqrt(s)
-        for i in range(j + 1, n):
-            t = 1.0 * a[i, j]
-            for k in range(j):
-                t -= found[i, k] * found[j, k]
-            found[i, j] = t / found[j, j]
-    return found
-
-
 #: What stands for NumPy's functions.
 LIBRARY: dict[object, Callable] = {
     getattr(np, f.__name__): f
     for f in (searchsorted, interp, argsort, sort, median, quantile, percentile, flatnonzero, nonzero, count_nonzero,
-              roll, take, flip, flipud, fliplr, transpose, repeat, tile, diag, fill_diagonal, tril, triu, trapezoid,
-              ptp, logaddexp, polyval, average, bincount, convolve, cross, kron)
-} | {getattr(np.linalg, f.__name__): f for f in (solve, inv, det, slogdet, cholesky)}  # fmt: skip
+              roll, take, flip, flipud, fliplr, transpose, expand_dims, repeat, tile, diag, fill_diagonal, tril, triu,
+              trapezoid, ptp, logaddexp, polyval, average, bincount, convolve, cross, kron)
+} | {getattr(np.linalg, f.__name__): f for f in (solve, inv, det, slogdet, cholesky)} | {
+    vector_norm: vector_norm
+}  # fmt: skip

@@ -8,8 +8,9 @@ from .deciding import decided
 from .expressions import Done
 from .ir import Assign, Block, Check, Function, If, Swap, parse, subtrees, unparse, walk
 from .iteration import Iteration
-from .jumps import ends, jumps
+from .jumps import ends, jumps, located, own_returns, runs_off
 from .library import refused
+from .meanings import Mixed
 from .memory import in_large_pages
 from .names import RESERVED, Names, all_names
 from .reshaping import resolved
@@ -25,11 +26,25 @@ __all__ = ["lower"]
 def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool = False) -> Function:
     """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
     not they."""
+    apart: set[str] = set()
+    moving: set[str] = set()
+    while True:
+        try:
+            return _lowered(source, ranks, kinds, still, apart, moving)
+        except Mixed as err:
+            (moving if err.moving else apart).add(err.name)
+
+
+def _lowered(
+    source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool, apart: set[str], moving: set[str]
+) -> Function:
+    """The same, where each thing that a name in `apart` stands for has a name of its own, and copies of parameters in
+    `moving` are written."""
+    source = source.separated(apart)
     where = f"{source.file}, line {source.first + 1}"
     made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where, options=source.options)
-    lowering = Lowering(
-        source, Shared(made, Names({*all_names(source.node), *made.parameters}), still=still), None, None
-    )
+    names = Names({*all_names(source.node), *made.parameters})
+    lowering = Lowering(source, Shared(made, names, still=still, apart=apart, moving=moving), None, None)
     for p in made.parameters:
         if p in RESERVED:
             raise source.refuse(source.node, f"a parameter called {p}", "give it another name")
@@ -59,7 +74,7 @@ class Lowering(Storing, Iteration):
 
     def __init__(self, source: Source, shared: Shared, outer: Lowering | None, around: Lowering | None) -> None:
         super().__init__(source, shared, outer, around)
-        self.within = (*(outer.within if outer else ()), (source.name, source.first))
+        self.within = (*(outer.within if outer else ()), source.place)
         self.result: Tree | None = None
         self.results: set[str] = set()  # arrays that were made for what different returns give
         self.returns = sum(isinstance(n, ast.Return) for n in subtrees(source.node))
@@ -98,7 +113,11 @@ class Lowering(Storing, Iteration):
             if self.returned:
                 self.emit(Assign(self.returned, ast.Constant(False)))
             self.copy_parameters()
-            if self.memories and not ends(statements):
+            if self.returns_values() and runs_off(statements):
+                text = ast.Constant(f"{self.source.name}: the end is reached, and nothing is returned")
+                error = ast.Raise(ast.Call(ast.Name("ValueError", ast.Load()), [text], []))
+                statements = [*statements, located(error, statements[-1])]
+            elif (self.memories or (not self.inlined and self.shared.moving)) and not ends(statements):
                 statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
         k, statements = -1, list(statements)
         while (k := k + 1) < len(statements):
@@ -184,6 +203,11 @@ class Lowering(Storing, Iteration):
         self.result, self.returned_before = found, True
 
     returned_before = False
+
+    def returns_values(self) -> bool:
+        """Whether the function gives back anything, somewhere."""
+        found = [n.value for n in own_returns(self.source.node)]
+        return any(v is not None and not (isinstance(v, ast.Constant) and v.value is None) for v in found)
 
     def kept(
         self, node: ast.expr, tree: Tree, previous: Tree | None, taken: set[str], path: tuple[int, ...] = ()

@@ -161,7 +161,7 @@ class Printer:
         for (loop, where), verdict in self.verdicts.items():
             line = loop_head(loop, "prange")
             same = [p for p in loops if loop_head(p, "prange") == line]
-            lines[f"{line}{f' ({same.index(loop) + 1})' * (len(same) > 1)}{where}"] = str(verdict)
+            lines[f"{line}{f' ({same.index(loop) + 1})' * (len(same) > 1)}{where}"] = self.f.explained(str(verdict))
         return lines
 
     def verdict(self, s: Loop) -> Verdict:

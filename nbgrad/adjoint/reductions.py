@@ -12,6 +12,7 @@ import numpy as np
 from .indices import distance
 from .ir import Assign, Block, If, Store, parse, unparse
 from .kinds import kind_of
+from .library import vector_norm
 from .trees import Elementwise, Leaf, Op, Scalar, Tree, Turn
 from .views import ONE, ZERO, Axis, View, compose, size_of
 
@@ -46,6 +47,8 @@ class Reductions:
         tree = self.low.tree(given[0])
         if tree.rank == 0:
             raise self.refuse(f"{unparse(self.node)} of a number", "pass an array")
+        if called is np.linalg.norm and (orders := [*given[1:], *(k.value for k in keywords if k.arg == "ord")]):
+            return self.low.library(vector_norm, self.node, tree, self.low.tree(orders[0]))
         axis = given[1] if len(given) > 1 else None
         for k in keywords:
             if k.arg != "axis":

@@ -25,6 +25,7 @@ from .ir import (
     walk,
     writes,
 )
+from .meanings import Mixed, meanings
 from .names import RESERVED, Names, first_name
 from .subset import Source
 from .views import ZERO, Axis, View
@@ -70,8 +71,11 @@ class Shared:
     again: set[str] = field(default_factory=set)  # those of them that turns of loops set
     bound: list[str] = field(default_factory=list)  # loop variables in scope
     most: dict[str, ast.expr] = field(default_factory=dict)  # what lengths of arrays do not exceed
+    parts: dict[str, ast.expr] = field(default_factory=dict)  # by lengths of parts of arrays, those of the arrays
     copies: set[str] = field(default_factory=set)  # arrays that stand for a parameter that is given new arrays
     parallel: bool = False  # whether a loop over prange is being lowered
+    apart: set[str] = field(default_factory=set)  # names whose meanings have names of their own
+    moving: set[str] = field(default_factory=set)  # parameters that are written, and then stand for other arrays
     still: bool = False  # whether arrays of the caller's never change places
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
@@ -110,6 +114,11 @@ class Scope:
         self.stores = stored_names(source.node.body)
         self.locals = {*self.stores, *parameters}
         self.straight: bool = outer is None or (outer.straight and outer.in_top)  # it runs once
+
+    def mixed(self, name: str) -> None:
+        """Begin anew with several names instead of this one, if that can tell apart what it stands for."""
+        if name not in self.shared.apart and meanings(self.source.node, name) > 1:
+            raise Mixed(name)
 
     @property
     def in_top(self) -> bool:
@@ -276,6 +285,9 @@ class Scope:
         if all(self.fixed(n) for n in reads(node)):
             return node
         name, k = offset(node)
+        whole = self.shared.parts.get(unparse(node))
+        if whole is not None and unparse(whole) != unparse(node):
+            return self.at_most(whole)
         if name in self.shared.most:
             return plus(self.shared.most[name], k)
         if name in self.shared.ranges:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+from typing import Any
 
 from .copies import Copies, exchange
 from .expressions import Done
-from .ir import Assign, Check, Grow, Store, Swap, parse, subtrees, unparse
+from .ir import Assign, Check, Grow, Store, Swap, parse, reads, subtrees, unparse, walk
 from .picking import Same, look, store_masked, unmasked
 from .routines import GROWN
 from .scope import Pack, stored_names
 from .trees import Elementwise, Leaf, Op, Scalar, Several, Tree, copied, leaves
-from .views import Axis, View
+from .views import Axis, View, size_of
 from .written import written
 
 __all__ = ["Storing"]
@@ -106,6 +107,7 @@ class Storing(Copies):
 
     def number_it(self, s: ast.stmt, name: str, value: ast.expr) -> None:
         if name in self.arrays or name in self.lost or name in self.tuples:
+            self.mixed(name)
             raise self.source.refuse(s, f"{name} becomes a number and was an array or tuple", "use another name")
         made = self.local(ast.Name(name, ast.Store()))
         self.made.ranks.setdefault(made, 0)
@@ -117,12 +119,19 @@ class Storing(Copies):
     def array_it(self, s: ast.stmt, name: str, tree: Tree, value: ast.expr) -> None:
         local = self.local(ast.Name(name, ast.Store()))
         if name in self.tuples or (self.made.ranks.get(local) == 0 and name not in self.arrays):
+            self.mixed(name)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
         owner, straight = self.owners.get(name), self.straight and self.in_top
+        self.leave(s, owner)
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
             if alias and not self.moves(name, value) and not self.read_only(name, value):
-                raise self.source.refuse(s, f"another array under the name {name}", f"write {name}[:] = ...")
+                self.mixed(name)
+                raise self.source.refuse(
+                    s, f"another array under the name {name}", f"copy the other one (.copy()), or write {name}[:] = ..."
+                )
+            if not self.fits(s, tree, owner):
+                self.mixed(name)
             if tree.rank != self.made.ranks[owner]:
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
             if name in self.foreign:
@@ -131,7 +140,11 @@ class Storing(Copies):
                 )
             self.forget(owner)
             self.shared.copies.discard(owner)
+            before = len(self.out)
             self.write(s, self.all_of(owner), tree)
+            error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
+            stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
+            self.made.reused += [(owner, t.value, error) for t in stores]
             return
         if isinstance(tree, Leaf) and tree.view.name in self.shared.ruled and self.changes(name):
             tree = copied(tree)
@@ -153,6 +166,12 @@ class Storing(Copies):
         if not alias:
             self.owners[name] = view.name
 
+    def fits(self, s: ast.stmt, tree: Tree, owner: str) -> bool:
+        """Whether the elements of `tree` are as many as those of an array for sure, and of its kind."""
+        looks = {self.look(tree), self.look(Leaf(self.all_of(owner)))} - {""}
+        sizes = [unparse(size_of(a)) for a in Elementwise(self, s).axes(tree)]
+        return len(looks) < 2 and sizes == [unparse(n) for n in self.size(owner)]
+
     def changes(self, name: str) -> bool:
         """Whether elements are stored into what the name stands for, or it stands for several arrays."""
         stored = {
@@ -171,11 +190,18 @@ class Storing(Copies):
             if all(self.made.ranks.get(n) or self.fixed(n) or n in self.shared.known or n in self.shared.bound
                    for n in names):  # fmt: skip
                 return node
-            return ast.Name(self.number("at", node), ast.Load())
+            name = self.number("at", node)
+            made.add(name)
+            return ast.Name(name, ast.Load())
 
+        made: set[str] = set()  # set here alone
         parts = [
             Axis(still(p.start), still(p.stop), still(p.step)) if isinstance(p, Axis) else still(p) for p in view.parts
         ]
+        for part, size in zip(parts, self.size(view.name), strict=True):
+            length = size_of(part) if isinstance(part, Axis) else ast.Constant(0)
+            if made & reads(length) and all(n in made or self.fixed(n) for n in reads(length)):
+                self.shared.parts[unparse(length)] = size  # a part is not longer than the whole
         return View(view.name, tuple(parts), view.order)
 
     def moves(self, name: str, value: ast.expr) -> bool:
@@ -216,6 +242,7 @@ class Storing(Copies):
                 node, "an array made by a primitive with a vjp that is written", "copy it, by another name"
             )
         if self.root(view.name) in self.shared.copies:
+            self.could_leave(self.root(view.name))
             raise self.source.refuse(
                 node,
                 "an array parameter that is written and stands for new arrays elsewhere",
@@ -225,6 +252,11 @@ class Storing(Copies):
     def write(self, node: ast.AST, view: View, tree: Tree) -> None:
         """``view[...] = tree``."""
         self.writable(node, view)
+        if isinstance(tree, Several) and view.rank == 1 and all(isinstance(t, Scalar) for t in tree.items):
+            items = [self.apart(node, t) for t in tree.items]  # type: ignore[arg-type]
+            for place, item in zip(self.rows(view, node, len(items)), items, strict=True):
+                self.write(node, place, item)
+            return
         if tree.rank > view.rank or isinstance(tree, Several):
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
         if view.rank:
@@ -285,8 +317,8 @@ class Storing(Copies):
             raise self.source.refuse(s, "this unpacking", "assign the values one by one")
         return found
 
-    def rows(self, view: View, node: ast.expr, count: int) -> list[View]:
-        """The elements or rows of an array that is unpacked."""
+    def rows(self, view: View, node: Any, count: int) -> list[View]:
+        """The elements or rows of an array that is unpacked, or to which a tuple is assigned."""
         whole = ast.copy_location(Done(Leaf(view)), node)
         size = unparse(self.shape(view)[0])
         if size != str(count):
@@ -335,6 +367,7 @@ class Storing(Copies):
 
     def tuple_it(self, s: ast.stmt, name: str, tree: Several) -> None:
         if name in self.arrays or (name in self.rename and self.made.ranks.get(self.rename[name]) is not None):
+            self.mixed(name)
             raise self.source.refuse(s, f"{name} becomes a tuple and was something else", "use another name")
         known = self.tuples.get(name) if name in self.made_tuples else None
         found = self.stored(s, name, tree, known)

@@ -20,7 +20,9 @@ from .adopted import adopted, rule_of
 from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS
 from .ir import subtrees
+from .jumps import LoopElse, located
 from .library import LIBRARY
+from .meanings import separated
 from .memory import in_large_pages
 from .names import Names, all_names
 from .reductions import PRODUCTS, REDUCTIONS
@@ -48,8 +50,8 @@ _INSTEAD = {
     ast.Nonlocal: "pass and return the value",
     ast.Is: "use ==",
     ast.IsNot: "use !=",
-    ast.In: "write a loop",
-    ast.NotIn: "write a loop",
+    ast.In: "use a tuple, or write a loop",
+    ast.NotIn: "use a tuple, or write a loop",
     ast.Import: "import outside of the function",
     ast.ImportFrom: "import outside of the function",
     ast.Starred: "write the items one by one",
@@ -75,6 +77,7 @@ _METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax",
             "argsort", "repeat", "take", "nonzero"}  # fmt: skip
 _ADVICE = {
     "print": "leave it out",
+    "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array",
     "random": "draw the random numbers before, and pass them as an array",
     "np.linalg": "use solve, inv, det, slogdet, cholesky or norm, or write it as loops",
@@ -123,13 +126,14 @@ class Source:
             raise TraceError(f"adjoint: {self.file}, line {self.first}: {self.name} is async; write a plain def")
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
-        self.node = _Exchanges().visit(node)
+        node = LoopElse(Names(all_names(node))).visit(_Exchanges().visit(node))
         self.first -= 1
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
         self.signature = inspect.signature(plain)
         given = getattr(function, "targetoptions", {})
+        self.node = _Outs(self).visit(node)
         self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
 
     def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
@@ -149,6 +153,19 @@ class Source:
                 for a, d in zip(parameters, defaults, strict=True)
             ]
         )
+        return made
+
+    @property
+    def place(self) -> tuple[str, str, int, int]:
+        """Where the function is defined, and its name."""
+        return self.name, self.file, self.first + self.node.lineno, self.node.col_offset
+
+    def separated(self, names: set[str]) -> Source:
+        """The same, with several names for what each of these stands for."""
+        if not names & all_names(self.node):
+            return self
+        made = copy.copy(self)
+        made.node = separated(self.node, names, set(self.signature.parameters))
         return made
 
     def taken_apart(self, forms: tuple) -> Source:
@@ -219,6 +236,24 @@ class _Exchanges(ast.NodeTransformer):
         return node
 
 
+class _Outs(ast.NodeTransformer):
+    """``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if not isinstance(node.value, ast.Call):
+            return node
+        call, called = node.value, self.source.resolve(node.value.func)
+        inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
+        given = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
+        if len(given) != inputs + 1 or len(given) < len(call.args) + len(call.keywords):
+            return node
+        target = ast.Subscript(given[-1], ast.Constant(...), ast.Store())
+        return located(ast.Assign([target], ast.Call(call.func, given[:-1], [])), node)
+
+
 def _pair(s: ast.stmt) -> tuple[str, str] | None:
     if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
         return (s.targets[0].id, s.value.id) if isinstance(s.value, ast.Name) else None
@@ -276,14 +311,9 @@ class _Check:
             self.operator(node, node.op)
         elif isinstance(node, ast.Compare):
             for op, other in zip(node.ops, node.comparators, strict=True):
-                if (
-                    not isinstance(op, ast.Is | ast.IsNot)
-                    or not isinstance(other, ast.Constant)
-                    or other.value is not None
-                ):
+                is_none = isinstance(op, ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and other.value is None
+                if not is_none and not (isinstance(op, ast.In | ast.NotIn) and isinstance(other, ast.Tuple | ast.Name)):
                     self.operator(node, op)
-        elif isinstance(node, ast.For | ast.While) and node.orelse:
-            raise refuse(node, "a loop with else", "use a flag")
         elif isinstance(node, ast.FunctionDef) and node.decorator_list:
             raise refuse(node, "a decorator", "leave it out, or define the function outside")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):

@@ -174,6 +174,7 @@ class Elementwise:
         self.target: ast.Subscript | None = None
         self.checked: set[str] = set()
         self.overlap = False  # elements are read that the statement writes for another turn
+        self.instead = ""  # what to do about arrays of different lengths
         self.scattered = False  # whether several turns may write one element
 
     def over(self, tree: Tree) -> None:
@@ -233,7 +234,7 @@ class Elementwise:
         """The lengths must be equal."""
         if mine == other or _plain(mine) == _plain(other):
             return
-        message = f"{self.low.made.name}: arrays of different lengths in '{self.text}'"
+        message = f"{self.low.made.name}: arrays of different lengths in '{self.text}'{self.instead}"
         test = f"{_plain(mine)} != {_plain(other)}"
         if mine.isdigit() and other.isdigit():
             raise self.low.source.refuse(self.node, "arrays of different lengths", "use arrays of one shape")
@@ -276,7 +277,12 @@ class Elementwise:
         self.turns = [self.turn(a) for a in axes]
         self.target = target.at([ast.Name(t.counter, ast.Load()) for t in self.turns])
         self.scattered = -1 in target.order
-        value = self.element(tree)
+        if isinstance(self.node, ast.Assign) and isinstance(self.node.targets[0], ast.Name):
+            self.instead = "; in loops and branches a name keeps its shape, use another one"
+        anything = isinstance(tree, Made) and tree.build is None
+        value = self.element(Made(tree.sizes, lambda *_: ZERO) if anything else tree)  # type: ignore[attr-defined]
+        if anything:
+            return
         if not self.overlap:
             self.loops([Store(target.name, self.target.slice, value)], line)
             return

@@ -9,6 +9,7 @@ from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
 from .searches import PROGRAMS as SEARCHES
 from .stencils import PROGRAMS as STENCILS
+from .textbooks import PROGRAMS as TEXTBOOKS
 
-PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES, MATRICES, FIELDS)
+PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES, MATRICES, FIELDS, TEXTBOOKS)
 PROGRAMS = {f.__name__: (f, args) for part in PARTS for f, args in part.items()}
