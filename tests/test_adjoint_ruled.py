@@ -11,13 +11,13 @@ from nbgrad.errors import TraceError
 
 @nb.primitive
 @numba.njit
-def solve(a, b):
+def solved_by_lu(a, b):
     return np.linalg.solve(a, b)
 
 
-@solve.defvjp
+@solved_by_lu.defvjp
 @numba.njit
-def solve_vjp(g, y, a, b):
+def solved_by_lu_vjp(g, y, a, b):
     w = np.linalg.solve(a.T.copy(), g)
     return -np.outer(w, y), w
 
@@ -76,22 +76,22 @@ B = rng.normal(size=4)
 
 
 def in_an_expression(a, b, c):
-    return np.sum(solve(a, b * c) ** 2) * c + solve(a.T, b)[1]
+    return np.sum(solved_by_lu(a, b * c) ** 2) * c + solved_by_lu(a.T, b)[1]
 
 
 def in_a_time_loop(a, u, n, dt):
     s = 0.0
     for t in range(n):
-        k = solve(a, u)
+        k = solved_by_lu(a, u)
         u = u + dt * k
         s += np.sum(k * k) * t
     return s + u[0]
 
 
 def that_goes_on(a, u, n):
-    y = solve(a, u)
+    y = solved_by_lu(a, u)
     for _ in range(n):
-        y = solve(a, y)
+        y = solved_by_lu(a, y)
         y[0] *= 1.1
     return y
 
@@ -99,7 +99,7 @@ def that_goes_on(a, u, n):
 def of_parts(a, b, n):
     s = 0.0
     for k in range(n):
-        x = solve(a[k : k + 2, 1:3], b[k : k + 2])
+        x = solved_by_lu(a[k : k + 2, 1:3], b[k : k + 2])
         s += x[0] * b[k] + x[1]
     return s
 
@@ -108,7 +108,7 @@ def of_what_changes(a, b, n):
     s = 0.0
     for k in range(n):
         a[k, k] += 0.1 * b[k] ** 2
-        x = solve(a, b)
+        x = solved_by_lu(a, b)
         b[k] = x[k] * s + b[k]
         s += np.sum(x)
     return s
@@ -118,7 +118,7 @@ def in_branches(a, b, n):
     total = 0.0
     for k in range(n):
         if b[k] > 0:
-            x = solve(a, b)
+            x = solved_by_lu(a, b)
             total += x[k] * b[k]
         else:
             total += b[k]
@@ -130,7 +130,7 @@ def in_branches(a, b, n):
 def in_a_while(a, b):
     size, k = 0.1, 0
     while size < 3.0 and k < 20:
-        x = solve(a, b)
+        x = solved_by_lu(a, b)
         size += np.sum(x * x)
         b += 0.5 * x
         k += 1
@@ -148,8 +148,8 @@ def of_several(x, scale, n):
 
 
 def one_of_another(a, b):
-    x = solve(a, b)
-    y = solve(a, cubed(x))
+    x = solved_by_lu(a, b)
+    y = solved_by_lu(a, cubed(x))
     return np.sum(bare(0.1 * y)), x
 
 
@@ -157,26 +157,26 @@ def in_turns(a, b):
     """Loops over prange with a call run one after the other."""
     s = 0.0
     for k in numba.prange(b.size):
-        x = solve(a, b * k)
+        x = solved_by_lu(a, b * k)
         s += x[k]
     return s
 
 
 def helper(a, b, c):
-    x = solve(b=b, a=a)
+    x = solved_by_lu(b=b, a=a)
     return x[0] * c
 
 
 def in_a_function(a, b, c):
-    solve_result = helper(a, b, c) + c  # a name of that kind
+    solved_by_lu_result = helper(a, b, c) + c  # a name of that kind
     for k in range(3):
-        solve_result += helper(a, b * k, c)
-    return solve_result
+        solved_by_lu_result += helper(a, b * k, c)
+    return solved_by_lu_result
 
 
 def written_out(a, b, out):
-    out[:] = solve(a, b)
-    out[1:3] += solve(a, b)[:2]
+    out[:] = solved_by_lu(a, b)
+    out[1:3] += solved_by_lu(a, b)[:2]
 
 
 def of_numbers_and_arrays(a, x):
@@ -227,13 +227,13 @@ def test_checkpoints(f):
 
 def test_what_is_kept_is_reported():
     report = nb.adjoint(in_a_time_loop).report(A, B, 4, 0.1)
-    assert report["solve_kept over t"] == 4 * 2 * B.nbytes  # u, which changes, and the result; not a
+    assert report["solved_by_lu_kept over t"] == 4 * 2 * B.nbytes  # u, which changes, and the result; not a
 
 
 def test_the_source_is_legible():
     adj = nb.adjoint(in_an_expression)
     adj.value_and_grad(A, B, 1.3)
-    assert "from nbgrad.adjoint.adopted import solve_vjp" in adj.source
+    assert "from nbgrad.adjoint.adopted import solved_by_lu_vjp" in adj.source
     turns = nb.adjoint(in_turns)
     assert "serial: a primitive with a vjp of its own makes arrays" in turns.parallel(A, B).values()
 
@@ -340,7 +340,7 @@ def test_second_order():
 
 def test_second_order_in_loops():
     """Products with the Hessian go by the adjoint of the tangent, where the sizes of results are known."""
-    shaped = nb.primitive(solve.forward, numba.njit(solve_vjp.py_func), infer=lambda a, b: b)
+    shaped = nb.primitive(solved_by_lu.forward, numba.njit(solved_by_lu_vjp.py_func), infer=lambda a, b: b)
 
     def steps(a, u, n, dt):
         total = 0.0
@@ -396,22 +396,22 @@ def test_what_is_wrong_is_told():
     refuses(of_texts, (A,), "something else than arrays and numbers")
 
     def of_a_number(x):
-        return np.sum(solve(x, x[0, 0]))
+        return np.sum(solved_by_lu(x, x[0, 0]))
 
     refuses(of_a_number, (A,), "which Numba does not compile for such arguments")
 
     def swapped(a, u):
         for _ in range(2):
-            v = solve(a, u)
+            v = solved_by_lu(a, u)
             u, v = v, u
         return np.sum(u)
 
     refuses(swapped, (A, B), "size is not known before it .*, or give the primitive that it comes from an infer")
 
     def stored(a, u):
-        x, y = solve(a, u), 1.0
+        x, y = solved_by_lu(a, u), 1.0
         for _ in range(2):
-            z = solve(a, u)
+            z = solved_by_lu(a, u)
             z[0] = y
             y += z[1]
         return x[0] * y
