@@ -25,23 +25,19 @@ from .ir import (
     writes,
 )
 from .jam import jammed
-from .kinds import ZEROS
-from .memory import in_large_pages
 from .merging import merged, read_once
-from .parallel import Verdict, ends, function_turns
-from .printer import Printer, definition, indent
-from .ruled import Kept, pulled
+from .printer import Printer, definition
+from .recording import Recording
+from .ruled import pulled
 from .steps import Item, Nest, Step, elements, factored, flat, loop_head, tidy, without_zeros
 from .surely import guarded
-from .tapes import Stack, Tape, head_back
+from .tapes import head_back
 from .turns import Turns
 
 __all__ = ["Reverse"]
 
-_DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
 
-
-class Reverse(Printer):
+class Reverse(Recording):
     """Writes the adjoint of a function.
 
     Attributes
@@ -56,10 +52,8 @@ class Reverse(Printer):
 
     def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
         super().__init__(f, plan)
-        self.helpers: dict[str, object] = {}
         self.bars = self.beside = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
-        self.measuring = False
         self.copied: list[str] = []  # arrays of which copies are put aside
         self.done = plan.fusion.done
         self.shared: list[str] = []  # names of what several derivatives of a statement have in common
@@ -74,20 +68,6 @@ class Reverse(Printer):
         ]
         self.arrays = [p for p in f.parameters if f.ranks.get(p) and p in plan.active]
         self.numbers = [p for p in wrt if not f.ranks.get(p) and p in plan.active]
-        self.ends = ends(f, plan)
-        self.calls = {s: Kept(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call)}
-        self.tapes: dict[Statement, Tape] = {}
-        stacks: dict[tuple[object, ...], Stack] = {}
-        for s in (*walk(f.body), *(s for s in self.ends if s not in plan.save)):
-            free = s in plan.held or s in plan.stepped  # what it overwrites need not be stored
-            if (s in plan.save and not free) or s in plan.keep or s in self.ends:
-                name = writes(s)[0]
-                dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
-                loops = plan.fusion.rest(plan.enclosing[s])
-                turn = self.turn(loops[0]) if loops else ""
-                tape = self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks)
-                self.taken |= {f"{tape.name}_top", f"{tape.name}_size"}
-        self.stacks = list(stacks.values())
 
     @cached_property
     def passing(self) -> dict[str, str]:
@@ -99,15 +79,6 @@ class Reverse(Printer):
         found = dict.fromkeys(n for n in self.f.parameters if n in self.plan.active)
         found |= dict.fromkeys(n for s in walk(self.f.body) for n in writes(s) if n in self.plan.active)
         return list(found)
-
-    def stored(self) -> dict[str, Tape | Kept]:
-        """What is stored in loops, by its name and the loops."""
-        every: list[Tape | Kept] = [*self.tapes.values(), *self.calls.values()]
-        return {f"{t.name} over {', '.join(p.index or 'while' for p in t.loops)}": t for t in every if t.loops}
-
-    def axes(self) -> int:
-        """The number of axes that all tapes have."""
-        return sum(len(tape.loops) for tape in self.tapes.values())
 
     def measure(self) -> str:
         """The source of a function that only runs forward, and returns the bytes of the tapes, and of the copies that
@@ -150,24 +121,6 @@ class Reverse(Printer):
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""
         return f"{self.bars[name]}_given" if self.f.ranks.get(name) and name in self.seeds else self.bars[name]
-
-    def zero(self, name: str, like: str = "") -> str:
-        """Code that sets a number to zero, of the kind of itself or of another name."""
-        return f"{name} = {ZEROS[self.f.kinds.get(like or name, 'float')]}"
-
-    def begin(self) -> list[str]:
-        """Values for all that a branch may not set before it is read elsewhere: Numba asks for them."""
-        single = [(s, tape.name) for s, tape in self.tapes.items() if not tape.loops and s not in self.f.body]
-        kept = [self.zero(name, writes(s)[0]) for s, name in single]
-        calls = [line for call in self.calls.values() for line in call.begin()]
-        return [*(self.zero(n) for n in self.start_values()), *kept, *calls]
-
-    def start_values(self) -> list[str]:
-        """Numbers that are saved before they are set for the first time."""
-        every = list(walk(self.f.body))
-        names = dict.fromkeys(s.name for s in every if isinstance(s, Assign) and s in self.plan.save)
-        names |= dict.fromkeys(n for s in every if isinstance(s, Loop) for n in s.resets)
-        return [n for n in names if n not in self.f.parameters]
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
@@ -216,50 +169,12 @@ class Reverse(Printer):
                 self.copied.append(n)
         return lines
 
-    # The function itself.
-
-    def assign(self, s: Assign) -> list[str]:
-        before = self.tapes[s].record(s.name) if s in self.plan.save & self.tapes.keys() and s not in self.ends else []
-        after = self.tapes[s].record(s.name) if s in self.plan.keep else []
-        return [*before, *super().assign(s), *after]
-
     def begun_like(self, name: str) -> str:
         """With what the cotangent of an array begins: nothing if it is given, and the array keeps its name."""
         swaps = (s for s in walk(self.f.body) if isinstance(s, Swap))
         return "empty" if name in self.seeds and not any(name in writes(s) for s in swaps) else "zeros"
 
-    def store(self, s: Store) -> list[str]:
-        saved = self.tapes[s].record(unparse(s.target)) if s in self.tapes else []
-        return [*saved, *super().store(s)]
-
-    def call(self, s: Call) -> list[str]:
-        return self.calls[s].there(self.bars, self.measuring)
-
-    def one_turn(self, s: Loop) -> list[Item]:
-        """A turn, after room is made in tapes that grow by turns."""
-        growing = [tape.name for tape in self.tapes.values() if tape.by_turn and tape.loops[0] is s]
-        lines = [f"{name} = grown({name}, {s.count} + 1)" for name in growing]
-        room = [f"if {s.count} == {growing[0]}.size:", *indent(lines)] if growing else []
-        room += [line for stack in self.stacks if stack.by_one and stack.frame is s for line in stack.reserve()]
-        return [*room, *super().one_turn(s)]
-
-    def end_of_turn(self, s: Loop) -> list[str]:
-        """What is stored there."""
-        kept = [line for first, loop in self.ends.items() if loop is s for line in self.tapes[first].record(first.name)]
-        return kept + [line for stack in self.stacks if stack.by_one and stack.frame is s for line in stack.push()]
-
-    def begins(self, s: Loop) -> dict[str, str]:
-        """Numbers that a turn may store before it sets them."""
-        extra = [t.name for t, loop in self.ends.items() if loop is s and t not in self.plan.save]
-        return {n: ZEROS[self.f.kinds.get(n, "float")] for n in extra}
-
-    def verdict(self, s: Loop) -> Verdict:
-        inside = set(walk(s.body))
-        last = {t.name for t, loop in self.ends.items() if loop is s}
-        here = inside | {t for t, loop in self.ends.items() if loop is s}
-        grows = any(tape.grows_in(s) for t, tape in self.tapes.items() if t in here)
-        stored = {t for t in self.plan.save & inside if writes(t)[0] not in last}
-        return function_turns(self.f, self.plan, s, stored, grows)
+    # The function itself.
 
     def loop_lines(self, s: Loop) -> list[str]:
         """A loop, and, where its turns are undone at once, what undoes each."""
@@ -295,27 +210,9 @@ class Reverse(Printer):
             made, self.ahead = [*self.ahead, *made], []
         return flat([*early, *made, *whole, *after])
 
-    def counted(self, s: Loop) -> list[Item]:
-        """Code that counts the turns for which stacks need room."""
-        items: list[Item] = []
-        tests = self.plan.independence.tests
-        for stack in self.stacks:
-            if stack.counted and stack.around[0] is s and tests[stack.frame] == tests[s]:  # or branches may need less
-                stack.whole = f"{stack.tapes[0].name}_size"
-                inner: Item = Step(ast.Name(stack.whole), "+=", stack.room)
-                for loop in reversed(stack.around):
-                    inner = Nest(loop_head(loop), [inner])
-                items += [f"{stack.whole} = 0", inner]
-        return items
-
     def before_all(self, *items: Item) -> None:
         """Put `items` before the outermost loop at hand."""
         self.ahead += [item for item in items if item not in self.ahead]
-
-    def allocate(self, tape: Tape) -> list[str]:
-        if tape.sizes or (tape.stack is not None and tape.stack.whole):
-            self.helpers["in_large_pages"] = in_large_pages
-        return tape.allocate()
 
     # The sweep back.
 
@@ -435,10 +332,6 @@ class Reverse(Printer):
             return made
         made, self.ahead = [*self.ahead, *made], []
         return made
-
-    def turn(self, s: Loop) -> str:
-        """The variable of a loop in the sweep back."""
-        return s.index or self.named(s, "turn", "")
 
     def reversed_head(self, s: Loop) -> str:
         return head_back(s, self.turn(s))
