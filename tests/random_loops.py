@@ -229,6 +229,9 @@ class Program:
             head, bounds = r.choice([("range(4)", (0, 4)), ("range(1, 4)", (1, 4)), ("range(3, -1, -1)", (0, 4)),
                                      ("range(0, 4, 2)", (0, 4)), ("range(n)", (0, 3)),
                                      ("range(3, 0, -2)", (0, 4))])  # fmt: skip
+        if shadowed is not None and not shadowed[1] <= bounds[0] <= bounds[1] <= shadowed[2]:
+            bounds = shadowed[1:]  # or it could be too large in the next turn of a loop around
+            target, head = name, f"range({bounds[0]}, {bounds[1]})"
         self.loops.append((name, *bounds))
         self.numbers += [value] * (value in target)
         body = self.block(depth - 1, 3)
@@ -236,8 +239,7 @@ class Program:
             jump = r.choice(["continue", "break"])
             at = r.randint(0, len([line for line in body if not line.startswith((" ", "else"))]))
             body = insert(body, at, [f"if {self.test()}:", f"    {jump}"])
-        self.loops = [(v, min(low, bounds[0]), max(high, bounds[1])) if v == name else (v, low, high)
-                      for v, low, high in kept]  # fmt: skip
+        self.loops = kept
         self.numbers = [n for n in self.numbers if n != value]
         if target == name and head.count(", ") < 2 and "break" not in str(body):
             head = head.replace("range", self.head())
