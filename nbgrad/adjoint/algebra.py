@@ -52,7 +52,8 @@ def _table() -> dict[object, Callable]:
     found |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
               np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power, np.float_power: vm.power,
               np.fabs: vm.absolute, np.cbrt: vm.cbrt, np.reciprocal: lambda x: 1 / x,
-              np.exp2: lambda x: vm.power(const(2.0), x)}  # fmt: skip
+              np.exp2: lambda x: vm.power(const(2.0), x), np.sinc: vm.sinc,
+              np.fmod: _remainder, math.fmod: _remainder}  # fmt: skip
     for fn in vars(vm).values():  # what generated code calls
         if isinstance(fn, Fn):
             name, _, slots = fn.template.partition("(")
@@ -62,6 +63,12 @@ def _table() -> dict[object, Callable]:
     found[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
     found[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
     return found
+
+
+def _remainder(a: Expr, b: Expr) -> Expr:
+    """That of a division towards zero."""
+    divisor = vm.absolute(b)
+    return select(lt(a, ZERO), -vm.floor_mod(-a, divisor), vm.floor_mod(a, divisor))
 
 
 def _fold(function: Callable, args: tuple) -> Expr:

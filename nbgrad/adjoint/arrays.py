@@ -17,10 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MAKERS", "Makers"]
 
-_PLAIN = {np.empty, np.zeros, np.ones, np.full}
 _LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
-MAKERS = {*_PLAIN, *_LIKE, np.copy, np.array, np.asarray, np.ascontiguousarray, np.eye, np.identity, np.arange,
-          np.linspace}  # fmt: skip
+#: What makes arrays, with the parameters that it may have here.
+_TAKEN: dict[Any, str] = {
+    np.empty: "shape dtype", np.zeros: "shape dtype", np.ones: "shape dtype", np.full: "shape fill_value dtype",
+    np.empty_like: "prototype dtype", np.zeros_like: "a dtype", np.ones_like: "a dtype",
+    np.full_like: "a fill_value dtype", np.copy: "a", np.array: "object dtype", np.asarray: "a dtype",
+    np.ascontiguousarray: "a dtype", np.eye: "N M k dtype", np.identity: "n dtype",
+    np.arange: "start stop step dtype", np.linspace: "start stop num endpoint",
+}  # fmt: skip
 #: What puts arrays together: along which axis, by their number of axes, and where those with one axis get another.
 _JOINED: dict[Any, tuple[tuple[int, int], tuple | None]] = {
     np.concatenate: ((0, 0), None),
@@ -30,7 +35,7 @@ _JOINED: dict[Any, tuple[tuple[int, int], tuple | None]] = {
     np.stack: ((0, 0), (None, 0)),
     np.column_stack: ((1, 1), (0, None)),
 }
-MAKERS |= set(_JOINED.keys())
+MAKERS = {*_TAKEN, *_JOINED}
 
 
 class Makers:
@@ -45,56 +50,76 @@ class Makers:
         return self.low.source.refuse(self.node, what, instead)
 
     def make(self, called: object, hint: str) -> Tree:
-        given = self.node.args
         if called in _JOINED:
             return self.joined(called, hint)
-        allowed = {"dtype"} | ({"num", "endpoint"} if called is np.linspace else set())
-        allowed |= {"fill_value"} if called in (np.full, np.full_like) else set()
-        if not given or set(self.keywords) - allowed:
-            raise self.refuse(f"the call {unparse(self.node)}", "give the shape, and at most a dtype")
-        if called in _PLAIN or called in _LIKE:
-            return self.filled(called)
-        if called in (np.copy, np.array, np.asarray, np.ascontiguousarray):
-            if isinstance(given[0], ast.List | ast.Tuple):
-                return self.listed(given[0], hint)
-            tree = self.low.tree(given[0])
-            if isinstance(tree, Leaf) and tree.fresh and len(given) == 1 and not self.keywords:
-                return tree
-            view = self.low.view_of(tree, given[0])
-            if called in (np.asarray, np.ascontiguousarray):
-                return Leaf(view)
-            return self.converted(Leaf(view), *self.dtype(1)) if len(given) > 1 or self.keywords else copied(Leaf(view))
-        sizes = [self.low.value(a) for a in given[:3]]
+        names, args = _TAKEN[called].split(), self.node.args
+        by_place = dict(zip(names, args, strict=False))
+        if not args + self.node.keywords or len(args) > len(names) or set(self.keywords) - (set(names) - set(by_place)):
+            raise self.refuse(f"the call {unparse(self.node)}", f"it may have {', '.join(names)} here")
+        self.keywords |= by_place
+        first = self.keywords.get(names[0])
         if called in (np.eye, np.identity):
-            n = sizes[0]
-            return Made([n, n], lambda i, j: ast.IfExp(ast.Compare(i, [ast.Eq()], [j]), ast.Constant(1.0),
-                                                       ast.Constant(0.0)), "float", "np.float64")  # fmt: skip
-        return self.linspace(sizes) if called is np.linspace else self.arange(sizes)
+            return self.eye(first)
+        if called is np.linspace:
+            return self.linspace()
+        if called is np.arange:
+            return self.arange()
+        if first is None:
+            raise self.refuse(f"the call {unparse(self.node)}", f"give it {names[0]}")
+        if called not in (np.copy, np.array, np.asarray, np.ascontiguousarray):
+            return self.filled(called, first)
+        if isinstance(first, ast.List | ast.Tuple):
+            return self.listed(first, hint)
+        tree = self.low.tree(first)
+        if isinstance(tree, Leaf) and tree.fresh and "dtype" not in self.keywords:
+            return tree
+        view = self.low.view_of(tree, first)
+        if called in (np.asarray, np.ascontiguousarray):
+            return Leaf(view)
+        return self.converted(Leaf(view), *self.dtype()) if "dtype" in self.keywords else copied(Leaf(view))
+
+    def number(self, name: str, default: ast.expr) -> ast.expr:
+        """An argument that is a number."""
+        given = self.keywords.get(name)
+        return default if given is None else self.low.value(given)
+
+    def eye(self, first: ast.expr | None) -> Tree:
+        if first is None:
+            raise self.refuse(f"the call {unparse(self.node)}", "give the size")
+        n = self.low.value(first)
+        sizes, k = [n, self.number("M", n)], self.number("k", ZERO)
+        kind, dtype = self.dtype()
+        one, zero = (ast.Constant(float(c) if kind in ("", "float") else c) for c in (1, 0))
+        return Made(sizes, lambda i, j: ast.IfExp(ast.Compare(added(i, k), [ast.Eq()], [j]), one, zero),
+                    kind or "float", dtype or "np.float64")  # fmt: skip
 
     # Filled with one value.
 
-    def filled(self, called: object) -> Tree:
-        given = self.node.args
-        full = called in (np.full, np.full_like)
+    def filled(self, called: object, first: ast.expr) -> Tree:
         value: ast.expr | None = None
-        if full:
-            value = self.low.value(given[1] if len(given) > 1 else self.keywords["fill_value"])
-        kind, dtype = self.dtype(2 if full else 1)
+        if called in (np.full, np.full_like):
+            if "fill_value" not in self.keywords:
+                raise self.refuse(f"the call {unparse(self.node)}", "give it fill_value")
+            value = self.low.value(self.keywords["fill_value"])
+        kind, dtype = self.dtype()
         if called in _LIKE:
-            view = self.low.view(given[0])
+            view = self.low.view(first)
             sizes = self.low.shape(view)
             if not kind:
                 kind, dtype = self.like(view.name)
         else:
-            sizes = self.shape(given[0])
+            sizes = self.shape(first)
         if not kind:
             kind, dtype = ("float", "np.float64") if value is None else self.certain([value])
         if called in (np.empty, np.empty_like):
             return Made(sizes, None, kind, dtype)
+        plain = self.low.made.kinds.get(kind[1:]) if kind[0] == "=" else kind
         if value is None:
             value = ast.Constant(int(called in (np.ones, np.ones_like)))
-            if kind == "float" or (kind[0] == "=" and self.low.made.kinds[kind[1:]] == "float"):
+            if plain == "float":
                 value = ast.Constant(float(value.value))  # type: ignore[arg-type]
+        elif plain and self.low.look(Scalar(value)) not in (plain, "" if plain == "float" else plain):
+            value = ast.Call(parse(plain), [value], [])
         number = value
         return Made(sizes, lambda *_: number, kind, dtype)
 
@@ -106,11 +131,9 @@ class Makers:
         parts = self.low.items_in(tree) or [tree]
         return [self.low.value(ast.copy_location(self.low.done(t), node)) for t in parts]
 
-    def dtype(self, position: int) -> tuple[str, str]:
+    def dtype(self) -> tuple[str, str]:
         """The kind that is asked for, and code for the dtype; "" if none is."""
         given = self.keywords.get("dtype")
-        if given is None and len(self.node.args) > position:
-            given = self.node.args[position]
         return ("", "") if given is None else self.dtype_of(given)
 
     def like(self, name: str) -> tuple[str, str]:
@@ -169,7 +192,7 @@ class Makers:
             if any(r is None or len(r) != len(rows[0]) for r in rows):
                 raise self.refuse("rows of different lengths", "use rows of one length")
             values, sizes = [self.low.value(v) for r in rows for v in r or []], [len(rows), len(rows[0])]
-        kind, dtype = self.dtype(1)
+        kind, dtype = self.dtype()
         name = hint or self.low.names.fresh("listed")
         if not kind and self.known(values):
             kind, dtype = self.certain(values)
@@ -233,21 +256,26 @@ class Makers:
             loops.loops([Store(name, index_of(places), value)], "", turns)
         return Leaf(low.all_of(name), True)
 
-    def linspace(self, given: list[ast.expr]) -> Tree:
-        number = self.keywords.get("num")
-        if len(given) < 3:
-            given = [*given, self.low.value(number) if number is not None else ast.Constant(50)]
-        first, last, n = (self.low.simple(g) for g in given)
+    def linspace(self) -> Tree:
+        if not {"start", "stop"} <= set(self.keywords):
+            raise self.refuse(f"the call {unparse(self.node)}", "give it start and stop")
+        first, last, n = (
+            self.low.simple(self.number(name, ast.Constant(50))) for name in _TAKEN[np.linspace].split()[:3]
+        )
         ends = self.keywords.get("endpoint")
+        if ends is not None and unparse(ends) not in ("True", "False"):
+            raise self.refuse(f"the call {unparse(self.node)}", "say endpoint=True or endpoint=False")
         parts = n if ends is not None and unparse(ends) == "False" else parse(f"max({unparse(n)} - 1, 1)")
         step = self.low.simple(parse(f"({unparse(last)} - {unparse(first)}) / {unparse(parts)}"))
         return Made([n], lambda k: ast.BinOp(first, ast.Add(), ast.BinOp(k, ast.Mult(), step)), "float", "np.float64")
 
-    def arange(self, given: list[ast.expr]) -> Tree:
-        start, stop, step = [ZERO, given[0], ast.Constant(1)] if len(given) == 1 else [*given, ast.Constant(1)][:3]
-        kind, dtype = self.dtype(3)
+    def arange(self) -> Tree:
+        start, step = self.number("start", ZERO), self.number("step", ast.Constant(1))
+        stop = self.keywords.get("stop")
+        start, stop = (ZERO, start) if stop is None else (start, self.low.value(stop))
+        kind, dtype = self.dtype()
         if not kind:
-            kind, dtype = self.certain(given)
+            kind, dtype = self.certain([start, stop, step])
         a, b, c = unparse(start), unparse(stop), unparse(step)
         size = (
             parse(f"len(range({a}, {b}, {c}))")

@@ -109,7 +109,7 @@ class Calls(Expressions):
             args = args[0].items if isinstance(args[0], Several) else args
         if any(isinstance(a, Several) for a in args) or not (called in FUNCTION_NAMES or called in FUNCTIONS):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
-        of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round, np.around)
+        of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round, np.around, np.sinc)
         if not of_arrays and any(a.rank for a in args):
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         return self.apply(called, args)

@@ -10,13 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import systems
-from .systems import cholesky, det, inv, slogdet, solve
+from . import missing, systems
 
 __all__ = ["LIBRARY", "MODULES", "refused", "vector_norm"]
 
 #: Where these functions are.
-MODULES = (__name__, systems.__name__)
+MODULES = (__name__, missing.__name__, systems.__name__)
 
 
 def refused(what: str) -> None:
@@ -79,7 +78,16 @@ def between(x, xp, fp):
     return y
 
 
-def argsort(a):
+def digitize(x, bins, right=False):
+    falls = bins.size > 1 and bins[0] > bins[bins.size - 1]
+    if right:
+        up, down = searchsorted(bins, x), bins.size - searchsorted(bins[::-1], x, "right")
+    else:
+        up, down = searchsorted(bins, x, "right"), bins.size - searchsorted(bins[::-1], x)
+    return np.where(falls, down, up)
+
+
+def argsort(a, kind="quicksort"):
     """Merges of neighbouring runs, from one array of places into another; of equal elements, the first comes first."""
     if np.ndim(a) != 1:
         refused("sorting along one of several axes: write a loop over rows")
@@ -149,6 +157,12 @@ def flatnonzero(a):
     return found
 
 
+def argwhere(a):
+    if np.ndim(a) != 1:
+        refused("the places in several axes: write loops over them")
+    return flatnonzero(a)[:, None]
+
+
 def nonzero(a):
     if np.ndim(a) != 1:
         refused("the places in several axes: write loops over them")
@@ -184,6 +198,40 @@ def roll(a, shift, axis=-9):
             found[:, k] = a[:, n - s + k]
     else:
         refused("np.roll along this axis: give axis=0 or axis=1, or write a loop")
+    return found
+
+
+def rot90(m, k=1):
+    if np.ndim(m) != 2:
+        refused("np.rot90 of several axes: give a matrix")
+    if k == 1:
+        found = m[:, ::-1].T
+    elif k == 2:
+        found = m[::-1, ::-1]
+    elif k == 3 or k == -1:
+        found = m[::-1].T
+    else:
+        refused("np.rot90 by this: give 1, 2, 3 or -1")
+    return found
+
+
+def swapaxes(a, axis1, axis2):
+    if np.ndim(a) != 2:
+        refused("np.swapaxes of others than matrices: write a loop")
+    return a.T
+
+
+def extract(condition, arr):
+    return arr[condition]
+
+
+def delete(arr, obj):
+    if np.ndim(arr) != 1 or np.ndim(obj) != 0:
+        refused("np.delete of this: give a vector and one index, or take a mask")
+    found = np.empty(arr.size - 1, arr.dtype)
+    gone = obj % arr.size
+    for k in range(arr.size - 1):
+        found[k] = arr[k if k < gone else k + 1]
     return found
 
 
@@ -255,6 +303,23 @@ def diag(v, k=0):
         found = np.empty(max(min(v.shape[0] - down, v.shape[1] - right), 0), v.dtype)
         for i in range(found.size):
             found[i] = v[i + down, i + right]
+    return found
+
+
+def diagflat(v, k=0):
+    return diag(v.ravel(), k)
+
+
+def tri(N, M=-1, k=0):
+    return tril(np.ones((N, N if M < 0 else M)), k)
+
+
+def vander(x, N=-1):
+    n = x.size if N < 0 else N
+    found = np.ones((x.size, n))
+    for i in range(x.size):
+        for j in range(n - 2, -1, -1):
+            found[i, j] = found[i, j + 1] * x[i]
     return found
 
 
@@ -377,6 +442,29 @@ def convolve(a, v, mode="full"):
     return found
 
 
+def correlate(a, v, mode="valid"):
+    return convolve(a, v[::-1], mode)
+
+
+def ediff1d(ary):
+    flat = ary.ravel()
+    return flat[1:] - flat[:-1]
+
+
+def cov(m, y):
+    if np.ndim(m) != 1 or np.ndim(y) != 1:
+        refused("np.cov of this: give two vectors, or sum in loops")
+    x, z = m - np.mean(m), y - np.mean(y)
+    between = np.sum(x * z) / (m.size - 1)
+    return np.array([[np.sum(x * x) / (m.size - 1), between], [between, np.sum(z * z) / (m.size - 1)]])
+
+
+def corrcoef(x, y):
+    found = cov(x, y)
+    r = found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
+    return np.array([[1.0, r], [r, 1.0]])
+
+
 def cross(a, b):
     if np.ndim(a) != 1 or np.ndim(b) != 1:
         refused("np.cross of several vectors: write a loop over rows")
@@ -399,9 +487,11 @@ def kron(a, b):
 #: What stands for NumPy's functions.
 LIBRARY: dict[object, Callable] = {
     getattr(np, f.__name__): f
-    for f in (searchsorted, interp, argsort, sort, median, quantile, percentile, flatnonzero, nonzero, count_nonzero,
-              roll, take, flip, flipud, fliplr, transpose, expand_dims, repeat, tile, diag, fill_diagonal, tril, triu,
-              trapezoid, ptp, logaddexp, polyval, average, bincount, convolve, cross, kron)
-} | {getattr(np.linalg, f.__name__): f for f in (solve, inv, det, slogdet, cholesky)} | {
+    for f in (searchsorted, interp, digitize, argsort, sort, median, quantile, percentile, flatnonzero, argwhere, nonzero,
+              count_nonzero, roll, rot90, swapaxes, extract, delete, take, flip, flipud, fliplr, transpose, expand_dims,
+              repeat, tile, diag, diagflat, tri, vander, fill_diagonal, tril, triu, trapezoid, ptp, logaddexp, polyval,
+              average, bincount, convolve, correlate, ediff1d, cov, corrcoef, cross, kron,
+              *(getattr(missing, name) for name in missing.__all__))
+} | {getattr(np.linalg, name): getattr(systems, name) for name in systems.__all__} | {
     vector_norm: vector_norm
 }  # fmt: skip

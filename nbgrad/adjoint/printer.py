@@ -19,6 +19,7 @@ def indent(lines: list[str]) -> list[str]:
 
 
 def definition(name: str, parameters: list[str], lines: list[str]) -> str:
+    lines = lines if any(lines) else []  # a function of nothing
     return f"def {name}({', '.join(parameters)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
 
 

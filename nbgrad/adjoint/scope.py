@@ -372,8 +372,10 @@ class Scope:
             shape = [Put(self.shared.known).visit(parse(unparse(n))) for n in shape]
         if once or all(map(self.settled, shape)):
             texts = [unparse(Put(self.shared.known).visit(parse(unparse(n)))) for n in shape]
+            ahead = self.out is not self.shared.top  # in a function that is called: what loops make is made before
+            short = [(".shape[" in t[-12:] and " " not in t) or (ahead and self.settled(parse(t))) for t in texts]
             self.shared.sizes[name] = [
-                parse(t if ".shape[" in t[-12:] and " " not in t else f"{name}.shape[{d}]") for d, t in enumerate(texts)
+                parse(t if s else f"{name}.shape[{d}]") for d, (t, s) in enumerate(zip(texts, short, strict=True))
             ]
         else:
             # As large as it can become; how many elements it has now are numbers of their own.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["cholesky", "det", "inv", "slogdet", "solve"]
+__all__ = ["cholesky", "det", "inv", "matrix_power", "qr", "slogdet", "solve"]
 
 
 def pivots(a):
@@ -121,3 +121,40 @@ def cholesky(a):
                 t -= found[i, k] * found[j, k]
             found[i, j] = t / found[j, j]
     return found
+
+
+def matrix_power(a, n):
+    if n < 0:
+        raise ValueError("a negative power of a matrix; invert it before")
+    found = np.eye(a.shape[0])
+    for _ in range(n):
+        found[:, :] = found @ a
+    return found
+
+
+def qr(a):
+    """Reflections, with the signs that LAPACK has."""
+    m, n = a.shape
+    k = min(m, n)
+    left, right, mirrors = np.eye(m, k), np.empty((m, n)), np.zeros((k, m))
+    right[:, :] = a
+    for j in range(k):
+        tail = np.sum(right[j + 1 :, j] ** 2)
+        if tail > 0.0:
+            first = right[j, j]
+            length = np.sqrt(first**2 + tail)
+            below = first + (length if first >= 0.0 else -length)
+            scale = np.sqrt(2.0 / (below**2 + tail))
+            mirrors[j, j] = scale * below
+            for i in range(j + 1, m):
+                mirrors[j, i] = scale * right[i, j]
+            for l in range(j, n):  # noqa: E741
+                along = np.sum(mirrors[j, j:] * right[j:, l])
+                for i in range(j, m):
+                    right[i, l] -= along * mirrors[j, i]
+    for j in range(k - 1, -1, -1):
+        for l in range(j, k):  # noqa: E741
+            along = np.sum(mirrors[j, j:] * left[j:, l])
+            for i in range(j, m):
+                left[i, l] -= along * mirrors[j, i]
+    return left, np.triu(right[:k])

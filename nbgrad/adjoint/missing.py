@@ -1,0 +1,73 @@
+"""NumPy's functions for data in which NaN stands for what is missing, and for comparisons, as those of :mod:`.library`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["allclose", "array_equal", "isclose", "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",
+           "nansum", "nanvar"]  # fmt: skip
+
+
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def nansum(a):
+    return np.sum(np.where(a == a, a, 0.0))
+
+
+def nanprod(a):
+    return np.prod(np.where(a == a, a, 1.0))
+
+
+def nanmean(a):
+    return np.sum(np.where(a == a, a, 0.0)) / np.sum(a == a)
+
+
+def nanvar(a):
+    mean = nanmean(a)
+    return np.sum(np.where(a == a, (a - mean) ** 2, 0.0)) / np.sum(a == a)
+
+
+def nanstd(a):
+    return np.sqrt(nanvar(a))
+
+
+def nanmax(a):
+    found = np.nan
+    if np.any(a == a):
+        found = np.max(np.where(a == a, a, -np.inf))
+    return found
+
+
+def nanmin(a):
+    found = np.nan
+    if np.any(a == a):
+        found = np.min(np.where(a == a, a, np.inf))
+    return found
+
+
+def nan_to_num(x, copy=True, nan=0.0):
+    return np.where(x != x, nan, np.clip(x, -LARGEST, LARGEST))
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)
+    return near | (a == b) | (equal_nan & (a != a) & (b != b))
+
+
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    if np.ndim(a) == 0 and np.ndim(b) == 0:
+        found = isclose(a, b, rtol, atol, equal_nan)
+    else:
+        found = np.all(isclose(a, b, rtol, atol, equal_nan))
+    return found
+
+
+def array_equal(a, b):
+    if np.ndim(a) != np.ndim(b):
+        found = False
+    else:
+        found = a.size == b.size
+        if found:
+            found = np.all(a == b)
+    return found
