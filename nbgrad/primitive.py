@@ -160,6 +160,8 @@ class Primitive:
 
     def _call(self, args: tuple) -> _Call:
         """The call; without a `vjp`, of the function as :mod:`.adjoint` reads it, if it can."""
+        if self.vjp is None:
+            args = self._read().completed(args)
         call = _Call(self.forward, self.name, args)
         if self.vjp is None and call.arrays:
             key = tuple([_kind(x) for x in args])

@@ -255,6 +255,55 @@ def segments(x, lengths):
 WEEKEND = (5, 6)
 
 
+def rotated(x, y, c=1.0, s=0.0):
+    return c * x - s * y, s * x + c * y
+
+
+def lists_and_stars(x, angle):
+    """Lists that do not change, and tuples that are passed as several arguments."""
+    weights, turn = [0.5, angle, 2.0], (math.cos(angle), math.sin(angle))
+    p = (x[0], x[1])
+    total = 0.0
+    for k, w in enumerate(weights):
+        p = rotated(*p, *turn) if k != 1 else rotated(*p, s=0.1 * w)
+        total += w * p[0] * weights[k - 1] * (2.0 if k in [0, 2] else 1.0)
+    x[:2] = [total, math.atan2(*p)]
+    x.sort()
+    return x[0] * len(weights) + max(*p) * np.hypot(*p)
+
+
+def accepted_steps(y, rate, n):
+    """What was made before a branch gets another name in it; it was written in place."""
+    h, taken = 0.3, 0
+    for k in range(n):
+        trial, coarse = y.copy(), y.copy()
+        for i in range(y.size):
+            trial[i] += h * rate * (y[i] - y[i - 1] ** 3)
+            coarse[i] += 0.5 * h * rate * y[i]
+        error = np.max(np.abs(trial - coarse))
+        if error < 0.35:
+            if k == 2:
+                trial[0] *= rate
+            y = trial
+            y[-1] *= 1.1
+            taken += 1
+        else:
+            h *= 0.5
+    return y, h * taken
+
+
+def made_in_a_call(x):
+    """Arrays in loops of a function whose lengths are those of its parameter."""
+    return powers_of(x[1:], 3) @ powers_of(2.0 * x, 2)[:-1]
+
+
+def powers_of(x, n):
+    found = np.ones(x.size)
+    for _ in range(n):
+        found[:] = found * x + np.sin(found)
+    return found
+
+
 def in_tuples(x, n, mode="mean"):
     s = 0.0
     for i in range(x.size):
@@ -281,6 +330,11 @@ PROGRAMS = {
     "segments, none": (segments, normal(2), np.zeros(0, np.int64)),
     "in_tuples": (in_tuples, normal(9), 2, "mean"),
     "in_tuples, one": (in_tuples, normal(1), 1, "median"),
+    "lists_and_stars": (lists_and_stars, normal(4), 0.4),
+    "accepted_steps": (accepted_steps, 0.3 * normal(4), 0.9, 5),
+    "accepted_steps, one": (accepted_steps, 0.3 * normal(1), 0.9, 4),
+    "made_in_a_call": (made_in_a_call, normal(4)),
+    "made_in_a_call, one": (made_in_a_call, normal(1)),
     "lengths": (lengths, normal(4), normal(3), 2),
     "lengths, not at all": (lengths, normal(4), normal(3), 0),
     "lengths, of few": (lengths, normal(1), normal(2), 2),

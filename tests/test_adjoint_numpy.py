@@ -121,6 +121,50 @@ def spread_along_axes(b):
     return b.std(axis=0) * np.any(b > 0, axis=0), np.var(b, axis=1), np.linalg.slogdet(b[:3])[1] + divmod(b[0, 0], 1)[1]
 
 
+def filled(x, k, s, n):
+    """All arguments count, and elements are of the kind that is asked for."""
+    grid = np.linspace(0.0, s, 4, False) * np.linspace(num=4, start=s, stop=1.0)
+    band = np.eye(2, 3) + np.eye(2, M=3, k=1) * s + np.full(shape=(2, 3), fill_value=1) / 2 + np.eye(N=2, M=3, k=-1)
+    whole = np.full_like(k, 2.7) * s + np.full(k.shape, s * 9, np.int64) // 2 + np.full(3, n, np.float64) / 2
+    return grid, band @ x[:3], whole * x[:3], np.identity(n, np.float64) * s, np.zeros(shape=(n, 1)) + s
+
+
+def more_systems(a, b, x):
+    q, r = np.linalg.qr(b)
+    wide = np.linalg.qr(b.T)[1]
+    return q, r @ x[:3], wide, np.linalg.matrix_power(a[:3, :3], 3), np.linalg.solve(r, q.T @ x[:4])
+
+
+def missing(x, y, b):
+    z = x * y[:5]
+    z[1] = np.nan
+    c = b * x[0]
+    c[0, 1] = np.nan
+    ends = np.nanmax(z) - np.nanmin(c) + np.nanprod(z) + np.ptp(x)
+    return np.nansum(z) * np.nanmean(c), np.nanstd(z), np.nanvar(c), ends, np.nan_to_num(z) + np.nan_to_num(z, nan=2.0)
+
+
+def compared(x, y):
+    """Iterations that end where nothing changes any more."""
+    for _ in range(50):
+        old = x
+        x = 0.5 * np.cos(x) + 0.1 * y[:5]
+        if np.allclose(x, old, atol=1e-6):
+            break
+    near = np.isclose(x, old, rtol=1e-9).sum() + np.array_equal(x, old) + np.array_equal(x, y)
+    where = np.digitize(y, np.array([-0.5, 0.5])) + np.digitize(y, np.array([0.5, -0.5]), right=True)
+    return x * near, np.cov(x, y[:5]) * np.corrcoef(x, y[1:]), where * y
+
+
+def other_orders(x, y, b):
+    y.sort()
+    b[1:, 0].sort()
+    places = np.argwhere(y > 0.0)
+    return (np.sinc(x), np.correlate(x, y[:3]) * np.ediff1d(x)[1:], np.vander(x, 3) @ b[:3], np.tri(3, 4, 1) @ b,
+            np.rot90(b) @ b, np.rot90(b, -1)[0], np.delete(x, -2), np.extract(x > 0.0, x),
+            np.swapaxes(b, 0, 1)[0] * x[0], np.sum(y[places[:, 0]]), np.diagflat(x, 1)[0])  # fmt: skip
+
+
 def newton(a, x, n):
     y = x[:4].copy()
     for _ in range(n):
@@ -151,6 +195,11 @@ ROWS = {
     convolved: (X, Y,),
     spread_along_axes: (B,),
     newton: (A, X, 3,),
+    filled: (X, np.array([0, 2, 1]), 0.7, 3,),
+    more_systems: (A, B, X,),
+    missing: (X, Y, B,),
+    compared: (X, Y,),
+    other_orders: (X, Y, B,),
 }  # fmt: skip
 
 
@@ -177,6 +226,15 @@ def test_as_numpy():
             x = normal(n)
             agrees(rolled_in_steps, (x, normal(n, 3), 2))
             agrees(joins, (x, 0.4))
+
+
+def remainders(x, a, b):
+    return np.fmod(x, b), np.fmod(a, b) * np.fmod(-a, x[0]), x % b
+
+
+def test_remainders_compiled():
+    for a, b in ((2.3, 0.7), (-2.3, 0.7), (2.3, -0.4)):
+        agrees(remainders, (3.0 * X, a, b))
 
 
 def joins(x, a):

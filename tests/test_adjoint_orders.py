@@ -230,3 +230,15 @@ def test_what_is_remembered_of_expressions_stays_true():
     assert any("factor" in ir.reads(s.value) for s in assigned)
     for s in assigned:
         assert ir.reads(s.value) == ir.reads(ir.parse(ir.unparse(s.value)))
+
+
+def test_kinds_of_arguments_say_what_is_differentiated(uncompiled):
+    def f(x, s):
+        return s * s * np.sum(x**2)
+
+    x, adj = np.array([1.0, 2.0]), nb.adjoint(f)
+    for _ in range(2):
+        np.testing.assert_array_equal(adj.hvp((x, 3), (x,))[0], 18 * x)
+        along_x, along_s = adj.hvp((x, 3.0), (x, 1.0))
+        np.testing.assert_array_equal(along_x, 18 * x + 12 * x)
+        assert along_s == 2 * 5.0 + 12 * 5.0

@@ -83,6 +83,21 @@ def test_gradients_as_those_of_operators():
     np.testing.assert_allclose(x.grad.asnumpy(), gx, rtol=1e-5)
 
 
+def test_defaults(uncompiled):
+    @nb.primitive
+    def scaled(x, s=3.0, n=2):
+        total = 0.0
+        for v in x:
+            total += s * v**n
+        return total
+
+    x = np.array([1.0, 2.0])
+    for args in ((), (2.0,), (2.0, 3), (2,)):
+        s, n = (*args, *(3.0, 2)[len(args) :])
+        np.testing.assert_allclose(nb.grad(lambda x, args=args: scaled(x, *args))(x), s * n * x ** (n - 1))
+    np.testing.assert_allclose(nb.grad(lambda x: scaled(x, n=3))(x), 9.0 * x**2)
+
+
 def test_every_order(uncompiled):
     def cubic(function):
         return lambda x, a: nd.sum(nb.hessian(loss(function))(x, a) ** 2)

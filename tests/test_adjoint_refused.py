@@ -20,6 +20,7 @@ def writes(p, q):
 
 def lists(p):
     q = [p]
+    q.append(p)
     return q[0]
 
 
@@ -40,13 +41,15 @@ AT_ONCE = {
     "return sum({v for v in x})": "SetComp is outside of the subset",
     "try:\n    a = a / n\nexcept ZeroDivisionError:\n    a = 0.0\nreturn a": "Try is outside of the subset",
     "with open(a) as g:\n    pass\nreturn a": "leave it to the caller",
-    "b = [a, a]\nreturn b[0]": "a list in 'b = [a, a]'; use np.array([...])",
+    "b = [a, a]\nb[0] = n\nreturn b[0]": "a list in 'b = [a, a]'; use np.array([...])",
     "b = []\nb.append(a)\nreturn b[0]": "fill an array in a loop",
     "b = {0: a}\nreturn b[0]": "use arrays or separate arguments",
     "b = {a}\nreturn a": "use an array",
     "return np.random.normal() * a": "draw the random numbers before",
     "return np.linalg.eigh(y)[0]": "use solve, inv, det",
-    "x.sort()\nreturn x[0]": "sort before",
+    "z = x.sort()\nreturn x[0]": "sort before",
+    "for v in np.nditer(x):\n    a += v\nreturn a": "loop over np.ndindex",
+    "z = (*x.shape, 2)\nreturn a": "write the items one by one",
     "return 1j * a": "a complex number in 'return 1j * a'; write real and imaginary parts apart",
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",
@@ -54,7 +57,7 @@ AT_ONCE = {
     "yield a": "a generator in 'yield a'; fill an array",
     "return absent(a)": "absent, which is not defined",
     "return a if x is y else 2.0 * a": "use ==",
-    "return 1.0 if a in [1, 2] else a": "use a tuple, or write a loop",
+    "return 1.0 if a in {1, 2} else a": "use a tuple, or write a loop",
     "b, *c = x\nreturn b": "write the items one by one",
     "global q\nq = a\nreturn a": "pass and return the value",
     "c = f'{a}'\nreturn a": "texts are for the caller",
@@ -64,9 +67,20 @@ AT_ONCE = {
     "return x[[0, 1]].sum()": "a list",
     "s = slice(0, 2)\nreturn np.sum(x[s])": "write x[a:b]",
     "@math.sin\ndef g(t):\n    return t\nreturn g(a)": "a decorator",
-    "return writes(*x)": "pass the arguments one by one",
 }
 AT_THE_CALL = {
+    "return x.flat[0]": "take ravel() to read",
+    "return writes(*x)": "pass a tuple, or the items one by one",
+    "return writes(**x)": "pass the arguments one by one",
+    "return np.eye(3, 3, 0, np.float64, 1)[0, 0] * a": "it may have N, M, k, dtype here",
+    "return np.full(3)[0] * a": "give it fill_value",
+    "return np.linspace(0.0)[0] * a": "give it start and stop",
+    "return np.zeros(dtype=np.float64)[0] * a": "give it shape",
+    "for t in range(n):\n    z = x * 2\n    v = z[1:]\n    x = z\n    v[0] = a\nreturn x[1]": "copy the other one",
+    "for t in range(n):\n    z = x * 2\n    p = (z, a)\n    x = z\n    p[0][0] = a\nreturn x[0]": "copy the other one",
+    "for t in range(n):\n    z = x * a\n    def g():\n        z[0] = 1.0\n    x = z\n    g()\nreturn x[0]": (
+        "copy the other one"
+    ),
     "return (b := a)": "assign in a statement of its own",
     "x[y] = a\nreturn a": "may be of floats",
     "x[0, 1] = a\nreturn a": "2 indices of an array with 1 axes",
@@ -231,5 +245,13 @@ def test_arrays_that_cannot_be_taken():
     for wrong, hint in ((np.array(1.0), r"pass x\[\(\)\]"), (nb.nd.array(x), "asnumpy")):
         with pytest.raises(DTypeError, match=hint):
             adj.value_and_grad(wrong, y, 2.0, 3)
-    with pytest.raises(AttrError, match=r"argnums='x'; a number"):
-        nb.adjoint(made(SQUARES), argnums="x").value_and_grad(x, x.copy(), 2.0, 3)
+    for wrong in ("x", 1.5, True, (0, None)):
+        with pytest.raises(AttrError, match=r"argnums=.*; a number or a tuple of numbers"):
+            nb.adjoint(made(SQUARES), argnums=wrong)
+    for wrong in ({"checkpoint": True}, {"checkpoint": 0}, {"checkpoint": "auto", "memory": -1},
+                  {"checkpoint": 2, "memory": 100}, {"checkpoint": "auto", "memory": "1G"}):  # fmt: skip
+        with pytest.raises(AttrError, match=r"checkpoint must be a number|memory is a number of bytes"):
+            nb.adjoint(made(SQUARES), **wrong)
+    for call in (lambda: adj.hvp(x, (x,)), lambda: nb.tangent(made(SQUARES)).jvp(x, (x,))):
+        with pytest.raises(AttrError, match="args is the tuple of the function's arguments, ndarray was given"):
+            call()

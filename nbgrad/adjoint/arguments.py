@@ -81,6 +81,17 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
     return ranks, kinds
 
 
+def chosen(name: str, argnums: Any) -> int | tuple[int, ...] | None:
+    """`argnums` as it is to be: None, a number, or a tuple of numbers."""
+    given = argnums if isinstance(argnums, tuple | list) else () if argnums is None else (argnums,)
+    if any(isinstance(k, bool) or not isinstance(k, int | np.integer) for k in given):
+        raise AttrError(f"{name}: argnums={argnums!r}; a number or a tuple of numbers is expected")
+    if argnums is None:
+        return None
+    found = tuple(int(k) for k in given)
+    return found if isinstance(argnums, tuple | list) else found[0]
+
+
 def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...] | None) -> list[str]:
     """The parameters to differentiate with respect to."""
     names = parameters(source)
@@ -88,8 +99,6 @@ def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...]
         return [n for n in names if kinds[n] == "float"]
     found = []
     for k in (argnums,) if isinstance(argnums, int) else argnums:
-        if not isinstance(k, int):
-            raise AttrError(f"{source.name}: argnums={argnums!r}; a number or a tuple of numbers is expected")
         if not -len(names) <= k < len(names):
             raise AttrError(f"{source.name}: argnums={argnums} and {len(names)} arguments")
         if kinds[names[k]] != "float":

@@ -44,7 +44,7 @@ class Makers:
     def __init__(self, lowering: Expressions, node: ast.Call) -> None:
         self.low = lowering
         self.node = node
-        self.keywords = {k.arg: k.value for k in node.keywords}
+        self.keywords: dict[str | None, ast.expr] = {k.arg: k.value for k in node.keywords}
 
     def refuse(self, what: str, instead: str) -> Exception:
         return self.low.source.refuse(self.node, what, instead)
@@ -56,7 +56,7 @@ class Makers:
         by_place = dict(zip(names, args, strict=False))
         if not args + self.node.keywords or len(args) > len(names) or set(self.keywords) - (set(names) - set(by_place)):
             raise self.refuse(f"the call {unparse(self.node)}", f"it may have {', '.join(names)} here")
-        self.keywords |= by_place
+        self.keywords.update(by_place)
         first = self.keywords.get(names[0])
         if called in (np.eye, np.identity):
             return self.eye(first)

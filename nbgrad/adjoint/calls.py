@@ -58,6 +58,7 @@ class Calls(Expressions):
         return plain if own else None  # type: ignore[return-value]
 
     def call(self, node: ast.Call, hint: str) -> Tree:
+        node = self.unpacked(node)
         if self.callee(node) is not None:
             return self.in_expression(node)
         called = self.function_of(node.func)
@@ -68,8 +69,6 @@ class Calls(Expressions):
             return self.method(node, node.func, hint)
         if rule_of(called) is not None:
             return self.by_rule(node, called, hint)
-        if any(isinstance(a, ast.Starred) for a in node.args):
-            raise self.source.refuse(node, "a call with *", "pass the arguments one by one")
         if called in REDUCTIONS:
             return Reductions(self, node).reduce(called, node.args, node.keywords, hint)
         if called in PRODUCTS and len(node.args) == 2 and not node.keywords:
@@ -81,6 +80,22 @@ class Calls(Expressions):
         if node.keywords:
             raise self.source.refuse(node, f"keywords in {unparse(node)}", "pass the arguments by position")
         return self.of_elements(node, called)
+
+    def unpacked(self, node: ast.Call) -> ast.Call:
+        """``f(*p)`` as a call with the items of the tuple."""
+        if any(k.arg is None for k in node.keywords):
+            raise self.source.refuse(node, "a call with **", "pass the arguments one by one")
+        if not any(isinstance(a, ast.Starred) for a in node.args):
+            return node
+        args: list[ast.expr] = []
+        for a in node.args:
+            items = self.items_in(self.tree(a.value)) if isinstance(a, ast.Starred) else [a]
+            if items is None:
+                raise self.source.refuse(node, f"{unparse(a)} in a call", "pass a tuple, or the items one by one")
+            args += [t if isinstance(t, ast.expr) else ast.copy_location(Done(t), a) for t in items]
+        made = ast.copy_location(ast.Call(node.func, args, node.keywords), node)
+        self.only = made if node is self.only else self.only
+        return made
 
     def of_elements(self, node: ast.Call, called: object) -> Tree:
         """A function of the elements of its arguments."""
@@ -218,8 +233,7 @@ class Calls(Expressions):
 
     def arguments(self, node: ast.Call, signature: inspect.Signature) -> dict[str, ast.expr]:
         """The arguments by parameter; defaults are constants."""
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
-            raise self.source.refuse(node, "a call with *", "pass the arguments one by one")
+        node = self.unpacked(node)
         try:
             bound = signature.bind(*node.args, **{str(k.arg): k.value for k in node.keywords})
         except TypeError as err:

@@ -8,7 +8,7 @@ from typing import Any
 from ..codegen.compile import is_nopython, module
 from ..errors import NBGradError
 from .analysis import plan
-from .arguments import describe, parameters
+from .arguments import completed, describe, parameters
 from .kinds import infer
 from .lower import lower
 from .pure import Pullback, function
@@ -30,6 +30,10 @@ class Loops:
             self._source = source_of(function)
         except NBGradError as err:
             self.why = str(err)
+
+    def completed(self, args: tuple) -> tuple:
+        """The arguments of a call, with defaults."""
+        return args if self._source is None else completed(self._source, args)
 
     def variant(self, args: list) -> Variant | str:
         """The operation for arguments like these, or why there is none."""

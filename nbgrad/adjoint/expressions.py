@@ -259,7 +259,8 @@ class Expressions(Scope):
             if self.is_whole(view) and view.name in self.made.parameters:
                 return Scalar(ast.Attribute(ast.Name(view.name, ast.Load()), "size", ast.Load()))
             return Scalar(parse(" * ".join(f"({unparse(n)})" for n in self.shape(view))))
-        raise self.source.refuse(node, f"the attribute {unparse(node)}", "use shape, size, ndim or T, or an argument")
+        instead = "take ravel() to read" if node.attr == "flat" else "use shape, size, ndim or T, or an argument"
+        raise self.source.refuse(node, f"the attribute {unparse(node)}", instead)
 
     def shape(self, view: View) -> list[ast.expr]:
         return [size_of(view.axis(d)) for d in range(view.rank)]

@@ -10,7 +10,19 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import AttrError, TraceError
-from .arguments import apart, completed, copies, cotangent, describe, formed, one_by_one, outputs, parameters, wanted
+from .arguments import (
+    apart,
+    chosen,
+    completed,
+    copies,
+    cotangent,
+    describe,
+    formed,
+    one_by_one,
+    outputs,
+    parameters,
+    wanted,
+)
 from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards, Halves
 from .ir import Function
@@ -105,9 +117,9 @@ class _Differentiated:
         self._source: Source | None = None
         if self._of is None:
             self._source = f if isinstance(f, Source) else source_of(f)  # type: ignore[arg-type]
-        self._argnums = argnums
-        self._begin()
         of = self._of.__name__ if self._source is None else self._source.name  # type: ignore[union-attr]
+        self._argnums = chosen(of, argnums)
+        self._begin()
         self.__name__: str = f"{of}_{type(self).__name__.lower()}"
 
     def _begin(self) -> None:
@@ -215,10 +227,11 @@ class Tangent(_Differentiated):
             What the function returns, with the arrays of floats that it writes after it, if there are any: a tuple
             then, or the array if there is nothing else.
         """
-        if (parts := self._apart(tuple(args))) is not None:
+        args = _arguments(self.__name__, args)
+        if (parts := self._apart(args)) is not None:
             inner, form, whole, flat = parts
             return inner.jvp(flat, form.along(whole, self._argnums, _listed(tangents)))
-        args = self._given(tuple(args))
+        args = self._given(args)
         made = self._generated(args)
         given = _listed(tangents)
         if len(given) != len(made.wrt):
@@ -232,15 +245,14 @@ class Tangent(_Differentiated):
 class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
 
-    _second: Tangent | None = None
-    _turned: Adjoint | None = None  # the adjoint of the tangent
-
     def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None) -> None:
         super().__init__(f, argnums)
         if checkpoint is None and (loop is not None or memory is not None):
             raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
-        if not (checkpoint in (None, "auto") or (isinstance(checkpoint, int) and checkpoint > 0)):
+        if checkpoint not in (None, "auto") and not _positive(checkpoint):
             raise AttrError(f"{self.__name__}: checkpoint must be a number of snapshots or 'auto', got {checkpoint!r}")
+        if memory is not None and (checkpoint != "auto" or not _positive(memory)):
+            raise AttrError(f"{self.__name__}: memory is a number of bytes, for checkpoint='auto'; got {memory!r}")
         self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
         self._still = checkpoint is not None
         if checkpoint is not None and self._source is not None:
@@ -249,7 +261,9 @@ class Adjoint(_Differentiated):
     def _begin(self) -> None:
         super()._begin()
         self._ready: dict[tuple, Backwards] = {}  # by kinds of arguments, for the short way
-        self._second = self._turned = None
+        # The tangent of this, and the adjoint of the tangent, by what kinds of arguments say is differentiated.
+        self._second: dict[tuple[int, ...], Tangent] = {}
+        self._turned: dict[tuple[int, ...], Adjoint] = {}
 
     def _make(self, f: Function, wrt: list[str]) -> Backwards:
         made = Backwards(f, wrt)
@@ -330,11 +344,12 @@ class Adjoint(_Differentiated):
         -------
         tuple, or a single product where `argnums` is an int
         """
-        if (parts := self._apart(tuple(args))) is not None:
+        args = _arguments(self.__name__, args)
+        if (parts := self._apart(args)) is not None:
             inner, form, whole, flat = parts
             products = inner.hvp(flat, form.along(whole, self._argnums, _listed(direction)), cotangents)
             return form.gradients(whole, self._argnums, products)
-        args = self._given(tuple(args))
+        args = self._given(args)
         made = self._generated(args)
         f, names = made.f, outputs(made.f)
         if cotangents is None and not self._one_number(f):
@@ -349,9 +364,10 @@ class Adjoint(_Differentiated):
         local = any(f.ranks.get(n) for n in made.reverse.seeds)
         values = self._primal(copies(args)) if local else ()
         full = (*args, *made.bars(args, dict(zip(names, given, strict=True)), values).values())
-        if self._second is None:
-            self._second = Tangent(self, tuple(f.parameters.index(n) for n in made.wrt))
-        second = self._second._generated(full)
+        wrt = tuple(f.parameters.index(n) for n in made.wrt)
+        if wrt not in self._second:
+            self._second[wrt] = Tangent(self, wrt)
+        second = self._second[wrt]._generated(full)
         derivatives = second(full, dict(zip(made.wrt, along, strict=True)))[1]
         products = dict(zip(outputs(second.f), derivatives, strict=True))
         zeros = {n: np.zeros_like(a) if f.ranks[n] else 0.0 for n, a in zip(f.parameters, args, strict=True)}
@@ -361,13 +377,14 @@ class Adjoint(_Differentiated):
         """Products with the Hessian from the adjoint of the tangent. The adjoint has no tangent where primitives with a
         vjp are called in loops, whose results it keeps in lists."""
         f = made.f
-        if self._turned is None:
-            wrt = tuple(f.parameters.index(n) for n in made.wrt)
-            self._turned = Adjoint(Tangent(self._of or self._source, wrt), wrt)  # type: ignore[arg-type]
-        forward = self._turned._of._generated(args).forward  # type: ignore[union-attr]
+        wrt = tuple(f.parameters.index(n) for n in made.wrt)
+        if wrt not in self._turned:
+            self._turned[wrt] = Adjoint(Tangent(self._of or self._source, wrt), wrt)  # type: ignore[arg-type]
+        turned = self._turned[wrt]
+        forward = turned._of._generated(args).forward  # type: ignore[union-attr]
         given, directions = dict(zip(f.parameters, args, strict=True)), dict(zip(made.wrt, along, strict=True))
         dots = [cotangent(f, n, directions.get(n), given[n] if f.ranks[n] else None) for n in forward.given]
-        pull = self._turned.vjp(*copies(args), *dots)
+        pull = turned.vjp(*copies(args), *dots)
         found = {forward.dots[n]: w for n, w in weights.items() if n in forward.dots}
         results = [forward.dots.get(r) for r in f.results or []]
         return pull((*(None for _ in results), *map(found.get, [*results, *pull.outputs[2 * len(results) :]])))
@@ -408,6 +425,17 @@ def _kept(f: Function, args: tuple) -> tuple:
     """The arguments, with copies of the arrays that the function writes."""
     changed = f.written
     return tuple(a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True))
+
+
+def _positive(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number > 0)
+
+
+def _arguments(name: str, args: Any) -> tuple:
+    """The arguments of a call, which are given as one."""
+    if not isinstance(args, tuple | list):
+        raise AttrError(f"{name}: args is the tuple of the function's arguments, {type(args).__name__} was given")
+    return tuple(args)
 
 
 def _listed(given: Any) -> tuple:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import missing, systems
+from . import observations, systems
 
 __all__ = ["LIBRARY", "MODULES", "refused", "vector_norm"]
 
 #: Where these functions are.
-MODULES = (__name__, missing.__name__, systems.__name__)
+MODULES = (__name__, observations.__name__, systems.__name__)
 
 
 def refused(what: str) -> None:
@@ -167,14 +167,6 @@ def nonzero(a):
     if np.ndim(a) != 1:
         refused("the places in several axes: write loops over them")
     return (flatnonzero(a),)
-
-
-def count_nonzero(a):
-    count = 0
-    for index in np.ndindex(a.shape):
-        if a[index]:
-            count += 1
-    return count
 
 
 # Elements in another order.
@@ -385,10 +377,6 @@ def logaddexp(x1, x2):
     return high + np.log1p(np.exp(np.where(np.isinf(high), 0.0, low - high)))
 
 
-def ptp(a):
-    return np.max(a) - np.min(a)
-
-
 def polyval(p, x):
     if np.ndim(x) == 0:
         found = polynomial(p, x)
@@ -404,29 +392,6 @@ def polynomial(p, x):
     for k in range(p.size):
         y = y * x + p[k]
     return y
-
-
-def average(a, weights=None):
-    if weights is None:
-        found = np.mean(a)
-    else:
-        found = np.sum(a * weights) / np.sum(weights)
-    return found
-
-
-def bincount(x, weights=None, minlength=0):
-    n = minlength
-    for k in range(x.size):
-        n = max(n, x[k] + 1)
-    if weights is None:
-        found = np.zeros(n, np.int64)
-        for k in range(x.size):
-            found[x[k]] += 1
-    else:
-        found = np.zeros(n)
-        for k in range(x.size):
-            found[x[k]] += weights[k]
-    return found
 
 
 def convolve(a, v, mode="full"):
@@ -487,11 +452,11 @@ def kron(a, b):
 #: What stands for NumPy's functions.
 LIBRARY: dict[object, Callable] = {
     getattr(np, f.__name__): f
-    for f in (searchsorted, interp, digitize, argsort, sort, median, quantile, percentile, flatnonzero, argwhere, nonzero,
-              count_nonzero, roll, rot90, swapaxes, extract, delete, take, flip, flipud, fliplr, transpose, expand_dims,
-              repeat, tile, diag, diagflat, tri, vander, fill_diagonal, tril, triu, trapezoid, ptp, logaddexp, polyval,
-              average, bincount, convolve, correlate, ediff1d, cov, corrcoef, cross, kron,
-              *(getattr(missing, name) for name in missing.__all__))
+    for f in (searchsorted, interp, digitize, argsort, sort, median, quantile, percentile, flatnonzero, argwhere,
+              nonzero, roll, rot90, swapaxes, extract, delete, take, flip, flipud, fliplr, transpose, expand_dims,
+              repeat, tile, diag, diagflat, tri, vander, fill_diagonal, tril, triu, trapezoid, logaddexp, polyval,
+              convolve, correlate, ediff1d, cov, corrcoef, cross, kron,
+              *(getattr(observations, name) for name in observations.__all__))
 } | {getattr(np.linalg, name): getattr(systems, name) for name in systems.__all__} | {
     vector_norm: vector_norm
 }  # fmt: skip

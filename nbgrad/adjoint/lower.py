@@ -170,8 +170,10 @@ class Lowering(Storing, Iteration):
         else:
             self.statement(s)
         text = f"not {tests[0]}" if len(tests) == 1 else f"not ({' or '.join(tests)})"
+        above, self.above = self.above, ()
         with self.inside():
             inner = self.block(rest)
+        self.above = above
         self.out.append(If(parse(text), inner, []))
 
     def jump(self, s: ast.stmt) -> None:
@@ -285,10 +287,12 @@ class Lowering(Storing, Iteration):
     def branch(self, s: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> None:
         test = self.test(s.test)
         line, self.line = self.line, ""
+        above, self.above = self.above, (*self.above, self.here)
         with self.inside():
             first = self.block(body)
         with self.inside():
             second = self.block(orelse)
+        self.above = above
         self.out.append(If(test, first, second, line=line))
 
     def test(self, node: ast.expr) -> ast.expr:
@@ -326,7 +330,9 @@ class Lowering(Storing, Iteration):
             case ast.AugAssign():
                 self.augmented(s)
             case ast.For() | ast.While():
+                above, self.above = self.above, ()
                 self.loop(s)
+                self.above = above
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():

@@ -23,6 +23,7 @@ class Storing(Copies):
     """Lowers assignments."""
 
     here: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the place in it
+    above: tuple[tuple[list[ast.stmt], int], ...] = ()  # those around, as far as they are branches
 
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         self.only = value
@@ -205,17 +206,31 @@ class Storing(Copies):
         return View(view.name, tuple(parts), view.order)
 
     def moves(self, name: str, value: ast.expr) -> bool:
-        """Whether ``name = value`` gives an array its name for good: it was made in this block, and is not used again,
-        so that copying its values does the same."""
+        """Whether ``name = value`` gives an array its name for good: it was made in this block, or in one around this
+        branch, and is not used again, so that copying its values does the same."""
         if not isinstance(value, ast.Name) or value.id not in self.owners or value.id in self.made.parameters:
             return False
-        statements, k = self.here
-        uses = [n for n in subtrees(self.source.node) if isinstance(n, ast.Name) and n.id == value.id]
-        made = next((j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and _names(t, value.id)), k)
-        near = [
-            n for t in statements[made : k + 1] for n in subtrees(t) if isinstance(n, ast.Name) and n.id == value.id
-        ]
-        return made < k and len(near) == len(uses)
+        same = {value.id} | self.names_of(self.owners[value.id])
+        inner = [n for n in subtrees(self.source.node) if isinstance(n, ast.FunctionDef | ast.Lambda)]
+        if any(_uses(n, same) for n in inner if n is not self.source.node):  # may be called later
+            return False
+        for statements, k in [self.here, *reversed(self.above)]:
+            made = [j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and _names(t, value.id)]
+            if made:
+                return sum(_uses(t, same) for t in statements[made[0] : k + 1]) == _uses(self.source.node, same)
+            if any(_uses(t, same) for t in statements[k + 1 :]):
+                return False
+        return False
+
+    def names_of(self, array: str) -> set[str]:
+        """The names by which an array or a part of it is known, those of tuples with it included."""
+        found = list(self.arrays.items())
+        packs = list(self.tuples.items())
+        while packs:
+            name, pack = packs.pop()
+            found += [(name, i) for i in pack.items if isinstance(i, View)]
+            packs += [(name, i) for i in pack.items if isinstance(i, Pack)]
+        return {n.partition(".")[0] for n, v in found if self.root(v.name) == array}
 
     def read_only(self, name: str, value: ast.expr) -> bool:
         """Whether neither the array `value` nor what `name` stands for is written in place, so that copying its values
@@ -433,6 +448,10 @@ def _base(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def _uses(s: ast.AST, names: set[str]) -> int:
+    return sum(isinstance(n, ast.Name) and n.id in names for n in subtrees(s))
 
 
 def _names(s: ast.Assign, name: str) -> bool:

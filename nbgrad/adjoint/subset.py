@@ -9,6 +9,7 @@ import functools
 import inspect
 import textwrap
 import types
+from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -34,7 +35,7 @@ _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
 _EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Subscript,
                 ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda,
-                ast.NamedExpr, ast.List, ast.ListComp, ast.GeneratorExp)  # fmt: skip
+                ast.NamedExpr, ast.Starred, ast.List, ast.ListComp, ast.GeneratorExp)  # fmt: skip
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv, ast.USub, ast.UAdd, ast.Not, ast.And,
               ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
               ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
@@ -80,7 +81,11 @@ _ADVICE = {
     "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array",
     "random": "draw the random numbers before, and pass them as an array",
-    "np.linalg": "use solve, inv, det, slogdet, cholesky or norm, or write it as loops",
+    "np.linalg": "use solve, inv, det, slogdet, cholesky, qr or norm, or write it as loops",
+    "nditer": "loop over np.ndindex(a.shape)",
+    "histogram": "count in a loop, with np.searchsorted",
+    "split": "take parts, as a[:n]",
+    "unique": "find them before",
     "append": "make an array before, and fill it",
     "sort": "sort before, or gather with an array of indices",
     "complex": "write real and imaginary parts apart",
@@ -126,11 +131,11 @@ class Source:
             raise TraceError(f"adjoint: {self.file}, line {self.first}: {self.name} is async; write a plain def")
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
-        node = LoopElse(Names(all_names(node))).visit(_Exchanges().visit(node))
+        node = LoopElse(Names(all_names(node))).visit(_Lists().visit(_Exchanges().visit(node)))
         self.first -= 1
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
-        self.outside = {**vars(builtins), **plain.__globals__, **closed}
+        self.outside = {**vars(builtins), **plain.__globals__, **closed, "np.sort": np.sort}
         self.signature = inspect.signature(plain)
         given = getattr(function, "targetoptions", {})
         self.node = _Outs(self).visit(node)
@@ -236,8 +241,46 @@ class _Exchanges(ast.NodeTransformer):
         return node
 
 
+class _Lists(ast.NodeTransformer):
+    """Lists that do not change, as tuples: ``c = [0.5, 2.0]``, where only loops, ``len`` and indices read `c`."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        uses = Counter(n.id for n in subtrees(node) if isinstance(n, ast.Name))
+        reads: Counter[str] = Counter()
+        for n in subtrees(node):
+            match n:
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()) | ast.For(iter=ast.Name(id=name)):
+                    reads[name] += 1
+                case ast.Call(func=ast.Name(id="len" | "enumerate" | "zip"), args=args):
+                    reads.update(a.id for a in args if isinstance(a, ast.Name))
+
+        def fixed(target: ast.expr, value: ast.expr) -> ast.expr:
+            match target, value:
+                case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                    value.elts = [fixed(t, v) for t, v in zip(targets, values, strict=True)]
+                case ast.Name(id=name), ast.List() if uses[name] == reads[name] + 1:
+                    return _tuple(value)
+                case ast.Subscript(), ast.List():
+                    return _tuple(value)
+            return value
+
+        for n in subtrees(node):
+            match n:
+                case ast.Assign(targets=[target]):
+                    n.value = fixed(target, n.value)
+                case ast.Subscript(value=ast.List() as made):
+                    n.value = _tuple(made)
+                case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.List() as made]):
+                    n.comparators = [_tuple(made)]
+        return node
+
+
+def _tuple(made: ast.List) -> ast.expr:
+    return ast.copy_location(ast.Tuple(made.elts, ast.Load()), made) if made.elts else made
+
+
 class _Outs(ast.NodeTransformer):
-    """``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``."""
+    """``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -246,6 +289,10 @@ class _Outs(ast.NodeTransformer):
         if not isinstance(node.value, ast.Call):
             return node
         call, called = node.value, self.source.resolve(node.value.func)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" and called is None and not call.args:
+            array = call.func.value
+            made = ast.Call(ast.Name("np.sort", ast.Load()), [array], call.keywords)
+            return located(ast.Assign([ast.Subscript(array, ast.Constant(...), ast.Store())], made), node)
         inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
         given = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
         if len(given) != inputs + 1 or len(given) < len(call.args) + len(call.keywords):
@@ -275,9 +322,11 @@ def check(source: Source, within: tuple = ()) -> None:
     local = {n.id for n in subtrees(source.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     local |= {n.arg for n in subtrees(source.node) if isinstance(n, ast.arg)}
     local |= {n.name for s in source.node.body for n in subtrees(s) if isinstance(n, ast.FunctionDef)}
-    listed = {id(a) for n in subtrees(source.node) if isinstance(n, ast.Call) for a in n.args[:1]}
+    calls = [n for n in subtrees(source.node) if isinstance(n, ast.Call)]
+    listed = {id(a) for n in calls for a in n.args[:1]}
     listed |= {id(n.iter) for n in subtrees(source.node) if isinstance(n, ast.For)}
     listed |= {id(r) for n in subtrees(source.node) if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
+    listed |= {id(a) for n in calls for a in n.args if isinstance(a, ast.Starred)}
     for statement in source.node.body:
         for node in subtrees(statement):
             _Check(source, local, listed, within).node(node)
@@ -303,7 +352,9 @@ class _Check:
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
                 raise refuse(node, what, "take hvp, nb.adjoint(nb.tangent(f)), or a primitive without a vjp")
             raise refuse(node, "a list", instead)
-        if isinstance(node, ast.expr) and not isinstance(node, _EXPRESSIONS):
+        if isinstance(node, ast.expr) and (
+            not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)
+        ):
             raise refuse(node, f"{what} is outside of the subset", instead)
         if isinstance(node, ast.Constant) and isinstance(node.value, complex):
             raise refuse(node, "a complex number", "write real and imaginary parts apart")
@@ -379,8 +430,6 @@ class _Check:
                 f"{text} has no derivative here",
                 _advice(text) or "write it with functions of the table, or as loops",
             )
-        if any(isinstance(a, ast.Starred) for a in node.args):
-            raise self.source.refuse(node, "a call with *", "pass the arguments one by one")
 
 
 def _advice(text: str) -> str:

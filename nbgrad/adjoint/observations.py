@@ -1,11 +1,11 @@
-"""NumPy's functions for data in which NaN stands for what is missing, and for comparisons, as those of :mod:`.library`."""
+"""NumPy's functions for data, some of which may be missing (NaN), and for comparisons, as in :mod:`.library`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["allclose", "array_equal", "isclose", "nan_to_num", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",
-           "nansum", "nanvar"]  # fmt: skip
+__all__ = ["allclose", "array_equal", "average", "bincount", "count_nonzero", "isclose", "nan_to_num", "nanmax",
+           "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ptp"]  # fmt: skip
 
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -67,7 +67,42 @@ def array_equal(a, b):
     if np.ndim(a) != np.ndim(b):
         found = False
     else:
-        found = a.size == b.size
-        if found:
-            found = np.all(a == b)
+        found = False
+        if a.size == b.size:
+            found = np.all(a == b)  # type: ignore[assignment]
     return found
+
+
+def ptp(a):
+    return np.max(a) - np.min(a)
+
+
+def average(a, weights=None):
+    if weights is None:
+        found = np.mean(a)
+    else:
+        found = np.sum(a * weights) / np.sum(weights)
+    return found
+
+
+def bincount(x, weights=None, minlength=0):
+    n = minlength
+    for k in range(x.size):
+        n = max(n, x[k] + 1)
+    if weights is None:
+        found = np.zeros(n, np.int64)
+        for k in range(x.size):
+            found[x[k]] += 1
+    else:
+        found = np.zeros(n)
+        for k in range(x.size):
+            found[x[k]] += weights[k]
+    return found
+
+
+def count_nonzero(a):
+    count = 0
+    for index in np.ndindex(a.shape):
+        if a[index]:
+            count += 1
+    return count
