@@ -60,6 +60,7 @@ def merged(items: list[Item], passing: dict[str, str]) -> list[Item]:
         made.append(item)
     for array in sorted(passing.keys() & {item.name for item in made if isinstance(item, Step)}):
         _pass(made, array, passing[array])
+    _leave(made)
     return made
 
 
@@ -102,6 +103,38 @@ def _pass(body: list[Item], array: str, number: str) -> None:
         add.value = negative(add.value)
     add.how = "="
     body.remove(take)
+
+
+def _leave(body: list[Item]) -> None:
+    """Leave elements alone that are taken, set to zero, and get back just what they were."""
+    for zero in [s for s in body if isinstance(s, Step) and str(s).endswith("] = 0.0")]:
+        at = body.index(zero)
+        taken = body[at - 1] if at else None
+        later = body[at + 1 :]
+        back = next((s for s in later if zero.name in _Used([s]).names), None)
+        if (
+            not isinstance(taken, Step)
+            or not isinstance(back, Step)
+            or str(taken) != f"{taken.name} = {unparse(zero.target)}"
+            or str(back) != f"{unparse(zero.target)} += {back.value}"
+        ):
+            continue
+        between = later[: later.index(back)]
+        used = _Used(between)
+        if used.plain and back.value in _copies(taken.name, between) and not used.numbers & _Used([zero]).whole:
+            body.remove(zero)
+            body.remove(back)
+
+
+def _copies(name: str, items: list[Item]) -> set[str]:
+    """The numbers that are the same as `name` before `items`."""
+    same = {name}
+    for item in items:
+        if isinstance(item, Step) and item.how == "=" and item.value in same:
+            same.add(item.name)
+        elif isinstance(item, Step | Nest):
+            same -= _Used([item]).numbers
+    return same
 
 
 def _index(places: list[ast.expr]) -> ast.expr:
