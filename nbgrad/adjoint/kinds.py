@@ -52,10 +52,8 @@ def infer(f: Function) -> None:
     for name, value, error in f.reused:
         if _ORDER.index(kind_of(value, f)) > _ORDER.index(f.kinds[name]):
             raise error
-    for s in made:
-        if not s.kind and f.kinds[s.name] != "float":
-            dtype = {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]
-            s.value = parse(f"np.empty({unparse(s.value.args[0])}, {dtype})")  # type: ignore[attr-defined]
+    for s, dtype in [(s, _dtype(s, {s.name: s for s in made}, f)) for s in made]:
+        s.value = parse(f"np.empty({unparse(s.value.args[0])}, {dtype})")  # type: ignore[attr-defined]
         s.kind = f.kinds[s.name]
     for every in walk(f.body):
         for part in ("value", "test", "index"):
@@ -66,6 +64,16 @@ def infer(f: Function) -> None:
             _integers([every.start, every.stop, every.step], every, f)
         elif isinstance(every, Store):
             _integers(parts(every.index), every, f)
+
+
+def _dtype(s: Alloc, made: dict[str, Alloc], f: Function) -> str:
+    """Code for a dtype. Where it is that of another array, which may be made later, it is written as that one's."""
+    other = s.kind[1:] if s.kind.startswith("=") else ""
+    if other in made:
+        return _dtype(made[other], made, f)
+    if not s.kind and f.kinds[s.name] != "float":
+        return {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]
+    return unparse(s.value.args[1])  # type: ignore[attr-defined]
 
 
 def _typed(f: Function) -> bool:
