@@ -43,6 +43,25 @@ def both(v, w):
     return np.sum(t) * 0.1, np.sin(t), v[1:]
 
 
+def trail(v, w):
+    """Names as loops that are made have them; in some turns they are what they were before."""
+    s = 0.0
+    for e, d in zip(v, w):
+        if e > 0.12 or s == 0.0:
+            k, k1, k2, k3, k4, k5 = 1, 2, 3, 4, 5, 6
+        s += 0.02 * e * (k + k1 - k2) - 0.02 * d * (k3 - k4 + k5)
+        k += 1
+    return s
+
+
+def settle(v, c):
+    """Adds to its argument in loops."""
+    for _ in range(2):
+        v += 0.1 * c * v[::-1]
+        v *= 0.9
+    return v[0] * c
+
+
 NAMES = {
     "RAMP": RAMP,
     "GRID": GRID,
@@ -52,6 +71,8 @@ NAMES = {
     "stir": stir,
     "fresh": fresh,
     "both": both,
+    "trail": trail,
+    "settle": settle,
 }
 
 
@@ -117,6 +138,7 @@ class ArrayProgram(Program):
             [f"np.sum({v})", f"np.dot({v}, {z})", f"({v}).mean()", f"np.max({v} + RAMP[:{k}])", f"np.var({v})",
              f"np.linalg.norm({v} + RAMP[:{k}])", f"np.prod(np.cos({v}))",
              f"({v} + RAMP[:{k}])[np.argmin({z} + RAMP[:{k}])]",
+             f"trail({v}, {z})", f"blend(*({self.atom()}, {self.atom()}))",
              f"blend({self.atom()}, {self.atom()})", f"inner({self.atom()})", f"np.trace(u) + {self.atom()}",
              f"(blend(p, s) if {self.test()} else {self.atom()})", f"np.max(u + RAMP[1:], axis={r.randint(0, 1)})[1]",
              f"np.logaddexp({self.atom()}, {self.atom()})", f"np.std(u + RAMP[1:], axis={r.randint(0, 1)})[2]",
@@ -169,6 +191,10 @@ class ArrayProgram(Program):
              [f"{v} = {self.vector(5)} > {limit}", f"x[{v}] *= 0.5"], [f"w[x > {limit}] = 0.3 * x[x > {limit}]"],
              [f"x[PLACES] += 0.1 * {self.vector(3)}"], [f"w[TWICE] = 0.5 * {self.vector(3)}"],
              [f"{v} = np.tanh({self.vector(5)})", f"if {test}:", f"    z = {v}"], ["old = z"],
+             [f"{v} = np.tanh({self.vector(5)})", f"{v}[{i}] *= 0.5", f"if {test}:", f"    z = {v}",
+              f"    z[{j}] = {self.bounded(self.atom())}"],
+             [f"{v} = np.tanh({self.vector(5)})", f"part = {v}[1:]", f"part[2] *= {self.bounded('p')}", f"z = {v}"],
+             [f"{v} = [{self.atom()}, 0.5, p]", f"s = {self.bounded(f'{v}[0] * {v}[-1] + s')}"], ["w.sort()"],
              [f"z, old = np.tanh({self.vector(5)}), z"],
              [f"z = np.sin(z) + 0.1 * {self.vector(5)}"], [f"if {test}:", f"    z = np.cos({self.vector(5)})"],
              [f"for {v} in np.where(x > {limit})[0]:", f"    s = {self.bounded(f's + x[{v}] * z[{v}]')}"],
@@ -208,6 +234,7 @@ class ArrayProgram(Program):
              [f"{v} = fresh({self.vector(k)})", f"{self.target(k)} = {v} * 0.5", f"s += 0.1 * {v}[1]"],
              [f"{q}, {v}, {z} = both({self.target(k)}, {self.vector(k)})", f"s = {self.bounded(q)}",
               f"{z}[0] = 0.5 * {v}[1]"],
+             [f"s = {self.bounded(f's + settle({self.target(k)}, {self.atom()})')}"],
              [f"stir({self.target(k)}, {self.bounded(self.atom())})"]]
         )  # fmt: skip
 

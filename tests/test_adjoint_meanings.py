@@ -259,6 +259,37 @@ def rotated(x, y, c=1.0, s=0.0):
     return c * x - s * y, s * x + c * y
 
 
+def held(v, w, n):
+    """Names like those that are made for loops, which keep their values from turn to turn."""
+    s = 0.0
+    for a, b in zip(v, w):
+        if a > 0.0 or s == 0.0:
+            k, k1, k2, k3, k4 = n, n + 1, n + 2, n + 3, n + 4
+        s += a * k * k1 - b * k2 + a * k3 * k4
+        n += 1
+    return s
+
+
+def names_in_functions(v, w, n):
+    return held(v, w, n) * held(w, v[::-1], 1)
+
+
+def like_another(v, n):
+    u = v * 2.0
+    for _ in range(n):
+        new = np.empty_like(u)
+        part = new[:1]
+        part[:] = u[-1]
+        new[1:] = u[:-1] ** 2
+        u = new
+    return u
+
+
+def likenesses(v, n):
+    """What a loop makes like an array of the function that is called."""
+    return like_another(v, n) @ like_another(0.5 * v, n)
+
+
 def lists_and_stars(x, angle):
     """Lists that do not change, and tuples that are passed as several arguments."""
     weights, turn = [0.5, angle, 2.0], (math.cos(angle), math.sin(angle))
@@ -334,6 +365,9 @@ PROGRAMS = {
     "accepted_steps": (accepted_steps, 0.3 * normal(4), 0.9, 5),
     "accepted_steps, one": (accepted_steps, 0.3 * normal(1), 0.9, 4),
     "made_in_a_call": (made_in_a_call, normal(4)),
+    "names_in_functions": (names_in_functions, normal(5), normal(5), 2),
+    "likenesses": (likenesses, normal(4), 2),
+    "likenesses, one": (likenesses, normal(1), 3),
     "made_in_a_call, one": (made_in_a_call, normal(1)),
     "lengths": (lengths, normal(4), normal(3), 2),
     "lengths, not at all": (lengths, normal(4), normal(3), 0),

@@ -16,9 +16,9 @@ from .adopted import rule_of
 from .algebra import FUNCTIONS, OPERATORS, PASSIVE
 from .arrays import MAKERS, Makers
 from .expressions import Done, Expressions
-from .ir import Assign, Store, parse, unparse, walk
+from .ir import Assign, Store, children, parse, unparse, walk
 from .library import LIBRARY, MODULES
-from .names import FUNCTION_NAMES
+from .names import FUNCTION_NAMES, all_names
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
 from .reshaping import contiguous, reshaped
 from .scope import UNCERTAIN
@@ -226,8 +226,23 @@ class Calls(Expressions):
         return found
 
     def alone(self, node: ast.Call) -> bool:
-        """Whether the call is all of what is assigned."""
-        return node is self.only
+        """Whether the statement evaluates nothing besides the call but numbers, which it cannot change."""
+        found, stack = False, [] if self.only is None else [self.only]
+        while stack:
+            n = stack.pop()
+            if n is node:
+                found = True
+            elif isinstance(n, Done) or (isinstance(n, ast.Name) and self.holds_arrays(n.id)):
+                return False
+            else:
+                stack += [c for c in children(n) if isinstance(c, ast.expr)]
+        return found
+
+    def holds_arrays(self, name: str) -> bool:
+        scope: Expressions | None = self
+        while scope is not None and name not in scope.locals:
+            scope = scope.around
+        return scope is not None and (name in scope.arrays or name in scope.lost or name in scope.tuples)
 
     only: ast.expr | None = None
 
@@ -273,8 +288,9 @@ class Calls(Expressions):
                 inner.locals.discard(p)
                 continue
             self.give(inner, p, self.tree(a), a)
-        before = set(self.made.ranks)
+        before, theirs = set(self.made.ranks), self.names.theirs
         inner.line = self.line
+        self.names.theirs = theirs | all_names(source.node)
         try:
             self.out += inner.function()
         except TraceError as err:  # of the library, nobody should have to read the source
@@ -282,7 +298,7 @@ class Calls(Expressions):
                 raise
             what, instead = getattr(err, "said", (str(err), "write a loop"))
             raise self.source.refuse(node, f"{unparse(node.func).lstrip('=')}: {what}", instead) from None
-        self.line = ""
+        self.line, self.names.theirs = "", theirs
         return self.fresh(inner.result, before)
 
     def passed(self, node: ast.expr) -> object:

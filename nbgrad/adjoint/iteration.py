@@ -292,7 +292,7 @@ class Iteration(Calls):
         """The loop itself; `index` is "" for while. A parallel loop in another one is serial, as in Numba."""
         parallel = parallel and not self.shared.parallel
         line = self.line
-        self.enter(set(stored_names(body)))
+        self.enter(set(stored_names(body, added=False)))
         test: ast.expr | None = None
         if isinstance(s, ast.While):
             before, self.line = self.out, ""

@@ -296,7 +296,7 @@ class Lowering(Storing, Iteration):
         self.out.append(If(test, first, second, line=line))
 
     def test(self, node: ast.expr) -> ast.expr:
-        self.walrus_in = node
+        self.walrus_in = self.only = node
         return self.value(node)
 
     walrus_in: ast.expr | None = None

@@ -64,14 +64,21 @@ def first_name(node: ast.expr) -> str:
 
 
 class Names:
-    """Names that are not used yet."""
+    """Names that are not used yet.
+
+    Attributes
+    ----------
+    theirs : set of str
+        The names in functions that are being lowered into the one they are called in: nothing else is called so.
+    """
 
     def __init__(self, taken: set[str]) -> None:
         self.taken = taken | RESERVED
+        self.theirs: set[str] = set()
 
-    def fresh(self, name: str) -> str:
+    def fresh(self, name: str, of_theirs: bool = False) -> str:
         made, k = name, 1
-        while made in self.taken:
+        while made in self.taken or (made in self.theirs and not of_theirs):
             made, k = f"{name}{k}", k + 1
         self.taken.add(made)
         return made

@@ -183,7 +183,7 @@ class Scope:
             return self.around.local(node)
         if name not in self.rename:
             taken = self.inlined or name in RESERVED
-            self.rename[name] = self.names.fresh(name) if taken else name
+            self.rename[name] = self.names.fresh(name, of_theirs=True) if taken else name
         return self.rename[name]
 
     def known_here(self, name: str) -> bool:
@@ -423,14 +423,17 @@ _SIMPLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Su
            ast.operator, ast.unaryop)  # fmt: skip
 
 
-def stored_names(body: list[ast.stmt]) -> list[str]:
-    """The names that statements set, once for each time; not those of functions inside."""
+def stored_names(body: list[ast.stmt], added: bool = True) -> list[str]:
+    """The names that statements set, once for each time; not those of functions inside, and with `added`, those that
+    are added to and the like, too, which are the same arrays as before."""
     found: list[str] = []
     stack: list[ast.AST] = list(body)
     while stack:
         node = stack.pop()
         if isinstance(node, ast.FunctionDef):
             found.append(node.name)
+        elif isinstance(node, ast.AugAssign) and not added:
+            continue
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.append(node.id)
         elif isinstance(node, ast.comprehension):  # its variables are its own

@@ -7,9 +7,10 @@ from .learning import PROGRAMS as LEARNING
 from .matrices import PROGRAMS as MATRICES
 from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
+from .sciences import PROGRAMS as SCIENCES
 from .searches import PROGRAMS as SEARCHES
 from .stencils import PROGRAMS as STENCILS
 from .textbooks import PROGRAMS as TEXTBOOKS
 
-PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES, MATRICES, FIELDS, TEXTBOOKS)
+PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES, MATRICES, FIELDS, TEXTBOOKS, SCIENCES)
 PROGRAMS = {f.__name__: (f, args) for part in PARTS for f, args in part.items()}
