@@ -11,7 +11,7 @@ from functools import lru_cache
 from .ir import Loop, parse, parsed, subtrees, unparse
 
 __all__ = ["Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of", "mentions",
-           "names", "negative", "steps", "tidy", "words"]  # fmt: skip
+           "names", "negative", "over", "steps", "tidy", "words"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -71,7 +71,11 @@ def elements(of: str, names: list[str], first: str, sign: str, second: str) -> I
     """``first... = second...`` for all elements of arrays that have the shape of `of`, with a loop's variable for each
     axis; both sides end with ``[`` or ``, ``. What slices say where shapes differ takes Numba 2 s to compile."""
     index = ", ".join(names)
-    item: Item = f"{first}{index}] {sign} {second}{index}]"
+    return over(of, names, f"{first}{index}] {sign} {second}{index}]")
+
+
+def over(of: str, names: list[str], item: Item) -> Item:
+    """`item` for all places in the array `of`."""
     for d in reversed(range(len(names))):
         item = Nest(f"for {names[d]} in range({of}.shape[{d}]):", [item])
     return item

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .indices import distance, offset, parts, plus
 from .ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
+from .shares import Share, in_parts, shared
 from .stencils import gather, read_ahead
 from .steps import Item, Nest, Step, exchange, loop_head, steps
 from .surely import surely
@@ -79,7 +80,8 @@ class Turns:
                 local += [name] if read else []
             elif name not in sums and (read or name in bars or (name in f.ranks and name not in mine)):
                 return Verdict(f"{name} goes from turn to turn"), []
-        return for_turns(self.plan, self.loop, self.body, (sums & numbers) - set(local), own), local
+        shares = shared(self.body, self.loop.index)
+        return for_turns(self.plan, self.loop, self.body, (sums & numbers) - set(local), own, shares), local
 
     def serial(self, why: str) -> list[Item]:
         """Say why a loop over prange is none."""
@@ -87,16 +89,27 @@ class Turns:
 
     def said(self, verdict: Verdict) -> list[Item]:
         self.reverse.verdicts[self.loop, " backwards"] = verdict
-        return [f"# {verdict}"] if verdict.why else []
+        return [f"# {verdict}"] if verdict.why or verdict.shared else []
 
     def together(self, verdict: Verdict, local: list[str]) -> list[Item]:
-        self.said(verdict)
+        said = self.said(verdict)
         sums = {name: self.reverse.sum_of(self.loop, name) for name in verdict.sums}
         names = {name: self.reverse.named(self.loop, f"{name}_turn", "") for name in local}
         for s, _ in self.steps:
             s.free = s.free and not self.inner
         renamed(self.body, {**names, **{name: s.mine for name, s in sums.items()}})
-        return together(self.loop, self.body, sums, dict.fromkeys(names.values(), "0.0"))
+        made = together(self.loop, self.body, sums, dict.fromkeys(names.values(), "0.0"))
+        return [*said, *(self.in_parts(made, verdict.shared) if verdict.shared else made)]
+
+    def in_parts(self, made: list[Item], lengths: dict[str, list[str]]) -> list[Item]:
+        """A parallel loop in which arrays, given with lengths for a part of the turns, are shared out."""
+
+        def named(name: str, what: str = "") -> str:
+            return self.reverse.named(self.loop, name, what)
+
+        axes = {n: [named(f"k{d + 1}", n) for d in range(len(sizes))] for n, sizes in lengths.items()}
+        shares = [Share(n, named(f"{n}_parts"), sizes, axes[n]) for n, sizes in lengths.items()]
+        return in_parts(self.loop, made, shares, named("share"), named("shares"))
 
     def apart(self) -> tuple[list[Item], list[Item]]:
         """Make sums apart, where turns are undone at once; what goes before the loop and after it."""
