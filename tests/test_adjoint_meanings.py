@@ -259,6 +259,51 @@ def rotated(x, y, c=1.0, s=0.0):
     return c * x - s * y, s * x + c * y
 
 
+def first_above(x, limit, default=-1):
+    for i, v in enumerate(x):
+        if v > limit:
+            return i
+    return default
+
+
+def counted_from(x, k=0):
+    for v in x:
+        if v > 0.0:
+            k += 1
+    return k
+
+
+def order_of(a, b):
+    low, high = 0, 1
+    if a > b:
+        low, high = 1, 0
+        return (low, high), 2
+    return (low, high), 0
+
+
+def integers_of_functions(x, s, n):
+    """Integers that are constants in one of several places only: no test of them is decided before."""
+    i, j, m = first_above(x, s), first_above(x, 9.0), counted_from(x, 1)
+    if i < 0:
+        x[0] *= 3.0
+    if j == -1:
+        s = s * 1.5
+    if m == 1:
+        s = s * s
+    p = (0, 1.0)
+    for k in range(n):
+        p = (p[0] + 1, p[1] * x[k % x.size] + s)
+        (low, high), steps = order_of(x[0], x[-1])
+        if low == 0 or steps == 0:
+            s += 0.1 * x[high - 1]
+    steps, total = p
+    if steps > 1:
+        total *= 2.0
+    if steps == 0:
+        total -= s
+    return total * (x[i] + m)
+
+
 def held(v, w, n):
     """Names like those that are made for loops, which keep their values from turn to turn."""
     s = 0.0
@@ -365,6 +410,9 @@ PROGRAMS = {
     "accepted_steps": (accepted_steps, 0.3 * normal(4), 0.9, 5),
     "accepted_steps, one": (accepted_steps, 0.3 * normal(1), 0.9, 4),
     "made_in_a_call": (made_in_a_call, normal(4)),
+    "integers_of_functions": (integers_of_functions, np.array([-0.4, 0.3, 0.8]), 0.2, 3),
+    "integers_of_functions, none": (integers_of_functions, np.array([-0.4, -0.3]), 0.2, 0),
+    "integers_of_functions, falling": (integers_of_functions, np.array([0.5, 0.1, -0.3]), 0.2, 1),
     "names_in_functions": (names_in_functions, normal(5), normal(5), 2),
     "likenesses": (likenesses, normal(4), 2),
     "likenesses, one": (likenesses, normal(1), 3),

@@ -335,8 +335,8 @@ class Calls(Expressions):
             inner.given.add(inner.rename[p])
             self.made.ranks[inner.rename[p]] = 0
             made = Assign(inner.rename[p], tree.node)
-            self.emit(made)
-            inner.learn(made)
+            self.emit(made, final=False)
+            inner.learn(made)  # if it does not set it again
 
     def packed(self, tree: Several, node: ast.expr):
         raise NotImplementedError

@@ -111,7 +111,7 @@ class Lowering(Storing, Iteration):
             if self.outer is None:
                 self.shared.top, self.shared.current = self.out, statements
             if self.returned:
-                self.emit(Assign(self.returned, ast.Constant(False)))
+                self.emit(Assign(self.returned, ast.Constant(False)), final=False)
             self.copy_parameters()
             if self.returns_values() and runs_off(statements):
                 text = ast.Constant(f"{self.source.name}: the end is reached, and nothing is returned")
@@ -180,15 +180,15 @@ class Lowering(Storing, Iteration):
         if isinstance(s, ast.Return):
             self.give_back(s)
         for flag in self.gone[-1]:
-            self.emit(Assign(flag, ast.Constant(True)))
+            self.emit(Assign(flag, ast.Constant(True)), final=False)
         if isinstance(s, ast.Return) and self.stops:
-            self.emit(Assign(self.returned, ast.Constant(True)))
+            self.emit(Assign(self.returned, ast.Constant(True)), final=False)
             for k, stop in enumerate(self.stops):
                 if stop and stop != self.returned:
-                    self.emit(Assign(stop, ast.Constant(True)))
+                    self.emit(Assign(stop, ast.Constant(True)), final=False)
                 self.stops[k] = stop or self.returned
         elif isinstance(s, ast.Break):
-            self.emit(Assign(self.stops[-1], ast.Constant(True)))
+            self.emit(Assign(self.stops[-1], ast.Constant(True)), final=False)
 
     # Results.
 
@@ -247,7 +247,7 @@ class Lowering(Storing, Iteration):
             name = given if mine else self.names.fresh("result")
         if name != given:
             self.made.ranks[name] = 0
-            self.emit(Assign(name, tree.node))
+            self.emit(Assign(name, tree.node), final=self.returns == 1)
         taken.add(name)
         return Scalar(ast.Name(name, ast.Load()))
 

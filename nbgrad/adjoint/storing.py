@@ -417,7 +417,7 @@ class Storing(Copies):
                 assert isinstance(item, Scalar)
                 made = before if isinstance(before, str) else self.names.fresh(f"{name}_{label}".replace(".", "_"))
                 self.made.ranks[made] = 0
-                self.emit(Assign(made, item.node))
+                self.emit(Assign(made, item.node), final=self.stores.count(name.partition(".")[0]) == 1)
                 items.append(made)
         return Pack(tuple(items), tree.of)
 
