@@ -103,7 +103,7 @@ AT_THE_CALL = {
     "a, n = 1.0, 2, 3\nreturn a": "assign the values one by one",
     "x, y = y, y\nx[0] = a\nreturn a": "a, b = b, a",
     "return x.strides[0] * a": "use shape, size, ndim or T",
-    "b = a + writes(x, y)\nreturn b": "assign its result to a name first",
+    "b = x[0] + writes(x, y)\nreturn b": "assign its result to a name first",
     "b = x if n > 1 else y\nb[0] = a\nreturn b[0]": "copy them: a.copy() if c else b.copy()",
     "b = x if n > 1 else y\nx[0] = a\nreturn b[0]": "a name for one array or another",
     "return (x if n > 1 else a) * 2": "numbers, or arrays with as many axes",
