@@ -240,6 +240,28 @@ def test_float32():
     np.testing.assert_allclose(single[0], double[0], rtol=1e-5, atol=1e-6)
 
 
+def test_tests_of_float32_turn_out_as_they_did():
+    """What they are made of is float64 on the way back, and differs in the last digits."""
+
+    def steps(x, n):
+        y = x[1]
+        s = x[3] * x[3]
+        for _ in range(n):
+            d = (y * y - x[0]) / (y + y)
+            if abs(d) < x[2]:
+                s += x[4] * y
+            else:
+                s += x[5] * y * y
+            y -= d
+        return s
+
+    for root in (3.0, 0.3):
+        x = np.array([root, 1.0, 1e-20, 0.3, 0.7, 0.1], np.float32)
+        value, (gradient,) = nb.adjoint(steps).value_and_grad(x, 20)
+        assert gradient[4] > 5 * root**0.5  # it is there in many turns
+        np.testing.assert_allclose(gradient[3:] @ (x[3:] / np.array([2, 1, 1])), value, rtol=1e-5)
+
+
 def test_argnums():
     x, y, gamma = EXAMPLES["soft_dtw"][1]
     value, (x_bar, y_bar, gamma_bar) = nb.adjoint(loops.soft_dtw).value_and_grad(x, y, gamma)

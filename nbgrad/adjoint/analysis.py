@@ -112,7 +112,8 @@ def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> P
     definitions for tests and bounds of loops that change in what they control, and for calls that take long."""
     algebra = Algebra(resolve, set())
     turns_apart(f)
-    choose(f)
+    if not f.narrow:
+        choose(f)
     split(f)
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
@@ -219,7 +220,7 @@ def _fix_controls(f: Function, block: Block, moving: set[str]) -> None:
         for inner in below(s):
             _fix_controls(f, inner, moving)
         written = {n for inner in below(s) for t in walk(inner) for n in writes(t)}
-        if isinstance(s, If) and reads(s.test) & (written | moving):
+        if isinstance(s, If) and (f.narrow or reads(s.test) & (written | moving)):
             s.test = _define(f, block, k, "branch", s.test, s)
         if isinstance(s, Loop) and s.index:
             for part in ("start", "stop", "step"):

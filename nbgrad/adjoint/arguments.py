@@ -81,6 +81,11 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
     return ranks, kinds
 
 
+def narrow(args: tuple) -> bool:
+    """Whether there are float32 among the arguments."""
+    return any(getattr(a, "dtype", None) == np.float32 for a in args)
+
+
 def chosen(name: str, argnums: Any) -> int | tuple[int, ...] | None:
     """`argnums` as it is to be: None, a number, or a tuple of numbers."""
     given = argnums if isinstance(argnums, tuple | list) else () if argnums is None else (argnums,)

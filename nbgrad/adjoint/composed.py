@@ -8,7 +8,7 @@ from typing import Any
 from ..codegen.compile import is_nopython, module
 from ..errors import NBGradError
 from .analysis import plan
-from .arguments import completed, describe, parameters
+from .arguments import completed, describe, narrow, parameters
 from .kinds import infer
 from .lower import lower
 from .pure import Pullback, function
@@ -43,11 +43,12 @@ class Loops:
             ranks, kinds = describe(self._source, tuple(args))
         except NBGradError as err:
             return str(err)
-        key = (*ranks.values(), *kinds.values())
+        single = narrow(tuple(args))
+        key = (single, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
             try:
-                made = Variant(self.function, self._source, ranks, kinds)
+                made = Variant(self.function, self._source, ranks, kinds, single)
             except NBGradError as err:
                 made = str(err)
             self._made[key] = made
@@ -63,9 +64,12 @@ class Variant:
         Compiled; it leaves its arguments alone and returns, after the results, the arrays that the function writes.
     """
 
-    def __init__(self, original: Callable, source: Source, ranks: dict[str, int], kinds: dict[str, str]) -> None:
+    def __init__(
+        self, original: Callable, source: Source, ranks: dict[str, int], kinds: dict[str, str], narrow: bool
+    ) -> None:
         self.source = source
         self.kinds = ranks, kinds
+        self.narrow = narrow
         self.parameters = parameters(source)
         f = self._lowered()
         plain = is_nopython(original) and not f.written
@@ -77,6 +81,7 @@ class Variant:
     def _lowered(self):
         f = lower(self.source, *self.kinds)
         infer(f)
+        f.narrow = self.narrow
         return f
 
     def pullback(self, places: tuple[int, ...], wrap: Callable) -> tuple[Any, list[int]]:

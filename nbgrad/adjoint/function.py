@@ -18,6 +18,7 @@ from .arguments import (
     cotangent,
     describe,
     formed,
+    narrow,
     one_by_one,
     outputs,
     parameters,
@@ -25,7 +26,7 @@ from .arguments import (
 )
 from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards, Halves
-from .ir import Function
+from .ir import Function, If, walk
 from .kinds import infer
 from .lower import lower
 from .structures import Structure, put_together, structure
@@ -179,13 +180,16 @@ class _Differentiated:
     def _variant(self, how: Callable, args: tuple, differentiated: bool) -> Any:
         source = self._read(args)
         ranks, kinds = describe(source, args)
+        single = narrow(args)
         key = (source, how, differentiated, *ranks.values(), *kinds.values())
-        made = self._made.get(key)
+        made = self._made.get((single, *key))
         if made is None:
             f = lower(source, ranks, kinds, self._still)
             infer(f)
+            f.narrow = single and any(isinstance(s, If) for s in walk(f.body))
             wrt = wanted(source, kinds, self._argnums) if differentiated else []
-            made = self._made[key] = how(f, wrt)
+            made = self._made.get((f.narrow, *key)) or how(f, wrt)
+            self._made[f.narrow, *key] = self._made[single, *key] = made
         return made
 
     def _read(self, args: tuple) -> Source:

@@ -150,7 +150,8 @@ class Function:
     stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns
     nothing, and `form` how they are in tuples; `options` are for ``njit``. `doubtful` are arrays with what they are
     made of, whose kind must be that of the array, or else an error; `reused` are such whose names got new elements,
-    which the array must hold; `copies` are copies with the names of the arrays that they stand for.
+    which the array must hold; `copies` are copies with the names of the arrays that they stand for. `narrow` says that
+    arguments are float32: what is calculated again, of numbers that were stored, may then differ in the last digits.
     """
 
     name: str
@@ -167,6 +168,7 @@ class Function:
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
     reused: list[tuple[str, ast.expr, Exception]] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
+    narrow: bool = False
 
     def explained(self, text: str) -> str:
         """`text`, with what copies in it are called in the function."""
