@@ -54,6 +54,14 @@ def trail(v, w):
     return s
 
 
+def first(v, limit, default=-1):
+    """A place, or a constant: what is tested afterwards is not known before."""
+    for i, e in enumerate(v):
+        if e > limit:
+            return i
+    return default
+
+
 def settle(v, c):
     """Adds to its argument in loops."""
     for _ in range(2):
@@ -73,6 +81,7 @@ NAMES = {
     "both": both,
     "trail": trail,
     "settle": settle,
+    "first": first,
 }
 
 
@@ -195,6 +204,9 @@ class ArrayProgram(Program):
               f"    z[{j}] = {self.bounded(self.atom())}"],
              [f"{v} = np.tanh({self.vector(5)})", f"part = {v}[1:]", f"part[2] *= {self.bounded('p')}", f"z = {v}"],
              [f"{v} = [{self.atom()}, 0.5, p]", f"s = {self.bounded(f'{v}[0] * {v}[-1] + s')}"], ["w.sort()"],
+             [f"{v} = first({self.vector(5)}, {limit}{r.choice(['', ', 0', ', default=2'])})",
+              f"if {v} {r.choice(['< 0', '== 0', '> 1', '!= 2'])}:", f"    p = {self.bounded(self.atom())}",
+              f"s += 0.1 * z[{v}] * p"],
              [f"z, old = np.tanh({self.vector(5)}), z"],
              [f"z = np.sin(z) + 0.1 * {self.vector(5)}"], [f"if {test}:", f"    z = np.cos({self.vector(5)})"],
              [f"for {v} in np.where(x > {limit})[0]:", f"    s = {self.bounded(f's + x[{v}] * z[{v}]')}"],
