@@ -138,6 +138,44 @@ def conditional(x, y):
     return y.sum()
 
 
+def rotated(a, c, s):
+    """Rows and columns that surely differ."""
+    for p in range(a.shape[0] - 1):
+        for q in range(p + 1, a.shape[0]):
+            for k in range(a.shape[0]):
+                u = a[k, p] ** 2
+                v = a[k, q]
+                a[k, p] = c * u - s * v
+                a[k, q] = s * u + c * v
+
+
+def rotated_anywhere(a, rows, c, s):
+    """Rows that may be the same, counted from the front or the end."""
+    for m in range(rows.shape[0]):
+        p = rows[m, 0]
+        q = rows[m, 1]
+        for k in range(a.shape[1]):
+            u = a[p, k] ** 2
+            v = a[q, k]
+            a[p, k] = c * u - s * v
+            a[q, k] = s * u + c * v
+    for p in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            u = a[p, k]
+            v = a[-1, k] ** 2
+            a[p, k] = c * u - s * v
+            a[-1, k] = s * u + c * v * a[p - 1, k]
+
+
+def mixed(x, y, at):
+    """Neighbours and other places of one array in a turn."""
+    for i in range(1, x.size):
+        u = x[i] * y[i]
+        x[i] = u + x[i - 1] * y[i]
+        x[i - 1] = u * u + x[at[i]]
+        x[at[i]] = x[i] * x[at[i]]
+
+
 SIZES = [(0, 0), (1, 5), (2, 2), (3, 3), (5, 3), (3, 6), (6, 7)]
 CASES = [
     *((diffused, (normal(*s), n)) for s in SIZES for n in (0, 2)),
@@ -160,6 +198,10 @@ CASES = [
     (read_twice, (normal(5),)),
     (kept_for_later, (normal(5),)),
     (conditional, (normal(7), normal(7))),
+    *((rotated, (normal(n, n), 0.8, 0.6)) for n in (0, 1, 2, 5)),
+    (rotated_anywhere, (normal(3, 4), np.array([[0, 1], [2, 2], [1, -2], [-1, 0], [0, -3]]), 0.8, 0.6)),
+    (rotated_anywhere, (normal(1, 2), np.array([[0, 0], [0, -1]]), 0.8, 0.6)),
+    (mixed, (normal(6), normal(6), np.array([0, 1, 1, 3, 5, 0]))),
 ]
 
 
@@ -212,3 +254,11 @@ def test_which_do_not(f):
 def test_elements_that_are_not_only_handed_over_stay(f):
     args = (normal(4), normal(4))[: f.__code__.co_argcount]
     assert "made_bar_here" not in sweep_back(f, *args)
+
+
+def test_elements_that_are_set_once():
+    back = sweep_back(rotated, normal(3, 3), 0.8, 0.6)
+    assert (
+        "a_bar[k, q] = v_bar" in back and "= 0.0\n                a_bar" not in back and "a_bar[k, p] = 0.0" not in back
+    )
+    assert "a_bar[p, k] = 0.0" in sweep_back(rotated_anywhere, normal(3, 3), np.array([[0, 1]]), 0.8, 0.6)

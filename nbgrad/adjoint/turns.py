@@ -12,10 +12,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, parts, plus
-from .ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
+from .ir import Assign, Loop, Store, changed, parse, parsed, reads, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
 from .stencils import gather, read_ahead
-from .steps import Item, Nest, Step, exchange, loop_head, steps
+from .steps import Item, Nest, Step, exchange, loop_head, negative, steps
 from .surely import surely
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Turns:
         self.loop = loop
         self.body = body
         self.loops = (*self.plan.enclosing[loop], loop)
+        self.set_once()
         self.steps = list(steps(body))  # with the number of branches around each
         self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
         self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
@@ -249,6 +250,47 @@ class Turns:
             self.body.insert(0, Step(ast.Name(after), "=", that))
             self.body += [Step(parse(this), "=", here), Step(parse(that), "=", after), Step(ast.Name(here), "=", after)]
         return before
+
+    # Elements that are taken and given again.
+
+    def set_once(self) -> None:
+        """Set an element once that is set to zero, and then added to."""
+        for k, zero in enumerate(self.body):
+            if not isinstance(zero, Step) or not isinstance(zero.target, ast.Subscript) or zero.value != "0.0":
+                continue
+            element = unparse(zero.target)
+            changing: set[str] = set()
+            for item in self.body[k + 1 :]:
+                if isinstance(item, Step) and item.name == zero.name and unparse(item.target) == element:
+                    if (
+                        item.how != "="
+                        and not self.touches(zero, item.read())
+                        and not changing & reads(zero.target.slice)
+                    ):
+                        item.value = item.value if item.how == "+=" else negative(item.value)
+                        item.how = "="
+                        self.body[k] = ""
+                    break
+                if isinstance(item, Step) and not self.touches(zero, [item.target, *item.read()]):
+                    changing.add(item.name)
+                elif not isinstance(item, str) or not item.startswith("#"):
+                    break
+        self.body[:] = [item for item in self.body if item != ""]
+
+    def touches(self, s: Step, nodes: list[ast.expr]) -> bool:
+        """Whether in a turn expressions may have the element that `s` sets."""
+        assert isinstance(s.target, ast.Subscript)
+        found = [n for node in nodes for n in subtrees(node)]
+        whole = sum(isinstance(n, ast.Name) and n.id == s.name for n in found)
+        own = (
+            n for n in found if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id == s.name
+        )
+        others = [n.slice for n in own]
+        return len(others) < whole or not all(self.differ(s.target.slice, other) for other in others)
+
+    def differ(self, a: ast.expr, b: ast.expr) -> bool:
+        """Whether two elements surely differ in each turn, by inequalities."""
+        return self.distinct(a, b) or not self.plan.independence.meet(self.loop, a, b, False)
 
     def distinct(self, a: ast.expr, b: ast.expr) -> bool:
         """Whether two elements surely differ in each turn."""
