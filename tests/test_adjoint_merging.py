@@ -176,6 +176,76 @@ def mixed(x, y, at):
         x[at[i]] = x[i] * x[at[i]]
 
 
+def chain(x, v, k, steps):
+    """Neighbours that are not there are zero."""
+    f = np.zeros_like(x)
+    for _ in range(steps):
+        for i in range(x.size):
+            left = x[i] - (x[i - 1] if i > 0 else 0.0)
+            right = (x[i + 1] if i < x.size - 1 else 0.0) - x[i]
+            f[i] = k * (right - left) + right**3 - left**3
+        for i in range(x.size):
+            v[i] += f[i]
+            x[i] += 0.1 * v[i]
+
+
+def graph_of_squares(u, c, steps):
+    """Those that are there, in two dimensions."""
+    n, m = u.shape
+    new = np.zeros_like(u)
+    for _ in range(steps):
+        for i in range(n):
+            for j in range(m):
+                total = -(u[i, j] ** 2)
+                if i > 0:
+                    total += u[i - 1, j] * c
+                if i + 1 < n:
+                    total += u[i + 1, j] * u[i, j]
+                if j >= 1:
+                    total += u[i, j - 1] ** 2
+                if j < m - 1:
+                    total += u[i, j + 1] * c
+                else:
+                    total += u[i, j - 1] * u[i, j]
+                new[i, j] = u[i, j] + c * total
+        for i in range(n):
+            for j in range(m):
+                u[i, j] = new[i, j]
+    return u.sum()
+
+
+def graph_in_turns(u, c, steps):
+    """The same in two arrays, with nothing in the place of what is not there."""
+    n, m = u.shape
+    new = np.zeros_like(u)
+    for _ in range(steps):
+        for i in range(n):
+            for j in range(m):
+                total = -(u[i, j] ** 2)
+                if i > 0:
+                    total += u[i - 1, j] * c
+                if i + 1 < n:
+                    total += u[i + 1, j] * u[i, j]
+                if not j < 1:
+                    total *= u[i, j - 1]
+                if j < m - 1:
+                    total -= u[i, j + 1] * c
+                new[i, j] = u[i, j] + c * total
+        u, new = new, u
+    return u
+
+
+def far_ends(x, y, first, last):
+    """Some turns meet nothing; where it is not certain that an index counts from the front, it may be from the end."""
+    for i in range(first, last):
+        if i >= 2 and i < x.size + 2:
+            y[0] += x[i - 2] ** 2
+        if 0 <= i + 1 < x.size:
+            y[1] += x[i + 1] * x[i + 1]
+        if y[2] < 9.0 and i < x.size:
+            y[3] += x[i] ** 3
+
+
 SIZES = [(0, 0), (1, 5), (2, 2), (3, 3), (5, 3), (3, 6), (6, 7)]
 CASES = [
     *((diffused, (normal(*s), n)) for s in SIZES for n in (0, 2)),
@@ -201,6 +271,11 @@ CASES = [
     *((rotated, (normal(n, n), 0.8, 0.6)) for n in (0, 1, 2, 5)),
     (rotated_anywhere, (normal(3, 4), np.array([[0, 1], [2, 2], [1, -2], [-1, 0], [0, -3]]), 0.8, 0.6)),
     (rotated_anywhere, (normal(1, 2), np.array([[0, 0], [0, -1]]), 0.8, 0.6)),
+    *((chain, (normal(n), normal(n), 0.3, 3)) for n in (0, 1, 2, 3, 9)),
+    (chain, (normal(18)[::-2], normal(27)[::3], 0.3, 3)),
+    *((graph_of_squares, (normal(*s), 0.1, 2)) for s in [(0, 2), (1, 2), (2, 2), (3, 2), (2, 5), (5, 4)]),
+    *((graph_in_turns, (normal(*s), 0.1, 2)) for s in [(0, 0), (0, 2), (1, 1), (3, 1), (1, 2), (2, 2), (5, 4)]),
+    *((far_ends, (normal(5), normal(4), *b)) for b in [(0, 5), (-3, 9), (-5, -1), (2, 2), (5, 0), (4, 11)]),
     (mixed, (normal(6), normal(6), np.array([0, 1, 1, 3, 5, 0]))),
 ]
 
@@ -212,7 +287,15 @@ def test_gradients(f, args):
 
 
 @pytest.mark.parametrize(
-    "f, args", [CASES[11], CASES[25], (whole_arrays, (normal(7), 0.1, 2)), (two_arrays, (*normal(3, 5, 4), 2))]
+    "f, args",
+    [
+        (chain, (normal(4), normal(4), 0.3, 2)),
+        (graph_of_squares, (normal(3, 4), 0.1, 2)),
+        CASES[11],
+        CASES[25],
+        (whole_arrays, (normal(7), 0.1, 2)),
+        (two_arrays, (*normal(3, 5, 4), 2)),
+    ],
 )
 def test_second_order(f, args):
     with uncompiled(shuffle=False):
@@ -223,6 +306,8 @@ def test_compiled():
     agrees(diffused, (normal(7, 8), 3))
     agrees(two_arrays, (normal(6, 7), normal(6, 7), normal(6, 7), 3))
     agrees(window, (normal(5, 6), normal(5, 6), 1, 4, 3, 3))
+    agrees(chain, (normal(40), normal(40), 0.3, 3))
+    agrees(graph_in_turns, (normal(9, 21), 0.1, 2))
 
 
 def test_float32():
@@ -262,3 +347,10 @@ def test_elements_that_are_set_once():
         "a_bar[k, q] = v_bar" in back and "= 0.0\n                a_bar" not in back and "a_bar[k, p] = 0.0" not in back
     )
     assert "a_bar[p, k] = 0.0" in sweep_back(rotated_anywhere, normal(3, 3), np.array([[0, 1]]), 0.8, 0.6)
+
+
+def test_neighbours_that_may_not_be_there_are_gathered():
+    assert "range(min(x.size + 1, x_bar.shape[0])):" in sweep_back(chain, normal(5), normal(5), 0.3, 2)
+    back = sweep_back(graph_in_turns, normal(5, 4), 0.1, 2)
+    assert "u1_bar_row4" in back and back.count("_tape[") == 1
+    assert "_row" not in sweep_back(graph_of_squares, normal(5, 4), 0.1, 2)  # j - 1 may be -1

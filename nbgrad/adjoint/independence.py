@@ -99,6 +99,12 @@ class Independence:
                 return False
         return True
 
+    def front(self, part: ast.expr, loops: tuple[Loop, ...], tests: Iterable[tuple[ast.expr, bool]]) -> bool:
+        """Whether an index surely counts from the front where `tests` gave what they did."""
+        names = {p.index: p.index for p in loops if p.index}
+        x, told = self._form(part, names), [form for test in tests for form in self._told(*test, names)]
+        return x is not None and impossible([*self._turns(loops, names), *told, less(x, {}, 1)])
+
     @cached_property
     def sizes(self) -> list[Form]:
         """What is known of the lengths of arrays: names that stand for them, and what arrays are made with."""

@@ -9,6 +9,7 @@ several neighbours is gathered (:mod:`.stencils`).
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, parts, plus
@@ -35,6 +36,7 @@ class Turns:
         self.loops = (*self.plan.enclosing[loop], loop)
         self.set_once()
         self.steps = list(steps(body))  # with the number of branches around each
+        self.tests = dict(_tests(body, ()))
         self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
         self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
         self.read: dict[str, set[str]] = {}  # indices of those that are read
@@ -211,9 +213,19 @@ class Turns:
     def vectors(self) -> bool:
         """Whether what is added to goes along with the turns, in neighbouring elements."""
         return all(
-            self.counts(p[-1]) and self.constant(*p[:-1])
-            for elements in self.added.values()
-            for p in (parts(parsed(index)) for index in elements)
+            self.along(name, index, -1, self.loop) and self.constant(*parts(parsed(index))[:-1])
+            for name, elements in self.added.items()
+            for index in elements
+        )
+
+    def along(self, name: str, index: str, axis: int, loop: Loop) -> bool:
+        """Whether an element that is added to has the turn of `loop` as its place along an axis, moved by a constant,
+        and from the front wherever it is met."""
+        part, independence = parts(parsed(index))[axis], self.plan.independence
+        around = self.loops[: self.loops.index(loop) + 1]
+        return offset(part)[0] == loop.index and (
+            independence.counted(part, around)
+            or all(independence.front(part, self.loops, self.tests[s]) for s, _ in self.added[name][index])
         )
 
     # Recurrences.
@@ -299,6 +311,16 @@ class Turns:
             distance(p, q) and counted(p, self.loops) and counted(q, self.loops)
             for p, q in zip(parts(a), parts(b), strict=True)
         )
+
+
+def _tests(body: list[Item], around: tuple[tuple[ast.expr, bool], ...]) -> Iterator[tuple[Step, tuple]]:
+    """The assignments with the tests around each, and what these gave."""
+    for item in body:
+        if isinstance(item, Step):
+            yield item, around
+        elif isinstance(item, Nest):
+            test = ((parse(item.test), item.head != "else:"),) if item.test else ()
+            yield from _tests(item.body, (*around, *test))
 
 
 def _text(index: ast.expr) -> str:
