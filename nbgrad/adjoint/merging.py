@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .fusion import name_of
-from .indices import offset, parts
+from .indices import joined, offset, parts
 from .ir import Alloc, Call, Function, Statement, Swap, children, reads, unparse, walk, writes
 from .parallel import first, sums_of
 from .steps import Item, Nest, Step, exchange, loop_of, negative
@@ -22,7 +22,7 @@ from .steps import Item, Nest, Step, exchange, loop_of, negative
 if TYPE_CHECKING:
     from .analysis import Plan
 
-__all__ = ["Gather", "merged", "read_once"]
+__all__ = ["Gather", "Used", "merged", "read_once"]
 
 
 @dataclass(eq=False)
@@ -83,15 +83,15 @@ def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
 
 def _pass(body: list[Item], array: str, number: str) -> None:
     """Let a number have what is added to an element and taken in the same turn."""
-    met = [k for k, item in enumerate(body) if array in _Used([item]).elements]
+    met = [k for k, item in enumerate(body) if array in Used([item]).elements]
     add, take = body[met[0]], body[met[-1]]
     if not isinstance(add, Step) or not isinstance(take, Step) or add.how == "=" or add.name != array or add is take:
         return
     element = unparse(add.target)
-    used = _Used(body[met[0] : met[-1] + 1])
+    used = Used(body[met[0] : met[-1] + 1])
     if (
         str(take) != f"{element} = 0.0"
-        or {unparse(ast.Subscript(ast.Name(array), _index(e))) for e in used.elements[array]} != {element}
+        or {unparse(ast.Subscript(ast.Name(array), joined(e))) for e in used.elements[array]} != {element}
         or array in used.whole | reads(*add.read())
         or reads(*used.elements[array][0]) & used.numbers
     ):
@@ -104,17 +104,13 @@ def _pass(body: list[Item], array: str, number: str) -> None:
     body.remove(take)
 
 
-def _index(places: list[ast.expr]) -> ast.expr:
-    return ast.Tuple(places, ast.Load()) if len(places) > 1 else places[0]
-
-
 def _may_pass(s: Step, loop: Nest) -> bool:
     """Whether a step after `loop` could as well be before it."""
-    used = _Used([loop])
+    used = Used([loop])
     return s.name not in used.names and not {n for node in s.read() for n in reads(node)} & used.written
 
 
-class _Used:
+class Used:
     """What `items` read and write: `elements` by the array, `whole` names that are not those of elements; `plain` if
     there are only assignments, branches and loops."""
 
@@ -160,7 +156,7 @@ class _Used:
 
 def _may_join(a: Nest, b: Nest) -> bool:
     """Whether each turn of `b` may come right after that of `a`."""
-    one, other = _Used(a.body), _Used(b.body)
+    one, other = Used(a.body), Used(b.body)
     head = loop_of(a)
     written = one.written | other.written
     if not (one.plain and other.plain) or head is None or reads(head.iter) & written:
@@ -200,7 +196,7 @@ def _gathered(made: list[Item], gather: Gather) -> Nest:
     loop = made[-1] if made else None
     if not isinstance(loop, Nest) or loop.head != gather.loop or not gather.inside:
         return gather
-    head, used = loop_of(loop), _Used(loop.body)
+    head, used = loop_of(loop), Used(loop.body)
     if head is None or not used.plain:
         return gather
     index = unparse(head.target)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from .indices import distance, offset, parts, plus
 from .ir import Assign, Loop, Store, changed, parse, parsed, reads, subtrees, unparse, walk
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
+from .postponed import postponed
 from .stencils import gather, read_ahead
 from .steps import Item, Nest, Step, exchange, loop_head, negative, steps
 from .surely import surely
@@ -33,16 +34,20 @@ class Turns:
         self.plan = reverse.plan
         self.loop = loop
         self.body = body
+        self.inner = True  # whether it is an innermost loop
         self.loops = (*self.plan.enclosing[loop], loop)
         self.set_once()
-        self.steps = list(steps(body))  # with the number of branches around each
-        self.tests = dict(_tests(body, ()))
+        self.begin()
+
+    def begin(self) -> None:
+        """Before anything is known of the body."""
+        self.steps = list(steps(self.body))  # with the number of branches around each
+        self.tests = dict(_tests(self.body, ()))
         self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
         self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
         self.read: dict[str, set[str]] = {}  # indices of those that are read
         self.added: dict[str, dict[str, list[tuple[Step, int]]]] = {}  # what is added to each element
         self.seen: set[str] = set()  # all names that are read
-        self.inner = True  # whether it is an innermost loop
 
     def items(self) -> list[Item]:
         own = self.reverse.own.get(self.loop, {})
@@ -50,8 +55,11 @@ class Turns:
         if not self.plain() or not self.loop.index or self.loop.count:
             nest = Nest(self.reverse.reversed_head(self.loop), [*arrays, *self.body])
             return [*self.serial("what is stored grows, or arrays change places"), nest]
-        free = self.free()
+        meeting = self.meeting()
+        early, late = (meeting and postponed(self, meeting)) or ([], [])
+        free = meeting == [] or bool(early or late)
         before, after = self.sums(free) if self.inner else ([], [])
+        before, after = [*before, *early], [*late, *after]
         if free and self.inner and self.vectors():
             gather(self)
             read_ahead(self)
@@ -132,19 +140,19 @@ class Turns:
                 self.seen.add(n.id)
         return True
 
-    def free(self) -> bool:
-        """Whether the turns may run in any order."""
+    def meeting(self) -> list[str] | None:
+        """The arrays in which turns meet, if the turns may run in any order but for these; None if they may not."""
         reverse, inside = self.reverse, list(walk(self.loop.body))
         own = {s.name for s in inside if s in self.plan.defined}  # type: ignore[attr-defined]
         own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y, *reverse.shared}
         own |= {name for (loop, _, _), name in reverse.names.items() if loop in inside}
         mine = {bar: n for n, bar in reverse.bars.items()}  # zero between turns where each sets the number anew
         if not all(name in mine and private(reverse.f, self.loop, mine[name]) for name in self.set - own):
-            return False
+            return None
         summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
         if summed & self.seen:
-            return False
-        return all(self.separate(name) for name in {*self.stored, *self.added} - own)
+            return None
+        return [name for name in sorted({*self.stored, *self.added} - own) if not self.separate(name)]
 
     def separate(self, name: str) -> bool:
         """Whether no turn reads or sets elements of an array that another one changes."""
@@ -156,6 +164,11 @@ class Turns:
             return any(self.counts(p) for p in parts(parsed(min(indices))))
         pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
         return not any(self.plan.independence.meet(self.loop, parsed(a), parsed(b), True) for a, b in pairs)
+
+    def look(self) -> None:
+        """Find out again what the body reads and writes, after it was changed."""
+        self.begin()
+        self.plain()
 
     def untouched(self, name: str, index: str) -> bool:
         """Whether turns only add to an element."""
