@@ -246,6 +246,36 @@ def far_ends(x, y, first, last):
             y[3] += x[i] ** 3
 
 
+def multiples(u, v, c):
+    """Constants at all places of a product, of both signs, and one that is only added under a condition."""
+    for i in range(1, u.size - 1):
+        flow = u[i - 1] * 3.0 - 2.0 * (u[i + 1] * 0.5) - -u[i] * 4.0
+        v[i] += c * u[i] + flow * v[i] - flow
+        if v[i] > 0.0:
+            v[i] += 2.0 * u[i]
+
+
+def weighted(u, v):
+    """Neighbours with weights of their own, and a turn's own element with a share in two of them."""
+    for i in range(2, u.size - 2):
+        a = u[i - 2] - 4 * u[i - 1] + 6.0 * u[i] - 4.0 * u[i + 1] + u[i + 2]
+        b = (u[i + 1] - u[i - 1]) / 2.0 + u[i] * 7.0
+        v[i] = a * b + u[i] * v[i]
+
+
+def held_meanwhile(u, c):
+    """What an element gets back is not, or not surely, what it was."""
+    new = np.zeros_like(u)
+    for i in range(u.size):
+        new[i] = 2.0 * u[i]
+    for i in range(u.size):
+        u[i] = new[i] * c
+    for i in range(u.size):
+        if c > 0.0:
+            new[i] = u[i]
+        u[i] = new[i]
+
+
 SIZES = [(0, 0), (1, 5), (2, 2), (3, 3), (5, 3), (3, 6), (6, 7)]
 CASES = [
     *((diffused, (normal(*s), n)) for s in SIZES for n in (0, 2)),
@@ -277,6 +307,9 @@ CASES = [
     *((graph_in_turns, (normal(*s), 0.1, 2)) for s in [(0, 0), (0, 2), (1, 1), (3, 1), (1, 2), (2, 2), (5, 4)]),
     *((far_ends, (normal(5), normal(4), *b)) for b in [(0, 5), (-3, 9), (-5, -1), (2, 2), (5, 0), (4, 11)]),
     (mixed, (normal(6), normal(6), np.array([0, 1, 1, 3, 5, 0]))),
+    *((multiples, (normal(n), normal(n), 0.3)) for n in (0, 2, 3, 4, 12)),
+    *((weighted, (normal(n), normal(n))) for n in (0, 4, 5, 12)),
+    *((held_meanwhile, (normal(5), c)) for c in (0.4, -0.4)),
 ]
 
 
@@ -308,6 +341,8 @@ def test_compiled():
     agrees(window, (normal(5, 6), normal(5, 6), 1, 4, 3, 3))
     agrees(chain, (normal(40), normal(40), 0.3, 3))
     agrees(graph_in_turns, (normal(9, 21), 0.1, 2))
+    agrees(multiples, (normal(20), normal(20), 0.3))
+    agrees(weighted, (normal(20), normal(20)))
 
 
 def test_float32():
@@ -354,3 +389,25 @@ def test_neighbours_that_may_not_be_there_are_gathered():
     back = sweep_back(graph_in_turns, normal(5, 4), 0.1, 2)
     assert "u1_bar_row4" in back and back.count("_tape[") == 1
     assert "_row" not in sweep_back(graph_of_squares, normal(5, 4), 0.1, 2)  # j - 1 may be -1
+
+
+def test_multiples_of_what_neighbours_get_are_gathered_with_it():
+    back = sweep_back(weighted, normal(20), normal(20))
+    assert back.count("_row3[i + 2] = a_bar") == 1
+    assert "+ u_bar_row3[i + 4] + u_bar_row3[i] + 6.0 * u_bar_row3[i + 2]" in back
+    assert "u_bar[i] += 4.0 * u_bar_row[" in sweep_back(multiples, normal(20), normal(20), 0.3)
+
+
+def test_elements_that_get_back_what_they_were_are_not_written():
+    back = sweep_back(diffused, normal(5, 5), 2)
+    assert "g = u_bar[i, j]" in back and "u_bar[i, j] = 0.0" not in back
+
+
+def test_cotangents_that_stay_zero_are_not_made():
+    def made(f, *args):
+        return "_bar = np.zeros_like(" in nb.adjoint(f)._generated(args).text
+
+    assert not made(diffused, normal(5, 5), 2)
+    assert not made(temporary, normal(3), normal(3))
+    assert all(made(f, normal(3)) for f in (read_twice, kept_for_later))
+    assert made(conditional, normal(3), normal(3)) and made(held_meanwhile, normal(3), 0.4)

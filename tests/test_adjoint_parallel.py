@@ -121,7 +121,7 @@ def called(u, c, steps):
 PROGRAMS = {
     heat: ((RNG.normal(size=(6, 7)), 0.1, 3), True, True),
     total: ((RNG.normal(size=9), 1.3), True, True),
-    layer: ((RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=5)), True, False),
+    layer: ((RNG.normal(size=(4, 3)), RNG.normal(size=(5, 3)), RNG.normal(size=5)), True, True),
     powers: ((0.3 + 0.1 * RNG.random(5), 3), True, True),
     paths: ((RNG.normal(size=(6, 4)), 0.1, 1.0), False, False),
     choices: ((RNG.normal(size=7), RNG.normal(size=7), 0.7), True, True),
@@ -144,7 +144,7 @@ def test_what_is_parallel(f):
     assert found
     for head, how in found.items():
         expected = backwards if head.endswith("backwards") else forwards
-        assert (how == "parallel") == expected, (head, how)
+        assert how.startswith("parallel") == expected, (head, how)
 
 
 def outcome(f, args):

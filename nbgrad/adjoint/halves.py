@@ -28,10 +28,11 @@ class Sweeps(Pullback):
                 kept = self.fresh(f"{names[n]}_array")
                 head.append(f"{kept} = {names[n]}")
                 names[n] = kept
-        there = [*head, *self.there()]
+        there, back = self.there_and_back()
+        there = [*head, *there]
         given = [self.given.get(n) or self.seed(n) for n in self.cotangents]
         begun = [elements(bar, self.counters(n), f"{bar}[", "=", f"{self.given[n]}[") for n, bar in bars.items()]
-        back = [*flat(begun), *self.back(), _returned(gradients)]
+        back = [*flat(begun), *back, _returned(gradients)]
         found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())
         state = sorted(live & {*found, *f.parameters} - set(given))

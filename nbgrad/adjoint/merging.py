@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from .steps import Item, Nest, Step, exchange, loop_of, negative
 if TYPE_CHECKING:
     from .analysis import Plan
 
-__all__ = ["Gather", "Used", "merged", "read_once"]
+__all__ = ["Gather", "Used", "merged", "read_once", "set_once"]
 
 
 @dataclass(eq=False)
@@ -60,6 +61,8 @@ def merged(items: list[Item], passing: dict[str, str]) -> list[Item]:
         made.append(item)
     for array in sorted(passing.keys() & {item.name for item in made if isinstance(item, Step)}):
         _pass(made, array, passing[array])
+    _leave(made)
+    set_once(made, lambda a, b: False)
     return made
 
 
@@ -102,6 +105,72 @@ def _pass(body: list[Item], array: str, number: str) -> None:
         add.value = negative(add.value)
     add.how = "="
     body.remove(take)
+
+
+def _zeroed(body: list[Item]) -> list[Step]:
+    """What sets elements to zero."""
+    return [s for s in body if isinstance(s, Step) and str(s).endswith("] = 0.0")]
+
+
+def _leave(body: list[Item]) -> None:
+    """Leave elements alone that are taken, set to zero, and get back just what they were."""
+    for zero in _zeroed(body):
+        later = body[body.index(zero) + 1 :]
+        back = next((s for s in later if zero.name in Used([s]).names), None)
+        if isinstance(back, Step) and back.how == "+=" and _gets_back(body, zero, back):
+            between = later[: later.index(back)]
+            if Used(between).plain and not Used(between).numbers & Used([zero]).whole:
+                body.remove(zero)
+                body.remove(back)
+
+
+def _gets_back(body: list[Item], zero: Step, back: Step) -> bool:
+    """Whether what is added to an element, which was set to zero, is what had been taken right before."""
+    at, element = body.index(zero), unparse(zero.target)
+    taken = body[at - 1] if at else None
+    return (
+        isinstance(taken, Step)
+        and str(taken) == f"{taken.name} = {element}"
+        and unparse(back.target) == element
+        and back.value in _copies(taken.name, body[at + 1 : body.index(back)])
+    )
+
+
+def set_once(body: list[Item], differ: Callable[[ast.expr, ast.expr], bool]) -> None:
+    """Set elements once that are set to zero, and then added to; those that are met in between surely `differ`."""
+    for zero in _zeroed(body):
+        assert isinstance(zero.target, ast.Subscript)
+        at, index = body.index(zero), zero.target.slice
+        back = next((s for s in body[at + 1 :] if _meets(s, zero.name, index, differ)), None)
+        if (
+            isinstance(back, Step)
+            and back.how != "="
+            and unparse(back.target) == unparse(zero.target)
+            and zero.name not in reads(*back.read())
+            and not Used(body[at + 1 : body.index(back)]).numbers & Used([zero]).whole
+            and not _gets_back(body, zero, back)
+        ):
+            back.value, back.how = back.value if back.how == "+=" else negative(back.value), "="
+            body.remove(zero)
+
+
+def _meets(item: Item, name: str, index: ast.expr, differ: Callable[[ast.expr, ast.expr], bool]) -> bool:
+    """Whether an item may meet the element of an array at `index`."""
+    used = Used([item])
+    return (
+        not used.plain or name in used.whole or not all(differ(index, joined(e)) for e in used.elements.get(name, ()))
+    )
+
+
+def _copies(name: str, items: list[Item]) -> set[str]:
+    """The numbers that are the same as `name` before `items`."""
+    same = {name}
+    for item in items:
+        if isinstance(item, Step) and item.how == "=" and item.value in same:
+            same.add(item.name)
+        elif isinstance(item, Step | Nest):
+            same -= Used([item]).numbers
+    return same
 
 
 def _may_pass(s: Step, loop: Nest) -> bool:

@@ -56,13 +56,15 @@ __all__ = [
 
 @dataclass
 class Verdict:
-    """Why a loop is serial, if it is; or the numbers that its turns add to."""
+    """Why a loop is serial, if it is; or the numbers that its turns add to, and the arrays, with lengths for a part."""
 
     why: str = ""
     sums: list[str] = field(default_factory=list)
+    shared: dict[str, list[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"serial: {self.why}" if self.why else "parallel"
+        parts = f", with parts of {', '.join(self.shared)}" if self.shared else ""
+        return f"serial: {self.why}" if self.why else f"parallel{parts}"
 
 
 @dataclass
@@ -124,14 +126,19 @@ def function_turns(
     return for_turns(plan, loop, items, sums)
 
 
-def for_turns(plan: Plan, loop: Loop, items: list[Item], sums: Iterable[str], own: Iterable[str] = ()) -> Verdict:
-    """The same for what a turn consists of, as far as the form of the loop and arrays go, all but its `own`."""
+def for_turns(plan: Plan, loop: Loop, items: list[Item], sums: Iterable[str], own: Iterable[str] = (),
+              shares: dict[str, list[str]] | None = None) -> Verdict:  # fmt: skip
+    """The same for what a turn consists of, as far as the form of the loop and arrays go, all but its `own`; `shares`:
+    arrays of which parts of the turns can have their own, with lengths."""
     if unparse(loop.step) != "1" or loop.count or loop.until:
         return Verdict("its turns are not counted one by one")
     if any(isinstance(item, str) and not item.startswith("#") for item in _all(items)):
         return Verdict("arrays change places or grow")
-    met = _meeting(plan.independence, loop, items, set(own))
-    return Verdict(f"{met} may be met in several turns") if met else Verdict(sums=sorted(sums))
+    met, shares = _meeting(plan.independence, loop, items, set(own)), shares or {}
+    for name, element in met.items():
+        if name not in shares:
+            return Verdict(f"{element} may be met in several turns")
+    return Verdict(sums=sorted(sums), shared={name: shares[name] for name in met})
 
 
 def _kept(f: Function) -> set[str]:
@@ -250,8 +257,9 @@ def sums_of(items: list[Item]) -> set[str]:
     return {s.name for s in numbers} - set_or_read
 
 
-def _meeting(independence: Independence, loop: Loop, items: list[Item], own: set[str]) -> str:
-    """An element that one turn writes and that may be another's, if there is one."""
+def _meeting(independence: Independence, loop: Loop, items: list[Item], own: set[str]) -> dict[str, str]:
+    """Elements that one turn writes and that may be another's, one of each array."""
+    found: dict[str, str] = {}
     written: dict[str, dict[str, ast.expr]] = {}
     for s, _ in steps(items):
         if isinstance(s.target, ast.Subscript) and s.name not in own:
@@ -260,8 +268,9 @@ def _meeting(independence: Independence, loop: Loop, items: list[Item], own: set
         read = {unparse(i): i for node in _evaluated(items) for i in elements_in(node, name)}  # type: ignore[arg-type]
         for a in indices.values():
             if any(independence.meet(loop, a, b, True) for b in {**indices, **read}.values()):
-                return unparse(ast.Subscript(ast.Name(name), a, ast.Load()))
-    return ""
+                found[name] = unparse(ast.Subscript(ast.Name(name), a, ast.Load()))
+                break
+    return found
 
 
 # How it is written.

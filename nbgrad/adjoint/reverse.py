@@ -29,10 +29,11 @@ from .merging import merged, read_once
 from .printer import Printer, definition
 from .recording import Recording
 from .ruled import pulled
-from .steps import Item, Nest, Step, elements, factored, flat, loop_head, tidy, without_zeros
+from .steps import Item, Nest, Step, elements, factored, flat, loop_head, tidy
 from .surely import guarded
 from .tapes import head_back
 from .turns import Turns
+from .zeros import without_zeros
 
 __all__ = ["Reverse"]
 
@@ -102,21 +103,22 @@ class Reverse(Recording):
 
     def sweeps(self) -> list[str]:
         """The function, and the sweep back."""
-        return [*self.there(), "", *self.back()]
+        there, back = self.there_and_back()
+        return [*there, "", *back]
+
+    def there_and_back(self) -> tuple[list[str], list[str]]:
+        """The function, which stores values, and the sweep back."""
+        there, middle = self.there(), self.turn_round()
+        made = {bar: f"{bar} = np.zeros_like({n})" for n, bar in self.bars.items() if n not in self.f.parameters}
+        items, gone = without_zeros(self.backward(self.f.body), [*there, *middle], made)
+        return [line for line in there if line.strip() not in gone], [*middle, *flat(items)]
 
     def there(self) -> list[str]:
-        """The function, which stores values."""
         f, plan = self.f, self.plan
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = self.begin()
         self.zeroed = False
         return [*head, *self.block(f.body)]
-
-    def back(self) -> list[str]:
-        """The sweep back."""
-        middle = self.turn_round()
-        local = {bar for n, bar in self.bars.items() if n not in self.f.parameters}
-        return [*middle, *flat(without_zeros(self.backward(self.f.body), local))]
 
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""

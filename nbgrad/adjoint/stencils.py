@@ -9,7 +9,10 @@ this is the innermost loop alone, the array is a row.
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from .indices import offset, parts, plus
@@ -28,21 +31,35 @@ _SHORT = 8
 
 
 @dataclass
+class _Scaled:
+    """An expression as a product with constants."""
+
+    value: ast.expr
+    factors: list[str] = field(default_factory=list)
+    negative: bool = False
+
+
+@dataclass
 class _Term:
     """What is added to one element in each turn."""
 
     array: str
     index: str
-    shift: tuple[int, ...] = ()  # along the loops of the nest
-    rest: str = ""  # the other parts of the index
-    found: list[tuple[Step, int]] = field(default_factory=list)
-    sign: str = "+"
+    shift: tuple[int, ...]  # along the loops of the nest
+    rest: str  # the other parts of the index
+    found: list[tuple[Step, int]]
+    key: tuple  # the same for terms that are multiples of each other
+    scaled: _Scaled  # its value, if it is one addition in every turn
     row: str = ""
 
     @property
     def alone(self) -> bool:
         """Whether it is one addition in every turn."""
-        return len(self.found) == 1 and self.found[0][1] == 0
+        return _alone(self.found)
+
+
+def _alone(found: list[tuple[Step, int]]) -> bool:
+    return len(found) == 1 and found[0][1] == 0
 
 
 def gather(turns: Turns) -> None:
@@ -115,7 +132,9 @@ class _Gathered:
         #: Those of which turns may meet elements that are not there, but for tests.
         self.partly = {name for name in several if not _there(turns, name)}
         self.nest, self.places = self._loops()
-        self.terms = [self._term(name, index) for name, elements in several.items() for index in elements]
+        self.terms = [self._term(n, index, found) for n, each in several.items() for index, found in each.items()]
+        self.common = self._common()
+        self.terms = [part for t in self.terms for part in self._apart(t)]
         axes = range(len(self.nest))
         self.least = {n: [min(t.shift[k] for t in self.terms if t.array == n) for k in axes] for n in several}
         self.most = {n: [max(t.shift[k] for t in self.terms if t.array == n) for k in axes] for n in several}
@@ -151,28 +170,74 @@ class _Gathered:
         used = [k for p in indices for k, node in enumerate(p) if loop.index in reads(node)]
         return axes[0] if len(axes) == 1 and set(used) == set(axes) else None
 
-    def _term(self, name: str, index: str) -> _Term:
-        found = parts(parse(index))
+    def _term(self, name: str, index: str, found: list[tuple[Step, int]], at: Step | None = None) -> _Term:
+        """A term; `at`: the step of which its one addition is a part."""
+        axes = parts(parse(index))
         places = self.places[name]
-        rest = ", ".join(unparse(p) for k, p in enumerate(found) if k not in places)
-        return _Term(name, index, tuple(offset(found[k])[1] for k in places), rest, self.added[name][index])
+        rest = ", ".join(unparse(p) for k, p in enumerate(axes) if k not in places)
+        key: tuple[object, ...] = name, index
+        step, scaled = found[0][0], _Scaled(ast.Constant(0.0))
+        if _alone(found):
+            scaled = _scaled(parse(step.value))
+            scaled.negative = scaled.negative != (step.how == "-=")
+            key = name, *self._same(at or step, scaled.value)
+        return _Term(name, index, tuple(offset(axes[k])[1] for k in places), rest, found, key, scaled)
+
+    def _common(self) -> dict[tuple, Counter[str]]:
+        """The constants by which all that neighbours get of the same value is multiplied: they stay in the row."""
+        made: dict[tuple, Counter[str]] = {}
+        for t in self.terms:
+            if any(t.shift):
+                factors = Counter(t.scaled.factors)
+                made[t.key] = made[t.key] & factors if t.key in made else factors
+        return made
+
+    def _gathered(self, t: _Term) -> bool:
+        """Whether a term goes into a row: what is added to a turn's own element, if it is a multiple of what neighbours
+        get."""
+        common = self.common.get(t.key) if t.alone else None
+        if t.array in self.partly and all(depth for _, depth in t.found):
+            return True  # it may not be there
+        return any(t.shift) or (common is not None and not common - Counter(t.scaled.factors))
+
+    def _apart(self, t: _Term) -> list[_Term]:
+        """Let multiples of what neighbours get, among what is added to a turn's own element, be terms of their own."""
+        if any(t.shift):
+            return [t]
+        moved: list[_Term] = []
+        left: list[tuple[Step, int]] = []
+        for step, depth in t.found:
+            rest: list[ast.expr] = []
+            for value in _addends(parse(step.value)):
+                part = Step(step.target, step.how, unparse(value))
+                term = self._term(t.array, t.index, [(part, depth)], step)
+                if term.scaled.factors and self._gathered(term):
+                    moved.append(term)
+                else:
+                    rest.append(value)
+            if rest:
+                step.value = unparse(reduce(lambda a, b: ast.BinOp(a, ast.Add(), b), rest))
+                left.append((step, depth))
+            else:
+                self._remove(step)
+        return [*([self._term(t.array, t.index, left)] if left else []), *moved]
+
+    def _remove(self, step: Step) -> None:
+        self.turns.body[:] = [item for item in self.turns.body if item is not step]
 
     def rewrite(self) -> None:
         turns, made = self.turns, dict[tuple, str]()
-        keys = [self._key(t) for t in self.terms]
-        kept = [t for t, key in zip(self.terms, keys, strict=True)
-                if not any(t.shift) and keys.count(key) == 1
-                and (t.array not in self.partly or any(not depth for _, depth in t.found))]  # fmt: skip
-        for t, key in zip(self.terms, keys, strict=True):
-            if t in kept and t.alone:
+        for t in sorted(self.terms, key=lambda t: not any(t.shift)):
+            gathered = self._gathered(t)
+            if t.alone and not gathered:
                 continue
-            if key in made:
-                t.row = made[key]
-                turns.body[:] = [item for item in turns.body if item is not t.found[0][0]]
+            if t.key in made:
+                t.row = made[t.key]
+                self._remove(t.found[0][0])
                 continue
             element = parse(f"{t.array}[{t.index}]")
-            if t not in kept:
-                t.row = made[key] = self.reverse.named(turns.loop, f"{t.array}_row", t.index)
+            if gathered:
+                t.row = made[t.key] = self.reverse.named(turns.loop, f"{t.array}_row", t.index)
                 element = parse(f"{t.row}[{self._at(t.array)}]")
             self._put(t, element)
         turns.body[:] = tidy(turns.body)
@@ -209,18 +274,12 @@ class _Gathered:
             made.inside = [Nest(f"if {test}:", rows, test)]
         return made
 
-    def _key(self, t: _Term) -> tuple:
-        """Terms with the same one have the same value, or one the negative of the other, which `sign` says."""
-        step = t.found[0][0]
-        if not t.alone:
-            return t.array, t.index
-        value, negated = _unsigned(parse(step.value))
-        t.sign = "-" if (step.how == "-=") != negated else "+"
+    def _same(self, step: Step, value: ast.expr) -> tuple[str, int]:
+        """The same for all expressions that have the value of one, which a step reads."""
         names = {n.id for n in subtrees(value) if isinstance(n, ast.Name)}
         at = next(k for k, (s, _) in enumerate(self.turns.steps) if s is step)
         version = sum(s.name in names for s, _ in self.turns.steps[:at])
-        same = self._original(value.id) if isinstance(value, ast.Name) else unparse(value)
-        return t.array, same, version
+        return self._original(value.id) if isinstance(value, ast.Name) else unparse(value), version
 
     def _original(self, name: str) -> str:
         """The number of which another one is a copy, or `name`."""
@@ -234,7 +293,8 @@ class _Gathered:
         """Let a turn put a term into `element`."""
         first, how = t.found[0][0], "=" if t.row else "+="
         if t.alone:
-            first.target, first.how, first.value = element, how, unparse(_unsigned(parse(first.value))[0])
+            first.target, first.how = element, how
+            first.value = unparse(_product(t.scaled.value, self.common[t.key].elements()))
             return
         part = self.reverse.named(self.turns.loop, f"{t.array}_part", t.index)  # a number first
         self.turns.body.insert(0, Step(ast.Name(part), "=", "0.0"))
@@ -249,6 +309,10 @@ class _Gathered:
             unparse(plus(ast.Name(p.index, ast.Load()), high - c))
             for p, high, c in zip(self.nest, self.most[name], shift, strict=True)
         )
+
+    def _factors(self, t: _Term) -> list[str]:
+        """The constants by which what is in a row is multiplied."""
+        return list((Counter(t.scaled.factors) - self.common.get(t.key, Counter())).elements())
 
     def _loop(self, terms: list[_Term], late: bool = False) -> Item:
         """The loops that add to all elements, or to those of one row; `late`: to the last of these rows."""
@@ -274,9 +338,10 @@ class _Gathered:
         array = terms[0].array
         ahead = self.least[array][0] if ahead is None else ahead
         value = ""
-        for t in terms:
+        for t in sorted(terms, key=lambda t: bool(self._factors(t))):  # these are float64, sums before them need not be
             element = f"{t.row}[{self._at(array, (t.shift[0] - ahead, *t.shift[1:]))}]"
-            value += f" {t.sign} {element}" if value else element if t.sign == "+" else f"-{element}"
+            element, sign = " * ".join([*self._factors(t), element]), "-" if t.scaled.negative else "+"
+            value += f" {sign} {element}" if value else element if sign == "+" else f"-{element}"
         index = [unparse(p) for p in parts(parse(terms[0].index))]
         for place, p in zip(self.places[array], self.nest, strict=True):
             index[place] = p.index
@@ -291,14 +356,37 @@ class _Gathered:
         return made
 
 
-def _unsigned(node: ast.expr) -> tuple[ast.expr, bool]:
-    """`node` or its negative, without the signs that apply to all of it, and whether it is the negative."""
+def _addends(node: ast.expr) -> list[ast.expr]:
+    match node:
+        case ast.BinOp(op=ast.Add()):
+            return [*_addends(node.left), *_addends(node.right)]
+        case ast.BinOp(op=ast.Sub()):
+            return [*_addends(node.left), *(ast.UnaryOp(ast.USub(), n) for n in _addends(node.right))]
+    return [node]
+
+
+def _scaled(node: ast.expr) -> _Scaled:
+    """What remains of `node` without the signs that apply to all of it, and without constant factors."""
     match node:
         case ast.UnaryOp(op=ast.USub()):
-            inner, negated = _unsigned(node.operand)
-            return inner, not negated
-        case ast.BinOp(op=ast.Mult() | ast.Div()):
-            left, negated = _unsigned(node.left)
-            right, other = _unsigned(node.right)
-            return ast.BinOp(left, node.op, right), negated != other
-    return node, False
+            inner = _scaled(node.operand)
+            return _Scaled(inner.value, inner.factors, not inner.negative)
+        case ast.BinOp(op=ast.Mult(), left=ast.Constant(value), right=other):
+            inner = _scaled(other)
+            return _Scaled(inner.value, [repr(value), *inner.factors], inner.negative)
+        case ast.BinOp(op=ast.Mult(), left=other, right=ast.Constant(value)):
+            inner = _scaled(other)
+            return _Scaled(inner.value, [*inner.factors, repr(value)], inner.negative)
+        case ast.BinOp(op=ast.Mult()):
+            left, right = _scaled(node.left), _scaled(node.right)
+            made = ast.BinOp(left.value, node.op, right.value)
+            return _Scaled(made, [*left.factors, *right.factors], left.negative != right.negative)
+        case ast.BinOp(op=ast.Div()):
+            left, right = _scaled(node.left), _scaled(node.right)
+            made = ast.BinOp(left.value, node.op, _product(right.value, right.factors))
+            return _Scaled(made, left.factors, left.negative != right.negative)
+    return _Scaled(node)
+
+
+def _product(value: ast.expr, constants: Iterable[str]) -> ast.expr:
+    return reduce(lambda a, c: ast.BinOp(a, ast.Mult(), parse(c)), constants, value)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from .ir import Loop, parse, parsed, subtrees, unparse
 
-__all__ = ["Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of", "negative",
-           "steps", "tidy", "without_zeros"]  # fmt: skip
+__all__ = ["Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of", "mentions",
+           "names", "negative", "over", "steps", "tidy", "words"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -70,7 +71,11 @@ def elements(of: str, names: list[str], first: str, sign: str, second: str) -> I
     """``first... = second...`` for all elements of arrays that have the shape of `of`, with a loop's variable for each
     axis; both sides end with ``[`` or ``, ``. What slices say where shapes differ takes Numba 2 s to compile."""
     index = ", ".join(names)
-    item: Item = f"{first}{index}] {sign} {second}{index}]"
+    return over(of, names, f"{first}{index}] {sign} {second}{index}]")
+
+
+def over(of: str, names: list[str], item: Item) -> Item:
+    """`item` for all places in the array `of`."""
     for d in reversed(range(len(names))):
         item = Nest(f"for {names[d]} in range({of}.shape[{d}]):", [item])
     return item
@@ -93,7 +98,7 @@ def tidy(items: list[Item]) -> list[Item]:
     for k, start in enumerate(made):
         if not (isinstance(start, Step) and isinstance(start.target, ast.Name) and start.value == "0.0"):
             continue
-        later = next((s for s in made[k + 1 :] if _mentions(s, start.name)), None)
+        later = next((s for s in made[k + 1 :] if mentions(s, start.name)), None)
         if not isinstance(later, Step) or later.name != start.name or later.how == "=" or later.free:
             continue
         if start.name not in names(later.value):
@@ -103,37 +108,19 @@ def tidy(items: list[Item]) -> list[Item]:
     return [item for item in made if item != ""]
 
 
-def without_zeros(items: list[Item], local: set[str]) -> list[Item]:
-    """`items` without the loops that only set arrays in `local` to zero, which nothing uses after them."""
-    kept: list[Item] = []
-    for item in reversed(items):
-        zeroed = _zeroed(item)
-        if not zeroed or not zeroed <= local or any(_mentions(s, n) for s in kept for n in zeroed):
-            kept.append(item)
-    return kept[::-1]
-
-
-def _zeroed(item: Item) -> set[str]:
-    """The arrays that a loop sets to zero, if it does nothing else."""
-    found: set[str] = set()
-    stack: list[Item] = [item] if isinstance(item, Nest) else []
-    while stack:
-        inner = stack.pop()
-        if isinstance(inner, Nest) and not inner.test:
-            stack += inner.body
-        elif isinstance(inner, Step) and isinstance(inner.target, ast.Subscript) and str(inner).endswith(" = 0.0"):
-            found.add(inner.name)
-        elif not isinstance(inner, str) or not inner.startswith("#"):
-            return set()
-    return found
-
-
-def _mentions(item: Item, name: str) -> bool:
+def mentions(item: Item, name: str) -> bool:
+    """Whether a name is in an item."""
     if isinstance(item, Nest):
-        return name in names(item.test or item.head) or any(_mentions(s, name) for s in item.body)
+        return name in names(item.test or item.head) or any(mentions(s, name) for s in item.body)
     if isinstance(item, Step):
         return name in names(item.value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(item.target))
-    return not item.startswith("#")
+    return name in words(item)
+
+
+@lru_cache(4096)
+def words(line: str) -> frozenset[str]:
+    """The names in a line of code."""
+    return frozenset() if line.lstrip().startswith("#") else frozenset(re.findall(r"\w+", line))
 
 
 @lru_cache(4096)

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, parts, plus
-from .ir import Assign, Loop, Store, changed, parse, parsed, reads, subtrees, unparse, walk
+from .ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
+from .merging import set_once
 from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
 from .postponed import postponed
+from .shares import Share, in_parts, shared
 from .stencils import gather, read_ahead
-from .steps import Item, Nest, Step, exchange, loop_head, negative, steps
+from .steps import Item, Nest, Step, exchange, loop_head, steps
 from .surely import surely
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Turns:
         self.body = body
         self.inner = True  # whether it is an innermost loop
         self.loops = (*self.plan.enclosing[loop], loop)
-        self.set_once()
+        set_once(body, self.differ)
         self.begin()
 
     def begin(self) -> None:
@@ -90,7 +92,8 @@ class Turns:
                 local += [name] if read else []
             elif name not in sums and (read or name in bars or (name in f.ranks and name not in mine)):
                 return Verdict(f"{name} goes from turn to turn"), []
-        return for_turns(self.plan, self.loop, self.body, (sums & numbers) - set(local), own), local
+        shares = shared(self.body, self.loop.index)
+        return for_turns(self.plan, self.loop, self.body, (sums & numbers) - set(local), own, shares), local
 
     def serial(self, why: str) -> list[Item]:
         """Say why a loop over prange is none."""
@@ -98,16 +101,27 @@ class Turns:
 
     def said(self, verdict: Verdict) -> list[Item]:
         self.reverse.verdicts[self.loop, " backwards"] = verdict
-        return [f"# {verdict}"] if verdict.why else []
+        return [f"# {verdict}"] if verdict.why or verdict.shared else []
 
     def together(self, verdict: Verdict, local: list[str]) -> list[Item]:
-        self.said(verdict)
+        said = self.said(verdict)
         sums = {name: self.reverse.sum_of(self.loop, name) for name in verdict.sums}
         names = {name: self.reverse.named(self.loop, f"{name}_turn", "") for name in local}
         for s, _ in self.steps:
             s.free = s.free and not self.inner
         renamed(self.body, {**names, **{name: s.mine for name, s in sums.items()}})
-        return together(self.loop, self.body, sums, dict.fromkeys(names.values(), "0.0"))
+        made = together(self.loop, self.body, sums, dict.fromkeys(names.values(), "0.0"))
+        return [*said, *(self.in_parts(made, verdict.shared) if verdict.shared else made)]
+
+    def in_parts(self, made: list[Item], lengths: dict[str, list[str]]) -> list[Item]:
+        """A parallel loop in which arrays, given with lengths for a part of the turns, are shared out."""
+
+        def named(name: str, what: str = "") -> str:
+            return self.reverse.named(self.loop, name, what)
+
+        axes = {n: [named(f"k{d + 1}", n) for d in range(len(sizes))] for n, sizes in lengths.items()}
+        shares = [Share(n, named(f"{n}_parts"), sizes, axes[n]) for n, sizes in lengths.items()]
+        return in_parts(self.loop, made, shares, named("share"), named("shares"))
 
     def apart(self) -> tuple[list[Item], list[Item]]:
         """Make sums apart, where turns are undone at once; what goes before the loop and after it."""
@@ -275,43 +289,6 @@ class Turns:
             self.body.insert(0, Step(ast.Name(after), "=", that))
             self.body += [Step(parse(this), "=", here), Step(parse(that), "=", after), Step(ast.Name(here), "=", after)]
         return before
-
-    # Elements that are taken and given again.
-
-    def set_once(self) -> None:
-        """Set an element once that is set to zero, and then added to."""
-        for k, zero in enumerate(self.body):
-            if not isinstance(zero, Step) or not isinstance(zero.target, ast.Subscript) or zero.value != "0.0":
-                continue
-            element = unparse(zero.target)
-            changing: set[str] = set()
-            for item in self.body[k + 1 :]:
-                if isinstance(item, Step) and item.name == zero.name and unparse(item.target) == element:
-                    if (
-                        item.how != "="
-                        and not self.touches(zero, item.read())
-                        and not changing & reads(zero.target.slice)
-                    ):
-                        item.value = item.value if item.how == "+=" else negative(item.value)
-                        item.how = "="
-                        self.body[k] = ""
-                    break
-                if isinstance(item, Step) and not self.touches(zero, [item.target, *item.read()]):
-                    changing.add(item.name)
-                elif not isinstance(item, str) or not item.startswith("#"):
-                    break
-        self.body[:] = [item for item in self.body if item != ""]
-
-    def touches(self, s: Step, nodes: list[ast.expr]) -> bool:
-        """Whether in a turn expressions may have the element that `s` sets."""
-        assert isinstance(s.target, ast.Subscript)
-        found = [n for node in nodes for n in subtrees(node)]
-        whole = sum(isinstance(n, ast.Name) and n.id == s.name for n in found)
-        own = (
-            n for n in found if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) and n.value.id == s.name
-        )
-        others = [n.slice for n in own]
-        return len(others) < whole or not all(self.differ(s.target.slice, other) for other in others)
 
     def differ(self, a: ast.expr, b: ast.expr) -> bool:
         """Whether two elements surely differ in each turn, by inequalities."""
