@@ -276,6 +276,37 @@ def held_meanwhile(u, c):
         u[i] = new[i]
 
 
+def put_back_apart(u, v, c, ends):
+    """Loops that become one if what is overwritten is put back in another one, whose turns may depend on numbers."""
+    new = np.zeros_like(u)
+    for _ in range(2):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                new[i, j] = u[i, j] + c * (u[i - 1, j] * u[i, j] + u[i + 1, j] ** 2 * v[i, j - 1])
+        for i in range(1, u.shape[0] - 1):
+            last = ends[i]
+            v[i, 0] = v[i, 0] * c
+            for j in range(1, last):
+                u[i, j] = new[i, j] * v[i, 0]
+            for j in range(1, u.shape[1] - 1):
+                v[i, j] = v[i, j] + u[i, j]
+    for i in range(1, u.shape[0] - 1):
+        new[i, 0] = new[i, 1] * u[i, 1]
+        u[i, 1] = new[i, 0]
+    for i in range(1, u.shape[0] - 1):
+        u[i - 1, 0] = u[i, 1] ** 2 + u[i, 0]
+    return u.sum()
+
+
+def advected(q, a, steps):
+    new = np.zeros_like(q)
+    for _ in range(steps):
+        for i in range(1, q.size - 1):
+            new[i] = q[i] - a * (q[i] ** 2 - q[i - 1] * q[i])
+        for i in range(1, q.size - 1):
+            q[i] = new[i]
+
+
 SIZES = [(0, 0), (1, 5), (2, 2), (3, 3), (5, 3), (3, 6), (6, 7)]
 CASES = [
     *((diffused, (normal(*s), n)) for s in SIZES for n in (0, 2)),
@@ -306,6 +337,12 @@ CASES = [
     *((graph_of_squares, (normal(*s), 0.1, 2)) for s in [(0, 2), (1, 2), (2, 2), (3, 2), (2, 5), (5, 4)]),
     *((graph_in_turns, (normal(*s), 0.1, 2)) for s in [(0, 0), (0, 2), (1, 1), (3, 1), (1, 2), (2, 2), (5, 4)]),
     *((far_ends, (normal(5), normal(4), *b)) for b in [(0, 5), (-3, 9), (-5, -1), (2, 2), (5, 0), (4, 11)]),
+    *(
+        (put_back_apart, (normal(*s), normal(*s), 0.3, np.full(s[0], s[1] - 1)))
+        for s in [(2, 2), (3, 2), (5, 4), (4, 7)]
+    ),
+    (put_back_apart, (normal(5, 6), normal(5, 6), 0.3, np.array([0, 1, 4, 2, 9]))),
+    *((advected, (normal(n), 0.3, 3)) for n in (0, 1, 2, 3, 8)),
     (mixed, (normal(6), normal(6), np.array([0, 1, 1, 3, 5, 0]))),
     *((multiples, (normal(n), normal(n), 0.3)) for n in (0, 2, 3, 4, 12)),
     *((weighted, (normal(n), normal(n))) for n in (0, 4, 5, 12)),
@@ -411,3 +448,9 @@ def test_cotangents_that_stay_zero_are_not_made():
     assert not made(temporary, normal(3), normal(3))
     assert all(made(f, normal(3)) for f in (read_twice, kept_for_later))
     assert made(conditional, normal(3), normal(3)) and made(held_meanwhile, normal(3), 0.4)
+
+
+def test_what_is_put_back_has_a_loop_of_its_own_if_others_become_one_then():
+    back = sweep_back(advected, normal(5), 0.3, 2)
+    assert "            q[i] = q_tape[_, i - 1]\n        for i in range(1, q.size - 1):\n" in back
+    assert "new_bar[" not in back

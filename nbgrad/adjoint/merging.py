@@ -1,7 +1,8 @@
 """Loops of the sweep back that follow each other as one.
 
 What one loop leaves in the cache, or in a register, the next one finds there: two loops over the same turns become one
-where each turn of the second needs nothing of what later turns of the first change. An element that is added to in a
+where each turn of the second needs nothing of what later turns of the first change, but for elements that are put back:
+these can have a loop of their own before. An element that is added to in a
 turn, and taken back to zero, is a number then. What gathers from neighbours goes along with the loop that it follows, a
 row behind.
 """
@@ -72,16 +73,49 @@ def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
     while at >= 0 and not isinstance(made[at], Nest):
         at -= 1
     before, between = made[at] if at >= 0 else None, made[at + 1 :]
-    if not isinstance(before, Nest) or before.head != loop.head or not _may_join(before, loop):
+    if not isinstance(before, Nest) or before.head != loop.head:
         return False
     steps = [item for item in between if isinstance(item, Step)]
     notes = [item for item in between if isinstance(item, str)]
     if not all(note.startswith("#") for note in notes) or not all(_may_pass(s, before) for s in steps):
         return False
+    early: list[Item] = []
+    rest = before
+    if not _may_join(before, loop):
+        early, rest = _parted(before, Used([loop]).names)
+        if not early or not _may_join(rest, loop):
+            return False
     notes = [note for note in notes if note not in made[max(at - 1, 0) : at]]
-    before.body = merged([*before.body, *notes, *loop.body], passing)
-    made[at:] = [*steps, before]
+    rest.body = merged([*rest.body, *notes, *loop.body], passing)
+    made[at:] = [*steps, *early, rest]
     return True
+
+
+def _parted(loop: Nest, names: set[str]) -> tuple[list[Item], Nest]:
+    """`loop` as two: what only sets elements of arrays in `names`, to what no turn changes, and the rest."""
+    used = Used([loop])
+    alone = {n for n in used.changed & names - used.whole if len(used.elements[n]) == 1}
+    first, rest = _divided(loop, alone, used.written)
+    return [first] if first.body and used.plain else [], rest
+
+
+def _divided(loop: Nest, alone: set[str], written: set[str]) -> tuple[Nest, Nest]:
+    first, rest = Nest(loop.head), Nest(loop.head)
+    for item in loop.body:
+        head = loop_of(item) if isinstance(item, Nest) else None
+        if isinstance(item, Nest) and head is not None and not reads(head.iter) & written:
+            inner, late = _divided(item, alone, written)
+            first.body += [inner] if inner.body else []
+            rest.body.append(late)
+        elif isinstance(item, Step) and item.how == "=" and item.name in alone and not _reads(item) & written:
+            first.body.append(item)
+        else:
+            rest.body.append(item)
+    return first, rest
+
+
+def _reads(s: Step) -> set[str]:
+    return {n for node in s.read() for n in reads(node)}
 
 
 def _pass(body: list[Item], array: str, number: str) -> None:
@@ -176,7 +210,7 @@ def _copies(name: str, items: list[Item]) -> set[str]:
 def _may_pass(s: Step, loop: Nest) -> bool:
     """Whether a step after `loop` could as well be before it."""
     used = Used([loop])
-    return s.name not in used.names and not {n for node in s.read() for n in reads(node)} & used.written
+    return s.name not in used.names and not _reads(s) & used.written
 
 
 class Used:
