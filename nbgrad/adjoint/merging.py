@@ -2,9 +2,8 @@
 
 What one loop leaves in the cache, or in a register, the next one finds there: two loops over the same turns become one
 where each turn of the second needs nothing of what later turns of the first change, but for elements that are put back:
-these can have a loop of their own before. An element that is added to in a
-turn, and taken back to zero, is a number then. What gathers from neighbours goes along with the loop that it follows, a
-row behind.
+these can have a loop of their own before. An element that is added to in a turn, and taken back to zero, is a number
+then. What gathers from neighbours goes along with the loop that it follows, a row behind.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def pack(f: Function, made: Plan) -> set[Statement]:
 
 def _apart(loop: Loop, made: Plan) -> bool:
     """Whether turns set numbers and elements of their own, neighbours in neighbouring turns."""
-    if not loop.index or loop.count or loop.until or loop.parallel or unparse(loop.step) != "1":
+    if not loop.index or loop.count or loop.until or unparse(loop.step) != "1":
         return False
     if (turns := distance(loop.stop, loop.start)) is not None and turns <= _SHORT:
         return False

@@ -1,10 +1,10 @@
 """Loops over ``prange``, whose turns run on several threads where that is sure to be right.
 
 No turn may use what another one writes. Numbers must be set in a turn before they are read, and not be read after the
-loop; an element that a turn writes must belong to it. What all turns add to, a total or the cotangent of a number, each
-turn adds up in a number of its own. These are put into an array, and added in the order of the turns when all have run:
-the outcome does not depend on the number of threads, bit for bit. Where all that cannot be shown, turns run one after
-the other, and a comment says why.
+loop; an element that a turn writes must belong to it. A total of the function, to which all turns add, each turn adds
+up in a number of its own. These are put into an array, and added in the order of the turns when all have run: the
+outcome does not depend on the number of threads, bit for bit. What turns add to cotangents is shared out
+(:mod:`.shares`). Where all that cannot be shown, turns run one after the other, and a comment says why.
 """
 
 from __future__ import annotations

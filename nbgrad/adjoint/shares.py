@@ -1,8 +1,8 @@
-"""Arrays to which all turns of a loop over ``prange`` add, as to the cotangents of weights.
+"""Numbers and arrays to which all turns of a loop over ``prange`` add, as to the cotangents of weights.
 
-The turns are shared out to a few parts, each of which adds to an array of its own. These are added, in order, when all
-have run. How many there are depends on the number of turns, not on that of the threads. That is done where each turn
-adds to about as many elements as there are: else more would be added in the end than in the turns.
+The turns are shared out to a few parts, each of which adds to numbers and arrays of its own. These are added, in order,
+when all have run. How many there are depends on the number of turns, not on that of the threads. With arrays, that is
+done where each turn adds to about as many elements as there are: else more would be added in the end than in the turns.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .indices import offset, parts
 from .ir import Loop, parse, reads, unparse
-from .steps import Item, Nest, Step, loop_head, loop_of, over, steps
+from .steps import Item, Nest, Step, loop_of, over, steps
 from .tapes import trips
+
+if TYPE_CHECKING:
+    from .parallel import Sum
 
 __all__ = ["Share", "in_parts", "shared"]
 
 #: Parts at most, and turns for each at least: what is done for a part, to zero and to add its arrays, takes about as
-#: long as a turn.
-_PARTS, _TURNS = 16, 4
+#: long as a turn. For numbers alone there are as many parts as this, always.
+_PARTS, _TURNS, _NUMBERS = 16, 4, 64
 
 
 @dataclass
@@ -96,27 +100,33 @@ def _covers(index: list[ast.expr], counted: frozenset[str]) -> bool:
     return set(moving) <= counted and len(set(moving)) == len(moving) and all(k >= 0 for k in fixed)  # type: ignore
 
 
-def in_parts(loop: Loop, made: list[Item], shares: list[Share], part: str, count: str) -> list[Item]:
-    """`made`, in which a loop is parallel, with its turns shared out to as many parts as `count` will say."""
-    head = loop_head(loop, "prange")
-    (at,) = (k for k, item in enumerate(made) if isinstance(item, Nest) and item.head == head)
-    nest = made[at]
-    assert isinstance(nest, Nest)
+def in_parts(
+    loop: Loop, body: list[Item], sums: dict[str, Sum], shares: list[Share], part: str, count: str
+) -> list[Item]:
+    """A parallel loop over parts of the turns, each of which consists of `body`; `count`: a name for how many there
+    are, if that depends on the number of turns."""
+    count = count if shares else str(_NUMBERS)
     arrays = {s.name: s.array for s in shares}
-    for step, _ in steps(nest.body):
+    for step, _ in steps(body):
         if step.name in arrays and isinstance(step.target, ast.Subscript):
             step.target = _element(arrays[step.name], [part, *map(unparse, parts(step.target.slice))])
     turns, start = trips(loop), "" if unparse(loop.start) == "0" else f"{unparse(loop.start)} + "
     first, last = (f"{start}{turns} * {k} // {count}" for k in (part, f"({part} + 1)"))
-    turns_of_part = Nest(f"for {loop.index} in range({first}, {last}):", nest.body)
-    before: list[Item] = [Step(ast.Name(count), "=", f"max(min({_PARTS}, {turns} // {_TURNS}), 1)")]
-    after: list[Item] = []
+    many = Step(ast.Name(count), "=", f"max(min({_PARTS}, {turns} // {_TURNS}), 1)")
+    before: list[Item] = [many] if shares else []
+    before += [Step(ast.Name(s.array), "=", f"np.empty({count}, {s.dtype})") for s in sums.values()]
+    inside: list[Item] = [
+        *(Step(ast.Name(s.mine), "=", s.zero) for s in sums.values()),
+        Nest(f"for {loop.index} in range({first}, {last}):", body),
+        *(Step(_element(s.array, [part]), "=", s.mine) for s in sums.values()),
+    ]
+    total: list[Item] = [Step(ast.Name(n), "+=", unparse(_element(s.array, [part]))) for n, s in sums.items()]
+    after: list[Item] = [Nest(f"for {part} in range({count}):", total)] if sums else []
     for s in shares:
         before.append(Step(ast.Name(s.array), "=", f"np.zeros(({', '.join([count, *s.lengths])}), {s.name}.dtype)"))
         index = [part, *s.axes]
         after.append(over(s.array, index, Step(_element(s.name, s.axes), "+=", unparse(_element(s.array, index)))))
-    made[at : at + 1] = [*before, Nest(f"for {part} in prange({count}):", [turns_of_part]), *after]
-    return made
+    return [*before, Nest(f"for {part} in prange({count}):", inside), *after]
 
 
 def _element(array: str, index: list[str]) -> ast.expr:

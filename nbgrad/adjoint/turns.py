@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from .indices import distance, offset, parts, plus
 from .ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
 from .merging import set_once
-from .parallel import Verdict, first, for_turns, private, renamed, sums_of, together
+from .parallel import Sum, Verdict, first, for_turns, private, renamed, sums_of
 from .postponed import postponed
 from .shares import Share, in_parts, shared
 from .stencils import gather, read_ahead
@@ -104,24 +104,20 @@ class Turns:
         return [f"# {verdict}"] if verdict.why or verdict.shared else []
 
     def together(self, verdict: Verdict, local: list[str]) -> list[Item]:
-        said = self.said(verdict)
-        sums = {name: self.reverse.sum_of(self.loop, name) for name in verdict.sums}
-        names = {name: self.reverse.named(self.loop, f"{name}_turn", "") for name in local}
-        for s, _ in self.steps:
-            s.free = s.free and not self.inner
-        renamed(self.body, {**names, **{name: s.mine for name, s in sums.items()}})
-        made = together(self.loop, self.body, sums, dict.fromkeys(names.values(), "0.0"))
-        return [*said, *(self.in_parts(made, verdict.shared) if verdict.shared else made)]
-
-    def in_parts(self, made: list[Item], lengths: dict[str, list[str]]) -> list[Item]:
-        """A parallel loop in which arrays, given with lengths for a part of the turns, are shared out."""
+        """The turns on several threads, in parts if they add to something that belongs to all."""
 
         def named(name: str, what: str = "") -> str:
             return self.reverse.named(self.loop, name, what)
 
-        axes = {n: [named(f"k{d + 1}", n) for d in range(len(sizes))] for n, sizes in lengths.items()}
-        shares = [Share(n, named(f"{n}_parts"), sizes, axes[n]) for n, sizes in lengths.items()]
-        return in_parts(self.loop, made, shares, named("share"), named("shares"))
+        mine = {name: named(f"{name}_turn") for name in local}
+        sums = {name: Sum(named(f"{name}_part"), "0.0", named(f"{name}_parts")) for name in verdict.sums}
+        renamed(self.body, {**mine, **{name: s.mine for name, s in sums.items()}})
+        self.body[:0] = [Step(ast.Name(name), "=", "0.0") for name in mine.values()]
+        if not sums and not verdict.shared:
+            return [*self.said(verdict), Nest(loop_head(self.loop, "prange"), self.body)]
+        axes = {n: [named(f"k{d + 1}", n) for d in range(len(sizes))] for n, sizes in verdict.shared.items()}
+        shares = [Share(n, named(f"{n}_parts"), sizes, axes[n]) for n, sizes in verdict.shared.items()]
+        return [*self.said(verdict), *in_parts(self.loop, self.body, sums, shares, named("share"), named("shares"))]
 
     def apart(self) -> tuple[list[Item], list[Item]]:
         """Make sums apart, where turns are undone at once; what goes before the loop and after it."""

@@ -49,6 +49,7 @@ from .direct import Direct
 from .fingerprint import of_function, of_value
 from .inference import TypeInference
 from .linking import ParallelLowering
+from .pieces import in_pieces
 from .versions import Versions, WithoutPhis
 
 __all__ = [
@@ -274,7 +275,7 @@ def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     made = ModuleType(f"nbgrad_{name}_{digest}")
     sys.modules[made.__name__] = made  # where code that was stored looks for the names that it uses
-    exec(compile(source, filename, "exec"), vars(made))
+    exec(compile(in_pieces(source), filename, "exec"), vars(made))
     function = vars(made)[name]
     for f in vars(made).values():
         if is_nopython(f) and f.py_func.__globals__ is vars(made):  # and not from elsewhere

@@ -1,0 +1,69 @@
+"""Loops over prange in generated files, as they are compiled."""
+
+import ast
+import inspect
+
+import numpy as np
+
+from nbgrad.codegen import compile as compiling
+from nbgrad.codegen.pieces import in_pieces
+
+FILE = """import numpy as np
+from numba import njit, prange
+
+
+@njit(nogil=True, error_model='numpy', parallel=dict.fromkeys(['fusion'], False), fastmath={'nsz'})
+def f(x, y, first, n):
+    total = 0.0
+    for k in range(2):
+        # for i in numba.prange(1, n)
+        for i in prange(1, n):
+            # a comment
+            v = x[i] * first
+            for j in range(3):
+                y[i] += v * k + j
+    for k in prange(x.size):
+        y[k] += total
+    return total
+
+
+@njit(nogil=True, error_model='numpy')
+def g(x):
+    return x
+"""
+
+
+def test_the_text():
+    made = in_pieces(FILE)
+    begun = {n.name: n for n in ast.parse(made).body if isinstance(n, ast.FunctionDef)}
+    assert list(begun) == ["f", "g", "f_turns15", "f_turns10"]
+    assert begun["f"].lineno == 6
+    turns = begun["f_turns10"]
+    assert [a.arg for a in turns.args.args] == ["first1", "last", "first", "k", "x", "y"]
+    assert ast.unparse(turns.decorator_list[0]) == "njit(nogil=True, error_model='numpy', fastmath={'nsz'})"
+    assert "range(max(first1, 1), last)" in ast.unparse(turns)
+    assert "    # a comment" in made
+    plain = FILE.replace("prange", "range")
+    assert in_pieces(plain) == plain
+
+
+def test_every_turn_runs_once():
+    def serial(text):
+        text = text.replace("import njit, prange", "import njit").replace("prange(", "range(")
+        return "\n".join(line for line in text.split("\n") if not line.startswith("@"))
+
+    for n in (0, 1, 2, 64, 65, 66, 200):
+        outcomes = []
+        for text in (FILE, in_pieces(FILE)):
+            space: dict = {}
+            exec(serial(text), space)
+            y = np.zeros(n)
+            space["f"](np.arange(n) + 1.0, y, 0.5, n)
+            outcomes.append(y)
+        np.testing.assert_array_equal(*outcomes)
+
+
+def test_sources_are_as_they_were_written():
+    """What is read of a function, for derivatives of it, is the text without pieces."""
+    made = compiling.module("f", FILE)
+    assert inspect.getsource(made.py_func) in FILE
