@@ -6,16 +6,15 @@ Each row: the time of function and gradient with ``range`` in milliseconds, and 
 ``prange``, on one thread and on as many as Numba has. They run in turn; the shortest times count, by the clock.
 """
 
-import argparse
-import json
 import math
-from pathlib import Path
+from functools import partial
 from time import perf_counter
 from types import FunctionType
 
 import numba
 import numpy as np
 from numba import prange
+from rows import print_rows
 
 import nbgrad as nb
 
@@ -101,21 +100,11 @@ def measure(f: FunctionType, args: tuple, limit: float) -> dict[str, float]:
     return times
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", nargs="*", help="functions")
-    parser.add_argument("--seconds", type=float, default=3.0, help="per function")
-    parser.add_argument("--json", metavar="FILE", help="write seconds there")
-    given = parser.parse_args()
-    found = {}
-    for f, args in arguments().items():
-        if not given.name or f.__name__ in given.name:
-            found[f.__name__] = times = measure(f, args, given.seconds)
-            first, *rest = times.values()
-            print(f"{f.__name__:10}{1e3 * first:8.2f}", *(f"{first / t:8.2f}" for t in rest), flush=True)
-    if given.json:
-        Path(given.json).write_text(json.dumps(found, indent=2))
+def line(times: dict[str, float]) -> str:
+    first, *rest = times.values()
+    return f"{1e3 * first:8.2f}" + "".join(f"{first / t:8.2f}" for t in rest)
 
 
 if __name__ == "__main__":
-    main()
+    measures = {f.__name__: partial(measure, f, args) for f, args in arguments().items()}
+    print_rows(__doc__, measures, line, seconds=3.0)
