@@ -1,5 +1,6 @@
 """The examples of :mod:`nbgrad.demo.loops` with arguments, and what checks any such function."""
 
+import ast
 import re
 from contextlib import contextmanager
 
@@ -38,14 +39,36 @@ def shuffled(*bounds):
     return np.random.default_rng(7).permutation(np.arange(*bounds)).tolist()
 
 
+def forward(*index):
+    """An index of a tape, of which compiled code knows that it is not below zero."""
+    assert min(index) >= 0, f"index {index} of a tape"
+    return index
+
+
+def plain_module(name, source, tapes=()):
+    """A generated file that Python runs: for arrays of few elements that is a hundred times faster than compiling it.
+    Indices of tapes are looked at, which the text does not say."""
+    source = re.sub(r"@njit.*\n", "", source)
+    made, tree = compiling.module(name, source), ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in tapes:
+            index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            node.slice = ast.Call(ast.Name("forward", ast.Load()), index, [])
+    names = {**made.__globals__}
+    exec(compile(ast.fix_missing_locations(tree), made.__code__.co_filename, "exec"), names)
+    made.__code__ = names[name].__code__
+    made.__globals__["forward"] = forward
+    return made
+
+
 @contextmanager
 def uncompiled(shuffle=True):
-    """Let Python run what is generated: a hundred times faster than compiling it. Parallel turns are shuffled."""
+    """Let Python run what is generated. Parallel turns are shuffled."""
 
-    def plain(name, source):
+    def plain(name, source, tapes=()):
         if shuffle:
             source = source.replace("import njit, prange", "import njit\nfrom loop_programs import shuffled as prange")
-        return compiling.module(name, re.sub(r"@njit.*\n", "", source))
+        return plain_module(name, source, tapes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(generated, "compiled_module", plain)

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loop_programs import copies, examples
+from loop_programs import copies, examples, plain_module
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
 from nbgrad.adjoint import generated, routines
 from nbgrad.adjoint.checkpoints import runs
-from nbgrad.codegen import compile as compiling
 from nbgrad.errors import AttrError, NBGradError, TraceError
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 6
@@ -23,13 +22,9 @@ PROGRAMS = examples()
 HEAT, (U, CONDUCTIVITY, DT, _) = PROGRAMS["heat"]
 
 
-def python(name, source):
-    return compiling.module(name, re.sub(r"@njit.*\n", "", source))
-
-
 @pytest.fixture
 def uncompiled(monkeypatch):
-    monkeypatch.setattr(generated, "compiled_module", python)
+    monkeypatch.setattr(generated, "compiled_module", plain_module)
 
 
 def listed(found):
@@ -100,7 +95,7 @@ def test_turns_that_run(uncompiled, monkeypatch):
         adj = nb.adjoint(counted, checkpoint=k)
         seen = []
         made = adj._generated((x, n, 0))
-        entry = python("counted_adjoint", made.text.replace(" sin(x[i])", " sin(x[seen(i)])"))
+        entry = plain_module("counted_adjoint", made.text.replace(" sin(x[i])", " sin(x[seen(i)])"))
         entry.__globals__["seen"] = lambda i, seen=seen: seen.append(i) or i
         monkeypatch.setattr(made, "entry", entry)
         made((x.copy(), n, 0), {"x": np.ones(4)})
@@ -170,7 +165,7 @@ def test_results_that_turns_would_overwrite(uncompiled):
 def test_random_functions(seed, count):
     source = Program(randomness.Random(seed)).source()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generated, "compiled_module", python)
+        patch.setattr(generated, "compiled_module", plain_module)
         for loop in [None, *re.findall(r"^    for (\w+) in", source, re.MULTILINE)]:
             try:
                 same(function(source), arguments(seed % 100), (count,), loop)

@@ -138,6 +138,114 @@ def conditional(x, y):
     return y.sum()
 
 
+def rotated(a, c, s):
+    """Rows and columns that surely differ."""
+    for p in range(a.shape[0] - 1):
+        for q in range(p + 1, a.shape[0]):
+            for k in range(a.shape[0]):
+                u = a[k, p] ** 2
+                v = a[k, q]
+                a[k, p] = c * u - s * v
+                a[k, q] = s * u + c * v
+
+
+def rotated_anywhere(a, rows, c, s):
+    """Rows that may be the same, counted from the front or the end."""
+    for m in range(rows.shape[0]):
+        p = rows[m, 0]
+        q = rows[m, 1]
+        for k in range(a.shape[1]):
+            u = a[p, k] ** 2
+            v = a[q, k]
+            a[p, k] = c * u - s * v
+            a[q, k] = s * u + c * v
+    for p in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            u = a[p, k]
+            v = a[-1, k] ** 2
+            a[p, k] = c * u - s * v
+            a[-1, k] = s * u + c * v * a[p - 1, k]
+
+
+def mixed(x, y, at):
+    """Neighbours and other places of one array in a turn."""
+    for i in range(1, x.size):
+        u = x[i] * y[i]
+        x[i] = u + x[i - 1] * y[i]
+        x[i - 1] = u * u + x[at[i]]
+        x[at[i]] = x[i] * x[at[i]]
+
+
+def chain(x, v, k, steps):
+    """Neighbours that are not there are zero."""
+    f = np.zeros_like(x)
+    for _ in range(steps):
+        for i in range(x.size):
+            left = x[i] - (x[i - 1] if i > 0 else 0.0)
+            right = (x[i + 1] if i < x.size - 1 else 0.0) - x[i]
+            f[i] = k * (right - left) + right**3 - left**3
+        for i in range(x.size):
+            v[i] += f[i]
+            x[i] += 0.1 * v[i]
+
+
+def graph_of_squares(u, c, steps):
+    """Those that are there, in two dimensions."""
+    n, m = u.shape
+    new = np.zeros_like(u)
+    for _ in range(steps):
+        for i in range(n):
+            for j in range(m):
+                total = -(u[i, j] ** 2)
+                if i > 0:
+                    total += u[i - 1, j] * c
+                if i + 1 < n:
+                    total += u[i + 1, j] * u[i, j]
+                if j >= 1:
+                    total += u[i, j - 1] ** 2
+                if j < m - 1:
+                    total += u[i, j + 1] * c
+                else:
+                    total += u[i, j - 1] * u[i, j]
+                new[i, j] = u[i, j] + c * total
+        for i in range(n):
+            for j in range(m):
+                u[i, j] = new[i, j]
+    return u.sum()
+
+
+def graph_in_turns(u, c, steps):
+    """The same in two arrays, with nothing in the place of what is not there."""
+    n, m = u.shape
+    new = np.zeros_like(u)
+    for _ in range(steps):
+        for i in range(n):
+            for j in range(m):
+                total = -(u[i, j] ** 2)
+                if i > 0:
+                    total += u[i - 1, j] * c
+                if i + 1 < n:
+                    total += u[i + 1, j] * u[i, j]
+                if not j < 1:
+                    total *= u[i, j - 1]
+                if j < m - 1:
+                    total -= u[i, j + 1] * c
+                new[i, j] = u[i, j] + c * total
+        u, new = new, u
+    return u
+
+
+def far_ends(x, y, first, last):
+    """Some turns meet nothing; where it is not certain that an index counts from the front, it may be from the end."""
+    for i in range(first, last):
+        if i >= 2 and i < x.size + 2:
+            y[0] += x[i - 2] ** 2
+        if 0 <= i + 1 < x.size:
+            y[1] += x[i + 1] * x[i + 1]
+        if y[2] < 9.0 and i < x.size:
+            y[3] += x[i] ** 3
+
+
 def multiples(u, v, c):
     """Constants at all places of a product, of both signs, and one that is only added under a condition."""
     for i in range(1, u.size - 1):
@@ -168,6 +276,37 @@ def held_meanwhile(u, c):
         u[i] = new[i]
 
 
+def put_back_apart(u, v, c, ends):
+    """Loops that become one if what is overwritten is put back in another one, whose turns may depend on numbers."""
+    new = np.zeros_like(u)
+    for _ in range(2):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                new[i, j] = u[i, j] + c * (u[i - 1, j] * u[i, j] + u[i + 1, j] ** 2 * v[i, j - 1])
+        for i in range(1, u.shape[0] - 1):
+            last = ends[i]
+            v[i, 0] = v[i, 0] * c
+            for j in range(1, last):
+                u[i, j] = new[i, j] * v[i, 0]
+            for j in range(1, u.shape[1] - 1):
+                v[i, j] = v[i, j] + u[i, j]
+    for i in range(1, u.shape[0] - 1):
+        new[i, 0] = new[i, 1] * u[i, 1]
+        u[i, 1] = new[i, 0]
+    for i in range(1, u.shape[0] - 1):
+        u[i - 1, 0] = u[i, 1] ** 2 + u[i, 0]
+    return u.sum()
+
+
+def advected(q, a, steps):
+    new = np.zeros_like(q)
+    for _ in range(steps):
+        for i in range(1, q.size - 1):
+            new[i] = q[i] - a * (q[i] ** 2 - q[i - 1] * q[i])
+        for i in range(1, q.size - 1):
+            q[i] = new[i]
+
+
 SIZES = [(0, 0), (1, 5), (2, 2), (3, 3), (5, 3), (3, 6), (6, 7)]
 CASES = [
     *((diffused, (normal(*s), n)) for s in SIZES for n in (0, 2)),
@@ -190,6 +329,21 @@ CASES = [
     (read_twice, (normal(5),)),
     (kept_for_later, (normal(5),)),
     (conditional, (normal(7), normal(7))),
+    *((rotated, (normal(n, n), 0.8, 0.6)) for n in (0, 1, 2, 5)),
+    (rotated_anywhere, (normal(3, 4), np.array([[0, 1], [2, 2], [1, -2], [-1, 0], [0, -3]]), 0.8, 0.6)),
+    (rotated_anywhere, (normal(1, 2), np.array([[0, 0], [0, -1]]), 0.8, 0.6)),
+    *((chain, (normal(n), normal(n), 0.3, 3)) for n in (0, 1, 2, 3, 9)),
+    (chain, (normal(18)[::-2], normal(27)[::3], 0.3, 3)),
+    *((graph_of_squares, (normal(*s), 0.1, 2)) for s in [(0, 2), (1, 2), (2, 2), (3, 2), (2, 5), (5, 4)]),
+    *((graph_in_turns, (normal(*s), 0.1, 2)) for s in [(0, 0), (0, 2), (1, 1), (3, 1), (1, 2), (2, 2), (5, 4)]),
+    *((far_ends, (normal(5), normal(4), *b)) for b in [(0, 5), (-3, 9), (-5, -1), (2, 2), (5, 0), (4, 11)]),
+    *(
+        (put_back_apart, (normal(*s), normal(*s), 0.3, np.full(s[0], s[1] - 1)))
+        for s in [(2, 2), (3, 2), (5, 4), (4, 7)]
+    ),
+    (put_back_apart, (normal(5, 6), normal(5, 6), 0.3, np.array([0, 1, 4, 2, 9]))),
+    *((advected, (normal(n), 0.3, 3)) for n in (0, 1, 2, 3, 8)),
+    (mixed, (normal(6), normal(6), np.array([0, 1, 1, 3, 5, 0]))),
     *((multiples, (normal(n), normal(n), 0.3)) for n in (0, 2, 3, 4, 12)),
     *((weighted, (normal(n), normal(n))) for n in (0, 4, 5, 12)),
     *((held_meanwhile, (normal(5), c)) for c in (0.4, -0.4)),
@@ -203,7 +357,15 @@ def test_gradients(f, args):
 
 
 @pytest.mark.parametrize(
-    "f, args", [CASES[11], CASES[25], (whole_arrays, (normal(7), 0.1, 2)), (two_arrays, (*normal(3, 5, 4), 2))]
+    "f, args",
+    [
+        (chain, (normal(4), normal(4), 0.3, 2)),
+        (graph_of_squares, (normal(3, 4), 0.1, 2)),
+        CASES[11],
+        CASES[25],
+        (whole_arrays, (normal(7), 0.1, 2)),
+        (two_arrays, (*normal(3, 5, 4), 2)),
+    ],
 )
 def test_second_order(f, args):
     with uncompiled(shuffle=False):
@@ -214,6 +376,8 @@ def test_compiled():
     agrees(diffused, (normal(7, 8), 3))
     agrees(two_arrays, (normal(6, 7), normal(6, 7), normal(6, 7), 3))
     agrees(window, (normal(5, 6), normal(5, 6), 1, 4, 3, 3))
+    agrees(chain, (normal(40), normal(40), 0.3, 3))
+    agrees(graph_in_turns, (normal(9, 21), 0.1, 2))
     agrees(multiples, (normal(20), normal(20), 0.3))
     agrees(weighted, (normal(20), normal(20)))
 
@@ -249,6 +413,21 @@ def test_elements_that_are_not_only_handed_over_stay(f):
     assert "made_bar_here" not in sweep_back(f, *args)
 
 
+def test_elements_that_are_set_once():
+    back = sweep_back(rotated, normal(3, 3), 0.8, 0.6)
+    assert (
+        "a_bar[k, q] = v_bar" in back and "= 0.0\n                a_bar" not in back and "a_bar[k, p] = 0.0" not in back
+    )
+    assert "a_bar[p, k] = 0.0" in sweep_back(rotated_anywhere, normal(3, 3), np.array([[0, 1]]), 0.8, 0.6)
+
+
+def test_neighbours_that_may_not_be_there_are_gathered():
+    assert "range(min(x.size + 1, x_bar.shape[0])):" in sweep_back(chain, normal(5), normal(5), 0.3, 2)
+    back = sweep_back(graph_in_turns, normal(5, 4), 0.1, 2)
+    assert "u1_bar_row4" in back and back.count("_tape[") == 1
+    assert "_row" not in sweep_back(graph_of_squares, normal(5, 4), 0.1, 2)  # j - 1 may be -1
+
+
 def test_multiples_of_what_neighbours_get_are_gathered_with_it():
     back = sweep_back(weighted, normal(20), normal(20))
     assert back.count("_row3[i + 2] = a_bar") == 1
@@ -269,3 +448,9 @@ def test_cotangents_that_stay_zero_are_not_made():
     assert not made(temporary, normal(3), normal(3))
     assert all(made(f, normal(3)) for f in (read_twice, kept_for_later))
     assert made(conditional, normal(3), normal(3)) and made(held_meanwhile, normal(3), 0.4)
+
+
+def test_what_is_put_back_has_a_loop_of_its_own_if_others_become_one_then():
+    back = sweep_back(advected, normal(5), 0.3, 2)
+    assert "            q[i] = q_tape[_, i - 1]\n        for i in range(1, q.size - 1):\n" in back
+    assert "new_bar[" not in back

@@ -2,19 +2,17 @@
 
 import math
 import os
-import re
 
 import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loop_programs import copies, examples, floats, moved
+from loop_programs import copies, examples, floats, moved, plain_module
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
 from nbgrad.adjoint import generated, ir
-from nbgrad.codegen import compile as compiling
 from nbgrad.errors import AttrError
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 20
@@ -25,8 +23,7 @@ PROGRAMS = examples()
 @pytest.fixture
 def uncompiled(monkeypatch):
     """Python runs what is generated: for arrays of few elements that is a hundred times faster than compiling it."""
-    plain = lambda name, source: compiling.module(name, re.sub(r"@njit.*\n", "", source))  # noqa: E731
-    monkeypatch.setattr(generated, "compiled_module", plain)
+    monkeypatch.setattr(generated, "compiled_module", plain_module)
 
 
 def like(rng, x):
@@ -117,8 +114,7 @@ def test_second_order(name, uncompiled):
 @given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
 def test_second_order_of_random_functions(random, seed):
     with pytest.MonkeyPatch.context() as patch:
-        plain = lambda name, source: compiling.module(name, re.sub(r"@njit.*\n", "", source))  # noqa: E731
-        patch.setattr(generated, "compiled_module", plain)
+        patch.setattr(generated, "compiled_module", plain_module)
         second_order(function(Program(random).source()), arguments(seed), seed)
 
 

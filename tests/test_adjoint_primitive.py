@@ -1,16 +1,13 @@
 """primitive without a vjp: the derivative of a function with loops is its adjoint's."""
 
-import re
-
 import numba
 import numpy as np
 import pytest
-from loop_programs import copies, examples, floats
+from loop_programs import copies, examples, floats, plain_module
 
 import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.adjoint import composed, generated
-from nbgrad.codegen import compile as compiling
 from nbgrad.errors import DTypeError, TraceError
 
 X = np.linspace(0.2, 1.0, 5)
@@ -55,9 +52,8 @@ native = nb.primitive(numba.njit(filtered))
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    plain = lambda name, source: compiling.module(name, re.sub(r"@njit.*\n", "", source))  # noqa: E731
-    monkeypatch.setattr(composed, "module", plain)
-    monkeypatch.setattr(generated, "compiled_module", plain)
+    monkeypatch.setattr(composed, "module", plain_module)
+    monkeypatch.setattr(generated, "compiled_module", plain_module)
 
 
 def loss(function):

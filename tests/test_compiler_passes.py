@@ -232,5 +232,55 @@ def test_which_indices_are_known_not_to_be_below_zero():
               if getattr(s.value, "op", "") == "build_tuple"]  # fmt: skip
     least = [tuple(bounds.items(name, 2)) for name in tuples]
     none = -math.inf
-    assert set(least) == {(2, 2), (none, 0), (-1, 1), (0, 1), (none, -1), (-1, none)}
+    assert set(least) == {(2, 2), (0, 0), (-1, 1), (0, 1), (none, -1), (-1, none)}
     assert len(least) == 7
+
+
+REMAINDERS = """
+from numba import njit
+
+
+@njit(error_model="numpy")
+def remainders(a, i, j):
+    total = 0.0
+    for k in range(-9, 9):
+        total += (k + 10) * a[(k + i) % a.size] + k * a[k * i % j]
+    return total
+"""
+
+
+@pytest.mark.parametrize("i", [-5, 0, 2])
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_remainders_as_indices_are_those_of_python(i, size):
+    made = compiling.module("remainders", REMAINDERS)
+    a = np.arange(1.0, size + 1.0) ** 2
+    assert [made(a, i, j) for j in (size, -1, -size)] == [made.py_func(a, i, j) for j in (size, -1, -size)]
+
+
+STACK = """
+from numba import njit
+
+
+@njit
+def stack(a, n):
+    tape = a.copy()
+    top = 0
+    for i in range(n):
+        for k in range(i):
+            tape[top + k] = a[k] * i
+        top += i
+    for i in range(n - 1, -1, -1):
+        top -= i
+        for k in range(i):
+            a[k] += tape[top + k]
+    return a
+"""
+
+
+def test_indices_of_tapes_are_taken_as_they_are(monkeypatch):
+    monkeypatch.setattr("nbgrad.codegen.stored.load", lambda key: None)
+    made = [compiling.module("stack", STACK, tapes) for tapes in ((), ("tape",))]
+    a = np.arange(20.0)
+    np.testing.assert_array_equal(made[0](a.copy(), 6), made[1](a.copy(), 6))
+    checked, free = (m.inspect_llvm(m.signatures[0]).count(" icmp slt ") for m in made)
+    assert free < checked

@@ -59,7 +59,10 @@ def _choose(f: Function, block: Block) -> None:
 def _chosen(f: Function, s: If, before: Block) -> list[Statement]:
     """What `s` is without branches, if it can be."""
     first, other = _targets(s.body), _targets(s.orelse)
-    if not first or other is None or not _of_values(f, s.test):
+    if not first or other is None:
+        return []
+    there = {t.name for t in before if isinstance(t, Assign)}
+    if not _of_values(f, s.test) and not _one_number(f, {*first, *other}, there):
         return []
     sides, order = (first, other), _order(first, other)
     if any(f.kinds.get(n) == "bool" for n in order):
@@ -67,7 +70,6 @@ def _chosen(f: Function, s: If, before: Block) -> list[Statement]:
     written = {n for t in walk([s]) for n in writes(t)}
     if len(order) > _MANY or (len(order) > 1 and reads(s.test) & written) or not all(_fits(d, order) for d in sides):
         return []
-    there = {t.name for t in before if isinstance(t, Assign)}
     made: list[Statement] = []
     for n in order:
         values = [d[n].value if n in d else _otherwise(f, s, n, e[n], there) for d, e in (sides, sides[::-1])]
@@ -116,7 +118,12 @@ def _otherwise(f: Function, s: If, name: str, t: Assign | Store, there: set[str]
     outside = any(mentions(u, name) for u in walk(f.body) if u not in side) or name in (f.results or [])
     if not early and not outside:
         return parse(ZEROS[f.kinds.get(name, "float")])
-    return ast.Name(name, ast.Load()) if name in there and name not in reads(t.value) else None
+    return ast.Name(name, ast.Load()) if name in there else None
+
+
+def _one_number(f: Function, places: set[str], there: set[str]) -> bool:
+    """Whether all that is set is a number that has been set before in the turn, as sums over neighbours are."""
+    return len(places) == 1 and places <= there and f.kinds.get(min(places), "float") == "float"
 
 
 def _of_values(f: Function, test: ast.expr) -> bool:

@@ -35,7 +35,7 @@ class Backwards:
     def _write(self, reverse: Reverse) -> None:
         self.reverse = reverse
         self.text = module(reverse.source(), self.f, reverse.helpers)
-        self.entry = compiled_module(f"{self.f.name}_adjoint", self.text)
+        self.entry = compiled_module(f"{self.f.name}_adjoint", self.text, reverse.arrays_of_tapes)
 
     def more(self, args: tuple) -> tuple:
         """Further arguments of the code."""
@@ -156,8 +156,9 @@ class Halves:
         self.cotangents = sweeps.cotangents
         forward, backward = sweeps.halves()
         self.stored = sweeps.axes() if sweeps.whole else None
-        self._forward = compiled_module(f"{f.name}_forward", module(forward, f, sweeps.helpers))
-        self._backward = compiled_module(f"{f.name}_backward", module(backward, f, sweeps.helpers))
+        tapes = sweeps.arrays_of_tapes
+        self._forward = compiled_module(f"{f.name}_forward", module(forward, f, sweeps.helpers), tapes)
+        self._backward = compiled_module(f"{f.name}_backward", module(backward, f, sweeps.helpers), tapes)
 
     def forward(self, args: tuple) -> tuple[tuple, tuple]:
         """Call the function; the results, and what is handed over."""

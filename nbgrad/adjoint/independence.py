@@ -19,6 +19,8 @@ from .kinds import kind_of
 
 __all__ = ["Independence"]
 
+_WAYS = ("first", "later"), ("later", "first")
+
 
 class Independence:
     """Answers for one function. Arrays in `swapped` do not keep their memory, and are never told apart."""
@@ -99,6 +101,12 @@ class Independence:
                 return False
         return True
 
+    def front(self, part: ast.expr, loops: tuple[Loop, ...], tests: Iterable[tuple[ast.expr, bool]]) -> bool:
+        """Whether an index surely counts from the front where `tests` gave what they did."""
+        names = {p.index: p.index for p in loops if p.index}
+        x, told = self._form(part, names), [form for test in tests for form in self._told(*test, names)]
+        return x is not None and impossible([*self._turns(loops, names), *told, less(x, {}, 1)])
+
     @cached_property
     def sizes(self) -> list[Form]:
         """What is known of the lengths of arrays: names that stand for them, and what arrays are made with."""
@@ -112,9 +120,10 @@ class Independence:
                 pairs += [({_length(s.name, k): 1}, self._form(n, {})) for k, n in enumerate(s.shape)]
         return [form for a, b in pairs if b is not None for form in (less(a, b), less(b, a))]
 
-    def meet(self, loop: Loop, a: ast.expr, b: ast.expr, differ: bool) -> bool:
+    def meet(self, loop: Loop, a: ast.expr, b: ast.expr, differ: bool, ways: Iterable[tuple[str, str]] = _WAYS) -> bool:
         """Whether a turn of `loop` may meet the element `a` and one the element `b` that is the same; `differ`: two
-        turns. Names that the loop writes besides its variable are not known."""
+        turns, the first before the later one or the other way. Names that the loop writes besides its variable are not
+        known."""
         outer = self.enclosing[loop]
         loops = (*outer, loop)
         first, later = ({**{p.index: p.index for p in outer}, loop.index: which} for which in ("first", "later"))
@@ -123,8 +132,11 @@ class Independence:
             return True
         if not differ:
             return not impossible(forms)
-        return not all(impossible([*forms, less({p: 1}, {q: 1}, 1)])
-                       for p, q in (("first", "later"), ("later", "first")))  # fmt: skip
+        return not all(impossible([*forms, less({p: 1}, {q: 1}, 1)]) for p, q in ways)
+
+    def precedes(self, loop: Loop, a: ast.expr, b: ast.expr) -> bool:
+        """Whether a turn may meet the element `a` that one with a larger variable meets as `b`."""
+        return self.meet(loop, a, b, True, _WAYS[:1])
 
     def _equal(
         self, a: ast.expr, first: tuple[Loop, ...], one: dict[str, str],

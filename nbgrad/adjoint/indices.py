@@ -6,12 +6,17 @@ import ast
 
 from .ir import parse, unparse
 
-__all__ = ["distance", "minus", "offset", "parts", "plus"]
+__all__ = ["distance", "joined", "minus", "offset", "parts", "plus"]
 
 
 def parts(index: ast.expr) -> list[ast.expr]:
     """An index along each axis."""
     return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def joined(places: list[ast.expr]) -> ast.expr:
+    """The other way."""
+    return ast.Tuple(places, ast.Load()) if len(places) > 1 else places[0]
 
 
 def distance(a: ast.expr, b: ast.expr) -> int | None:

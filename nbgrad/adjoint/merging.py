@@ -1,20 +1,21 @@
 """Loops of the sweep back that follow each other as one.
 
 What one loop leaves in the cache, or in a register, the next one finds there: two loops over the same turns become one
-where each turn of the second needs nothing of what later turns of the first change. An element that is added to in a
-turn, and taken back to zero, is a number then. What gathers from neighbours goes along with the loop that it follows, a
-row behind.
+where each turn of the second needs nothing of what later turns of the first change, but for elements that are put back:
+these can have a loop of their own before. An element that is added to in a turn, and taken back to zero, is a number
+then. What gathers from neighbours goes along with the loop that it follows, a row behind.
 """
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .fusion import name_of
-from .indices import offset, parts
+from .indices import joined, offset, parts
 from .ir import Alloc, Call, Function, Statement, Swap, children, reads, unparse, walk, writes
 from .parallel import first, sums_of
 from .steps import Item, Nest, Step, exchange, loop_of, negative
@@ -22,7 +23,7 @@ from .steps import Item, Nest, Step, exchange, loop_of, negative
 if TYPE_CHECKING:
     from .analysis import Plan
 
-__all__ = ["Gather", "merged", "read_once"]
+__all__ = ["Gather", "Used", "merged", "read_once", "set_once"]
 
 
 @dataclass(eq=False)
@@ -61,6 +62,7 @@ def merged(items: list[Item], passing: dict[str, str]) -> list[Item]:
     for array in sorted(passing.keys() & {item.name for item in made if isinstance(item, Step)}):
         _pass(made, array, passing[array])
     _leave(made)
+    set_once(made, lambda a, b: False)
     return made
 
 
@@ -70,29 +72,62 @@ def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
     while at >= 0 and not isinstance(made[at], Nest):
         at -= 1
     before, between = made[at] if at >= 0 else None, made[at + 1 :]
-    if not isinstance(before, Nest) or before.head != loop.head or not _may_join(before, loop):
+    if not isinstance(before, Nest) or before.head != loop.head:
         return False
     steps = [item for item in between if isinstance(item, Step)]
     notes = [item for item in between if isinstance(item, str)]
     if not all(note.startswith("#") for note in notes) or not all(_may_pass(s, before) for s in steps):
         return False
+    early: list[Item] = []
+    rest = before
+    if not _may_join(before, loop):
+        early, rest = _parted(before, Used([loop]).names)
+        if not early or not _may_join(rest, loop):
+            return False
     notes = [note for note in notes if note not in made[max(at - 1, 0) : at]]
-    before.body = merged([*before.body, *notes, *loop.body], passing)
-    made[at:] = [*steps, before]
+    rest.body = merged([*rest.body, *notes, *loop.body], passing)
+    made[at:] = [*steps, *early, rest]
     return True
+
+
+def _parted(loop: Nest, names: set[str]) -> tuple[list[Item], Nest]:
+    """`loop` as two: what only sets elements of arrays in `names`, to what no turn changes, and the rest."""
+    used = Used([loop])
+    alone = {n for n in used.changed & names - used.whole if len(used.elements[n]) == 1}
+    first, rest = _divided(loop, alone, used.written)
+    return [first] if first.body and used.plain else [], rest
+
+
+def _divided(loop: Nest, alone: set[str], written: set[str]) -> tuple[Nest, Nest]:
+    first, rest = Nest(loop.head), Nest(loop.head)
+    for item in loop.body:
+        head = loop_of(item) if isinstance(item, Nest) else None
+        if isinstance(item, Nest) and head is not None and not reads(head.iter) & written:
+            inner, late = _divided(item, alone, written)
+            first.body += [inner] if inner.body else []
+            rest.body.append(late)
+        elif isinstance(item, Step) and item.how == "=" and item.name in alone and not _reads(item) & written:
+            first.body.append(item)
+        else:
+            rest.body.append(item)
+    return first, rest
+
+
+def _reads(s: Step) -> set[str]:
+    return {n for node in s.read() for n in reads(node)}
 
 
 def _pass(body: list[Item], array: str, number: str) -> None:
     """Let a number have what is added to an element and taken in the same turn."""
-    met = [k for k, item in enumerate(body) if array in _Used([item]).elements]
+    met = [k for k, item in enumerate(body) if array in Used([item]).elements]
     add, take = body[met[0]], body[met[-1]]
     if not isinstance(add, Step) or not isinstance(take, Step) or add.how == "=" or add.name != array or add is take:
         return
     element = unparse(add.target)
-    used = _Used(body[met[0] : met[-1] + 1])
+    used = Used(body[met[0] : met[-1] + 1])
     if (
         str(take) != f"{element} = 0.0"
-        or {unparse(ast.Subscript(ast.Name(array), _index(e))) for e in used.elements[array]} != {element}
+        or {unparse(ast.Subscript(ast.Name(array), joined(e))) for e in used.elements[array]} != {element}
         or array in used.whole | reads(*add.read())
         or reads(*used.elements[array][0]) & used.numbers
     ):
@@ -105,25 +140,59 @@ def _pass(body: list[Item], array: str, number: str) -> None:
     body.remove(take)
 
 
+def _zeroed(body: list[Item]) -> list[Step]:
+    """What sets elements to zero."""
+    return [s for s in body if isinstance(s, Step) and str(s).endswith("] = 0.0")]
+
+
 def _leave(body: list[Item]) -> None:
     """Leave elements alone that are taken, set to zero, and get back just what they were."""
-    for zero in [s for s in body if isinstance(s, Step) and str(s).endswith("] = 0.0")]:
-        at = body.index(zero)
-        taken = body[at - 1] if at else None
-        later = body[at + 1 :]
-        back = next((s for s in later if zero.name in _Used([s]).names), None)
+    for zero in _zeroed(body):
+        later = body[body.index(zero) + 1 :]
+        back = next((s for s in later if zero.name in Used([s]).names), None)
+        if isinstance(back, Step) and back.how == "+=" and _gets_back(body, zero, back):
+            between = later[: later.index(back)]
+            if Used(between).plain and not Used(between).numbers & Used([zero]).whole:
+                body.remove(zero)
+                body.remove(back)
+
+
+def _gets_back(body: list[Item], zero: Step, back: Step) -> bool:
+    """Whether what is added to an element, which was set to zero, is what had been taken right before."""
+    at, element = body.index(zero), unparse(zero.target)
+    taken = body[at - 1] if at else None
+    return (
+        isinstance(taken, Step)
+        and str(taken) == f"{taken.name} = {element}"
+        and unparse(back.target) == element
+        and back.value in _copies(taken.name, body[at + 1 : body.index(back)])
+    )
+
+
+def set_once(body: list[Item], differ: Callable[[ast.expr, ast.expr], bool]) -> None:
+    """Set elements once that are set to zero, and then added to; those that are met in between surely `differ`."""
+    for zero in _zeroed(body):
+        assert isinstance(zero.target, ast.Subscript)
+        at, index = body.index(zero), zero.target.slice
+        back = next((s for s in body[at + 1 :] if _meets(s, zero.name, index, differ)), None)
         if (
-            not isinstance(taken, Step)
-            or not isinstance(back, Step)
-            or str(taken) != f"{taken.name} = {unparse(zero.target)}"
-            or str(back) != f"{unparse(zero.target)} += {back.value}"
+            isinstance(back, Step)
+            and back.how != "="
+            and unparse(back.target) == unparse(zero.target)
+            and zero.name not in reads(*back.read())
+            and not Used(body[at + 1 : body.index(back)]).numbers & Used([zero]).whole
+            and not _gets_back(body, zero, back)
         ):
-            continue
-        between = later[: later.index(back)]
-        used = _Used(between)
-        if used.plain and back.value in _copies(taken.name, between) and not used.numbers & _Used([zero]).whole:
+            back.value, back.how = back.value if back.how == "+=" else negative(back.value), "="
             body.remove(zero)
-            body.remove(back)
+
+
+def _meets(item: Item, name: str, index: ast.expr, differ: Callable[[ast.expr, ast.expr], bool]) -> bool:
+    """Whether an item may meet the element of an array at `index`."""
+    used = Used([item])
+    return (
+        not used.plain or name in used.whole or not all(differ(index, joined(e)) for e in used.elements.get(name, ()))
+    )
 
 
 def _copies(name: str, items: list[Item]) -> set[str]:
@@ -133,21 +202,17 @@ def _copies(name: str, items: list[Item]) -> set[str]:
         if isinstance(item, Step) and item.how == "=" and item.value in same:
             same.add(item.name)
         elif isinstance(item, Step | Nest):
-            same -= _Used([item]).numbers
+            same -= Used([item]).numbers
     return same
-
-
-def _index(places: list[ast.expr]) -> ast.expr:
-    return ast.Tuple(places, ast.Load()) if len(places) > 1 else places[0]
 
 
 def _may_pass(s: Step, loop: Nest) -> bool:
     """Whether a step after `loop` could as well be before it."""
-    used = _Used([loop])
-    return s.name not in used.names and not {n for node in s.read() for n in reads(node)} & used.written
+    used = Used([loop])
+    return s.name not in used.names and not _reads(s) & used.written
 
 
-class _Used:
+class Used:
     """What `items` read and write: `elements` by the array, `whole` names that are not those of elements; `plain` if
     there are only assignments, branches and loops."""
 
@@ -193,7 +258,7 @@ class _Used:
 
 def _may_join(a: Nest, b: Nest) -> bool:
     """Whether each turn of `b` may come right after that of `a`."""
-    one, other = _Used(a.body), _Used(b.body)
+    one, other = Used(a.body), Used(b.body)
     head = loop_of(a)
     written = one.written | other.written
     if not (one.plain and other.plain) or head is None or reads(head.iter) & written:
@@ -233,7 +298,7 @@ def _gathered(made: list[Item], gather: Gather) -> Nest:
     loop = made[-1] if made else None
     if not isinstance(loop, Nest) or loop.head != gather.loop or not gather.inside:
         return gather
-    head, used = loop_of(loop), _Used(loop.body)
+    head, used = loop_of(loop), Used(loop.body)
     if head is None or not used.plain:
         return gather
     index = unparse(head.target)

@@ -51,6 +51,11 @@ class Recording(Printer):
                 self.taken |= {f"{tape.name}_top", f"{tape.name}_size"}
         self.stacks = list(stacks.values())
 
+    @property
+    def arrays_of_tapes(self) -> set[str]:
+        """The names of those that are arrays."""
+        return {tape.name for tape in self.tapes.values() if tape.sizes != []}
+
     def stored(self) -> dict[str, Tape | Kept]:
         """What is stored in loops, by its name and the loops."""
         every: list[Tape | Kept] = [*self.tapes.values(), *self.calls.values()]

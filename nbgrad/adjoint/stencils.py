@@ -67,7 +67,7 @@ def gather(turns: Turns) -> None:
     several = {
         name: elements
         for name, elements in turns.added.items()
-        if len(elements) > 1 and name not in turns.stored and name not in turns.read and _there(turns, name)
+        if len(elements) > 1 and name not in turns.stored and name not in turns.read
     }
     if several and _lasting(turns, turns.loop):
         _Gathered(turns, several).rewrite()
@@ -129,6 +129,8 @@ class _Gathered:
         self.turns = turns
         self.reverse = turns.reverse
         self.added = several
+        #: Those of which turns may meet elements that are not there, but for tests.
+        self.partly = {name for name in several if not _there(turns, name)}
         self.nest, self.places = self._loops()
         self.terms = [self._term(n, index, found) for n, each in several.items() for index, found in each.items()]
         self.common = self._common()
@@ -159,13 +161,11 @@ class _Gathered:
 
     def _place(self, loop: Loop, name: str) -> int | None:
         """The axis along which all indices are a loop's turn, moved by a constant; None if there is not just one."""
-        around = self.turns.loops[: self.turns.loops.index(loop) + 1]
-        counted = self.turns.plan.independence.counted
         indices = [parts(parse(index)) for index in self.added[name]]
         axes = [
             k
             for k in range(len(indices[0]))
-            if all(offset(p[k])[0] == loop.index and counted(p[k], around) for p in indices)
+            if all(self.turns.along(name, index, k, loop) for index in self.added[name])
         ]
         used = [k for p in indices for k, node in enumerate(p) if loop.index in reads(node)]
         return axes[0] if len(axes) == 1 and set(used) == set(axes) else None
@@ -196,6 +196,8 @@ class _Gathered:
         """Whether a term goes into a row: what is added to a turn's own element, if it is a multiple of what neighbours
         get."""
         common = self.common.get(t.key) if t.alone else None
+        if t.array in self.partly and all(depth for _, depth in t.found):
+            return True  # it may not be there
         return any(t.shift) or (common is not None and not common - Counter(t.scaled.factors))
 
     def _apart(self, t: _Term) -> list[_Term]:
@@ -263,7 +265,7 @@ class _Gathered:
         outer, *inner = self.nest
         some = [f"{unparse(p.stop)} > {unparse(p.start)}" for p in self.nest]
         made = Gather(f"if {' and '.join(some)}:", [self._loop(g) for g in groups], " and ".join(some))
-        if inner and not parallel and not any(p.parallel for p in self.nest):
+        if inner and not parallel and not any(p.parallel for p in self.nest) and not self.partly:
             made.loop = loop_head(outer)
             made.targets = {n: (self.places[n][0], self.least[n][0]) for n in {g[0].array for g in groups}}
             made.rest = [self._loop(g, late=True) for g in groups]
@@ -316,9 +318,19 @@ class _Gathered:
         """The loops that add to all elements, or to those of one row; `late`: to the last of these rows."""
         outer, array = self.nest[0], terms[0].array
         low = min(t.shift[0] for t in terms)
-        start = plus(outer.stop, self.least[array][0]) if late else plus(outer.start, low)
-        loop = Loop(outer.index, start, plus(outer.stop, max(t.shift[0] for t in terms)), outer.step, None, [])
+        loop = self._range(array, 0, low, max(t.shift[0] for t in terms))
+        if late:
+            loop.start = plus(outer.stop, self.least[array][0])
         return Nest(loop_head(loop, "prange" if outer.parallel else "range"), [self._row(terms, 0)])
+
+    def _range(self, array: str, k: int, low: int, high: int) -> Loop:
+        """A loop over what turns of the nest's `k`-th loop meet with shifts from `low` to `high`, and is there."""
+        p = self.nest[k]
+        start, stop = plus(p.start, low), plus(p.stop, high)
+        if array in self.partly:
+            start = parse("0" if unparse(p.start) == "0" and low < 0 else f"max({unparse(start)}, 0)")
+            stop = parse(f"min({unparse(stop)}, {array}.shape[{self.places[array][k]}])")
+        return Loop(p.index, start, stop, p.step, None, [])
 
     def _row(self, terms: list[_Term], ahead: int | None = None) -> Item:
         """What adds to one row: `ahead` of the outermost loop's turn, as a rule the one to which no later turn adds.
@@ -339,7 +351,7 @@ class _Gathered:
         made: Item = Step(target, "-=", value[1:]) if lonely else Step(target, "+=", value)
         for k, p in reversed(list(enumerate(self.nest))[1:]):
             low, high = min(t.shift[k] for t in terms), max(t.shift[k] for t in terms)
-            loop = Loop(p.index, plus(p.start, low), plus(p.stop, high), p.step, None, [])
+            loop = self._range(array, k, low, high)
             made = Nest(loop_head(loop, "prange" if p.parallel else "range"), [made])
         return made
 

@@ -9,11 +9,14 @@ several neighbours is gathered (:mod:`.stencils`).
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .indices import distance, offset, parts, plus
 from .ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
+from .merging import set_once
 from .parallel import Sum, Verdict, first, for_turns, private, renamed, sums_of
+from .postponed import postponed
 from .shares import Share, in_parts, shared
 from .stencils import gather, read_ahead
 from .steps import Item, Nest, Step, exchange, loop_head, steps
@@ -33,14 +36,20 @@ class Turns:
         self.plan = reverse.plan
         self.loop = loop
         self.body = body
+        self.inner = True  # whether it is an innermost loop
         self.loops = (*self.plan.enclosing[loop], loop)
-        self.steps = list(steps(body))  # with the number of branches around each
+        set_once(body, self.differ)
+        self.begin()
+
+    def begin(self) -> None:
+        """Before anything is known of the body."""
+        self.steps = list(steps(self.body))  # with the number of branches around each
+        self.tests = dict(_tests(self.body, ()))
         self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
         self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
         self.read: dict[str, set[str]] = {}  # indices of those that are read
         self.added: dict[str, dict[str, list[tuple[Step, int]]]] = {}  # what is added to each element
         self.seen: set[str] = set()  # all names that are read
-        self.inner = True  # whether it is an innermost loop
 
     def items(self) -> list[Item]:
         own = self.reverse.own.get(self.loop, {})
@@ -48,8 +57,11 @@ class Turns:
         if not self.plain() or not self.loop.index or self.loop.count:
             nest = Nest(self.reverse.reversed_head(self.loop), [*arrays, *self.body])
             return [*self.serial("what is stored grows, or arrays change places"), nest]
-        free = self.free()
+        meeting = self.meeting()
+        early, late = (meeting and postponed(self, meeting)) or ([], [])
+        free = meeting == [] or bool(early or late)
         before, after = self.sums(free) if self.inner else ([], [])
+        before, after = [*before, *early], [*late, *after]
         if free and self.inner and self.vectors():
             gather(self)
             read_ahead(self)
@@ -138,19 +150,19 @@ class Turns:
                 self.seen.add(n.id)
         return True
 
-    def free(self) -> bool:
-        """Whether the turns may run in any order."""
+    def meeting(self) -> list[str] | None:
+        """The arrays in which turns meet, if the turns may run in any order but for these; None if they may not."""
         reverse, inside = self.reverse, list(walk(self.loop.body))
         own = {s.name for s in inside if s in self.plan.defined}  # type: ignore[attr-defined]
         own |= {reverse.bars[n] for n in own if n in reverse.bars} | {reverse.g, reverse.y, *reverse.shared}
         own |= {name for (loop, _, _), name in reverse.names.items() if loop in inside}
         mine = {bar: n for n, bar in reverse.bars.items()}  # zero between turns where each sets the number anew
         if not all(name in mine and private(reverse.f, self.loop, mine[name]) for name in self.set - own):
-            return False
+            return None
         summed = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name)} - self.set
         if summed & self.seen:
-            return False
-        return all(self.separate(name) for name in {*self.stored, *self.added} - own)
+            return None
+        return [name for name in sorted({*self.stored, *self.added} - own) if not self.separate(name)]
 
     def separate(self, name: str) -> bool:
         """Whether no turn reads or sets elements of an array that another one changes."""
@@ -162,6 +174,11 @@ class Turns:
             return any(self.counts(p) for p in parts(parsed(min(indices))))
         pairs = [(a, b) for a in stored for b in indices] + [(a, b) for a in added for b in read]
         return not any(self.plan.independence.meet(self.loop, parsed(a), parsed(b), True) for a, b in pairs)
+
+    def look(self) -> None:
+        """Find out again what the body reads and writes, after it was changed."""
+        self.begin()
+        self.plain()
 
     def untouched(self, name: str, index: str) -> bool:
         """Whether turns only add to an element."""
@@ -219,9 +236,19 @@ class Turns:
     def vectors(self) -> bool:
         """Whether what is added to goes along with the turns, in neighbouring elements."""
         return all(
-            self.counts(p[-1]) and self.constant(*p[:-1])
-            for elements in self.added.values()
-            for p in (parts(parsed(index)) for index in elements)
+            self.along(name, index, -1, self.loop) and self.constant(*parts(parsed(index))[:-1])
+            for name, elements in self.added.items()
+            for index in elements
+        )
+
+    def along(self, name: str, index: str, axis: int, loop: Loop) -> bool:
+        """Whether an element that is added to has the turn of `loop` as its place along an axis, moved by a constant,
+        and from the front wherever it is met."""
+        part, independence = parts(parsed(index))[axis], self.plan.independence
+        around = self.loops[: self.loops.index(loop) + 1]
+        return offset(part)[0] == loop.index and (
+            independence.counted(part, around)
+            or all(independence.front(part, self.loops, self.tests[s]) for s, _ in self.added[name][index])
         )
 
     # Recurrences.
@@ -259,6 +286,10 @@ class Turns:
             self.body += [Step(parse(this), "=", here), Step(parse(that), "=", after), Step(ast.Name(here), "=", after)]
         return before
 
+    def differ(self, a: ast.expr, b: ast.expr) -> bool:
+        """Whether two elements surely differ in each turn, by inequalities."""
+        return self.distinct(a, b) or not self.plan.independence.meet(self.loop, a, b, False)
+
     def distinct(self, a: ast.expr, b: ast.expr) -> bool:
         """Whether two elements surely differ in each turn."""
         counted = self.plan.independence.counted
@@ -266,6 +297,16 @@ class Turns:
             distance(p, q) and counted(p, self.loops) and counted(q, self.loops)
             for p, q in zip(parts(a), parts(b), strict=True)
         )
+
+
+def _tests(body: list[Item], around: tuple[tuple[ast.expr, bool], ...]) -> Iterator[tuple[Step, tuple]]:
+    """The assignments with the tests around each, and what these gave."""
+    for item in body:
+        if isinstance(item, Step):
+            yield item, around
+        elif isinstance(item, Nest):
+            test = ((parse(item.test), item.head != "else:"),) if item.test else ()
+            yield from _tests(item.body, (*around, *test))
 
 
 def _text(index: ast.expr) -> str:

@@ -14,6 +14,7 @@ __all__ = ["Bounds"]
 
 _PLUS, _MINUS = (operator.add, operator.iadd), (operator.sub, operator.isub)
 _TIMES, _OVER = (operator.mul, operator.imul), (operator.floordiv, operator.ifloordiv)
+_REST = operator.mod, operator.imod
 
 
 class Bounds:
@@ -81,6 +82,8 @@ class Bounds:
             return -inf if taken is None else a - taken
         if value.fn in _TIMES:
             return a * b if a >= 0 and b >= 0 else -inf
+        if value.fn in _REST:
+            return 0 if b >= 0 else -inf  # of a division by zero nothing remains, as in NumPy
         return 0 if value.fn in _OVER and a >= 0 and b > 0 else -inf
 
     def _number(self, name: str) -> int | None:

@@ -17,7 +17,7 @@ import linecache
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from types import ModuleType
 from typing import ClassVar
@@ -267,8 +267,9 @@ def _form(kind: types.Type) -> object:
     return next((form for parent, form in known.items() if isinstance(kind, parent)), kind)
 
 
-def module(name: str, source: str) -> Callable:
-    """The function `name` of a generated file, whose decorators and imports are in its text; on disk, like kernels."""
+def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
+    """The function `name` of a generated file, whose decorators and imports are in its text; on disk, like kernels.
+    No index of the arrays in `tapes` is below zero."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     filename = f"<nbgrad {name} {digest}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
@@ -280,6 +281,7 @@ def module(name: str, source: str) -> Callable:
         if is_nopython(f) and f.py_func.__globals__ is vars(made):  # and not from elsewhere
             f._compiler.pipeline_class = _Plain
     if is_nopython(function):
+        function.py_func.tapes = frozenset(tapes)  # for lowering
         function._cache = stored.OnDisk(name, source, function)
         function._compiler.compile = _compiling(function._compiler)
     return function

@@ -29,6 +29,7 @@ class Elements(Lower):
         self._values = {}
         self._arrays = {}
         self._bounds = Bounds(self.func_ir._definitions)
+        self._tapes: frozenset[str] = getattr(self.func_ir.func_id.func, "tapes", frozenset())
         before = compute_cfg_from_blocks(self.blocks).dominators()
         sets, uses = places(self.blocks)
         self._once = {
@@ -123,7 +124,8 @@ class Elements(Lower):
         kinds = kind.types if several else (kind,)
         values = cgutils.unpack_tuple(builder, given, len(kinds)) if several else [given]
         data, shape, strides = self._parts(var.name, array)
-        bounds = self._bounds.items(index.name, len(kinds))
+        tape = var.name.split(".")[0] in self._tapes  # a variable has versions
+        bounds = [0] * len(kinds) if tape else self._bounds.items(index.name, len(kinds))
         places = [
             context.cast(builder, value, kind, types.intp)
             if least >= 0
