@@ -105,7 +105,7 @@ def _divided(loop: Nest, alone: set[str], written: set[str]) -> tuple[Nest, Nest
         if isinstance(item, Nest) and head is not None and not reads(head.iter) & written:
             inner, late = _divided(item, alone, written)
             first.body += [inner] if inner.body else []
-            rest.body.append(late)
+            rest.body += [late] if any(isinstance(i, Nest) or not str(i).startswith("#") for i in late.body) else []
         elif isinstance(item, Step) and item.how == "=" and item.name in alone and not _reads(item) & written:
             first.body.append(item)
         else:
