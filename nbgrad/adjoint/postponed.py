@@ -56,7 +56,8 @@ def _put_back(turns: Turns, name: str, step: int) -> list[Step]:
     (s,) = found
     assert isinstance(s.target, ast.Subscript)
     index, early = s.target.slice, Used(turns.body[: turns.body.index(s)]).elements.get(name, ())
-    if not all(turns.differ(index, joined(places)) for places in early):
+    again = turns.plan.independence.meet(turns.loop, index, index, True)  # the first of several is to remain
+    if again or not all(turns.differ(index, joined(places)) for places in early):
         return []
     return [] if any(_first(turns, index, parsed(read), step) for read in turns.read.get(name, ())) else found
 
