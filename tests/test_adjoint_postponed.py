@@ -1,8 +1,11 @@
 """Loops of the sweep back whose turns meet in one direction only: elements are put back before, and added to after."""
 
+import random
+
 import numpy as np
 import pytest
 from loop_programs import agrees, twice, uncompiled
+from random_loops import Program, arguments, function
 
 import nbgrad as nb
 
@@ -121,17 +124,7 @@ def test_which_loops_are_postponed(f, args, late):
     assert ("_late[" in nb.adjoint(f)._generated(args).text) == late
 
 
-def one_element(w, p):
-    """Every turn of the inner loop overwrites the same element: what it was in the first one is to remain."""
-    s = 0.0
-    for i in range(w.size):
-        s += np.sin(w[i] * p)
-        for _ in range(i):
-            w[i] += 0.1 * p
-    return s
-
-
 def test_the_first_of_several_values_of_an_element_remains():
+    """In this program an inner loop adds to one element in all of its turns."""
     with uncompiled():
-        for n in (0, 1, 4):
-            agrees(one_element, (np.linspace(0.3, 1.1, n), 0.7))
+        agrees(function(Program(random.Random(9700181)).source()), arguments(40), rtol=1e-5)
