@@ -6,9 +6,8 @@ Each row: the time of the compiled function in microseconds, and that of functio
 run in turn; the shortest times count, of the CPU.
 """
 
-import argparse
-import json
 import sys
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from types import CodeType, FunctionType
@@ -16,6 +15,7 @@ from types import CodeType, FunctionType
 import numpy as np
 import other_programs
 from numba import njit
+from rows import print_rows
 
 import nbgrad as nb
 
@@ -142,20 +142,10 @@ def measure(name: str, args: tuple, limit: float) -> dict[str, float]:
     return times
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("name", nargs="*", help="programs")
-    parser.add_argument("--seconds", type=float, default=0.4, help="per program")
-    parser.add_argument("--json", metavar="FILE", help="write seconds there")
-    given = parser.parse_args()
-    found = {}
-    for name, args in arguments().items():
-        if not given.name or name in given.name:
-            found[name] = times = measure(name, args, given.seconds)
-            print(f"{name:24}{1e6 * times['function']:10.1f}{times['gradient'] / times['function']:8.2f}", flush=True)
-    if given.json:
-        Path(given.json).write_text(json.dumps(found, indent=2))
+def line(times: dict[str, float]) -> str:
+    return f"{1e6 * times['function']:10.1f}{times['gradient'] / times['function']:8.2f}"
 
 
 if __name__ == "__main__":
-    main()
+    measures = {name: partial(measure, name, args) for name, args in arguments().items()}
+    print_rows(__doc__, measures, line, seconds=0.4)

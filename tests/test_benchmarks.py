@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loop_programs import copies, uncompiled
 
 import nbgrad as nb
 from nbgrad import nd
@@ -14,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "asv_bench" / "benchmarks")]
 import libraries  # noqa: E402
 import loops  # noqa: E402
+import parallel_loops  # noqa: E402
 import rain  # noqa: E402
 import workloads as w  # noqa: E402
 
@@ -52,6 +54,21 @@ def test_adjoints_by_hand(name):
     case = loops.Case(name, small[name])
     case.calls = {kind: call.py_func for kind, call in case.calls.items()}
     assert case.compare(case.outcome("by hand"), case.outcome("adjoint"), "by hand")
+
+
+@pytest.mark.parametrize("f", parallel_loops.arguments(), ids=lambda f: f.__name__)
+def test_loops_on_several_threads(f):
+    """Nor are these. Turns are shuffled; outcomes are as with range, and no loop is serial."""
+    args = [a[:9] if np.ndim(a) == 1 else a[:9, :7] if np.ndim(a) else a for a in parallel_loops.arguments()[f]]
+    args = [2 if isinstance(a, int) else a for a in args]
+    with uncompiled():
+        adj = nb.adjoint(f)
+        value, gradients = adj.value_and_grad(*copies(args))
+        expected, others = nb.adjoint(parallel_loops.serial(f)).value_and_grad(*copies(args))
+        assert all(how.startswith("parallel") for how in adj.parallel(*copies(args)).values())
+    assert value == pytest.approx(expected, rel=1e-13)
+    for a, b in zip(gradients, others, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
 
 
 def test_a_function_of_a_hundred_lines():
