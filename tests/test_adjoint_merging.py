@@ -307,6 +307,31 @@ def advected(q, a, steps):
             q[i] = new[i]
 
 
+def edges(u):
+    """Elements of several rows, with shares of their own."""
+    v = np.zeros_like(u)
+    for i in range(1, u.shape[0] - 1):
+        for j in range(1, u.shape[1] - 1):
+            x = (
+                u[i - 1, j + 1]
+                + 2 * u[i, j + 1]
+                + u[i + 1, j + 1]
+                - u[i - 1, j - 1]
+                - 2 * u[i, j - 1]
+                - u[i + 1, j - 1]
+            )
+            y = (
+                u[i + 1, j - 1]
+                + 2 * u[i + 1, j]
+                + u[i + 1, j + 1]
+                - u[i - 1, j - 1]
+                - 3 * u[i - 1, j]
+                - u[i - 1, j + 1]
+            )
+            v[i, j] = np.sqrt(x * x + y * y + 1.0) + u[i + 1, j] * u[i - 1, j]
+    return v
+
+
 SIZES = [(0, 0), (1, 5), (2, 2), (3, 3), (5, 3), (3, 6), (6, 7)]
 CASES = [
     *((diffused, (normal(*s), n)) for s in SIZES for n in (0, 2)),
@@ -343,6 +368,7 @@ CASES = [
     ),
     (put_back_apart, (normal(5, 6), normal(5, 6), 0.3, np.array([0, 1, 4, 2, 9]))),
     *((advected, (normal(n), 0.3, 3)) for n in (0, 1, 2, 3, 8)),
+    *((edges, (normal(*s),)) for s in SIZES[2:]),
     (mixed, (normal(6), normal(6), np.array([0, 1, 1, 3, 5, 0]))),
     *((multiples, (normal(n), normal(n), 0.3)) for n in (0, 2, 3, 4, 12)),
     *((weighted, (normal(n), normal(n))) for n in (0, 4, 5, 12)),
@@ -454,3 +480,8 @@ def test_what_is_put_back_has_a_loop_of_its_own_if_others_become_one_then():
     back = sweep_back(advected, normal(5), 0.3, 2)
     assert "            q[i] = q_tape[_, i - 1]\n        for i in range(1, q.size - 1):\n" in back
     assert "new_bar[" not in back
+
+
+def test_elements_of_several_rows_are_gathered():
+    back = nb.adjoint(edges)._generated((normal(5, 6),)).text
+    assert "u_bar[i + 1, j] += u_bar_row" in back and "u_bar[i - 1, j] += u_bar_row" in back

@@ -227,8 +227,9 @@ class _Gathered:
 
     def rewrite(self) -> None:
         turns, made = self.turns, dict[tuple, str]()
+        own = Counter(name for name, _ in {(t.array, t.index) for t in self.terms if not any(t.shift)})
         for t in sorted(self.terms, key=lambda t: not any(t.shift)):
-            gathered = self._gathered(t)
+            gathered = self._gathered(t) or own[t.array] > 1  # rows, say, that the compiler could not tell apart
             if t.alone and not gathered:
                 continue
             if t.key in made:
@@ -294,7 +295,7 @@ class _Gathered:
         first, how = t.found[0][0], "=" if t.row else "+="
         if t.alone:
             first.target, first.how = element, how
-            first.value = unparse(_product(t.scaled.value, self.common[t.key].elements()))
+            first.value = unparse(_product(t.scaled.value, self.common.get(t.key, Counter()).elements()))
             return
         part = self.reverse.named(self.turns.loop, f"{t.array}_part", t.index)  # a number first
         self.turns.body.insert(0, Step(ast.Name(part), "=", "0.0"))

@@ -280,8 +280,8 @@ def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
     for f in vars(made).values():
         if is_nopython(f) and f.py_func.__globals__ is vars(made):  # and not from elsewhere
             f._compiler.pipeline_class = _Plain
+            f.py_func.tapes = frozenset(tapes)  # for lowering
     if is_nopython(function):
-        function.py_func.tapes = frozenset(tapes)  # for lowering
         function._cache = stored.OnDisk(name, source, function)
         function._compiler.compile = _compiling(function._compiler)
     return function
