@@ -19,11 +19,12 @@ _PIECES = 64
 
 
 def in_pieces(source: str) -> str:
-    """The text of a file, with calls in the loops over ``prange``. Functions keep the lines at which they begin."""
+    """The text of a file, with calls in its loops over ``prange``; the first function that has some begins where it
+    did."""
     if " in prange(" not in source:
         return source
     lines, more = source.split("\n"), list[str]()
-    for function in (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)):
+    for function in (node for node in reversed(ast.parse(source).body) if isinstance(node, ast.FunctionDef)):
         for loop in reversed(_loops(function.body)):
             lines[loop.lineno - 1 : loop.end_lineno], turns = _split(lines, function, loop)
             more += turns
