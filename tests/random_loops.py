@@ -21,7 +21,7 @@ class Program:
 
     def source(self):
         lines = [f"w = {self.random.choice(['np.zeros(x.size)', 'x.copy()', 'np.ones_like(x)'])}", "s = 0.5", "p = a"]
-        lines += ["v = 0.5 * u"]
+        lines += ["v = 0.5 * u", "places = np.array([0, 2, 1, 3])"]
         self.numbers += ["s", "p"]
         lines += self.block(3, 4)
         if self.random.random() < 0.5:
@@ -41,6 +41,8 @@ class Program:
 
     def index(self, size=5):
         r = self.random
+        if r.random() < 0.05:
+            return f"places[{r.randint(0, 3)}]"
         if self.loops and r.random() < 0.8:
             name, low, high = r.choice(self.loops)
             shift = r.randint(max(-low, -2), max(min(size - high, 2), 0)) if high <= size else 0
@@ -85,6 +87,8 @@ class Program:
     def statement(self, depth):
         r = self.random
         kind = r.random()
+        if r.random() < 0.04:
+            return [f"places[{r.randint(0, 3)}] = (places[{r.randint(0, 3)}] + 1) % 4"]
         if depth == 0 or kind < 0.4:
             return self.simple()
         if kind < 0.45:
@@ -228,7 +232,9 @@ class Program:
         else:
             head, bounds = r.choice([("range(4)", (0, 4)), ("range(1, 4)", (1, 4)), ("range(3, -1, -1)", (0, 4)),
                                      ("range(0, 4, 2)", (0, 4)), ("range(n)", (0, 3)),
-                                     ("range(3, 0, -2)", (0, 4))])  # fmt: skip
+                                     ("range(3, 0, -2)", (0, 4)), ("range(n & 1, 4)", (1, 4)),
+                                     ("range(3 if n > 2 else 2, -1, -1)", (0, 4)),
+                                     ("range(0, 4 if a < 9.0 else 2)", (0, 4))])  # fmt: skip
         if shadowed is not None and not shadowed[1] <= bounds[0] <= bounds[1] <= shadowed[2]:
             bounds = shadowed[1:]  # or it could be too large in the next turn of a loop around
             target, head = name, f"range({bounds[0]}, {bounds[1]})"

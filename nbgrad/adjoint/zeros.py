@@ -79,7 +79,7 @@ def _silent(items: list[Item], array: str) -> list[Item] | None:
                 made.append(replace(item, body=inner))
         elif isinstance(item, Step) and (_element(item.value, array) or (zero and item.value == zero)):
             if item.how == "=":
-                if item.value == zero or not isinstance(item.target, ast.Name):
+                if item.value == zero or zero not in ("", item.name) or not isinstance(item.target, ast.Name):
                     return None
                 zero = item.name
         elif isinstance(item, Step) and _element(unparse(item.target), array) and item.how == "=":
