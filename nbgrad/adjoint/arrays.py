@@ -280,7 +280,7 @@ class Makers:
         size = (
             parse(f"len(range({a}, {b}, {c}))")
             if kind == "int"
-            else parse(f"max(int(math.ceil(({b} - {a}) / {c})), 0)")
+            else parse(f"max(int(math.ceil((({b}) - ({a})) / ({c}))), 0)")
         )
         if kind == "int" and (a, c) == ("0", "1"):
             size = stop

@@ -398,8 +398,8 @@ class Expressions(Scope):
         if isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant):
             index = added(size_of(axis), index)
         elif not self.nonnegative(index):
-            text = unparse(index)
-            index = parse(f"({text} if {text} >= 0 else {text} + {unparse(size_of(axis))})")
+            text = f"({unparse(index)})"
+            index = parse(f"{text} if {text} >= 0 else {text} + {unparse(size_of(axis))}")
         return compose(axis, index, index, ONE).start
 
     def sliced(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis:
@@ -431,7 +431,7 @@ class Expressions(Scope):
             return found if high is not None and low == 0 else parse(f"max({unparse(found)}, {low})")
         if isinstance(value, ast.Constant) or self.nonnegative(value):
             return value if high is None or text == unparse(high) else parse(f"min({text}, {unparse(high)})")
-        counted = f"max({text} if ({text}) >= 0 else {text} + {unparse(size)}, {low})"
+        counted = f"max(({text}) if ({text}) >= 0 else ({text}) + {unparse(size)}, {low})"
         return parse(f"min({counted}, {unparse(size if high is None else high)})")
 
     # Calls with numbers.

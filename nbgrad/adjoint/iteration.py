@@ -98,8 +98,7 @@ class Iteration(Calls):
         if not bounds or len(bounds) == 3:
             raise self.source.refuse(s, "reversed of something else than range(start, stop)", "write range(..., -1)")
         start, stop = [ZERO, bounds[0]] if len(bounds) == 1 else bounds
-        low = parse(f"{unparse(start)} - 1") if unparse(start) != "0" else parse("-1")
-        self.counted(s, s.target, s.body, [parse(f"{unparse(stop)} - 1"), low, parse("-1")])
+        self.counted(s, s.target, s.body, [plus(stop, -1), plus(start, -1), parse("-1")])
 
     def counted(
         self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[ast.expr], parallel: bool = False
@@ -184,7 +183,7 @@ class Iteration(Calls):
             texts = [unparse(n) for n in (start, stop, step)]
             sizes.append(parse(f"len(range({', '.join(texts)}))"))
             plain = texts[0] == "0" and texts[2] == "1"
-            place = counter if plain else f"{texts[0]} + {counter} * ({texts[2]})"
+            place = counter if plain else f"({texts[0]}) + {counter} * ({texts[2]})"
             first.append(_assignment(s, target, Done(Scalar(parse(place)))))
         else:
             self.rows_of(s, target, given, counter, first, sizes)
@@ -306,7 +305,7 @@ class Iteration(Calls):
         self.line = ""
         breaks = any(jumps(b, ast.Break) for b in body)
         stop = self.names.fresh("stop") if breaks else ""
-        start, end, step = map(self.steady, bounds)
+        start, end, step = map(self.bound, bounds)
         if index:
             self.shared.bound.append(index)
             name, by = offset(step)
@@ -336,6 +335,11 @@ class Iteration(Calls):
             self.out.append(Assign(stop, ast.Constant(False)))
         self.out.append(made)
 
+    def bound(self, node: ast.expr) -> ast.expr:
+        """A bound of a loop: code is put together of its text and operators, so nothing that binds less than sums."""
+        made = next((n for n in (self.steady(node), node) if not _loose(n)), None)
+        return ast.Name(self.number("bound", node), ast.Load()) if made is None else made
+
     def test(self, node: ast.expr) -> ast.expr:
         raise NotImplementedError
 
@@ -350,6 +354,14 @@ class _Renamed(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
+
+
+def _loose(node: ast.expr) -> bool:
+    """Whether an expression binds less than a sum."""
+    bits = ast.BitOr | ast.BitXor | ast.BitAnd | ast.LShift | ast.RShift
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, bits)
+    return isinstance(node, ast.IfExp | ast.BoolOp | ast.Compare) or isinstance(getattr(node, "op", None), ast.Not)
 
 
 def _range(size: ast.expr) -> ast.expr:

@@ -144,7 +144,7 @@ def _pass(body: list[Item], array: str, number: str) -> None:
         str(take) != f"{element} = 0.0"
         or {unparse(ast.Subscript(ast.Name(array), joined(e))) for e in used.elements[array]} != {element}
         or array in used.whole | reads(*add.read())
-        or reads(*used.elements[array][0]) & used.numbers
+        or reads(*used.elements[array][0]) & used.written
     ):
         return
     for k in met:
@@ -160,6 +160,12 @@ def _zeroed(body: list[Item]) -> list[Step]:
     return [s for s in body if isinstance(s, Step) and str(s).endswith("] = 0.0")]
 
 
+def _places(s: Step) -> set[str]:
+    """What the index of an element consists of: numbers, and arrays of integers."""
+    assert isinstance(s.target, ast.Subscript)
+    return reads(s.target.slice)
+
+
 def _leave(body: list[Item]) -> None:
     """Leave elements alone that are taken, set to zero, and get back just what they were."""
     for zero in _zeroed(body):
@@ -167,7 +173,7 @@ def _leave(body: list[Item]) -> None:
         back = next((s for s in later if zero.name in Used([s]).names), None)
         if isinstance(back, Step) and back.how == "+=" and _gets_back(body, zero, back):
             between = later[: later.index(back)]
-            if Used(between).plain and not Used(between).numbers & Used([zero]).whole:
+            if Used(between).plain and not Used(between).written & _places(zero):
                 body.remove(zero)
                 body.remove(back)
 
@@ -195,7 +201,7 @@ def set_once(body: list[Item], differ: Callable[[ast.expr, ast.expr], bool]) -> 
             and back.how != "="
             and unparse(back.target) == unparse(zero.target)
             and zero.name not in reads(*back.read())
-            and not Used(body[at + 1 : body.index(back)]).numbers & Used([zero]).whole
+            and not Used(body[at + 1 : body.index(back)]).written & _places(zero)
             and not _gets_back(body, zero, back)
         ):
             back.value, back.how = back.value if back.how == "+=" else negative(back.value), "="

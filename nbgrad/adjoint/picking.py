@@ -52,7 +52,7 @@ def _moved(index: ast.expr, mine: Axis, other: Axis) -> ast.expr:
     if unparse(mine.start) == unparse(other.start) and unparse(mine.step) == unparse(other.step):
         return index
     place = f"({unparse(index)} - ({unparse(mine.start)})) // ({unparse(mine.step)})"
-    return parse(f"{unparse(other.start)} + {place} * ({unparse(other.step)})")
+    return parse(f"({unparse(other.start)}) + {place} * ({unparse(other.step)})")
 
 
 def picked(low: Expressions, node: ast.Subscript, tree: Tree) -> View:

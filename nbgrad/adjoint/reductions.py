@@ -209,7 +209,7 @@ class Reductions:
             return Leaf(View(view.name, tuple(parts), view.order))
 
         later = part(ONE, size)
-        return Op(lambda a, b: ast.BinOp(a, ast.Sub(), b), [later, part(ZERO, parse(f"{unparse(size)} - 1"))])
+        return Op(lambda a, b: ast.BinOp(a, ast.Sub(), b), [later, part(ZERO, parse(f"({unparse(size)}) - 1"))])
 
     # Products.
 

@@ -1,0 +1,120 @@
+"""Bounds of loops, ends of parts and indices that are expressions of any kind, or that change."""
+
+import math
+
+import numpy as np
+import pytest
+from loop_programs import agrees, uncompiled
+from numba import prange
+
+RNG = np.random.default_rng(41)
+
+
+def backwards(x, a, m):
+    s = 0.0
+    for i in reversed(range(1 if m > 2 else 0, x.size)):
+        s = s * x[i] + a
+    return s
+
+
+def two_at_once(x, a, m):
+    s = 0.0
+    for v, j in zip(x, range(1 if m > 0 else 2, 99)):
+        s = s * v + a * j
+    return s
+
+
+def parallel(x, a, m):
+    s = 0.0
+    for i in prange(m | 1, x.size - 1 if m > 2 else x.size):
+        s += math.sin(x[i] * a)
+    return s
+
+
+def steps(x, a, m):
+    s = a
+    for i in range(x.size - 1 if m > 2 else 2, m & 1, -1 if m > 1 else -2):
+        s = s * x[i] + math.sin(x[i])
+    for i in range(m & 1, x.size - 1 if m > 2 else 2, 2 if m > 1 else 1):
+        s = s * x[i] + math.sin(x[i])
+        if s > 3.0:
+            break
+    for i in range(m | 1, x.size - 1 if m > 2 else 2):
+        s = s * x[i] + math.sin(x[i])
+        if s > 3.0:
+            break
+    return s
+
+
+def new_arrays(x, a, m):
+    w = np.arange(m | 1, m | 5) * a
+    v = np.arange(a - 1.0, 3.0, a + 0.1)
+    u = np.zeros(4 if m > 2 else 3)
+    for i in prange(0 if m > 1 else 1, u.size):
+        u[i] = x[i] * x[i + 1] + x[0] * x[-1] * a
+    q = np.array([x[i] * a for i in range(m & 1, 4 if m > 1 else 3)])
+    return np.sum(w * w) + u.sum() * q.sum() * v.sum()
+
+
+def parts(x, a, m):
+    y = x[(-3 if m > 2 else 1) :]
+    z = x[: (-2 if m > 2 else 4)]
+    e = x[1:]
+    return np.sum(y * y) + np.sum(np.sin(z)) * e[(1 if m > 2 else -1)] + e[(0 if m > 2 else -2)] * a
+
+
+def set_in_loops(x, a, m):
+    s = a
+    for t in range(2):
+        low, high = 1 if m > 2 else 0, (m | 5) - 2
+        for i in range(high - 1, low - 1, -1):
+            s = s * x[i] + math.sin(s + x[i + t])
+        for i in range(low, high, 2 if m > 2 else 3):
+            s = s * x[i] + math.sin(s + x[i + t - 1])
+    return s
+
+
+@pytest.mark.parametrize("m", range(1, 5))
+@pytest.mark.parametrize("f", [backwards, two_at_once, parallel, steps, new_arrays, parts, set_in_loops])
+def test_bounds_that_are_choices_or_made_of_bits(f, m):
+    with uncompiled():
+        agrees(f, (RNG.normal(size=7), 0.7, m))
+
+
+@pytest.mark.parametrize("m", [2, 4])
+def test_such_bounds_of_parallel_loops_compiled(m):
+    agrees(parallel, (RNG.normal(size=7), 0.7, m))
+
+
+def one_further(x, places, a):
+    s = a
+    for _ in range(3):
+        s += x[places[0]]
+        places[0] = places[0] + 1
+        x[places[0]] = 0.5 * s * s
+    return s
+
+
+def around(x, places, a):
+    s = a
+    for _ in range(3):
+        s = s * x[places[0]]
+        places[0] = (places[0] + 2) % 5
+        x[places[0]] = math.sin(s)
+    return s
+
+
+def through_others(x, places, a):
+    w = np.zeros(x.size)
+    for i in range(places.size):
+        w[places[i]] = x[places[i]] * a
+        places[i] = places[i] + 1
+        x[places[i]] = w[places[i]] * a
+    return w
+
+
+@pytest.mark.parametrize("places", [[0, 0, 1], [1, 2, 3]])
+@pytest.mark.parametrize("f", [one_further, around, through_others])
+def test_indices_from_arrays_that_change(f, places):
+    with uncompiled():
+        agrees(f, (RNG.normal(size=6), np.array(places), 0.7))
