@@ -76,7 +76,8 @@ def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
         return False
     steps = [item for item in between if isinstance(item, Step)]
     notes = [item for item in between if isinstance(item, str)]
-    if not all(note.startswith("#") for note in notes) or not all(_may_pass(s, before) for s in steps):
+    first, last = _around(steps, before, loop)
+    if not all(note.startswith("#") for note in notes) or len(first) + len(last) < len(steps):
         return False
     early: list[Item] = []
     rest = before
@@ -86,8 +87,22 @@ def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
             return False
     notes = [note for note in notes if note not in made[max(at - 1, 0) : at]]
     rest.body = merged([*rest.body, *notes, *loop.body], passing)
-    made[at:] = [*steps, *early, rest]
+    made[at:] = [*first, *early, rest, *last]
     return True
+
+
+def _around(steps: list[Step], before: Nest, after: Nest) -> tuple[list[Step], list[Step]]:
+    """Of the steps between two loops, those that could as well be before the first, and those that could be after the
+    second."""
+    first: list[Step] = []
+    last: list[Step] = []
+    for s in steps:
+        waits = any({s.name, *_reads(s)} & {t.name, *_reads(t)} for t in last)
+        if not waits and _may_pass(s, before):
+            first.append(s)
+        elif _may_pass(s, after):
+            last.append(s)
+    return first, last
 
 
 def _parted(loop: Nest, names: set[str]) -> tuple[list[Item], Nest]:
@@ -213,7 +228,7 @@ def _copies(name: str, items: list[Item]) -> set[str]:
 
 
 def _may_pass(s: Step, loop: Nest) -> bool:
-    """Whether a step after `loop` could as well be before it."""
+    """Whether a step after `loop` could as well be before it, or one before it after it."""
     used = Used([loop])
     return s.name not in used.names and not _reads(s) & used.written
 

@@ -195,8 +195,9 @@ class Turns:
         return not names & {*changed(self.loop), *(s.name for s, _ in self.steps)}
 
     def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
-        """Make sums apart; what goes before the loop and after it."""
-        before: list[Item] = []
+        """Make sums apart; what goes before the loop and after it. Those of numbers begin anew each time that the loop
+        runs: vector registers are filled, and added up, with less to wait for."""
+        before: list[Step] = []
         after: list[Item] = []
         for name, elements in self.added.items():
             for index, found in list(elements.items()):
@@ -212,10 +213,24 @@ class Turns:
                     s.target = ast.Name(total)
                 del elements[index]
         if free and self.vectors():
+            names: dict[str, str] = {}
+            apart = {s.name for s in before}
             for s, _ in self.steps:
                 if isinstance(s.target, ast.Name) and s.how != "=" and s.name not in self.set:
                     s.free = True
-        return before, after
+                    if s.name not in apart and self.lasts(s.name):
+                        names[s.name] = self.reverse.named(self.loop, f"{s.name}_sum", "")
+                        s.target = ast.Name(names[s.name])
+            before += [Step(ast.Name(total), "=", "0.0") for total in names.values()]
+            after += [Step(ast.Name(name), "+=", total) for name, total in names.items()]
+        return [*before], after
+
+    def lasts(self, bar: str) -> bool:
+        """Whether a cotangent belongs to more than a turn of the loop around."""
+        if len(self.loops) == 1 or self.loop.parallel:
+            return False
+        mine = {self.reverse.bars.get(s.name) for s in walk(self.loops[-2].body) if isinstance(s, Assign)}
+        return bar not in mine
 
     def met(self, name: str, index: str, found: list[tuple[Step, int]]) -> bool:
         """Whether every turn meets an element: then it is there if there are turns. (Whether its sum is zero is not
