@@ -99,7 +99,7 @@ class ArrayProgram(Program):
             "p = a",
             "c = (s, a)",
         ]
-        lines += ["v = 0.5 * u", "z = x * 0.5", "old = z"]
+        lines += ["v = 0.5 * u", "z = x * 0.5", "old = z", "places = np.array([0, 2, 1, 3])"]
         lines += ["def inner(t):", "    return np.sin(t) * a + 0.1 * p"]
         self.numbers += ["s", "p", "c[0]", "c[1]"]
         lines += self.block(3, 5)

@@ -226,11 +226,11 @@ class Turns:
         return [*before], after
 
     def lasts(self, bar: str) -> bool:
-        """Whether a cotangent belongs to more than a turn of the loop around."""
-        if len(self.loops) == 1 or self.loop.parallel:
+        """Whether a cotangent belongs to more than a turn of the loop around, be that one with checkpoints."""
+        around = self.plan.independence.enclosing[self.loop]
+        if not around or self.loop.parallel:
             return False
-        mine = {self.reverse.bars.get(s.name) for s in walk(self.loops[-2].body) if isinstance(s, Assign)}
-        return bar not in mine
+        return bar not in {self.reverse.bars.get(s.name) for s in walk(around[-1].body) if isinstance(s, Assign)}
 
     def met(self, name: str, index: str, found: list[tuple[Step, int]]) -> bool:
         """Whether every turn meets an element: then it is there if there are turns. (Whether its sum is zero is not
