@@ -189,6 +189,16 @@ def chain(x, v, k, steps):
             x[i] += 0.1 * v[i]
 
 
+def in_column(u, i, j, c):
+    """What an element has of those above and below that are there."""
+    total = -(u[i, j] ** 2)
+    if i > 0:
+        total += u[i - 1, j] * c
+    if i + 1 < u.shape[0]:
+        total += u[i + 1, j] * u[i, j]
+    return total
+
+
 def graph_of_squares(u, c, steps):
     """Those that are there, in two dimensions."""
     n, m = u.shape
@@ -196,11 +206,7 @@ def graph_of_squares(u, c, steps):
     for _ in range(steps):
         for i in range(n):
             for j in range(m):
-                total = -(u[i, j] ** 2)
-                if i > 0:
-                    total += u[i - 1, j] * c
-                if i + 1 < n:
-                    total += u[i + 1, j] * u[i, j]
+                total = in_column(u, i, j, c)
                 if j >= 1:
                     total += u[i, j - 1] ** 2
                 if j < m - 1:
@@ -221,11 +227,7 @@ def graph_in_turns(u, c, steps):
     for _ in range(steps):
         for i in range(n):
             for j in range(m):
-                total = -(u[i, j] ** 2)
-                if i > 0:
-                    total += u[i - 1, j] * c
-                if i + 1 < n:
-                    total += u[i + 1, j] * u[i, j]
+                total = in_column(u, i, j, c)
                 if not j < 1:
                     total *= u[i, j - 1]
                 if j < m - 1:
