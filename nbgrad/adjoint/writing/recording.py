@@ -8,11 +8,12 @@ from ..analysis.parallel import Verdict, ends, function_turns
 from ..analysis.plan import Plan
 from ..memory import in_large_pages
 from ..reading.ruled import Kept
-from ..statements.ir import Assign, Call, Function, Loop, Statement, Store, unparse, walk, writes
+from ..statements.ir import Assign, Block, Call, Function, Loop, Statement, Store, unparse, walk, writes
 from ..statements.kinds import ZEROS
 from ..statements.steps import Item, Nest, Step, loop_head
 from ..statements.tapes import Stack, Tape
 from .printer import Printer, indent
+from .updates import Updates
 
 __all__ = ["Recording"]
 
@@ -50,6 +51,7 @@ class Recording(Printer):
                 tape = self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks)
                 self.taken |= {f"{tape.name}_top", f"{tape.name}_size"}
         self.stacks = list(stacks.values())
+        self.updates = Updates(f, plan, self.tapes)
 
     @property
     def arrays_of_tapes(self) -> set[str]:
@@ -87,6 +89,9 @@ class Recording(Printer):
         names |= dict.fromkeys(n for s in every if isinstance(s, Loop) for n in s.resets)
         return [n for n in names if n not in self.f.parameters]
 
+    def block(self, block: Block) -> list[str]:
+        return super().block([s for s in block if s not in self.updates.unread])
+
     def assign(self, s: Assign) -> list[str]:
         before = self.tapes[s].record(s.name) if s in self.plan.save & self.tapes.keys() and s not in self.ends else []
         after = self.tapes[s].record(s.name) if s in self.plan.keep else []
@@ -94,7 +99,7 @@ class Recording(Printer):
 
     def store(self, s: Store) -> list[str]:
         saved = self.tapes[s].record(unparse(s.target)) if s in self.tapes else []
-        return [*saved, *super().store(s)]
+        return [*saved, *super().store(Store(s.array, s.index, self.updates.values.get(s, s.value)))]
 
     def call(self, s: Call) -> list[str]:
         return self.calls[s].there(self.beside, self.measuring)
