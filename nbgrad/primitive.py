@@ -97,8 +97,7 @@ class Primitive:
         for what, function in (("forward", forward), ("vjp", vjp), ("infer", infer)):
             if not callable(function) and (function is not None or what == "forward"):
                 raise DTypeError(f"primitive: {what} must be a function, got {function!r}")
-            code = inspect.unwrap(function) if inspect.isfunction(function) else function
-            if inspect.iscoroutinefunction(code) or inspect.isgeneratorfunction(code):
+            if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
                 raise DTypeError(f"primitive: {what} must return its results; {function!r} is async or yields them")
         functools.update_wrapper(self, forward, updated=())
         self.forward = forward

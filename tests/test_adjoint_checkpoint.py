@@ -13,8 +13,9 @@ from loop_programs import copies, examples, plain_module
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
-from nbgrad.adjoint import generated, routines
-from nbgrad.adjoint.checkpoints import runs
+from nbgrad.adjoint import generated
+from nbgrad.adjoint.writing import routines
+from nbgrad.adjoint.writing.checkpoints import runs
 from nbgrad.errors import AttrError, NBGradError, TraceError
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 6

@@ -24,13 +24,13 @@ from .arguments import (
     parameters,
     wanted,
 )
-from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards, Halves
-from .ir import Function, If, walk
-from .kinds import infer
-from .lower import lower
-from .structures import Structure, put_together, structure
-from .subset import Source, source_of
+from .reading.lower import lower
+from .reading.structures import Structure, put_together, structure
+from .reading.subset import Source, source_of
+from .statements.ir import Function, If, walk
+from .statements.kinds import infer
+from .writing.checkpoints import check, choose
 
 __all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
 
