@@ -237,7 +237,7 @@ def _state(plan: Plan, loop: Loop, after: Block) -> list[str]:
     changed = [n for s in (*inside, *walk(after)) if s not in plan.defined and isinstance(s, Assign | Store | Swap)
                for n in writes(s)]  # fmt: skip
     for block in (loop.body, *(b for s in inside for b in below(s))):
-        for s in (s for s in block if isinstance(s, Call)):
+        for s in (s for s in block if isinstance(s, Call) and not s.found):
             if any(uses(t) & set(writes(s)) for t in inside if t not in walk(block)):
                 raise TraceError(
                     f"adjoint: {plan.independence.f.where}: checkpoints of a loop in which what '{s.line}' "
