@@ -253,6 +253,8 @@ class Adjoint(_Differentiated):
         super().__init__(f, argnums)
         if checkpoint is None and (loop is not None or memory is not None):
             raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
+        if loop is not None and not isinstance(loop, str):
+            raise AttrError(f"{self.__name__}: loop is the name of the loop's variable, as in loop='t'; got {loop!r}")
         if checkpoint not in (None, "auto") and not _positive(checkpoint):
             raise AttrError(f"{self.__name__}: checkpoint must be a number of snapshots or 'auto', got {checkpoint!r}")
         if memory is not None and (checkpoint != "auto" or not _positive(memory)):

@@ -67,6 +67,10 @@ def choose(plain: Reverse, name: str | None) -> Loop | None:
     if name is not None:
         first = f"for {name.strip('()')} in "
         loops = [s for s in loops if s.index == name or s.line.startswith(first)][:1]
+        if not loops:
+            raise AttrError(
+                f"{plain.f.name}: checkpoints: there is no loop of the variable {name}, or it is written out"
+            )
     sizes = {s: sorted(-len(t.loops) for t in plain.tapes.values() if t.loops and t.loops[0] is s) for s in loops}
     stored = [s for s in loops if sizes[s]]
     return min(stored, key=lambda s: (sizes[s][0], -len(sizes[s])), default=None)
