@@ -111,7 +111,7 @@ class Checkpointing(Backwards):
         """How many there are for these arguments, 0 where the tapes fit without; how large one is, and the turns."""
         turns, each, tapes = self._budget(*copies(args))
         if self.count is not None:
-            return min(self.count, max(turns, 1)), each, turns
+            return min(self.count, max(turns, 1)) if self.reverse.known else self.count, each, turns
         budget = available() // 4 if self.memory is None else self.memory
         if 0 <= tapes <= budget:
             return 0, each, turns

@@ -112,12 +112,12 @@ class Source:
     def __init__(self, function: Callable) -> None:
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):
-            kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "")
+            kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; pass what it is made of")
             raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given{kind}")
         self.name = plain.__name__
         self.file = plain.__code__.co_filename
         try:
-            lines, self.first = inspect.getsourcelines(plain)
+            lines, self.first = inspect.getsourcelines(plain.__code__)  # of a decorated function, what is called
         except (OSError, TypeError) as err:
             raise TraceError(
                 f"adjoint: the source of {self.name} cannot be read ({err}); define it in a file or a notebook cell"
@@ -136,7 +136,7 @@ class Source:
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed, "np.sort": np.sort}
-        self.signature = inspect.signature(plain)
+        self.signature = inspect.signature(plain, follow_wrapped=False)
         given = getattr(function, "targetoptions", {})
         self.node = _Outs(self).visit(node)
         self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}

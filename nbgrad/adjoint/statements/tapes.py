@@ -109,8 +109,8 @@ class Tape:
         return {n for p in self.loops for n in reads(p.start, p.stop, p.step)} if self.sizes else set()
 
     def nbytes(self) -> str:
-        """Code for the bytes in use, after the loop."""
-        return f"{self.used} * {self.name}.itemsize" if self.sizes is None else f"{self.name}.nbytes"
+        """Code for its bytes, after the loop."""
+        return f"{self.name}.nbytes"
 
     def nbytes_before(self) -> str | None:
         """Code for the bytes of the array, before it is made; None for a stack."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..analysis.fusion import name_of
 from ..analysis.parallel import first, sums_of
 from ..statements.indices import joined, offset, parts
-from ..statements.ir import Alloc, Call, Function, Statement, Swap, children, reads, unparse, walk, writes
+from ..statements.ir import Alloc, Call, Function, Statement, Swap, children, reads, unparse, uses, walk, writes
 from ..statements.steps import Item, Nest, Step, exchange, loop_of, negative
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_once(f: Function, made: Plan) -> dict[str, Statement]:
     """The local arrays that are read for derivatives at one place, in a loop, and the statement there."""
     places = [(name_of(atom), s) for s, pull in made.pulls.items() for atom, _ in pull.parts]
     count = Counter(name for name, _ in places)
-    moving = {n for s in walk(f.body) if isinstance(s, Swap | Call) for n in writes(s)}
+    moving = {n for s in walk(f.body) if isinstance(s, Swap | Call) for n in (*writes(s), *uses(s))}
     own = {s.name for s in walk(f.body) if isinstance(s, Alloc)} - moving - {*f.parameters, *(f.results or [])}
     return {n: s for n, s in places if n in own and count[n] == 1 and made.enclosing[s]}
 

@@ -32,7 +32,6 @@ from ..statements.ir import (
     walk,
     writes,
 )
-from ..statements.jumps import jumps
 from ..statements.steps import elements, flat, loop_head
 from ..statements.tapes import Tape, trips
 from .printer import Printer, definition, indent
@@ -51,47 +50,26 @@ def runs(turns: int, snapshots: int) -> int:
 
 
 def check(source: Source, name: str | None) -> None:
-    """Refuse at once what is no loop of a number of turns known before, as far as the text shows."""
-    if name is not None:
-        found = [n for n in subtrees(source.node) if isinstance(n, ast.For) and unparse(n.target) == name]
-        if not found:
-            raise AttrError(f"{source.name}: checkpoints: there is no loop of the variable {name}")
-        if found[0] not in source.node.body:
-            raise source.refuse(found[0], "checkpoints of a loop inside of another one", "name the outermost loop")
-        loops = found[:1]
-    else:
-        loops = [n for n in source.node.body if isinstance(n, ast.For | ast.While)]  # type: ignore[misc]
-        if any(isinstance(n, ast.For) and not _leaves(n) for n in loops):
-            return
-    for n in loops:
-        if isinstance(n, ast.While) or _leaves(n):
-            raise source.refuse(n, *_UNKNOWN)
-
-
-_UNKNOWN = (
-    "checkpoints of a loop whose number of turns is not known before it",
-    "write for ... in range(...) without break and return",
-)
-
-
-def _leaves(loop: ast.For) -> bool:
-    return any(jumps(s, (ast.Break, ast.Return)) or jumps(s, ast.Return) for s in loop.body)
+    """Refuse at once a loop that is not there, or inside of another one."""
+    if name is None:
+        return
+    loops = [n for n in subtrees(source.node) if isinstance(n, ast.For)]
+    found = [n for n in loops if unparse(n.target).strip("()") == name.strip("()")]
+    if not found:
+        raise AttrError(f"{source.name}: checkpoints: there is no loop of the variable {name}")
+    if found[0] not in source.node.body:
+        raise source.refuse(found[0], "checkpoints of a loop inside of another one", "name the outermost loop")
 
 
 def choose(plain: Reverse, name: str | None) -> Loop | None:
     """The loop named, or that with the largest tapes: with most axes, and then most of them."""
     loops = [s for s in plain.f.body if isinstance(s, Loop)]
     if name is not None:
-        loops = [s for s in loops if s.index == name][:1]
+        first = f"for {name.strip('()')} in "
+        loops = [s for s in loops if s.index == name or s.line.startswith(first)][:1]
     sizes = {s: sorted(-len(t.loops) for t in plain.tapes.values() if t.loops and t.loops[0] is s) for s in loops}
     stored = [s for s in loops if sizes[s]]
-    if not stored:
-        return None
-    found = min(stored, key=lambda s: (sizes[s][0], -len(sizes[s])))
-    if not found.index or found.count:
-        what, instead = _UNKNOWN
-        raise TraceError(f"adjoint: {plain.f.where}: {what} in '{found.line}'; {instead}, or name another by loop=")
-    return found
+    return min(stored, key=lambda s: (sizes[s][0], -len(sizes[s])), default=None)
 
 
 class Checkpointed(Reverse):
@@ -101,10 +79,13 @@ class Checkpointed(Reverse):
     ----------
     state : list of str
         The names of numbers and arrays that a snapshot holds.
+    known : bool
+        Whether the number of turns is known when the loop begins. If not, it runs once before, and counts them.
     """
 
     def __init__(self, f: Function, plan: Plan, wrt: list[str], loop: Loop) -> None:
         self.loop = loop
+        self.known = bool(loop.index) and not loop.count
         at = f.body.index(loop)
         self.before, self.after = f.body[:at], f.body[at + 1 :]
         self.state = _state(plan, loop, self.after)
@@ -146,10 +127,12 @@ class Checkpointed(Reverse):
     def budget(self) -> str:
         """The source of a function that returns the number of turns, the bytes of a snapshot, and those of the tapes
         without checkpoints, -1 if that is not known."""
-        each = [f"{n}.nbytes" if self.f.ranks.get(n) else "8" for n in self.state]
+        one = {n: "1" if self.f.kinds.get(n) == "bool" else "8" for n in self.state}
+        each = [f"{n}.nbytes" if self.f.ranks.get(n) else size for n, size in one.items()]
         tapes = "-1" if None in self.sizes else " + ".join(["0", *filter(None, self.sizes)])
-        lines = [*self.begin(), *self.plain(self.before)]
-        lines.append(f"return {trips(self.loop)}, {' + '.join(['0', *each])}, {tapes}")
+        lines = [*self.begin(), *self.plain(self.before), *([] if self.known else self.plain([self.loop]))]
+        turns = trips(self.loop) if self.known else self.loop.count
+        lines.append(f"return {turns}, {' + '.join(['0', *each])}, {tapes}")
         return definition(f"{self.f.name}_budget", self.f.parameters, lines)
 
     def sweeps(self) -> list[str]:
@@ -159,8 +142,7 @@ class Checkpointed(Reverse):
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         turns, turn, left, stop = (self.fresh(n) for n in ("turns", "turn", "left", "stop"))
         first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("kept_at")
-        index = self.index(turn)
-        advance = Loop(loop.index, self.index(turn), self.index(stop), loop.step, None, [])
+        at_turn = [f"{loop.index} = {unparse(self.index(turn))}"] if loop.index else []
         before = self.block(self.before)
         self.recording = True
         record = self.block(loop.body)
@@ -170,18 +152,19 @@ class Checkpointed(Reverse):
         made = [
             *self.begin(),
             *before,
-            f"{turns} = {trips(loop)}",
-            f"{self.snapshots} = max(min({self.snapshots}, {turns}), 1)",
+            *([f"{turns} = {trips(loop)}"] if self.known else []),
+            f"{self.snapshots} = max({f'min({self.snapshots}, {turns})' if self.known else self.snapshots}, 1)",
             *(f"{kept} = {self.room(n)}" for n, kept in self.kept_of.items()),
             f"{when} = np.zeros({self.snapshots}, np.int64)  # the turn before which each was taken",
             *self.tapes_before,
-            f"{turn}, {left}, {latest}, {first} = 0, {turns}, 0, True",
             *self.keep("0"),
+            *([] if self.known else [*self.plain([loop]), f"{turns} = {loop.count}", *self.keep("0", back=True)]),
+            f"{turn}, {left}, {latest}, {first} = 0, {turns}, 0, True",
             f"while {first} or {left} > 0:",
             f"    while {turn} < {left} - 1:",
             f"        {stop} = {turn} + ahead({left} - {turn}, {self.snapshots} - {latest})",
             f"        # {loop.line}",
-            f"        {loop_head(advance)}",
+            f"        {self.head(turn, stop)}",
             *indent(indent(indent(self.plain(loop.body)))),
             f"        {turn} = {stop}",
             f"        if {turn} < {left} - 1:",
@@ -189,13 +172,11 @@ class Checkpointed(Reverse):
             f"            {when}[{latest}] = {turn}",
             *indent(indent(indent(self.keep(latest)))),
             f"    if {left} > 0:",
-            f"        {loop.index} = {unparse(index)}",
-            *indent(indent(record)),
+            *indent(indent([*at_turn, *record])),
             f"    if {first}:",
             *indent(indent([*after, *middle, *back, f"{first} = False"])),
             f"    if {left} > 0:",
-            *([f"        {loop.index} = {unparse(index)}"] if after or back else []),
-            *indent(indent(reverse)),
+            *indent(indent([*(at_turn if after or back else []), *reverse])),
             f"        {left} -= 1",
             f"        while {latest} > 0 and {when}[{latest}] >= {left}:",
             f"            {latest} -= 1",
@@ -216,6 +197,12 @@ class Checkpointed(Reverse):
             sides = [f"{n}[", f"{kept}[{at}, "]
             lines += flat([elements(n, self.counters_of[n], sides[not back], "=", sides[back])])
         return lines
+
+    def head(self, turn: str, stop: str) -> str:
+        """The first line of a loop over some of the turns."""
+        if self.loop.index:
+            return loop_head(Loop(self.loop.index, self.index(turn), self.index(stop), self.loop.step, None, []))
+        return f"for {self.fresh('again')} in range({turn}, {stop}):"
 
     def index(self, turn: str) -> ast.expr:
         """The loop's variable in a turn."""
