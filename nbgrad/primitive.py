@@ -23,6 +23,7 @@ from .functional.trees import flatten, flatten_like
 from .ndarray import NDArray, from_value, wrap
 from .observe import observed, observers
 from .orders import end_at
+from .pickling import reduced
 from .shapes import Shape, size
 from .state import state
 
@@ -111,6 +112,9 @@ class Primitive:
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
+
+    def __reduce__(self) -> tuple:
+        return reduced(self, self.forward, Primitive, self.forward, self.vjp, self.infer)
 
     def defvjp(self, vjp: Callable) -> Callable:
         """Set `vjp`; also a decorator. See :func:`primitive`."""

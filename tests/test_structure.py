@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "nbgrad"
 LAYERS = [
-    {"errors", "config", "dtypes", "context", "forks"},
+    {"errors", "config", "dtypes", "context", "forks", "pickling"},
     {"expr", "shapes"},
     {"codegen", "cuda", "vmath", "ndarray"},
     {

@@ -240,7 +240,7 @@ def subtrees(tree: ast.AST) -> list[ast.AST]:
 
 def duplicate(node: ast.AST) -> ast.AST:
     """A copy, of which nothing was asked."""
-    made = type(node)()
+    made = type(node).__new__(type(node))  # its __init__ asks for all fields
     for name, value in vars(node).items():
         if isinstance(value, list):
             value = [duplicate(n) if isinstance(n, ast.AST) else n for n in value]
