@@ -75,6 +75,15 @@ def _adopt(called: Any) -> None:
         FUNCTIONS[called] = _function(_rules[called], parts, isinstance(form[1], tuple))
 
 
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise ImportError(
+        f"{__name__} has no {name}: primitives are here once a function that calls them was differentiated in this "
+        f"process; in a file of your own, import what nb.primitive was given as {name}"
+    )
+
+
 def home(name: str, helper: Any) -> str:
     """The module from which generated code imports a function."""
     return __name__ if globals().get(name) is helper else getattr(helper, "bodies", (helper,))[0].__module__

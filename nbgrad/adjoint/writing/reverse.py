@@ -204,7 +204,8 @@ class Reverse(Recording):
                 first = 0 if not enclosing or tape.bounds() & changed(enclosing[0]) else 2 if tape.sizes else 1
                 self.before_all(*lines[:first])
                 made += lines[first:]
-                after += [f"{tape.name}_bytes = {tape.nbytes()}"] if self.measuring else []
+                size = f"{tape.name}_bytes"  # turns between checkpoints may have tapes of several sizes
+                after += [f"{size} = max({size}, {tape.nbytes()})"] if self.measuring else []
         for stack in self.stacks:
             if stack.frame is s and not stack.by_one:
                 made, after = [*made, *stack.reserve()], [*after, *stack.push()]
