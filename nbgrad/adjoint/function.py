@@ -23,6 +23,7 @@ from .arguments import (
     outputs,
     parameters,
     wanted,
+    wide,
 )
 from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards, Halves
@@ -181,10 +182,11 @@ class _Differentiated:
         source = self._read(args)
         ranks, kinds = describe(source, args)
         single = narrow(args)
-        key = (source, how, differentiated, *ranks.values(), *kinds.values())
+        doubles = wide(source, args)
+        key = (source, how, differentiated, doubles, *ranks.values(), *kinds.values())
         made = self._made.get((single, *key))
         if made is None:
-            f = lower(source, ranks, kinds, self._still)
+            f = lower(source, ranks, kinds, self._still, doubles)
             infer(f)
             f.narrow = single and any(isinstance(s, If) for s in walk(f.body))
             wrt = wanted(source, kinds, self._argnums) if differentiated else []

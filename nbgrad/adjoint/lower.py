@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from .deciding import decided
 from .expressions import Done
@@ -23,20 +24,26 @@ from .trees import Chosen, Leaf, Scalar, Several, Tree, copied, leaves
 __all__ = ["lower"]
 
 
-def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool = False) -> Function:
+def lower(
+    source: Source,
+    ranks: dict[str, int],
+    kinds: dict[str, str],
+    still: bool = False,
+    wide: frozenset[str] = frozenset(),
+) -> Function:
     """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
-    not they."""
+    not they; `wide`: the arrays of float64 among arguments of which others are float32."""
     apart: set[str] = set()
     moving: set[str] = set()
     while True:
         try:
-            return _lowered(source, ranks, kinds, still, apart, moving)
+            return _lowered(source, ranks, kinds, apart, moving, still=still, wide=wide)
         except Mixed as err:
             (moving if err.moving else apart).add(err.name)
 
 
 def _lowered(
-    source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool, apart: set[str], moving: set[str]
+    source: Source, ranks: dict[str, int], kinds: dict[str, str], apart: set[str], moving: set[str], **known: Any
 ) -> Function:
     """The same, where each thing that a name in `apart` stands for has a name of its own, and copies of parameters in
     `moving` are written."""
@@ -44,7 +51,7 @@ def _lowered(
     where = f"{source.file}, line {source.first + 1}"
     made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where, options=source.options)
     names = Names({*all_names(source.node), *made.parameters})
-    lowering = Lowering(source, Shared(made, names, still=still, apart=apart, moving=moving), None, None)
+    lowering = Lowering(source, Shared(made, names, apart=apart, moving=moving, **known), None, None)
     for p in made.parameters:
         if p in RESERVED:
             raise source.refuse(source.node, f"a parameter called {p}", "give it another name")

@@ -54,8 +54,7 @@ def call(low: Calls, node: ast.Call, rule: Rule, args: list[Tree], hint: str) ->
             low.shared.sizes[name] = _sizes(low, rule, s.lengths[name], known)
             if not (low.straight and low.in_top):  # arrays like it are made at the top, before it is
                 arrays = [n for n in map(_array, given) if low.made.ranks.get(n) and low.made.kinds[n] == "float"]
-                dtypes = {low.shared.dtypes.get(n, f"{n}.dtype") for n in arrays}
-                low.shared.dtypes[name] = dtypes.pop() if len(dtypes) == 1 else "np.float64"
+                low.shared.dtypes[name] = low.dtype_of_floats(arrays)
     trees: list[Tree] = [
         Leaf(low.all_of(n), True) if n in s.lengths else Scalar(ast.Name(n, ast.Load())) for n in s.results
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -63,6 +63,7 @@ class Shared:
     looks: dict[str, str] = field(default_factory=dict)  # kinds of local arrays as they were made, "" if not known
     reshaped: dict[str, View] = field(default_factory=dict)  # what arrays of other shapes are made of
     dtypes: dict[str, str] = field(default_factory=dict)  # code for the dtypes of local arrays
+    wide: frozenset[str] = frozenset()  # parameters of float64, where others are float32
     hoisted: set[str] = field(default_factory=set)  # arrays made inside of loops, once for all turns
     roomy: set[str] = field(default_factory=set)  # those of them with room for more elements than they may have
     ruled: set[str] = field(default_factory=set)  # arrays made by primitives with rules of their own
@@ -351,6 +352,17 @@ class Scope:
                 self.lost[n] = "copy it (.copy()) before the other one changes"
 
     # Arrays.
+
+    def dtype_of_floats(self, names: Iterable[str]) -> str:
+        """Code for the dtype that what is made of these arrays of floats has. Arguments have one dtype, or it is known
+        which of them are float64."""
+        codes = dict.fromkeys(self.shared.dtypes.get(n, f"{n}.dtype") for n in names)
+        if len(codes) > 1:
+            codes.pop("np.float32", None)
+        given = {f"{p}.dtype": p in self.shared.wide for p in self.made.parameters}
+        if len(codes) > 1 and not codes.keys() <= given.keys():
+            return "np.float64"
+        return max(codes, key=lambda code: given.get(code, False), default="np.float64")
 
     def look(self, tree: Tree) -> str:
         """The kind of the elements of `tree`, or "" where that is not known yet."""

@@ -326,11 +326,9 @@ class Elementwise:
         return view
 
     def dtype(self, tree: Tree) -> str:
-        """Code for the dtype of floats in a new array: that of all arrays in `tree` if they have the same."""
-        made = self.low.made
-        names = {leaf.view.name for leaf in leaves(tree) if isinstance(leaf, Leaf)}
-        floats = {self.low.shared.dtypes.get(n, f"{n}.dtype") for n in names if made.kinds[n] == "float"}
-        return floats.pop() if len(floats) == 1 else "np.float64"
+        """Code for the dtype of floats in a new array that is made of `tree`."""
+        names = [leaf.view.name for leaf in leaves(tree) if isinstance(leaf, Leaf)]
+        return self.low.dtype_of_floats(n for n in names if self.low.made.kinds[n] == "float")
 
 
 def _axis(leaf: Tree, d: int) -> Axis:
