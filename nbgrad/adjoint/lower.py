@@ -67,6 +67,12 @@ def _lowered(
             lowering.tuples[p] = lowering.given_pack(pack)
     made.body = lowering.function()
     made.results, made.form = lowering.flat_results(), _form(lowering.result)
+    if lowering.shared.roomy.intersection(made.results or []):
+        raise source.refuse(
+            source.node,
+            "an array that is returned in a loop or branch, whose length is not known before it",
+            "return at the end, or fill an array that is made at the beginning, and return its length, too",
+        )
     written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
     if written:
         raise source.refuse(source.node, f"the array {written}, which is reshaped and written", "copy it before")
@@ -240,7 +246,10 @@ class Lowering(Storing, Iteration):
                 view = self.copy_of(view, node, self.names.fresh("result"))
                 self.results.add(view.name)
             elif not self.inlined and (
-                not self.is_whole(view) or view.name in taken or view.name in self.made.constants
+                not self.is_whole(view)
+                or view.name in self.shared.roomy
+                or view.name in taken
+                or view.name in self.made.constants
             ):
                 view = self.copy_of(view, node, self.names.fresh("result"))
             taken.add(view.name)
