@@ -237,11 +237,11 @@ class ArrayProgram(Program):
         """Arrays that have another length in each turn."""
         r, v = self.random, self.name("v")
         made = r.choice([f"np.tanh(x[q:] + w[:-q] * {self.atom()})", f"np.cumsum(w[:q]) * {self.atom()}",
-                         "np.full(q, p)", f"np.outer(x[q:], w[:q])[-1] * {self.atom()}",
+                         "np.full(q, 1.0) * p", f"np.outer(x[q:], w[:q])[-1] * {self.atom()}",
                          "np.concatenate((x[q:], w[:q][::-1], x[:1]))"])  # fmt: skip
         used = [f"{v}[-1] *= 0.5 * p", f"s = {self.bounded(f'{v}[-1] * {v}[0] + s')}", f"p += 0.1 * np.sin({v}).sum()",
-                f"x[-1] = {self.bounded(f'{v}[len({v}) // 2] + s')}", f"w[:q] += 0.1 * np.flip({v})[-1]",
-                f"{v}[{self.index(1)}] += s", f"for e9 in {v}[::-1]:\n    s = {self.bounded('s + e9')}"]  # fmt: skip
+                f"x[-1] = {self.bounded(f'{v}[len({v}) // 2] + s')}", f"w[:q] += 0.1 * np.sin(np.flip({v})[-1])",
+                f"{v}[0] += s", f"for e9 in {v}[::-1]:\n    s = {self.bounded('s + e9')}"]  # fmt: skip
         lines = "\n".join(r.choices(used, k=r.randint(1, 4))).split("\n")
         return [f"for q in range(1, {r.choice(['4', 'n', '5'])}):", *indent([f"{v} = {made}", *lines])]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .indices import offset, plus
+from .indices import length, offset, plus
 from .ir import (
     Alloc,
     Assign,
@@ -19,6 +19,7 @@ from .ir import (
     Statement,
     children,
     parse,
+    parsed,
     reads,
     subtrees,
     unparse,
@@ -140,10 +141,8 @@ class Scope:
         mine = [n for n in self.stores if self.rename.get(n, "") == s.name]
         if len(mine) + (s.name in self.given) > 1 or s.name in self.shared.bound:
             return
-        if not all(isinstance(n, _SIMPLE) for n in subtrees(s.value)):
-            return
         found = Put(self.shared.known).visit(parse(unparse(s.value)))
-        if all(self.fixed(n) for n in reads(found)):
+        if all(isinstance(n, _SIMPLE) for n in subtrees(s.value)) and all(self.fixed(n) for n in reads(found)):
             self.shared.known[s.name] = found
             if not (self.straight and self.in_top):
                 self.shared.again.add(s.name)
@@ -265,8 +264,16 @@ class Scope:
             return self.nonnegative(plus(self.shared.ranges[name][0], k))
         if name in self.shared.known and unparse(self.shared.known[name]) != name:
             return self.nonnegative(plus(self.shared.known[name], k))
-        size = (name.endswith("]") and ".shape[" in name[-12:] and " " not in name) or name.endswith(".size")
-        return k >= 0 and (size or name.startswith("len(") or (name.startswith("max(") and name.endswith(", 0)")))
+        match parsed(name):
+            case ast.Call(func=ast.Name(id="max"), args=args):
+                return k >= 0 and any(map(self.nonnegative, args))
+            case ast.Call(func=ast.Name(id="min"), args=args):
+                return k >= 0 and all(map(self.nonnegative, args))
+            case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.FloorDiv(), right=right):
+                return k >= 0 and self.nonnegative(left) and self.nonnegative(right)
+            case ast.BinOp(op=ast.Mod(), right=divisor):
+                return k >= 0 and self.nonnegative(divisor)
+        return k >= 0 and length(parsed(name))
 
     def exceeds(self, a: ast.expr, b: ast.expr) -> bool:
         """Whether a > b for sure."""
@@ -302,9 +309,9 @@ class Scope:
                 return ast.BinOp(parts[0], ast.Mult(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
             case ast.BinOp(left=left, op=ast.Sub(), right=right) if self.nonnegative(right):
                 return self.at_most(left)
-            case ast.Call(func=ast.Name(id="max"), args=[first, ast.Constant(value=0)]):
-                found = self.at_most(first)
-                return None if found is None else ast.Call(node.func, [found, ast.Constant(0)], [])
+            case ast.Call(func=ast.Name(id="max"), args=args):
+                parts = [self.at_most(n) for n in args]
+                return ast.Call(node.func, parts, []) if all(parts) else None  # type: ignore[arg-type]
             case ast.Call(func=ast.Name(id="min"), args=args):
                 return next((n for n in map(self.at_most, args) if n is not None), None)
             case ast.Call(func=ast.Name(id="len"), args=[ast.Call(args=[start, stop, _])]) if self.nonnegative(start):
