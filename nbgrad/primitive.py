@@ -18,11 +18,12 @@ from .codegen.compile import is_nopython, returned
 from .codegen.launch import kind_of
 from .compiler import opaque
 from .context import CPU0, Context
-from .errors import DTypeError, NBGradError, ShapeError
+from .errors import AttrError, DTypeError, NBGradError, ShapeError
 from .functional.trees import flatten, flatten_like
 from .ndarray import NDArray, from_value, wrap
 from .observe import observed, observers
 from .orders import end_at
+from .pickling import reduced
 from .shapes import Shape, size
 from .state import state
 
@@ -41,12 +42,12 @@ def primitive(
         arrays, with NumPy's numbers for arrays without axes, and with everything else as it is; it must not write into
         its arguments. They may be tuples and lists of arrays, too.
     vjp : callable, optional
-        ``vjp(g, result, x, y, ...)``, where `g` is like the result, gives the cotangents of the arguments: the
-        products of `g` with their Jacobians, each like its argument. One per argument (a single one need not be in a
-        tuple), None for zero; for what is neither an array nor a float anything will do, and at the end nothing.
-        ``defvjp`` gives it later. Without one, a function with plain loops, in the subset of :func:`nbgrad.adjoint`,
-        has the derivatives that its adjoint gives, of any order. Numba compiles it, and it may write into its
-        arguments: copies of them are written, and returned after the results.
+        ``vjp(g, result, x, y, ...)``, where `g` is like the result, gives the cotangents of the arguments (those of
+        keyword-only parameters are the last): the products of `g` with their Jacobians, each like its argument. One per
+        argument (a single one need not be in a tuple), None for zero; for what is neither an array nor a float anything
+        will do, and at the end nothing. ``defvjp`` gives it later. Without one, a function with plain loops, in the
+        subset of :func:`nbgrad.adjoint`, has the derivatives that its adjoint gives, of any order. Numba compiles it,
+        and it may write into its arguments: copies of them are written, and returned after the results.
     infer : callable, optional
         ``infer(x, y, ...)`` says what comes out of `forward` where only shapes and dtypes are known, in functions that
         ``nbgrad.jit`` compiles: for each result an argument that it is like, or ``(shape, dtype)``. Without it,
@@ -97,8 +98,11 @@ class Primitive:
         for what, function in (("forward", forward), ("vjp", vjp), ("infer", infer)):
             if not callable(function) and (function is not None or what == "forward"):
                 raise DTypeError(f"primitive: {what} must be a function, got {function!r}")
+            if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+                raise DTypeError(f"primitive: {what} must return its results; {function!r} is async or yields them")
         functools.update_wrapper(self, forward, updated=())
         self.forward = forward
+        self._named, self._plain = _keyword_only(forward), _positional(forward)
         self.vjp = vjp
         self.infer = infer
         self.name = getattr(forward, "__name__", type(forward).__name__)
@@ -108,6 +112,9 @@ class Primitive:
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
+
+    def __reduce__(self) -> tuple:
+        return reduced(self, self.forward, Primitive, self.forward, self.vjp, self.infer)
 
     def defvjp(self, vjp: Callable) -> Callable:
         """Set `vjp`; also a decorator. See :func:`primitive`."""
@@ -131,13 +138,11 @@ class Primitive:
         return count + 1
 
     def __call__(self, *args, **kwargs):
-        if kwargs:
-            bound = inspect.signature(self.forward).bind(*args, **kwargs)
-            bound.apply_defaults()
-            args = bound.args
+        if kwargs or self._named:
+            args = self._in_order(args, kwargs)
         call = self._call(args)
         if not call.arrays:
-            return self.forward(*args)
+            return self._plain(*args)
         if is_nopython(call.function) and any(x._kind.dtype.name == "float16" for x in call.arrays):
             raise DTypeError(f"{self.name}: Numba has no arrays of float16; give it astype('float32')")
         if tracing.current.graph is not None:
@@ -153,6 +158,14 @@ class Primitive:
             observed(self.name, call.arrays, results)
         return results[0] if several is None else several(results)
 
+    def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        """The arguments of a call, with defaults, those of keyword-only parameters last."""
+        bound = inspect.signature(self.forward).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if other := set(bound.kwargs).difference(self._named):
+            raise AttrError(f"{self.name}: there is no parameter for {', '.join(sorted(other))}; give it one for each")
+        return *bound.args, *bound.kwargs.values()
+
     def _read(self) -> Loops:
         if self._loops is None:
             self._loops = Loops(self.forward)
@@ -162,7 +175,7 @@ class Primitive:
         """The call; without a `vjp`, of the function as :mod:`.adjoint` reads it, if it can."""
         if self.vjp is None:
             args = self._read().completed(args)
-        call = _Call(self.forward, self.name, args)
+        call = _Call(self._plain, self.name, args)
         if self.vjp is None and call.arrays:
             key = tuple([_kind(x) for x in args])
             if key not in self._variants:
@@ -351,6 +364,8 @@ class _Rule(tape.Rule):
         if function is None:
             return _derived(args, gs, arrays, wanted)
         heads, ys = (gs[0], results[0]) if several is None else (several(gs), several(results))
+        if self.primitive._named and not isinstance(function, Primitive):
+            function = _positional(function)
         call = _Call(function, name, (heads, ys, *args.args(arrays)))
         if isinstance(function, Primitive):
             return _cotangents(name, function(*call.args(call.arrays)), args, arrays, wanted)
@@ -369,6 +384,20 @@ class _Rule(tape.Rule):
         native = call.native(avals, [paths.get(args.places[k], ()) for k in chosen])
         made = iter(opaque.step(name, run, call.arrays, avals, native))
         return opaque.ended(self.name, [next(made) if want else None for want in wanted], node, gs)
+
+
+def _keyword_only(function: Callable) -> tuple[str, ...]:
+    """The parameters that are given by their names only."""
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        return ()  # NumPy's functions have others, which nobody means
+    return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY)
+
+
+def _positional(function: Callable) -> Callable:
+    """`function`, or one that takes what it takes by name only after everything else."""
+    if not (names := _keyword_only(function)):
+        return function
+    return lambda *args: function(*args[: -len(names)], **dict(zip(names, args[-len(names) :], strict=True)))
 
 
 def _kind(x: Any) -> Any:

@@ -353,7 +353,7 @@ def test_linear_loops_store_nothing():
 def test_report():
     f, args = EXAMPLES["heat"]
     assert nb.adjoint(f).report(*args) == {"flow2_tape over _, i, j, k": 8 * 3 * 2 * 3 * 2}
-    assert nb.adjoint(newton).report(2.3) == {"y_tape over while": 8 * newton(2.3)[1]}
+    assert nb.adjoint(newton).report(2.3) == {"y_tape over while": 8 * 512}  # with the room that it has
 
 
 def test_source_runs_alone():

@@ -133,8 +133,8 @@ def remainders_by_lengths(x, y, z):
     """They are not the same in all turns."""
     s = 0.0
     for i in range(8):
-        s += x[i % y.size] ** 2 * z[i // y.size]
-        x[i % y.size + 1] = s * 0.3 + x[i % y.size]
+        s = math.sin(s + x[i % y.size] * z[i // y.size])
+        x[i % y.size + 1] = s * 0.3 + x[i % y.size] ** 2 / (1.0 + x[i % y.size] ** 2)
         z[i // y.size + 1] = math.sin(s)
     return s
 

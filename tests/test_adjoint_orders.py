@@ -12,7 +12,8 @@ from loop_programs import copies, examples, floats, moved, plain_module
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
-from nbgrad.adjoint import generated, ir
+from nbgrad.adjoint import generated
+from nbgrad.adjoint.statements import ir
 from nbgrad.errors import AttrError
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 20

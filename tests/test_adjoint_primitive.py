@@ -1,5 +1,7 @@
 """primitive without a vjp: the derivative of a function with loops is its adjoint's."""
 
+import functools
+
 import numba
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from loop_programs import copies, examples, floats, plain_module
 import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.adjoint import composed, generated
-from nbgrad.errors import DTypeError, TraceError
+from nbgrad.errors import AttrError, DTypeError, TraceError
 
 X = np.linspace(0.2, 1.0, 5)
 PROGRAMS = examples()
@@ -92,6 +94,51 @@ def test_defaults(uncompiled):
         s, n = (*args, *(3.0, 2)[len(args) :])
         np.testing.assert_allclose(nb.grad(lambda x, args=args: scaled(x, *args))(x), s * n * x ** (n - 1))
     np.testing.assert_allclose(nb.grad(lambda x: scaled(x, n=3))(x), 9.0 * x**2)
+
+
+def test_parameters_given_by_name_only(uncompiled):
+    @nb.primitive
+    def powers(x, *, n=3):
+        return np.sum(x**n)
+
+    ruled = nb.primitive(lambda x, *, n: x**n, lambda g, y, x, n: g * n * x ** (n - 1))
+    for f, x in (
+        (powers, X),
+        (ruled, X),
+        (nb.primitive(ruled.forward, lambda g, y, x, *, n: ruled.vjp(g, y, x, n)), X),
+    ):
+        for n in (2, 4):
+            loss = lambda x, f=f, n=n: nd.sum(f(x, n=n))  # noqa: E731
+            for gradient in (nb.grad(loss), nb.jit(nb.grad(loss))):
+                np.testing.assert_allclose(gradient(x), n * x ** (n - 1), rtol=1e-12)
+            np.testing.assert_array_equal(f(x, n=n), f.forward(x, n=n))
+    np.testing.assert_allclose(nb.grad(powers)(X), 3 * X**2, rtol=1e-12)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'm'"):
+        powers(nd.array(X), m=2)
+    with pytest.raises(AttrError, match=r"<lambda>: there is no parameter for m; give it one"):
+        nb.primitive(lambda x, **options: x)(nd.array(X), m=2)
+
+
+def wrapped(f):
+    @functools.wraps(f)
+    def twice(x):
+        return 2.0 * f(x)
+
+    return twice
+
+
+@wrapped
+def squared(x):
+    return x * x
+
+
+def test_a_decorated_function_is_what_is_called(uncompiled):
+    def calls(x):
+        return squared(x) + 1.0
+
+    assert nb.adjoint(squared).value_and_grad(3.0) == (18.0, (12.0,))
+    assert nb.adjoint(calls).value_and_grad(3.0) == (19.0, (12.0,))
+    assert nb.grad(nb.primitive(squared))(np.float64(3.0)) == 12.0
 
 
 def test_every_order(uncompiled):

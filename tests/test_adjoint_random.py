@@ -10,7 +10,7 @@ from loop_programs import agrees, uncompiled
 from random_arrays import NAMES, ArrayProgram
 from random_loops import Program, arguments, function
 
-from nbgrad.adjoint import stencils
+from nbgrad.adjoint.sweep import stencils
 from nbgrad.errors import TraceError
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))

@@ -183,7 +183,23 @@ def of_numbers_and_arrays(a, x):
     return np.sum(cubed(a)) * cubed(x)
 
 
+def beside_loops(v, a):
+    """What is given is also read by one statement, in a loop that is merged with that which makes it."""
+    part, q, s = np.zeros(v.size), np.zeros(v.size), 0.0
+    for _ in range(3):
+        for k in range(v.size):
+            part[k] = v[k] * a
+        for k in range(v.size):
+            q[k] = part[k] * part[k] * 0.5
+        c = cubed(part)
+        for k in range(v.size):
+            s += q[k] * c[k]
+            v[k] = v[k] + 0.1 * q[k]
+    return s
+
+
 PROGRAMS = {
+    beside_loops: (B, 0.7),
     in_an_expression: (A, B, 1.3),
     in_a_time_loop: (A, B, 4, 0.1),
     that_goes_on: (A, B, 3),

@@ -177,9 +177,8 @@ def test_stacks_grow_by_rows_compiled():
     u, f = normal(12, 40), normal(12, 40)
     adj = agrees(relaxed, (u, f, 0.1, -1.0, 12))
     found = adj.report(u, f, 0.3, -1.0, 3)
-    assert found["u_tape over while, i, j"] == found["sin2_tape over while, i, j"] == 8 * 3 * 10 * 19 and found[
-        "f_tape over while, k"
-    ] == 8 * (40 + 39 + 38)
+    assert found["u_tape over while, i, j"] == found["sin2_tape over while, i, j"] == 8 * 1024 > 8 * 3 * 10 * 19
+    assert found["f_tape over while, k"] == 8 * 512 > 8 * (40 + 39 + 38)
     assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("_tape_top -= ") == 2  # for three tapes, and two
 
 
@@ -282,7 +281,8 @@ def test_tapes_grow(f, turns):
     assert value == expected
     np.testing.assert_allclose(found[0], x_bar, rtol=1e-13)
     np.testing.assert_allclose(found[1], rate_bar, rtol=1e-13)
-    assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * turns}
+    assert 512 < turns <= 4096  # there is room for twice as many each time
+    assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * 4096}
 
 
 def roots(x, y, p):

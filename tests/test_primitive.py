@@ -282,6 +282,16 @@ def test_what_is_no_function():
         with pytest.raises(DTypeError, match="must be a function"):
             made()
 
+    def items(x):
+        yield x
+
+    async def later(x):
+        return x
+
+    for wrong in (items, later):
+        with pytest.raises(DTypeError, match=r"primitive: vjp must return its results; .* is async or yields them"):
+            nb.primitive(np.sin, wrong)
+
 
 def test_what_comes_out_while_tracing():
     def some(x):

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "nbgrad"
 LAYERS = [
-    {"errors", "config", "dtypes", "context", "forks"},
+    {"errors", "config", "dtypes", "context", "forks", "pickling"},
     {"expr", "shapes"},
     {"codegen", "cuda", "vmath", "ndarray"},
     {
@@ -51,6 +51,17 @@ LAYERS = [
         "numpy_functions",
     },
     {"", "nd", "methods", "demo", "data", "warmup", "__main__"},
+]
+#: The same inside ``adjoint``: in the order of the work.
+ADJOINT = [
+    {"memory"},
+    {"statements", "adopted"},
+    {"reading"},
+    {"arguments"},
+    {"analysis"},
+    {"sweep"},
+    {"writing"},
+    {"generated", "composed", "function", ""},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 TOOLS = ["tests", "tools", "benchmarks", "asv_bench"]
@@ -126,6 +137,14 @@ def test_imports_point_downwards():
         for name, target, _ in edges()
         if layer(target) > layer(name)
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_imports_of_adjoints_point_backwards_in_the_order_of_the_work():
+    stage = {part: number for number, parts in enumerate(ADJOINT) for part in parts}
+    modules = [n for n in MODULES if n.split(".")[0] == "adjoint"]
+    of = {n: stage[n.removeprefix("adjoint").lstrip(".").split(".")[0]] for n in modules}
+    wrong = [f"{n} imports {t}" for n, t, _ in edges() if n in of and t in of and of[t] > of[n]]
     assert not wrong, "\n".join(wrong)
 
 

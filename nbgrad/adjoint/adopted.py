@@ -18,7 +18,7 @@ from numba.np.numpy_support import as_dtype
 from ..codegen.compile import is_nopython, result_type, returned
 from ..errors import TraceError
 from ..expr import Fn
-from .algebra import FUNCTIONS
+from .statements.algebra import FUNCTIONS
 
 __all__ = ["Forms", "Kind", "Rule", "adopted", "home", "rule_of"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import AttrError, DTypeError, ShapeError
-from .ir import Function
-from .structures import items_of, put_together
-from .subset import Source
+from .reading.structures import items_of, put_together
+from .reading.subset import Source
+from .statements.ir import Function
 
 __all__ = [
     "apart",

@@ -7,13 +7,13 @@ from typing import Any
 
 from ..codegen.compile import is_nopython, module
 from ..errors import NBGradError
-from .analysis import plan
+from .analysis.plan import plan
 from .arguments import completed, describe, narrow, parameters, wide
-from .kinds import infer
-from .lower import lower
-from .pure import Pullback, function
-from .routines import module as file_of
-from .subset import Source, source_of
+from .reading.lower import lower
+from .reading.subset import Source, source_of
+from .statements.kinds import infer
+from .writing.pure import Pullback, function
+from .writing.routines import module as file_of
 
 __all__ = ["Loops", "Variant"]
 

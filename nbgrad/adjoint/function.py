@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import AttrError, TraceError
+from ..pickling import reduced
 from .arguments import (
     apart,
     chosen,
@@ -25,13 +25,13 @@ from .arguments import (
     wanted,
     wide,
 )
-from .checkpoints import check, choose
 from .generated import Backwards, Checkpointing, Forwards, Halves
-from .ir import Function, If, walk
-from .kinds import infer
-from .lower import lower
-from .structures import Structure, put_together, structure
-from .subset import Source, source_of
+from .reading.lower import lower
+from .reading.structures import Structure, put_together, structure
+from .reading.subset import Source, source_of
+from .statements.ir import Function, If, walk
+from .statements.kinds import infer
+from .writing.checkpoints import check, choose
 
 __all__ = ["Adjoint", "Tangent", "adjoint", "tangent"]
 
@@ -114,6 +114,7 @@ class _Differentiated:
     _still = False  # whether arguments may not change places
 
     def __init__(self, f: Callable | _Differentiated | Source, argnums: int | tuple[int, ...] | None) -> None:
+        self._made_of: tuple = (f, argnums)
         self._of = f if isinstance(f, _Differentiated) else None
         self._sources: dict[Any, Source] = {}
         self._source: Source | None = None
@@ -139,13 +140,17 @@ class _Differentiated:
         key = form, form.argnums(given, self._argnums)
         made = self._parts.get(key)
         if made is None:
-            made = self._parts[key] = copy(self)
+            made = self._parts[key] = object.__new__(type(self))
+            made.__dict__ |= self.__dict__
             made._source, made._argnums = self._source.taken_apart(form.forms), key[1]
             made._begin()
         return made, form, given, tuple(form.leaves(given))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
+
+    def __reduce__(self) -> tuple:
+        return reduced(self, self._made_of[0], type(self), *self._made_of)
 
     def compiled(self, *args) -> Callable:
         """The generated function for arguments like these, for your own compiled code.
@@ -260,6 +265,7 @@ class Adjoint(_Differentiated):
         if memory is not None and (checkpoint != "auto" or not _positive(memory)):
             raise AttrError(f"{self.__name__}: memory is a number of bytes, for checkpoint='auto'; got {memory!r}")
         self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
+        self._made_of += (checkpoint, loop, memory)
         self._still = checkpoint is not None
         if checkpoint is not None and self._source is not None:
             check(self._source, loop)

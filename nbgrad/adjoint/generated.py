@@ -11,14 +11,14 @@ import numpy as np
 
 from ..codegen.compile import module as compiled_module
 from ..codegen.compile import python
-from .analysis import plan, survey
+from .analysis.plan import plan, survey
 from .arguments import apart, copies, cotangent, outputs
-from .checkpoints import Checkpointed, runs
-from .forward import Forward
-from .halves import Sweeps
-from .ir import Function, Loop
-from .reverse import Reverse
-from .routines import module
+from .statements.ir import Function, Loop
+from .writing.checkpoints import Checkpointed, runs
+from .writing.forward import Forward
+from .writing.halves import Sweeps
+from .writing.reverse import Reverse
+from .writing.routines import module
 
 __all__ = ["Backwards", "Checkpointing", "Forwards", "Halves"]
 
@@ -111,7 +111,7 @@ class Checkpointing(Backwards):
         """How many there are for these arguments, 0 where the tapes fit without; how large one is, and the turns."""
         turns, each, tapes = self._budget(*copies(args))
         if self.count is not None:
-            return min(self.count, max(turns, 1)), each, turns
+            return min(self.count, max(turns, 1)) if self.reverse.known else self.count, each, turns
         budget = available() // 4 if self.memory is None else self.memory
         if 0 <= tapes <= budget:
             return 0, each, turns

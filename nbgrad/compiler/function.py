@@ -14,6 +14,7 @@ from ..codegen.graph import current
 from ..errors import AttrError, DTypeError, TraceError
 from ..functional.trees import flatten
 from ..ndarray import NDArray
+from ..pickling import reduced
 from ..state import state
 from .native import low_level, native
 from .report import drawing, report
@@ -93,6 +94,9 @@ class Jitted:
 
     def __repr__(self) -> str:
         return f"<jit of {self.name}, {len(self.programs)} signature(s)>"
+
+    def __reduce__(self) -> tuple:
+        return reduced(self, self.function, functools.partial(jit, static_argnames=self.static), self.function)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)

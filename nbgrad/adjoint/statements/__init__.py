@@ -1,0 +1,1 @@
+"""What functions are made of between their text and the text that is generated, and the arithmetic of it."""

@@ -1,0 +1,102 @@
+"""Cotangents that stay zero: what is not made, and not written, because of them.
+
+Where loops were merged, numbers often carry what would have gone through a local array. Its cotangent is zero all the
+time then, and what takes it adds nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ..statements.ir import parsed, unparse
+from ..statements.steps import Item, Nest, Step, mentions, names, words
+
+__all__ = ["without_zeros"]
+
+
+def without_zeros(items: list[Item], lines: list[str], made: dict[str, str]) -> tuple[list[Item], set[str]]:
+    """A sweep back without what nothing comes of: arrays that stay zero, and loops that only set to zero what nothing
+    uses after them; and the lines that are not needed for it.
+
+    Parameters
+    ----------
+    items : list of Item
+        The sweep back.
+    lines : list of str
+        What is before it.
+    made : dict
+        The line that makes each local array of cotangents.
+    """
+    items, gone = _without_last(items, set(made)), set[str]()
+    for array, line in made.items():
+        found = [text.strip() for text in lines if array in words(text)]
+        silent = _silent(items, array) if found == [line] else None
+        if silent is not None:
+            items = silent
+            gone.add(line)
+    return items, gone
+
+
+def _without_last(items: list[Item], local: set[str]) -> list[Item]:
+    kept: list[Item] = []
+    for item in reversed(items):
+        zeroed = _zeroed(item)
+        if not zeroed or not zeroed <= local or any(mentions(s, n) for s in kept for n in zeroed):
+            kept.append(item)
+    return kept[::-1]
+
+
+def _zeroed(item: Item) -> set[str]:
+    """The arrays that a loop sets to zero, if it does nothing else."""
+    found: set[str] = set()
+    stack: list[Item] = [item] if isinstance(item, Nest) else []
+    while stack:
+        inner = stack.pop()
+        if isinstance(inner, Nest) and not inner.test:
+            stack += inner.body
+        elif isinstance(inner, Step) and isinstance(inner.target, ast.Subscript) and str(inner).endswith(" = 0.0"):
+            found.add(inner.name)
+        elif not isinstance(inner, str) or not inner.startswith("#"):
+            return set()
+    return found
+
+
+def _silent(items: list[Item], array: str) -> list[Item] | None:
+    """A block without an array that is zero before it, or None if something is added to it, or if more is done with
+    its zeros than to add them."""
+    made: list[Item] = []
+    zero = ""  # a number that got an element
+    for item in items:
+        if isinstance(item, Nest):
+            inner = None if zero and mentions(item, zero) else _silent(item.body, array)
+            if inner is None or mentions(replace(item, body=[]), array):
+                return None
+            if len(inner) < len(item.body) and all(isinstance(s, str) and s.startswith("#") for s in inner):
+                if made and isinstance(made[-1], str):
+                    made.pop()  # the line of the function that it undid
+            else:
+                made.append(replace(item, body=inner))
+        elif isinstance(item, Step) and (_element(item.value, array) or (zero and item.value == zero)):
+            if item.how == "=":
+                if item.value == zero or zero not in ("", item.name) or not isinstance(item.target, ast.Name):
+                    return None
+                zero = item.name
+        elif isinstance(item, Step) and _element(unparse(item.target), array) and item.how == "=":
+            if item.value != "0.0":
+                return None
+        elif mentions(item, array):
+            return None
+        else:
+            if zero and mentions(item, zero):
+                if str(item).startswith(f"{zero} = ") and zero not in names(item.value):  # type: ignore[union-attr]
+                    zero = ""
+                else:
+                    return None
+            made.append(item)
+    return made
+
+
+def _element(code: str, array: str) -> bool:
+    node = parsed(code) if code.startswith(f"{array}[") else None
+    return isinstance(node, ast.Subscript)

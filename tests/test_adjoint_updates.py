@@ -1,0 +1,253 @@
+"""New values that wait in an array of their own and are copied back: made where they are copied, of what is stored."""
+
+import numba
+import numpy as np
+import pytest
+from loop_programs import agrees, twice, uncompiled
+
+import nbgrad as nb
+
+RNG = np.random.default_rng(41)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def steps(u, c, d, n):
+    """By elements."""
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - 2.0 * u[i] + u[i + 1]
+            new[i] = u[i] + c * d[i] * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+
+
+def slices(u, c, n):
+    """By parts of arrays."""
+    new = np.zeros_like(u)
+    for _ in range(n):
+        new[1:-1, 1:-1] = u[1:-1, 1:-1] + c * (u[2:, 1:-1] + u[:-2, 1:-1] - 2.0 * u[1:-1, 1:-1])
+        u[1:-1, 1:-1] = new[1:-1, 1:-1]
+    return np.sum(u**2)
+
+
+def other_names(u, c, n):
+    """Loops with variables of other names, and an array for each turn."""
+    for _ in range(n):
+        new = np.empty(u.size)
+        for i in range(1, u.size - 1):
+            scale = 0.5 * c
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] * 0.9 + scale * flow
+        total = 2.0
+        for k in range(1, u.size - 1):
+            u[k] = new[k]
+        c = c * total / 2.1
+
+
+def in_parallel(u, c, n):
+    new = np.empty_like(u)
+    for _ in range(n):
+        for i in numba.prange(1, u.shape[0] - 1):
+            for j in range(u.shape[1]):
+                flow = u[i - 1, j] - u[i + 1, j]
+                new[i, j] = u[i, j] + c * flow
+        for i in numba.prange(1, u.shape[0] - 1):
+            for j in range(u.shape[1]):
+                u[i, j] = new[i, j]
+
+
+def read_later(u, c, n):
+    """The new values are asked for again."""
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+    return new[u.size // 2] * u[0]
+
+
+def returned(u, c, n):
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+    return new
+
+
+def fewer_turns(u, c, n):
+    """What is copied was made in an earlier turn."""
+    new = u.copy()
+    for t in range(n):
+        for i in range(1 + t, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+
+
+def bound_between(u, c, n):
+    last = u.size - 1
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, last):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        last = max(last - 1, 1)
+        for i in range(1, last):
+            u[i] = new[i]
+
+
+def factor_between(u, c, n):
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        c = c * 0.7
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+
+
+def edges_between(u, c, n):
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        u[1] = 0.5 * u[2]
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+
+
+def moved_place(u, c, n):
+    """An element is copied to another place."""
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        for i in range(1, u.size - 1):
+            u[i + 1] = new[i]
+
+
+def neighbours_too(u, c, n):
+    """Made of an old neighbour, which has been overwritten when it is copied."""
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i - 1] + c * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+
+
+def one_row(u, c, n):
+    """An index that the first loop sets."""
+    new = u.copy()
+    for _ in range(n):
+        m = 0
+        for i in range(1, u.shape[1] - 1):
+            m = i % 2
+            flow = u[0, i - 1] - u[1, i + 1]
+            new[m, i] = u[m, i] + c * flow
+        for i in range(1, u.shape[1] - 1):
+            u[m, i] = new[m, i]
+
+
+def in_a_branch(u, c, n):
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            if flow > 0.0:
+                new[i] = u[i] + c * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+
+
+def left_early(u, c, n):
+    new = u.copy()
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            if flow > 1.5:
+                break
+            new[i] = u[i] + c * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+
+
+def rounded(u, c, n):
+    """An array that holds less than numbers do."""
+    new = np.zeros(u.size, np.float32)
+    for _ in range(n):
+        for i in range(1, u.size - 1):
+            flow = u[i - 1] - u[i + 1]
+            new[i] = u[i] + c * flow
+        for i in range(1, u.size - 1):
+            u[i] = new[i]
+    return u[1] * u[2]
+
+
+TAKEN = [
+    *((steps, (normal(n), 0.3, normal(n), 3)) for n in (1, 2, 3, 4, 9)),
+    (steps, (normal(18)[::-2], 0.3, normal(9), 2)),
+    *((slices, (normal(n, m), 0.3, 2)) for n, m in [(2, 3), (3, 2), (3, 3), (5, 4)]),
+    *((other_names, (normal(n), 0.3, 2)) for n in (2, 3, 8)),
+    (in_parallel, (normal(6, 3), 0.3, 2)),
+]
+LEFT = [
+    *((f, (normal(8), 0.3, 3)) for f in (read_later, returned, fewer_turns, bound_between, factor_between,
+                                         edges_between, moved_place, neighbours_too, in_a_branch, left_early)),
+    (one_row, (normal(2, 8), 0.3, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f, args", TAKEN, ids=lambda v: getattr(v, "__name__", ""))
+def test_made_where_they_are_copied(f, args):
+    with uncompiled():
+        adj = agrees(f, args)
+    assert "= new[" not in adj.source.split("_bar = ")[0]
+
+
+@pytest.mark.parametrize("f, args", LEFT, ids=lambda v: getattr(v, "__name__", ""))
+def test_copied(f, args):
+    with uncompiled():
+        adj = agrees(f, args)
+    assert "= new[" in adj.source
+
+
+def test_arrays_that_round():
+    u = normal(6)
+    value, grads = nb.adjoint(rounded).value_and_grad(u.copy(), 0.3, 2)
+    assert value == numba.njit(rounded)(u.copy(), 0.3, 2)
+    assert grads[0].shape == u.shape
+
+
+def test_compiled():
+    for f, args in (TAKEN[4], (slices, (normal(9, 9), 0.3, 4)), (in_parallel, (normal(9, 9), 0.3, 2))):
+        agrees(f, args)
+
+
+@pytest.mark.parametrize("f, args", [(steps, (normal(5), 0.3, normal(5), 2)), (slices, (normal(4, 4), 0.3, 2))])
+def test_second_order(f, args):
+    with uncompiled(shuffle=False):
+        twice(f, args)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_checkpoints(n):
+    u, d, weights = normal(7), normal(7), np.ones(7)
+    with uncompiled(shuffle=False):
+        ways = [nb.adjoint(steps, **how).vjp(u.copy(), 0.3, d, n)((weights,)) for how in ({}, {"checkpoint": 2})]
+    for a, b in zip(*ways, strict=True):
+        np.testing.assert_array_equal(a, b)
