@@ -1,7 +1,5 @@
 """NumPy's functions that are written in the subset: interpolation, orders, systems of equations."""
 
-import math
-
 import numpy as np
 import pytest
 from loop_programs import agrees, twice, uncompiled
@@ -231,7 +229,7 @@ def test_as_numpy():
 
 
 def remainders(x, a, b):
-    return np.fmod(x, b), np.fmod(a, b) * math.fmod(-a, x[0]), x % b
+    return np.fmod(x, b), np.fmod(a, b) * np.fmod(-a, x[0]), x % b
 
 
 def test_remainders_compiled():

@@ -70,7 +70,7 @@ def _table() -> dict[object, Callable]:
               np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power, np.float_power: vm.power,
               np.fabs: vm.absolute, np.cbrt: vm.cbrt, np.reciprocal: lambda x: 1 / x,
               np.exp2: lambda x: vm.power(const(2.0), x), np.sinc: vm.sinc,
-              np.fmod: _remainder, math.fmod: _remainder}  # fmt: skip
+              np.fmod: _remainder}  # fmt: skip
     for fn in vars(vm).values():  # what generated code calls
         if isinstance(fn, Fn):
             name, _, slots = fn.template.partition("(")
