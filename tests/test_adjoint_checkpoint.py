@@ -257,6 +257,10 @@ def test_what_has_no_checkpoints():
         nb.adjoint(HEAT, checkpoint=3, loop="j")
     with pytest.raises(AttrError, match="there is no loop of the variable q"):
         nb.adjoint(HEAT, checkpoint=3, loop="q")
+    with pytest.raises(AttrError, match="there is no loop of the variable q"):
+        nb.adjoint(nb.adjoint(HEAT), checkpoint=3, loop="q").compiled(*PROGRAMS["heat"][1], U, U)
+    with pytest.raises(AttrError, match="loop is the name of the loop's variable, as in loop='t'; got 3"):
+        nb.adjoint(HEAT, checkpoint=3, loop=3)
     for wrong in (0, "all", 1.5):
         with pytest.raises(AttrError, match="checkpoint must be"):
             nb.adjoint(HEAT, checkpoint=wrong)

@@ -252,6 +252,12 @@ def test_arrays_that_cannot_be_taken():
     for wrong in ("x", 1.5, True, (0, None)):
         with pytest.raises(AttrError, match=r"argnums=.*; a number or a tuple of numbers"):
             nb.adjoint(made(SQUARES), argnums=wrong)
+    for twice in ((0, 0), (0, 2, -4)):
+        with pytest.raises(AttrError, match="has x twice; give each argument once"):
+            nb.tangent(made(SQUARES), argnums=twice).jvp((x, y, 2.0, 3), (x, x))
+    for wrong in (np.float16(2.0), np.longdouble(2.0)):
+        with pytest.raises(DTypeError, match=f"argument a is a {type(wrong).__name__}"):
+            adj.value_and_grad(x, y, wrong, 3)
     for wrong in ({"checkpoint": True}, {"checkpoint": 0}, {"checkpoint": "auto", "memory": -1},
                   {"checkpoint": 2, "memory": 100}, {"checkpoint": "auto", "memory": "1G"}):  # fmt: skip
         with pytest.raises(AttrError, match=r"checkpoint must be a number|memory is a number of bytes"):

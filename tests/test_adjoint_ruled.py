@@ -4,6 +4,7 @@ import numba
 import numpy as np
 import pytest
 from loop_programs import agrees, copies, twice, uncompiled
+from test_adjoint_orders import second_order
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -354,8 +355,45 @@ def test_second_order():
         nb.adjoint(in_a_time_loop).hvp((A, B, 2, 0.1), (A, B, 0.3), (1.0,))
 
 
+@nb.primitive
+@numba.njit
+def summed(x, scale):
+    """Two numbers, one of them an integer, and an array."""
+    return scale * np.sum(x * x), x * x * x, np.sum(x > 0.4)
+
+
+@summed.defvjp
+@numba.njit
+def summed_vjp(g, y, x, scale):
+    return 2.0 * g[0] * scale * x + 3.0 * g[1] * x * x, g[0] * np.sum(x * x)
+
+
+summed.infer = lambda x, scale: (((), "float64"), x, ((), "int64"))
+length = nb.primitive(numba.njit(lambda x: np.sqrt(np.sum(x * x))))
+
+
+@length.defvjp
+@numba.njit
+def length_vjp(g, y, x):
+    return g * x / y
+
+
+def in_branches_of_a_while(x, a):
+    total, turns, before = 0.1, 0, np.zeros_like(x)
+    while total < 9.0 and turns < 5:
+        size, cubes, count = summed(x, a)
+        total += size * count + np.sum(before * cubes)
+        before = cubes
+        if size > 0.5:
+            size, cubes, count = summed(cubes, size)
+            x[0] = size * a
+        x = 0.9 * cubes + x / length(x)
+        turns += 1
+    return total, x
+
+
 def test_second_order_in_loops():
-    """Products with the Hessian go by the adjoint of the tangent, where the sizes of results are known."""
+    """Where the sizes of results are known, adjoints keep them in arrays, and are in the subset."""
     shaped = nb.primitive(solved_by_lu.forward, numba.njit(solved_by_lu_vjp.py_func), infer=lambda a, b: b)
 
     def steps(a, u, n, dt):
@@ -369,9 +407,16 @@ def test_second_order_in_loops():
             total += np.sum(x**3)
         return total, u
 
+    x = np.array([0.3, 0.5, 0.7])
     with uncompiled():
         twice(steps, (A, B, 3, 0.1))
         twice(steps, (A, -B, 1, 0.1))
+        second_order(steps, (A, B, 3, 0.1))
+        agrees(in_branches_of_a_while, (x, 0.9))
+        second_order(in_branches_of_a_while, (x, 0.9))
+        plain, few = (nb.adjoint(in_branches_of_a_while, checkpoint=k).vjp(x.copy(), 0.9) for k in (None, 2))
+        for found, expected in zip(few((1.0, x, None)), plain((1.0, x, None)), strict=True):
+            np.testing.assert_array_equal(found, expected)
     twice(steps, (A, B, 0, 0.1))
 
 

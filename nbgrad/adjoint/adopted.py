@@ -91,6 +91,7 @@ class Rule:
         self.helpers = {self.name: forward, self.vjp: vjp}
         globals().update(self.helpers)
         self._forms: dict[tuple[Kind, ...], Forms] = {}
+        self._narrow: dict[tuple[Kind, ...], bool] = {}
         self._other: Rule | None = None
 
     def under(self, taken: set[str]) -> Rule:
@@ -104,6 +105,17 @@ class Rule:
     @property
     def signature(self) -> inspect.Signature:
         return inspect.signature(self.helpers[self.name].py_func)
+
+    def narrows(self, given: tuple[Kind, ...]) -> bool:
+        """Whether results are of float32 where the arrays that are given are."""
+        if given not in self._narrow:
+            args = [
+                a.astype("float32") if isinstance(a := _like(k), np.ndarray) and k[1] == "float" else a for k in given
+            ]
+            found = result_type(self.helpers[self.name], tuple(args))
+            parts = found.types if isinstance(found, types.BaseTuple) else (found,)
+            self._narrow[given] = not any(isinstance(p, types.Array) and p.dtype == types.float64 for p in parts)
+        return self._narrow[given]
 
     def forms(self, given: tuple[Kind, ...]) -> Forms:
         """What comes out for arguments like these; an error of Numba's if it does not compile them."""

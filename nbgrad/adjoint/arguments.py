@@ -64,7 +64,7 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
             wrong = a.ndim == 0 or (letter == "f" and a.dtype not in (np.float32, np.float64))
         elif isinstance(a, bool | int | float | np.number | np.bool_):
             letter, ranks[name] = np.asarray(a).dtype.kind, 0
-            wrong = False
+            wrong = isinstance(a, np.float16 | np.longdouble)
         else:
             letter, wrong = "", True
         wrong = wrong or isinstance(a, np.ma.MaskedArray | np.matrix)
@@ -117,6 +117,8 @@ def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...]
             raise DTypeError(
                 f"{source.name}: argument {names[k]} is of kind {kinds[names[k]]}; only floats have gradients"
             )
+        if names[k] in found:
+            raise AttrError(f"{source.name}: argnums={argnums} has {names[k]} twice; give each argument once")
         found.append(names[k])
     return found
 

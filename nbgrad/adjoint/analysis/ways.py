@@ -40,8 +40,11 @@ def sweep_reads(s: Statement, made: Plan) -> set[str]:
         found = made.pulls[s].reads
         return found | reads(s.index) if isinstance(s, Store) and s.array in made.active else found
     if isinstance(s, Call):
-        found = {n for n in reads(*s.given) if not made.independence.f.ranks.get(n)}  # it keeps arrays itself
-        return found if made.active & set(s.results) else set()
+        if not made.active & set(s.results):
+            return set()
+        if s.found:
+            return {*reads(*s.given), *s.results}
+        return {n for n in reads(*s.given) if not made.independence.f.ranks.get(n)}  # it keeps arrays itself
     if isinstance(s, If):
         return reads(s.test) if matters(s, made) else set()
     if isinstance(s, Loop):
@@ -66,6 +69,9 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
             nodes = [s.test]
         case Loop():
             nodes = [s.start, s.stop, s.step]
+        case Call() if array in sweep_reads(s, made):
+            places: list[ast.expr] = [ast.Name("?", ast.Load())] * made.independence.f.ranks[array]  # all of them
+            return places if len(places) == 1 else [ast.Tuple(places, ast.Load())]
     return [index for node in nodes if node is not None for index in elements_in(node, array)]
 
 
@@ -100,7 +106,8 @@ def choose_ways(f: Function, made: Plan) -> None:
     made.held = held(made)
     made.restored = {writes(s)[0] for s in made.save}
     made.restored |= {n for s in walk(f.body) if isinstance(s, Loop) for n in s.resets}
-    made.restored |= {n for s in walk(f.body) if isinstance(s, Call) and made.enclosing[s] for n in writes(s)}
+    made.restored |= {n for s in walk(f.body) if isinstance(s, Call) and made.enclosing[s] and not s.found
+                      for n in writes(s)}  # fmt: skip
 
 
 def _stepped(f: Function, s: Assign, made: Plan) -> ast.expr | None:

@@ -2,7 +2,8 @@
 
 A call makes its results anew. In the adjoint it keeps for the sweep back what may have changed until then: copies of
 arrays among its arguments, and, in loops, its results, in lists. There it calls the vjp, and puts back the results of
-the call before.
+the call before. Where the sizes of results are known before a loop or branch, they are copied into arrays that are made
+once, and all is stored as if statements of the function had written them: such adjoints are in the subset.
 """
 
 from __future__ import annotations
@@ -15,9 +16,25 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from ..adopted import Forms, Kind, Rule
-from ..statements.ir import Call, Check, Function, Loop, Store, Swap, listed, parse, reads, unparse, walk, writes
+from ..statements.ir import (
+    Assign,
+    Call,
+    Check,
+    Function,
+    Loop,
+    Put,
+    Store,
+    Swap,
+    listed,
+    parse,
+    reads,
+    unparse,
+    walk,
+    writes,
+)
 from ..statements.kinds import ZEROS, kinds_of
-from .trees import Leaf, Scalar, Tree, copied
+from ..statements.steps import elements, flat
+from .trees import Elementwise, Leaf, Scalar, Tree, copied
 
 if TYPE_CHECKING:
     from ..analysis.plan import Plan
@@ -37,6 +54,10 @@ def call(low: Calls, node: ast.Call, rule: Rule, args: list[Tree], hint: str) ->
     low.made.helpers.update(rule.helpers)
     s = Call(rule, [], {}, given, forms.several, line=low.line)
     low.line = ""
+    inferred = _inferred(low, s, len(forms.results))
+    if not (low.straight and low.in_top) and _known(low, forms, inferred):
+        trees = _filled(low, node, s, forms, inferred)
+        return trees if forms.several else trees[0]
     for rank, kind in forms.results:
         name = hint if hint and rank and not forms.several else low.names.fresh(f"{rule.name}_result")
         low.made.ranks[name], low.made.kinds[name] = rank, kind
@@ -49,16 +70,57 @@ def call(low: Calls, node: ast.Call, rule: Rule, args: list[Tree], hint: str) ->
     low.out.append(s)
     low.shared.hoisted.update(s.lengths)  # they do not change places
     low.shared.ruled.update(s.lengths)
-    for name, known in zip(s.results, _inferred(low, s), strict=True):
+    for name, known in zip(s.results, inferred, strict=True):
         if name in s.lengths:
             low.shared.sizes[name] = _sizes(low, rule, s.lengths[name], known)
             if not (low.straight and low.in_top):  # arrays like it are made at the top, before it is
-                arrays = [n for n in map(_array, given) if low.made.ranks.get(n) and low.made.kinds[n] == "float"]
-                low.shared.dtypes[name] = low.dtype_of_floats(arrays)
-    trees: list[Tree] = [
-        Leaf(low.all_of(n), True) if n in s.lengths else Scalar(ast.Name(n, ast.Load())) for n in s.results
-    ]
+                low.shared.dtypes[name] = _dtype(low, given)
+    trees = _trees(low, s)
     return trees if forms.several else trees[0]
+
+
+def _trees(low: Calls, s: Call) -> list[Tree]:
+    return [Leaf(low.all_of(n), True) if low.made.ranks[n] else Scalar(ast.Name(n, ast.Load())) for n in s.results]
+
+
+def _dtype(low: Calls, given: list[ast.expr]) -> str:
+    """Code for the dtype of an array of floats made of these arguments."""
+    arrays = [n for n in map(_array, given) if low.made.ranks.get(n) and low.made.kinds[n] == "float"]
+    return low.dtype_of_floats(arrays)
+
+
+def _known(low: Calls, forms: Forms, inferred: list[list[ast.expr | None]]) -> bool:
+    """Whether the sizes of all results are known before the statement at the top that is being lowered."""
+    for (rank, _), sizes in zip(forms.results, inferred, strict=True):
+        if rank and len(sizes) != rank:
+            return False
+        if not all(n is not None and low.settled(Put(low.shared.known).visit(parse(unparse(n)))) for n in sizes):
+            return False
+    return True
+
+
+def _filled(low: Calls, node: ast.Call, s: Call, forms: Forms, inferred: list[list[ast.expr | None]]) -> list[Tree]:
+    """A call whose results are copied into arrays that are made at the top, and into numbers."""
+    s.found = low.names.fresh(f"{s.rule.name}_found")
+    low.made.ranks[s.found] = 0
+    dtypes = {"float": _dtype(low, s.given), "int": "np.int64", "bool": "np.bool_"}
+    if not s.rule.narrows(tuple([_kind(low, n, "float") for n in s.given])):
+        dtypes["float"] = "np.float64"
+    for (rank, kind), sizes in zip(forms.results, inferred, strict=True):
+        name = low.names.fresh(f"{s.rule.name}_result")
+        s.results.append(name)
+        zero = parse(ZEROS[kind])
+        if not rank:
+            low.made.ranks[name], low.made.kinds[name] = 0, kind
+            low.out.append(Assign(name, zero))
+            continue
+        low.allocate(name, node, sizes, kind, dtypes[kind])
+        Elementwise(low, node).store(low.all_of(name), Scalar(zero))
+        s.places[name] = [low.names.fresh("k") for _ in range(rank)]
+        low.made.ranks |= dict.fromkeys(s.places[name], 0)
+    low.out.append(s)
+    low.shared.ruled.update(s.places)
+    return _trees(low, s)
 
 
 _AXES: dict[int, tuple[str, ...]] = {1: ("size",), 2: ("rows", "columns")}
@@ -109,9 +171,9 @@ def _kind(low: Calls, node: ast.expr, guess: str) -> Kind:
     return rank, low.look(Leaf(low.all_of(name)) if rank else Scalar(node)) or guess
 
 
-def _inferred(low: Calls, s: Call) -> list[list[ast.expr | None]]:
-    """The lengths of results that the primitive's `infer` tells, as code."""
-    unknown: list[list[ast.expr | None]] = [[] for _ in s.results]
+def _inferred(low: Calls, s: Call, count: int) -> list[list[ast.expr | None]]:
+    """The lengths of the `count` results that the primitive's `infer` tells, as code."""
+    unknown: list[list[ast.expr | None]] = [[] for _ in range(count)]
     if s.rule.infer is None:
         return unknown
     lengths: dict[int, ast.expr] = {}
@@ -127,7 +189,7 @@ def _inferred(low: Calls, s: Call) -> list[list[ast.expr | None]]:
     for one in [found] if pair or not isinstance(found, tuple | list) else found:
         shape = one[0] if isinstance(one, tuple) else np.shape(one)
         made.append([lengths.get(n, ast.Constant(n) if n < _FIRST else None) for n in shape])
-    return made if len(made) == len(s.results) else unknown
+    return made if len(made) == count else unknown
 
 
 #: Lengths that stand for those of arguments.
@@ -151,7 +213,19 @@ def _sizes(low: Calls, rule: Rule, names: list[str], known: list) -> list[ast.ex
 
 def called(s: Call, f: Function) -> list[str]:
     """Code for the call in the function as it is."""
-    return _calling(s, _given(s, f))
+    given = _given(s, f)
+    if not s.found:
+        return _calling(s, given)
+    lines = [f"{s.found} = {s.rule.name}({', '.join(given)})"]
+    for k, name in enumerate(s.results):
+        found = f"{s.found}[{k}]" if s.several else s.found
+        if name not in s.places:
+            lines.append(f"{name} = {found}")
+            continue
+        message = f"{f.name}: {s.rule.name} gives an array of another shape than its infer says"
+        lines += [f"if {found}.shape != {name}.shape:", f"    raise ValueError({message!r})"]
+        lines += flat([elements(name, s.places[name], f"{name}[", "=", f"{found}[")])
+    return lines
 
 
 def _calling(s: Call, given: list[str]) -> list[str]:
@@ -257,12 +331,12 @@ def _beside(node: ast.expr, names: dict[str, str]) -> str:
     return names[_array(node)] + unparse(node)[len(_array(node)) :]
 
 
-def pulled(kept: Kept, bars: dict[str, str], fresh: Callable[[str], str]) -> list[str]:
+def pulled(s: Call, f: Function, kept: Kept | None, bars: dict[str, str], fresh: Callable[[str], str]) -> list[str]:
     """Code that adds to the cotangents of the arguments of a call."""
-    s, f = kept.call, kept.f
+    back = [] if kept is None else kept.back(bars)
     if not any(r in bars for r in s.results) or not reads(*s.given) & set(bars):
-        return kept.back(bars)
-    made, parts = _pulling(s, f, _heads(s, bars, f), kept.given())
+        return back
+    made, parts = _pulling(s, f, _heads(s, bars, f), _given(s, f) if kept is None else kept.given())
     found = fresh("found")
     lines = [f"{found} = {made}"]
     for k, (n, part) in enumerate(zip(s.given, parts, strict=True)):
@@ -273,14 +347,14 @@ def pulled(kept: Kept, bars: dict[str, str], fresh: Callable[[str], str]) -> lis
             message = f"{f.name}: {s.rule.vjp} gives for argument {k} an array of another shape than it has"
             lines += [f"if {found}{part}.shape != {bar}.shape:", f"    raise ValueError({message!r})"]
         lines.append(f"{bar} += {found}{part}")
-    return [*lines, *kept.back(bars)]
+    return [*lines, *back]
 
 
 def pushed(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[str], str]) -> list[str]:
     """Code for the tangents of the results: a call of the vjp for each of their elements."""
     lines = called(s, f)
     active = [r for r in s.results if r in dots]
-    lines += [zero(r, dots, f) for r in active]
+    lines += [zero(r, dots, f) for r in active if not s.found]
     for r in active:
         one, at, found = fresh("one"), fresh("at"), fresh("found")
         made, parts = _pulling(s, f, _heads(s, {r: one}, f), _given(s, f))

@@ -355,7 +355,9 @@ class _Check:
         if isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and id(node) not in self.listed:
             if not node.elts and self.source.module.startswith("nbgrad_"):  # where calls in loops keep arrays
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
-                raise refuse(node, what, "take hvp, nb.adjoint(nb.tangent(f)), or a primitive without a vjp")
+                raise refuse(
+                    node, what, "give it an infer that tells sizes known before the loop, or leave out its vjp"
+                )
             raise refuse(node, "a list", instead)
         if isinstance(node, ast.expr) and (
             not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)

@@ -97,7 +97,9 @@ class Call(Statement):
     """``results = function(given)``: of a primitive with a rule of its own, which makes new arrays and numbers.
 
     `lengths` has, for each result that is an array, names of the numbers of elements along its axes; `given` are names
-    of arrays, with ``[:n]`` where not all of it is meant, names of numbers, and constants.
+    of arrays, with ``[:n]`` where not all of it is meant, names of numbers, and constants. With a name `found` for what
+    the function gives, its elements are copied into the results, which are there before and have just been set to zero:
+    so what they were is stored as if statements had overwritten it. `places` are names for loops over an array then.
     """
 
     rule: Rule
@@ -105,6 +107,8 @@ class Call(Statement):
     lengths: dict[str, list[str]]
     given: list[ast.expr]
     several: bool = False  # whether it gives a tuple
+    found: str = ""
+    places: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[str]:

@@ -67,6 +67,10 @@ def choose(plain: Reverse, name: str | None) -> Loop | None:
     if name is not None:
         first = f"for {name.strip('()')} in "
         loops = [s for s in loops if s.index == name or s.line.startswith(first)][:1]
+        if not loops:
+            raise AttrError(
+                f"{plain.f.name}: checkpoints: there is no loop of the variable {name}, or it is written out"
+            )
     sizes = {s: sorted(-len(t.loops) for t in plain.tapes.values() if t.loops and t.loops[0] is s) for s in loops}
     stored = [s for s in loops if sizes[s]]
     return min(stored, key=lambda s: (sizes[s][0], -len(sizes[s])), default=None)
@@ -237,7 +241,7 @@ def _state(plan: Plan, loop: Loop, after: Block) -> list[str]:
     changed = [n for s in (*inside, *walk(after)) if s not in plan.defined and isinstance(s, Assign | Store | Swap)
                for n in writes(s)]  # fmt: skip
     for block in (loop.body, *(b for s in inside for b in below(s))):
-        for s in (s for s in block if isinstance(s, Call)):
+        for s in (s for s in block if isinstance(s, Call) and not s.found):
             if any(uses(t) & set(writes(s)) for t in inside if t not in walk(block)):
                 raise TraceError(
                     f"adjoint: {plan.independence.f.where}: checkpoints of a loop in which what '{s.line}' "

@@ -38,7 +38,7 @@ class Recording(Printer):
         self.helpers: dict[str, object] = {}
         self.measuring = False
         self.ends = ends(f, plan)
-        self.calls = {s: Kept(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call)}
+        self.calls = {s: Kept(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call) and not s.found}
         self.tapes: dict[Statement, Tape] = {}
         stacks: dict[tuple[object, ...], Stack] = {}
         for s in (*walk(f.body), *(s for s in self.ends if s not in plan.save)):
@@ -102,7 +102,7 @@ class Recording(Printer):
         return [*saved, *super().store(Store(s.array, s.index, self.updates.values.get(s, s.value)))]
 
     def call(self, s: Call) -> list[str]:
-        return self.calls[s].there(self.beside, self.measuring)
+        return self.calls[s].there(self.beside, self.measuring) if s in self.calls else super().call(s)
 
     def one_turn(self, s: Loop) -> list[Item]:
         """A turn, after room is made in tapes that grow by turns."""

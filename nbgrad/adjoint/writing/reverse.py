@@ -294,7 +294,7 @@ class Reverse(Recording):
             case Swap():
                 return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
             case Call():
-                return list(pulled(self.calls[s], self.bars, self.fresh))
+                return list(pulled(s, self.f, self.calls.get(s), self.bars, self.fresh))
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
                 test = unparse(s.test)
