@@ -266,7 +266,7 @@ class ArrayProgram(Program):
 
     def over(self, depth, k):
         r = self.random
-        v, z, m = self.name("e"), self.name("d"), self.name("m")
+        v, z, m = self.name("b"), self.name("d"), self.name("m")
         head, names = r.choice(
             [(f"for {v} in {self.target(k)}:", [v]), (f"for {m}, {v} in enumerate({self.vector(k)}):", [v]),
              (f"for {v}, {z} in zip({self.target(k)}, {self.vector(4)}):", [v, z]),

@@ -59,6 +59,7 @@ AT_ONCE = {
     "return a if a > np.finfo(np.float64).eps else 0.0": "set it outside",
     "yield a": "a generator in 'yield a'; fill an array",
     "return absent(a)": "absent, which is not defined",
+    "return missing.sin(a)": "missing, which is not defined",
     "return a if x is y else 2.0 * a": "use ==",
     "return 1.0 if a in {1, 2} else a": "use a tuple, or write a loop",
     "b, *c = x\nreturn b": "write the items one by one",

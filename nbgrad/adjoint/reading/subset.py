@@ -22,7 +22,7 @@ from ..memory import in_large_pages
 from ..statements.algebra import FUNCTIONS, OPERATORS, PASSIVE
 from ..statements.ir import subtrees
 from ..statements.jumps import LoopElse, located
-from ..statements.names import Names, all_names
+from ..statements.names import Names, all_names, first_name
 from .arrays import MAKERS
 from .library import LIBRARY
 from .meanings import separated
@@ -425,8 +425,9 @@ class _Check:
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
-            if isinstance(node.func, ast.Name) and text not in self.source.outside:
-                raise self.source.refuse(node, f"{text}, which is not defined", "define it before adjoint is called")
+            name = first_name(node.func)
+            if name and name not in {*self.source.outside, *self.local}:
+                raise self.source.refuse(node, f"{name}, which is not defined", "define it before adjoint is called")
             if getattr(called, "vjp", None) is not None:
                 raise self.source.refuse(
                     node,
