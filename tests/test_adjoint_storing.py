@@ -182,6 +182,35 @@ def test_stacks_grow_by_rows_compiled():
     assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("_tape_top -= ") == 2  # for three tapes, and two
 
 
+def with_bounds_set_in_turns(x, places, n):
+    total, last = 0.1, 7
+    for t in range(n):
+        first = places[t % places.size]
+        for i in range(1 if first > 1 else 0, x.size):
+            for j in range(i if first else 0, min(first + 3, x.size)):
+                x[j] = np.sin(x[i] * x[j])
+                total += x[j] * total
+        total += last * 0.1  # of the turn before
+        last = places[(t + 1) % places.size]
+        for i in range(x.size - 1 if t % 2 else last, -1 if t % 2 else x.size, -1 if t % 2 else 1):
+            x[i] = np.sin(x[i]) * total
+    return total * last
+
+
+def test_bounds_that_turns_set_are_counted_before():
+    x, places = np.array([0.3, 0.5, 0.7, 0.2]), np.array([0, 1, 3])
+    with uncompiled():
+        for n in (5, 1, 0):
+            agrees(with_bounds_set_in_turns, (x, places, n))
+    adj = nb.adjoint(with_bounds_set_in_turns)
+    report = adj.report(x, places, 5)
+    bounds = [(1 if f > 1 else 0, f) for f in (0, 1, 3, 0, 1)]
+    turns = sum(max(min(f + 3, 4) - (i if f else 0), 0) for first, f in bounds for i in range(first, 4))
+    assert report["x_tape over t, i, j"] == 8 * turns
+    later = report["x_tape2 over t, i"]
+    assert later in (8 * 512, 8 * sum(4 if t % 2 else 4 - (0, 1, 3)[(t + 1) % 3] for t in range(5)))
+
+
 def guarded(x, a):
     """Elements are read before or after they are overwritten, as tests say."""
     y = np.zeros(x.size)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from itertools import pairwise
 
 from .indices import minus, plus
-from .ir import Loop, changed, reads, unparse
+from .ir import Assign, Loop, changed, reads, unparse, walk, writes
 from .steps import Item, Step
 
 __all__ = ["GROWN", "Stack", "Tape", "grows_by_one", "head_back", "trips", "turn_of"]
@@ -23,16 +25,19 @@ class Stack:
     """The room for tapes of statements in the same loops, of which it is not known how many turns they have when the
     outermost begins. It grows by all turns at once of the innermost loops whose numbers are known when the first of
     these begins, or else by one turn of the innermost loop: `frame` is that loop. If turns depend on nothing but turns
-    around them, they are counted before, and there is room for all (`whole` is how many)."""
+    around them, they are counted before, and there is room for all (`whole` is how many); `bounds` are the numbers that
+    must be set for that before each of the loops."""
 
     def __init__(self, loops: tuple[Loop, ...], known: int, top: str) -> None:
         self.top = top
         self.tapes: list[Tape] = []
         self.whole = ""
+        self.loops = loops
         self.around, inner = loops[:known], loops[known:]
         self.by_one = not inner
         self.frame = inner[0] if inner else loops[-1]
-        self.counted = bool(inner) and _countable(loops)
+        self.bounds = _bounds(loops)
+        self.counted = bool(inner) and self.bounds is not None
         sizes = [trips(p) for p in inner]
         self.room = " * ".join(sizes if len(sizes) < 2 else [f"({n})" for n in sizes]) or "1"
 
@@ -145,10 +150,22 @@ def _known(loops: tuple[Loop, ...]) -> bool:
     ) == len(loops)
 
 
-def _countable(loops: tuple[Loop, ...]) -> bool:
-    """Whether the numbers of turns depend on nothing that changes but the variables of the loops around."""
-    changing = changed(loops[0]) - {p.index for p in loops}
-    return all(p.index and not p.count and not reads(p.start, p.stop, p.step) & changing for p in loops)
+def _bounds(loops: tuple[Loop, ...]) -> dict[Loop, list[Assign]] | None:
+    """What sets the numbers in the bounds of each loop, in the turns of loops around; None if the numbers of turns
+    depend on anything else that changes."""
+    if not all(p.index and not p.count for p in loops):
+        return None
+    set_once = Counter(n for s in walk([loops[0]]) for n in writes(s))
+    changing = set(set_once) - {p.index for p in loops}
+    wanted = {n for p in loops for n in reads(p.start, p.stop, p.step)} & changing
+    found: dict[Loop, list[Assign]] = {p: [] for p in loops}
+    for around, inner in reversed(list(pairwise(loops))):
+        at = around.body.index(inner) if inner in around.body else 0
+        for s in reversed(around.body[:at]):
+            if isinstance(s, Assign) and s.name in wanted and set_once[s.name] == 1:
+                found[inner].insert(0, s)
+                wanted = (wanted - {s.name}) | (reads(s.value) & changing)
+    return None if wanted else found
 
 
 def trips(loop: Loop) -> str:

@@ -134,13 +134,16 @@ class Recording(Printer):
         """Code that counts the turns for which stacks need room."""
         items: list[Item] = []
         tests = self.plan.independence.tests
-        for stack in self.stacks:
-            if stack.counted and stack.around[0] is s and tests[stack.frame] == tests[s]:  # or branches may need less
+        for stack in (t for t in self.stacks if t.counted and t.around[0] is s):
+            bounds = stack.bounds or {}
+            sure = all(t in self.plan.defined for every in bounds.values() for t in every)  # none is read before
+            if sure and tests[stack.frame] == tests[s]:  # or branches may need less
                 stack.whole = f"{stack.tapes[0].name}_size"
-                inner: Item = Step(ast.Name(stack.whole), "+=", stack.room)
-                for loop in reversed(stack.around):
-                    inner = Nest(loop_head(loop), [inner])
-                items += [f"{stack.whole} = 0", inner]
+                inner: list[Item] = [Step(ast.Name(stack.whole), "+=", stack.room)]
+                for p in reversed(stack.loops):
+                    inner = [Nest(loop_head(p), inner)] if p in stack.around else inner
+                    inner[:0] = [Step(ast.Name(t.name), "=", unparse(t.value)) for t in bounds[p]]
+                items += [f"{stack.whole} = 0", *inner]
         return items
 
     def allocate(self, tape: Tape) -> list[str]:
