@@ -15,7 +15,7 @@ from threading import RLock
 
 from .forks import free_in_child
 
-__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "pretty", "select", "var", "vjp", "work"]
+__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "pretty", "scale", "select", "var", "vjp", "work"]
 
 
 class Fn:
@@ -265,18 +265,18 @@ def isnan(x: Expr) -> Expr:
 # Differentiation.
 
 
-def _scale(g: Expr, partial: Expr) -> Expr:
+def scale(g: Expr, partial: Expr) -> Expr:
     """``g * partial``; selections stay outermost, so that a branch not taken cannot make NaN of 0*inf."""
     if partial is ZERO or g is ZERO:
         return ZERO
     if g.fn is _select and (g.args[1] is ZERO or g.args[2] is ZERO):  # the cotangent of a branch
         condition, a, b = g.args
-        return select(condition, _scale(a, partial), _scale(b, partial))
+        return select(condition, scale(a, partial), scale(b, partial))
     if partial.fn is _select:
         condition, a, b = partial.args
-        return select(condition, _scale(g, a), _scale(g, b))
+        return select(condition, scale(g, a), scale(g, b))
     if partial.fn is _neg:
-        return neg(_scale(g, partial.args[0]))
+        return neg(scale(g, partial.args[0]))
     if partial.fn is _div and partial.args[0] is ONE:
         return div(g, partial.args[1])
     return mul(g, partial)
@@ -321,7 +321,7 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
         g = cotangents[node]
         for arg, partial in zip(node.args, partials_of(node), strict=True):
             if arg in active:
-                cotangents[arg] = _sum(cotangents.get(arg, ZERO), _scale(g, partial))
+                cotangents[arg] = _sum(cotangents.get(arg, ZERO), scale(g, partial))
     return [cotangents.get(var(name), ZERO) for name in wrt]
 
 

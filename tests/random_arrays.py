@@ -163,6 +163,8 @@ class ArrayProgram(Program):
             return self.picks()
         if r.random() < 0.12:
             return self.reused(k)
+        if r.random() < 0.04:
+            return self.lengths()
         kind = r.random()
         if kind < 0.2:
             return [f"{r.choice(['s', 'p'])} = {self.bounded(self.number())}"]
@@ -231,6 +233,18 @@ class ArrayProgram(Program):
         head = r.choice(["", "", f"if {self.test()}:", "for q in range(2):"])
         return [*made, *([head, *indent(uses)] if head else uses)]
 
+    def lengths(self):
+        """Arrays that have another length in each turn."""
+        r, v = self.random, self.name("v")
+        made = r.choice([f"np.tanh(x[q:] + w[:-q] * {self.atom()})", f"np.cumsum(w[:q]) * {self.atom()}",
+                         "np.full(q, 1.0) * p", f"np.outer(x[q:], w[:q])[-1] * {self.atom()}",
+                         "np.concatenate((x[q:], w[:q][::-1], x[:1]))"])  # fmt: skip
+        used = [f"{v}[-1] *= 0.5 * p", f"s = {self.bounded(f'{v}[-1] * {v}[0] + s')}", f"p += 0.1 * np.sin({v}).sum()",
+                f"x[-1] = {self.bounded(f'{v}[len({v}) // 2] + s')}", f"w[:q] += 0.1 * np.sin(np.flip({v})[-1])",
+                f"{v}[0] += s", f"for e9 in {v}[::-1]:\n    s = {self.bounded('s + e9')}"]  # fmt: skip
+        lines = "\n".join(r.choices(used, k=r.randint(1, 4))).split("\n")
+        return [f"for q in range(1, {r.choice(['4', 'n', '5'])}):", *indent([f"{v} = {made}", *lines])]
+
     def target(self, size):
         i, j = self.index(4), self.index(4)
         return self.random.choice(
@@ -252,7 +266,7 @@ class ArrayProgram(Program):
 
     def over(self, depth, k):
         r = self.random
-        v, z, m = self.name("e"), self.name("d"), self.name("m")
+        v, z, m = self.name("b"), self.name("d"), self.name("m")
         head, names = r.choice(
             [(f"for {v} in {self.target(k)}:", [v]), (f"for {m}, {v} in enumerate({self.vector(k)}):", [v]),
              (f"for {v}, {z} in zip({self.target(k)}, {self.vector(4)}):", [v, z]),

@@ -45,10 +45,38 @@ class Program:
             return f"places[{r.randint(0, 3)}]"
         if self.loops and r.random() < 0.8:
             name, low, high = r.choice(self.loops)
+            if r.random() < 0.1 and low >= 0 and high <= size:
+                return self.roundabout(name, size)
             shift = r.randint(max(-low, -2), max(min(size - high, 2), 0)) if high <= size else 0
             if high + shift <= size and low + shift >= 0:
                 return name if shift == 0 else f"{name} + {shift}" if shift > 0 else f"{name} - {-shift}"
         return str(r.randint(0, size - 1))
+
+    def roundabout(self, name, size):
+        """An index that is no variable with a constant: remainders, quotients, those that count from the end."""
+        r = self.random
+        length = r.choice(
+            ["x.size", "len(w)", "w.shape[0]"] if size == 5 else ["u.shape[0]", "len(places)", "v.shape[1]"]
+        )
+        return r.choice(
+            [
+                f"({name} + {r.randint(1, 3)}) % {length}",
+                f"{name} % n",
+                f"{name} % n + 1",
+                f"{name} // 2",
+                f"{name} // 2 + 1",
+                f"{length} - 1 - {name}",
+                f"{name} - {length}",
+                f"~{name}",
+                f"min({name} + 1, {length} - 1)",
+                f"max({name} - 1, 0)",
+                f"{name} & 1",
+                f"{name} ^ 1" if size == 4 else f"{name} % {length}",
+                f"n - {name}",
+                f"(2 * {name} + 1) % {length}",
+                f"{name} * {name} % {length}",
+            ]
+        )
 
     def element(self):
         if self.random.random() < 0.6:

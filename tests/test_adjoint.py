@@ -6,7 +6,7 @@ import math
 import numba
 import numpy as np
 import pytest
-from loop_programs import agrees, examples, uncompiled
+from loop_programs import agrees, examples, twice, uncompiled
 
 import nbgrad as nb
 from nbgrad.demo import loops
@@ -240,6 +240,25 @@ def test_float32():
     np.testing.assert_allclose(single[0], double[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("one", [np.float32, np.float64])
+@pytest.mark.parametrize("other", [np.float32, np.float64])
+def test_dtypes_are_those_of_numpy(one, other):
+    def several(x, y):
+        z, m = x * y, np.outer(x, y)
+        a, b, c = np.concatenate((x, y)), np.where(x > 0.0, x, y), np.maximum(x, y)
+        d, e, f, g, h = m.sum(axis=0), m.max(axis=1), np.cumsum(x), np.cumsum(z), m @ x
+        return z, z + np.sin(x), a, b, c, d, e, f, g, h, (x**2 + y**2)[1:], np.roll(x, 1) + y
+
+    x, y = RNG.normal(size=4).astype(one), RNG.normal(size=4).astype(other)
+    with uncompiled():
+        pull = nb.adjoint(several).vjp(x, y)
+        expected = several(x, y)
+        values, derivatives = nb.tangent(several).jvp((x, y), (x, y))
+    dtypes = [a.dtype for a in expected]
+    assert [a.dtype for a in pull.value] == [a.dtype for a in values] == [a.dtype for a in derivatives] == dtypes
+    assert [g.dtype for g in pull(tuple(map(np.ones_like, expected)))] == [one, other]
+
+
 def test_tests_of_float32_turn_out_as_they_did():
     """What they are made of is float64 on the way back, and differs in the last digits."""
 
@@ -260,6 +279,32 @@ def test_tests_of_float32_turn_out_as_they_did():
         value, (gradient,) = nb.adjoint(steps).value_and_grad(x, 20)
         assert gradient[4] > 5 * root**0.5  # it is there in many turns
         np.testing.assert_allclose(gradient[3:] @ (x[3:] / np.array([2, 1, 1])), value, rtol=1e-5)
+
+
+def roots_of_zero(x, v):
+    """Those whose cotangent is zero: distances of points from themselves, and what max cut off."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[0]):
+            r = np.linalg.norm(x[i] - x[j])
+            d = math.sqrt((x[i, 0] - x[j, 0]) ** 2)
+            if i != j:
+                total += 1.0 / r + d**1.5
+    for i in range(v.size):
+        above = max(v[i], 0.0)
+        total += math.sqrt(above) + above ** (1 / 3) * x[0, 1] + above**0.25
+    return total
+
+
+def test_roots_of_zero():
+    x, v = RNG.normal(size=(3, 2)), np.array([-1.0, 0.5, 2.0, -0.3])
+    agrees(roots_of_zero, (x, v), rtol=1e-5)
+    twice(roots_of_zero, (x, v))
+    along = nb.adjoint(nb.tangent(roots_of_zero))  # nothing is lost where the direction is zero
+    gradients = along.vjp(x, v, np.zeros_like(x), np.zeros_like(v))((0.0, 1.0))
+    for a, b in zip(gradients[2:], nb.adjoint(roots_of_zero).value_and_grad(x, v)[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    assert nb.adjoint(roots_of_zero).value_and_grad(x, np.array([0.0]))[1][1] == math.inf
 
 
 def test_argnums():

@@ -118,3 +118,52 @@ def through_others(x, places, a):
 def test_indices_from_arrays_that_change(f, places):
     with uncompiled():
         agrees(f, (RNG.normal(size=6), np.array(places), 0.7))
+
+
+def differences_of_lengths(x, y, z):
+    """Below zero: what counts from the end, as before, and not before the beginning."""
+    b = z[1:4]
+    k = max(x.size - 5, 0) - max(y.size - 1, 0)
+    s = b[len(x) - len(y)] * z[len(x) - len(y)] + b[max(x.size - 5, 0) - max(y.size - 1, 0)] * z[k]
+    z[1 + x.size - y.size] = math.sin(s)
+    return s * b[x.size - y.size] + b[x.shape[0] - y.shape[0] + 2]
+
+
+def remainders_by_lengths(x, y, z):
+    """They are not the same in all turns."""
+    s = 0.0
+    for i in range(8):
+        s = math.sin(s + x[i % y.size] * z[i // y.size])
+        x[i % y.size + 1] = s * 0.3 + x[i % y.size] ** 2 / (1.0 + x[i % y.size] ** 2)
+        z[i // y.size + 1] = math.sin(s)
+    return s
+
+
+def parts_of_any_length(x, y, z):
+    """New arrays in loops, as long as parts of others are."""
+    starts = np.array([0, 2, 3, 5])
+    s, found = 0.0, np.empty(x.size)
+    for k in range(3):
+        part = x[starts[k] : starts[k + 1]] * y[starts[k] : starts[k + 1]]
+        e = np.exp(part - part.max())
+        s += part @ e / e.sum() + part[-1]
+    n = 0
+    for i in range(z.size):
+        window = np.sort(z[max(0, i - 1) : i + 2])
+        s += window[len(window) // 2] * window[-1]
+        if z[i] > 0.0:
+            found[n] = z[i] * s
+            n += 1
+    if n == 0:
+        return s
+    return s + np.median(found[:n]) + np.cumsum(found[:n])[-1]
+
+
+@pytest.mark.parametrize(
+    ("f", "sizes"),
+    [(differences_of_lengths, (2, 3, 5)), (remainders_by_lengths, (5, 4, 5)), (parts_of_any_length, (5, 5, 5))],
+)
+def test_lengths(f, sizes):
+    for _ in range(3):
+        with uncompiled():
+            agrees(f, tuple(RNG.normal(size=n) for n in sizes), rtol=1e-5)

@@ -283,6 +283,42 @@ def layouts(a, x):
     return b, line, part, first, b.T.flatten() * b.T.ravel()
 
 
+def lengths_that_change(x):
+    """Arrays made in loops have room for more elements than they have: the last is the last of those they have."""
+    s = 0.0
+    for i in range(1, 4):
+        y = np.outer(x[i:], x[:i])
+        z = y.ravel()
+        s += z[-1] * y[-1, 0] + y.T[0, -1] * z[i - 2] + np.cumsum(y[0])[-1] + y.sum(axis=1)[-1] + np.tril(y)[-1, 0]
+        w = np.zeros_like(y)
+        w[-1] = y[0]
+        v = np.concatenate((x[i:] ** 2, x[:i]))[: i + 1]
+        v[-1] += s
+        for k, t in enumerate(v[::-1]):
+            s = 0.5 * s + k * t
+        p = np.empty(i)
+        p[:] = s
+        p[-1] *= v[0]
+    return s, w.T, y.ravel(), p
+
+
+def test_lengths_that_change():
+    """They are those of what is returned, too."""
+    with uncompiled():
+        agrees(lengths_that_change, (normal(6),), rtol=1e-5)
+        twice(lengths_that_change, (normal(6),))
+    agrees(lengths_that_change, (normal(5),), rtol=1e-5)
+
+    def early(x):
+        for i in range(3):
+            if x[i] > 0.5:
+                return x[i:]
+        return x[:0]
+
+    with pytest.raises(TraceError, match="whose length is not known before it"):
+        nb.adjoint(early).vjp(X)
+
+
 def test_what_shares_elements():
     """As NumPy does; adjoints must see the same."""
     with uncompiled():

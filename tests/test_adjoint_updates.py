@@ -233,6 +233,16 @@ def test_arrays_that_round():
     assert grads[0].shape == u.shape
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arguments_that_round(dtype):
+    """What is stored is float64; the function calculates with float32."""
+    u, d = normal(40).astype(dtype), normal(40).astype(np.float32)
+    expected = u.copy()
+    numba.njit(steps)(expected, np.float32(0.3), d, 5)
+    nb.adjoint(steps).vjp(u, np.float32(0.3), d, 5)
+    np.testing.assert_array_equal(u, expected)
+
+
 def test_compiled():
     for f, args in (TAKEN[4], (slices, (normal(9, 9), 0.3, 4)), (in_parallel, (normal(9, 9), 0.3, 2))):
         agrees(f, args)

@@ -23,6 +23,7 @@ __all__ = [
     "outputs",
     "parameters",
     "wanted",
+    "wide",
 ]
 
 
@@ -84,6 +85,12 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
 def narrow(args: tuple) -> bool:
     """Whether there are float32 among the arguments."""
     return any(getattr(a, "dtype", None) == np.float32 for a in args)
+
+
+def wide(source: Source, args: tuple) -> frozenset[str]:
+    """The arrays of float64 among the arguments, where there are some of float32."""
+    dtypes = {n: a.dtype for n, a in zip(parameters(source), args, strict=True) if isinstance(a, np.ndarray)}
+    return frozenset(n for n, d in dtypes.items() if d == np.float64) if np.float32 in dtypes.values() else frozenset()
 
 
 def chosen(name: str, argnums: Any) -> int | tuple[int, ...] | None:

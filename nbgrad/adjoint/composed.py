@@ -8,7 +8,7 @@ from typing import Any
 from ..codegen.compile import is_nopython, module
 from ..errors import NBGradError
 from .analysis.plan import plan
-from .arguments import completed, describe, narrow, parameters
+from .arguments import completed, describe, narrow, parameters, wide
 from .reading.lower import lower
 from .reading.subset import Source, source_of
 from .statements.kinds import infer
@@ -44,11 +44,12 @@ class Loops:
         except NBGradError as err:
             return str(err)
         single = narrow(tuple(args))
-        key = (single, *ranks.values(), *kinds.values())
+        doubles = wide(self._source, tuple(args))
+        key = (single, doubles, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
             try:
-                made = Variant(self.function, self._source, ranks, kinds, single)
+                made = Variant(self.function, self._source, (ranks, kinds, False, doubles), single)
             except NBGradError as err:
                 made = str(err)
             self._made[key] = made
@@ -64,11 +65,9 @@ class Variant:
         Compiled; it leaves its arguments alone and returns, after the results, the arrays that the function writes.
     """
 
-    def __init__(
-        self, original: Callable, source: Source, ranks: dict[str, int], kinds: dict[str, str], narrow: bool
-    ) -> None:
+    def __init__(self, original: Callable, source: Source, given: tuple, narrow: bool) -> None:
         self.source = source
-        self.kinds = ranks, kinds
+        self.given = given  # what is known of arguments
         self.narrow = narrow
         self.parameters = parameters(source)
         f = self._lowered()
@@ -79,7 +78,7 @@ class Variant:
         self._pulls: dict[tuple, tuple[Any, list[int]]] = {}
 
     def _lowered(self):
-        f = lower(self.source, *self.kinds)
+        f = lower(self.source, *self.given)
         infer(f)
         f.narrow = self.narrow
         return f

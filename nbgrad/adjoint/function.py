@@ -23,12 +23,13 @@ from .arguments import (
     outputs,
     parameters,
     wanted,
+    wide,
 )
 from .generated import Backwards, Checkpointing, Forwards, Halves
 from .reading.lower import lower
 from .reading.structures import Structure, put_together, structure
 from .reading.subset import Source, source_of
-from .statements.ir import Function, If, walk
+from .statements.ir import Function
 from .statements.kinds import infer
 from .writing.checkpoints import check, choose
 
@@ -185,16 +186,14 @@ class _Differentiated:
     def _variant(self, how: Callable, args: tuple, differentiated: bool) -> Any:
         source = self._read(args)
         ranks, kinds = describe(source, args)
-        single = narrow(args)
-        key = (source, how, differentiated, *ranks.values(), *kinds.values())
-        made = self._made.get((single, *key))
+        single, doubles = narrow(args), wide(source, args)
+        key = (source, how, differentiated, single, doubles, *ranks.values(), *kinds.values())
+        made = self._made.get(key)
         if made is None:
-            f = lower(source, ranks, kinds, self._still)
+            f = lower(source, ranks, kinds, self._still, doubles)
             infer(f)
-            f.narrow = single and any(isinstance(s, If) for s in walk(f.body))
-            wrt = wanted(source, kinds, self._argnums) if differentiated else []
-            made = self._made.get((f.narrow, *key)) or how(f, wrt)
-            self._made[f.narrow, *key] = self._made[single, *key] = made
+            f.narrow = single
+            made = self._made[key] = how(f, wanted(source, kinds, self._argnums) if differentiated else [])
         return made
 
     def _read(self, args: tuple) -> Source:

@@ -9,8 +9,22 @@ from .motion import PROGRAMS as MOTION
 from .networks import PROGRAMS as NETWORKS
 from .sciences import PROGRAMS as SCIENCES
 from .searches import PROGRAMS as SEARCHES
+from .signals import PROGRAMS as SIGNALS
 from .stencils import PROGRAMS as STENCILS
 from .textbooks import PROGRAMS as TEXTBOOKS
 
-PARTS = (EQUATIONS, STENCILS, MOTION, LEARNING, ANALYSIS, NETWORKS, SEARCHES, MATRICES, FIELDS, TEXTBOOKS, SCIENCES)
+PARTS = (
+    EQUATIONS,
+    STENCILS,
+    MOTION,
+    LEARNING,
+    ANALYSIS,
+    NETWORKS,
+    SEARCHES,
+    MATRICES,
+    FIELDS,
+    TEXTBOOKS,
+    SCIENCES,
+    SIGNALS,
+)
 PROGRAMS = {f.__name__: (f, args) for part in PARTS for f, args in part.items()}

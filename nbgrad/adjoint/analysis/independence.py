@@ -12,9 +12,9 @@ import ast
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from ..statements.indices import distance, offset, parts
+from ..statements.indices import distance, length, offset, parts
 from ..statements.inequalities import Form, compared, impossible, less, linear
-from ..statements.ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, unparse, walk, writes
+from ..statements.ir import Alloc, Assign, Block, Function, If, Loop, Statement, Store, parsed, unparse, walk, writes
 from ..statements.kinds import kind_of
 
 __all__ = ["Independence"]
@@ -202,8 +202,7 @@ class Independence:
                 return names[n.id]
             if isinstance(n, ast.Name):
                 return None if n.id in self.varying else n.id
-            text = unparse(n)
-            return text if text.endswith(".size") or (".shape[" in text and text.count("[") == 1) else None
+            return unparse(n) if length(n) and not isinstance(n, ast.Call) else None
 
         return linear(node, symbol)
 
@@ -250,7 +249,7 @@ def _lowest(node: ast.expr, loops: tuple[Loop, ...]) -> int | None:
     name, k = offset(node)
     if not name:
         return k
-    if name.endswith(".size") or (".shape[" in name and name.endswith("]")) or name.startswith("len("):
+    if length(parsed(name)):
         return k
     for depth, loop in enumerate(loops):
         if loop.index == name:

@@ -19,6 +19,7 @@ from ..statements.ir import (
     Swap,
     below,
     elements_in,
+    parsed,
     reads,
     walk,
     writes,
@@ -70,7 +71,7 @@ def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
         case Loop():
             nodes = [s.start, s.stop, s.step]
         case Call() if array in sweep_reads(s, made):
-            places: list[ast.expr] = [ast.Name("?", ast.Load())] * made.independence.f.ranks[array]  # all of them
+            places = [parsed("any()")] * made.independence.f.ranks[array]  # all of them: like no other index
             return places if len(places) == 1 else [ast.Tuple(places, ast.Load())]
     return [index for node in nodes if node is not None for index in elements_in(node, array)]
 

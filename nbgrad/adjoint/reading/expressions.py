@@ -392,6 +392,7 @@ class Expressions(Scope):
         if (
             whole
             and view.name not in self.shared.reshaped
+            and view.name not in self.shared.roomy  # -1 is not the last that there is room for
             and unparse(axis.stop) == unparse(self.size(view.name)[place])
         ):
             return index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from ..memory import in_large_pages
 from ..statements.ir import Assign, Block, Check, Function, If, Swap, parse, subtrees, unparse, walk
@@ -23,20 +24,26 @@ from .trees import Chosen, Leaf, Scalar, Several, Tree, copied, leaves
 __all__ = ["lower"]
 
 
-def lower(source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool = False) -> Function:
+def lower(
+    source: Source,
+    ranks: dict[str, int],
+    kinds: dict[str, str],
+    still: bool = False,
+    wide: frozenset[str] = frozenset(),
+) -> Function:
     """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
-    not they."""
+    not they; `wide`: the arrays of float64 among arguments of which others are float32."""
     apart: set[str] = set()
     moving: set[str] = set()
     while True:
         try:
-            return _lowered(source, ranks, kinds, still, apart, moving)
+            return _lowered(source, ranks, kinds, apart, moving, still=still, wide=wide)
         except Mixed as err:
             (moving if err.moving else apart).add(err.name)
 
 
 def _lowered(
-    source: Source, ranks: dict[str, int], kinds: dict[str, str], still: bool, apart: set[str], moving: set[str]
+    source: Source, ranks: dict[str, int], kinds: dict[str, str], apart: set[str], moving: set[str], **known: Any
 ) -> Function:
     """The same, where each thing that a name in `apart` stands for has a name of its own, and copies of parameters in
     `moving` are written."""
@@ -44,7 +51,7 @@ def _lowered(
     where = f"{source.file}, line {source.first + 1}"
     made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where, options=source.options)
     names = Names({*all_names(source.node), *made.parameters})
-    lowering = Lowering(source, Shared(made, names, still=still, apart=apart, moving=moving), None, None)
+    lowering = Lowering(source, Shared(made, names, apart=apart, moving=moving, **known), None, None)
     for p in made.parameters:
         if p in RESERVED:
             raise source.refuse(source.node, f"a parameter called {p}", "give it another name")
@@ -60,6 +67,12 @@ def _lowered(
             lowering.tuples[p] = lowering.given_pack(pack)
     made.body = lowering.function()
     made.results, made.form = lowering.flat_results(), _form(lowering.result)
+    if lowering.shared.roomy.intersection(made.results or []):
+        raise source.refuse(
+            source.node,
+            "an array that is returned in a loop or branch, whose length is not known before it",
+            "return at the end, or fill an array that is made at the beginning, and return its length, too",
+        )
     written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
     if written:
         raise source.refuse(source.node, f"the array {written}, which is reshaped and written", "copy it before")
@@ -233,7 +246,10 @@ class Lowering(Storing, Iteration):
                 view = self.copy_of(view, node, self.names.fresh("result"))
                 self.results.add(view.name)
             elif not self.inlined and (
-                not self.is_whole(view) or view.name in taken or view.name in self.made.constants
+                not self.is_whole(view)
+                or view.name in self.shared.roomy
+                or view.name in taken
+                or view.name in self.made.constants
             ):
                 view = self.copy_of(view, node, self.names.fresh("result"))
             taken.add(view.name)

@@ -77,15 +77,15 @@ class Reductions:
         self.loops.element(tree)  # lengths are compared before the loops
         turns = self.loops.turns
         d %= tree.rank
-        return self.table([t for t in turns if t is not turns[d]], hint,
+        return self.table(tree, [t for t in turns if t is not turns[d]], hint,
                           lambda: self.number(tree, called, [turns[d]], turns))  # fmt: skip
 
-    def table(self, turns: list[Turn], hint: str, element: Callable[[], ast.expr]) -> Leaf:
-        """A new array with one axis per turn."""
+    def table(self, tree: Tree, turns: list[Turn], hint: str, element: Callable[[], ast.expr]) -> Leaf:
+        """A new array with one axis per turn, of elements that are made of those of `tree`."""
         low = self.low
         name = hint or low.names.fresh("table")
         line, low.line = low.line, ""
-        low.allocate(name, self.node, [size_of(t.axis) for t in turns], "", "np.float64", "", line)
+        low.allocate(name, self.node, [size_of(t.axis) for t in turns], "", self.loops.dtype(tree), "", line)
         saved, low.out = low.out, []
         value = element()
         places = [t.position() for t in turns]
@@ -196,7 +196,7 @@ class Reductions:
             self.low.emit(Assign(total.id, ast.BinOp(total, ast.Add() if sums else ast.Mult(), element)))
             return total
 
-        return self.table(self.loops.turns, hint, step)
+        return self.table(tree, self.loops.turns, hint, step)
 
     def difference(self, given: ast.expr) -> Tree:
         view = self.low.view(given)
@@ -235,7 +235,7 @@ class Reductions:
         def element() -> ast.expr:
             return self.dot(ast.BinOp(x, ast.Mult(), y), [inner])
 
-        return self.table([*rows, *columns], hint, element)
+        return self.table(Op(lambda *e: e[0], [left, right]), [*rows, *columns], hint, element)
 
     def vector(self, tree: Tree, node: ast.expr) -> View:
         view = self.low.view_of(tree, node)

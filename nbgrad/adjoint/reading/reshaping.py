@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..statements.indices import length
 from ..statements.ir import Alloc, Check, Function, Store, Swap, parse, unparse, walk
 from .views import ZERO, Axis, View, added, size_of
 
@@ -44,7 +45,7 @@ def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[ast.expr]
 
 def _length(low: Expressions, node: ast.expr) -> ast.expr:
     """A length by a name, of which it is known what it does not exceed."""
-    if isinstance(node, ast.Constant) or ".shape[" in unparse(node)[-12:]:
+    if isinstance(node, ast.Constant) or length(node):
         return node
     most, made = low.at_most(node), low.simple(node)
     if most is not None and isinstance(made, ast.Name):

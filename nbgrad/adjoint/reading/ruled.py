@@ -86,8 +86,7 @@ def _trees(low: Calls, s: Call) -> list[Tree]:
 def _dtype(low: Calls, given: list[ast.expr]) -> str:
     """Code for the dtype of an array of floats made of these arguments."""
     arrays = [n for n in map(_array, given) if low.made.ranks.get(n) and low.made.kinds[n] == "float"]
-    dtypes = {low.shared.dtypes.get(n, f"{n}.dtype") for n in arrays}
-    return dtypes.pop() if len(dtypes) == 1 else "np.float64"
+    return low.dtype_of_floats(arrays)
 
 
 def _known(low: Calls, forms: Forms, inferred: list[list[ast.expr | None]]) -> bool:

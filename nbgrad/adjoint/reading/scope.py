@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..statements.indices import offset, plus
+from ..statements.indices import length, offset, plus
 from ..statements.ir import (
     Alloc,
     Assign,
@@ -19,6 +19,7 @@ from ..statements.ir import (
     Statement,
     children,
     parse,
+    parsed,
     reads,
     subtrees,
     unparse,
@@ -63,6 +64,7 @@ class Shared:
     looks: dict[str, str] = field(default_factory=dict)  # kinds of local arrays as they were made, "" if not known
     reshaped: dict[str, View] = field(default_factory=dict)  # what arrays of other shapes are made of
     dtypes: dict[str, str] = field(default_factory=dict)  # code for the dtypes of local arrays
+    wide: frozenset[str] = frozenset()  # parameters of float64, where others are float32
     hoisted: set[str] = field(default_factory=set)  # arrays made inside of loops, once for all turns
     roomy: set[str] = field(default_factory=set)  # those of them with room for more elements than they may have
     ruled: set[str] = field(default_factory=set)  # arrays made by primitives with rules of their own
@@ -139,10 +141,8 @@ class Scope:
         mine = [n for n in self.stores if self.rename.get(n, "") == s.name]
         if len(mine) + (s.name in self.given) > 1 or s.name in self.shared.bound:
             return
-        if not all(isinstance(n, _SIMPLE) for n in subtrees(s.value)):
-            return
         found = Put(self.shared.known).visit(parse(unparse(s.value)))
-        if all(self.fixed(n) for n in reads(found)):
+        if all(isinstance(n, _SIMPLE) for n in subtrees(s.value)) and all(self.fixed(n) for n in reads(found)):
             self.shared.known[s.name] = found
             if not (self.straight and self.in_top):
                 self.shared.again.add(s.name)
@@ -264,8 +264,16 @@ class Scope:
             return self.nonnegative(plus(self.shared.ranges[name][0], k))
         if name in self.shared.known and unparse(self.shared.known[name]) != name:
             return self.nonnegative(plus(self.shared.known[name], k))
-        size = (name.endswith("]") and ".shape[" in name[-12:] and " " not in name) or name.endswith(".size")
-        return k >= 0 and (size or name.startswith("len(") or (name.startswith("max(") and name.endswith(", 0)")))
+        match parsed(name):
+            case ast.Call(func=ast.Name(id="max"), args=args):
+                return k >= 0 and any(map(self.nonnegative, args))
+            case ast.Call(func=ast.Name(id="min"), args=args):
+                return k >= 0 and all(map(self.nonnegative, args))
+            case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.FloorDiv(), right=right):
+                return k >= 0 and self.nonnegative(left) and self.nonnegative(right)
+            case ast.BinOp(op=ast.Mod(), right=divisor):
+                return k >= 0 and self.nonnegative(divisor)
+        return k >= 0 and length(parsed(name))
 
     def exceeds(self, a: ast.expr, b: ast.expr) -> bool:
         """Whether a > b for sure."""
@@ -301,9 +309,9 @@ class Scope:
                 return ast.BinOp(parts[0], ast.Mult(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
             case ast.BinOp(left=left, op=ast.Sub(), right=right) if self.nonnegative(right):
                 return self.at_most(left)
-            case ast.Call(func=ast.Name(id="max"), args=[first, ast.Constant(value=0)]):
-                found = self.at_most(first)
-                return None if found is None else ast.Call(node.func, [found, ast.Constant(0)], [])
+            case ast.Call(func=ast.Name(id="max"), args=args):
+                parts = [self.at_most(n) for n in args]
+                return ast.Call(node.func, parts, []) if all(parts) else None  # type: ignore[arg-type]
             case ast.Call(func=ast.Name(id="min"), args=args):
                 return next((n for n in map(self.at_most, args) if n is not None), None)
             case ast.Call(func=ast.Name(id="len"), args=[ast.Call(args=[start, stop, _])]) if self.nonnegative(start):
@@ -351,6 +359,17 @@ class Scope:
                 self.lost[n] = "copy it (.copy()) before the other one changes"
 
     # Arrays.
+
+    def dtype_of_floats(self, names: Iterable[str]) -> str:
+        """Code for the dtype that what is made of these arrays of floats has. Arguments have one dtype, or it is known
+        which of them are float64."""
+        codes = dict.fromkeys(self.shared.dtypes.get(n, f"{n}.dtype") for n in names)
+        if len(codes) > 1:
+            codes.pop("np.float32", None)
+        given = {f"{p}.dtype": p in self.shared.wide for p in self.made.parameters}
+        if len(codes) > 1 and not codes.keys() <= given.keys():
+            return "np.float64"
+        return max(codes, key=lambda code: given.get(code, False), default="np.float64")
 
     def look(self, tree: Tree) -> str:
         """The kind of the elements of `tree`, or "" where that is not known yet."""

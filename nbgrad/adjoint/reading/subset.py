@@ -22,7 +22,7 @@ from ..memory import in_large_pages
 from ..statements.algebra import FUNCTIONS, OPERATORS, PASSIVE
 from ..statements.ir import subtrees
 from ..statements.jumps import LoopElse, located
-from ..statements.names import Names, all_names
+from ..statements.names import Names, all_names, first_name
 from .arrays import MAKERS
 from .library import LIBRARY
 from .meanings import separated
@@ -89,6 +89,11 @@ _ADVICE = {
     "append": "make an array before, and fill it",
     "sort": "sort before, or gather with an array of indices",
     "complex": "write real and imaginary parts apart",
+    "at": "add in a loop: for k in range(i.size): z[i[k]] += y[k]",
+    "finfo": "set it outside of the function: EPS = np.finfo(np.float64).eps",
+    "dict": "use arrays, or a named tuple",
+    "list": "make an array before, and fill it",
+    "set": "use an array of flags",
 }
 
 
@@ -376,8 +381,9 @@ class _Check:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             called = self.source.resolve(node.value.func)
             if not self.own(node, called) and not self.inside(node.value.func) and called is not None:
-                advice = _advice(ast.unparse(node.value.func)) or "leave it out, or assign its value"
-                raise refuse(node, "an expression without effect", advice)
+                text = ast.unparse(node.value.func)
+                what = "print" if called is print else "an expression without effect"
+                raise refuse(node, what, _advice(text) or "leave it out, or assign its value")
         if isinstance(node, ast.Call):
             self.call(node)
 
@@ -419,8 +425,9 @@ class _Check:
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
-            if isinstance(node.func, ast.Name) and text not in self.source.outside:
-                raise self.source.refuse(node, f"{text}, which is not defined", "define it before adjoint is called")
+            name = first_name(node.func)
+            if name and name not in {*self.source.outside, *self.local}:
+                raise self.source.refuse(node, f"{name}, which is not defined", "define it before adjoint is called")
             if getattr(called, "vjp", None) is not None:
                 raise self.source.refuse(
                     node,
@@ -435,4 +442,4 @@ class _Check:
 
 
 def _advice(text: str) -> str:
-    return next((a for k, a in _ADVICE.items() if text.startswith(k) or text.endswith(f".{k}")), "")
+    return next((a for k, a in _ADVICE.items() if f"{text}.".startswith(f"{k}.") or text.endswith(f".{k}")), "")

@@ -232,15 +232,20 @@ class Elementwise:
 
     def same(self, mine: str, other: str) -> None:
         """The lengths must be equal."""
-        if mine == other or _plain(mine) == _plain(other):
+        a, b = self.plain(mine), self.plain(other)
+        if mine == other or a == b:
             return
         message = f"{self.low.made.name}: arrays of different lengths in '{self.text}'{self.instead}"
-        test = f"{_plain(mine)} != {_plain(other)}"
+        test = f"{a} != {b}"
         if mine.isdigit() and other.isdigit():
             raise self.low.source.refuse(self.node, "arrays of different lengths", "use arrays of one shape")
         if test not in self.checked:
             self.checked.add(test)
             self.low.out.append(Check(parse(test), message))
+
+    def plain(self, text: str) -> str:
+        """A number of elements that is not negative."""
+        return text if self.low.nonnegative(parse(text)) else f"max({text}, 0)"
 
     @property
     def text(self) -> str:
@@ -326,11 +331,9 @@ class Elementwise:
         return view
 
     def dtype(self, tree: Tree) -> str:
-        """Code for the dtype of floats in a new array: that of all arrays in `tree` if they have the same."""
-        made = self.low.made
-        names = {leaf.view.name for leaf in leaves(tree) if isinstance(leaf, Leaf)}
-        floats = {self.low.shared.dtypes.get(n, f"{n}.dtype") for n in names if made.kinds[n] == "float"}
-        return floats.pop() if len(floats) == 1 else "np.float64"
+        """Code for the dtype of floats in a new array that is made of `tree`."""
+        names = [leaf.view.name for leaf in leaves(tree) if isinstance(leaf, Leaf)]
+        return self.low.dtype_of_floats(n for n in names if self.low.made.kinds[n] == "float")
 
 
 def _axis(leaf: Tree, d: int) -> Axis:
@@ -343,8 +346,3 @@ def _axis(leaf: Tree, d: int) -> Axis:
 def _single(leaf: Tree, d: int) -> bool:
     """Whether the length along axis `d` is 1 for sure, so that it fits any other."""
     return count(_axis(leaf, d)) == "1"
-
-
-def _plain(text: str) -> str:
-    certain = text.startswith(("len(", "max(")) or text.isdigit() or (text.endswith("]") and " " not in text)
-    return text if certain else f"max({text}, 0)"

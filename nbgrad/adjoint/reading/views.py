@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from ..statements.indices import minus, offset, plus
+from ..statements.indices import length, minus, offset, plus
 from ..statements.ir import parse, unparse
 
 __all__ = ["NUMBERS", "Axis", "View", "count", "index_of", "normal", "size_of"]
@@ -91,7 +91,7 @@ def size_of(axis: Axis) -> ast.expr:
     """The number of elements, not negative."""
     text = count(axis)
     node = parse(text)
-    certain = text.startswith("len(") or isinstance(node, ast.Constant) or (
+    certain = length(node) or isinstance(node, ast.Constant) or (
         unparse(axis.start) == "0" and not isinstance(axis.stop, ast.BinOp)
     )  # fmt: skip
     return node if certain else parse(f"max({text}, 0)")

@@ -12,7 +12,24 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ...expr import ONE, ZERO, Expr, Fn, as_expr, both, const, lt, order, rebuild, select, substitute, var, vjp
+from ...expr import (
+    ONE,
+    ZERO,
+    Expr,
+    Fn,
+    as_expr,
+    both,
+    const,
+    either,
+    lt,
+    ne,
+    order,
+    rebuild,
+    select,
+    substitute,
+    var,
+    vjp,
+)
 from ...kernels import scalar as vm
 from .ir import children, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, INTEGERS
@@ -171,7 +188,8 @@ class Algebra:
             return var(unparse(node))
         match node:
             case ast.BinOp(op=ast.Pow()):
-                return _power(self.expression(node.left), self.expression(node.right))
+                third = isinstance(node.right, ast.BinOp) and _quotient_of_constants(node.right)
+                return _power(self.expression(node.left), const(third) if third else self.expression(node.right))
             case ast.BinOp():
                 return _OPERATIONS[type(node.op)](self.expression(node.left), self.expression(node.right))
             case ast.IfExp():
@@ -196,18 +214,40 @@ class Algebra:
                 stack += [c for c in reversed(children(n)) if isinstance(c, ast.expr)]
         return list(found.values())
 
-    def pull(self, node: ast.expr, g: Expr, known: Expr | None = None) -> list[tuple[ast.expr, Expr]]:
+    def pull(
+        self, node: ast.expr, g: Expr, known: Expr | None = None, dot: Callable[[ast.expr], Expr] | None = None
+    ) -> list[tuple[ast.expr, Expr]]:
         """What each active name or element in `node` gets, when the cotangent of `node` is `g`.
 
-        `known`: what holds the value of `node` where the results are evaluated.
+        `known`: what holds the value of `node` where the results are evaluated. `dot`: the tangent of a name or an
+        element, if that is what the results are for.
         """
         e = self.expression(node)
         atoms = self.atoms(node)
-        found = [settled(p, e, known) for p in vjp(e, g, [unparse(a) for a in atoms])]
+        names = [unparse(a) for a in atoms]
+
+        def moved(inside: Expr) -> Expr:
+            """What the derivative of a function of `inside` is a factor of."""
+            parts = zip(vjp(inside, ONE, names), atoms, strict=True)
+            return g if dot is None else sum((p * dot(a) for p, a in parts if p is not ZERO), ZERO)
+
+        roots = _roots(e, moved)
+        found = [substitute(p, roots) if roots else p for p in vjp(e, g, names)]
+        found = [settled(p, e, known) for p in found]
         if known is not None and e.fn is not None:
             found = [_rebuilt(p, {e: known, **_quotient(e, known)}) for p in found]
         found = inverted(shared(map(simplify, found)), g)
         return [(a, p) for a, p in zip(atoms, found, strict=True) if p is not ZERO]
+
+
+def _quotient_of_constants(node: ast.BinOp) -> float | None:
+    """The exponent in ``x ** (2 / 3)``."""
+    match node:
+        case ast.BinOp(
+            left=ast.Constant(value=int() | float() as a), op=ast.Div(), right=ast.Constant(value=int() | float() as b)
+        ) if b:
+            return a / b
+    return None
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:
@@ -220,6 +260,24 @@ def _power(base: Expr, exponent: Expr) -> Expr:
     for _ in range(int(abs(n)) - 1):
         product = product * base
     return product if n > 0 else ONE / product
+
+
+def _roots(e: Expr, moved: Callable[[Expr], Expr]) -> dict[Expr, Expr]:
+    """The factors in derivatives of `e` that are infinite where a root is one of 0, with what they are to be: finite
+    where they are multiplied by 0, too. Nobody may need such a root, as that of how far a point is from itself."""
+    found: dict[Expr, Expr] = {}
+    for y in order([e]):
+        if y.fn is vm.sqrt:
+            found[const(0.5) / y] = const(0.5) / _unless(y, moved(y.args[0]))
+        elif y.fn is vm.power and 0 < (y.args[1].value or 0) < 1:
+            x, p = y.args
+            found[vm.power(x, p - 1)] = vm.power(_unless(x, moved(x)), p - 1)
+    return found
+
+
+def _unless(e: Expr, factor: Expr) -> Expr:
+    """`e`, or 1 where `e` and `factor` are zero."""
+    return select(either(ne(e, 0), ne(factor, 0)), e, 1)
 
 
 def _quotient(e: Expr, value: Expr) -> dict[Expr, Expr]:

@@ -6,7 +6,7 @@ import ast
 
 from .ir import parse, unparse
 
-__all__ = ["distance", "joined", "minus", "offset", "parts", "plus"]
+__all__ = ["distance", "joined", "length", "minus", "offset", "parts", "plus"]
 
 
 def parts(index: ast.expr) -> list[ast.expr]:
@@ -42,6 +42,16 @@ def offset(node: ast.expr) -> tuple[str, int]:
             name, k = offset(rest)
             return name, k - n
     return unparse(node), 0
+
+
+def length(node: ast.expr) -> bool:
+    """Whether it is how many elements an array has, and nothing is done to that: not ``i % x.size``."""
+    match node:
+        case ast.Attribute(value=ast.Name(), attr="size") | ast.Call(func=ast.Name(id="len")):
+            return True
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(), attr="shape"), slice=ast.Constant()):
+            return True
+    return False
 
 
 def minus(a: ast.expr, b: ast.expr) -> ast.expr:

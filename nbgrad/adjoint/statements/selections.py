@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from ...expr import Expr, const, order, rebuild, select
 
-__all__ = ["settled"]
+__all__ = ["is_select", "settled"]
 
 
 def settled(part: Expr, value: Expr, known: Expr | None) -> Expr:
     """`part`, a derivative of `value`, in which no test is asked within one of its own sides, and `known` stands for
     what it holds the value of: for `value`, and where tests of `value` are asked, for the side that they choose."""
-    if not any(_is_select(node) for node in order([part])):
+    if not any(is_select(node) for node in order([part])):
         return part
     return _Settled(known).visit(part, value, frozenset())
 
 
-def _is_select(e: Expr) -> bool:
+def is_select(e: Expr) -> bool:
+    """Whether it is ``a if test else b``."""
     return e.fn is not None and e.fn.name == "select"
 
 
@@ -39,11 +40,11 @@ class _Settled:
             return node
         if node is value and self.known is not None:
             return self.known
-        if not _is_select(node):
+        if not is_select(node):
             args = tuple(self.visit(a, value, facts) for a in node.args)
             return node if args == node.args else rebuild(node.fn, args)
         test, *sides = node.args
-        asked = _is_select(value) and value.args[0] is test
+        asked = is_select(value) and value.args[0] is test
         found = [
             self.visit(side, value.args[k] if asked else value, facts | {(test, k == 1)})
             for k, side in enumerate(sides, 1)

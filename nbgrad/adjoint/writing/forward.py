@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ...expr import ONE, ZERO, Expr, select, var
+from ...expr import ONE, ZERO, Expr, scale, select, var
 from ..analysis.plan import Plan
 from ..analysis.surely import guarded
 from ..reading.ruled import pushed
 from ..statements.algebra import code
 from ..statements.ir import Assign, Call, Function, Store, unparse, walk, writes
+from ..statements.selections import is_select
 from .printer import Printer, definition
 
 __all__ = ["Forward"]
@@ -59,9 +60,10 @@ class Forward(Printer):
     def derivative(self, s: Assign | Store, known: Expr | None = None) -> str:
         """The derivative of what `s` writes; `known` has the value where it is written before."""
         total: Expr | None = None
-        for atom, part in self.plan.algebra.pull(s.value, ONE, known):
+        for atom, part in self.plan.algebra.pull(s.value, ONE, known, dot=lambda a: var(self.dot(a))):
             there, part = guarded(s, atom, part, self.plan)
-            term = part * var(self.dot(atom))
+            dot = var(self.dot(atom))
+            term = scale(dot, part) if is_select(part) else part * dot  # 0 where one is chosen, whatever is infinite
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
         return "0.0" if total is None else code(total, self.helpers, s in self.plan.packed)
