@@ -319,6 +319,11 @@ def roots(x, y, p):
         y[i] = x[i] ** 1.7 + x[i] ** p
 
 
+def small_roots(x, y):
+    for i in range(x.size):
+        y[i] = x[i] ** 0.7
+
+
 def test_powers_that_are_too_small_or_too_large_for_a_quotient():
     x = np.array([1e-320, 1e-200, 0.0, 0.3, 2.0, 1e150, 1e179])
     p = 1.7
@@ -330,6 +335,9 @@ def test_powers_that_are_too_small_or_too_large_for_a_quotient():
     assert "power1 / x[i] if " in text
     with uncompiled():
         agrees(roots, (positive(4), normal(4), 0.3))
+        adj = agrees(small_roots, (positive(4), normal(4)))
+        assert np.all(np.isfinite(nb.adjoint(small_roots).vjp(np.zeros(3), np.zeros(3))(np.zeros(3))[0]))
+    assert "y[i] / x[i] if 1e-290 < y[i] and y[i] < 1e+290 else (x[i] if x[i] != 0" in adj.source
 
 
 def conducting(u, alpha, steps):

@@ -18,8 +18,11 @@ __all__ = ["in_large_pages"]
 _LARGE, _HUGE_PAGES = 1 << 22, 14
 
 #: glibc gives memory back to the system as soon as more than twice the largest block that was freed is free, and tapes
-#: would be made of fresh pages in each call. Its largest block is just below 32 MB; this one is never touched.
-np.empty((1 << 25) - (1 << 16), np.uint8)
+#: would be made of fresh pages in each call. Its largest block is just below 32 MB. The second of these comes from the
+#: heap then, and NumPy asks for large pages for it: so tapes of some hundred kilobytes are in large pages, too. Neither
+#: is ever touched.
+for _ in range(2):
+    np.empty((1 << 25) - (1 << 16), np.uint8)
 
 
 @intrinsic

@@ -235,7 +235,7 @@ class Algebra:
         found = [substitute(p, roots) if roots else p for p in vjp(e, g, names)]
         found = [settled(p, e, known) for p in found]
         if known is not None and e.fn is not None:
-            found = [_rebuilt(p, {e: known, **_quotient(e, known)}) for p in found]
+            found = [_rebuilt(p, {e: known, **_quotient(e, known, roots)}) for p in found]
         found = inverted(shared(map(simplify, found)), g)
         return [(a, p) for a, p in zip(atoms, found, strict=True) if p is not ZERO]
 
@@ -280,14 +280,15 @@ def _unless(e: Expr, factor: Expr) -> Expr:
     return select(either(ne(e, 0), ne(factor, 0)), e, 1)
 
 
-def _quotient(e: Expr, value: Expr) -> dict[Expr, Expr]:
+def _quotient(e: Expr, value: Expr, roots: dict[Expr, Expr]) -> dict[Expr, Expr]:
     """``x**(p - 1)`` as ``x**p / x``, unless that is zero or infinite: a division takes less time than a power."""
     if e.fn is not vm.power or e.args[1].value in (1.5, 2.5):
         return {}
     x, p = e.args
     usual = both(lt(1e-290, value), lt(value, 1e290))
     lower = vm.power(x, p - 1)
-    return {lower: select(usual, value / x, lower)} if lower.fn is vm.power else {}
+    otherwise = roots.get(lower, lower)
+    return {otherwise: select(usual, value / x, otherwise)} if lower.fn is vm.power else {}
 
 
 def shared(found: Iterable[Expr]) -> list[Expr]:
