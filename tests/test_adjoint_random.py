@@ -2,7 +2,9 @@
 
 import os
 import re
+from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -44,3 +46,32 @@ def test_random_functions_of_arrays(random, seed):
 @given(random=st.randoms(use_true_random=True))
 def test_random_functions_compiled(random):
     agrees(function(Program(random).source()), arguments(1), rtol=1e-5)
+
+
+def stencil(random):
+    """Neighbours with constant weights, of which some are multiples of others."""
+
+    def weighted():
+        weight = random.choice(["0.3", "0.3", "0.2", "0.5", "p", "2.0", "-0.2", "0.3 * 0.2", "p * 0.3"])
+        row, column = random.choice(["i", "i", "i + 1", "i - 1"]), random.choice(["j", "j", "j + 1", "j - 1"])
+        term = f"{weight} * u[{row}, {column}]"
+        return term if random.random() > 0.15 else f"({term} if j > 1 else 0.0)"
+
+    besides = [f"v[i, j] += {weighted()}", f"v[i - 1, j] += {weighted()} * p", "u[i, j] += 0.1 * v[i, j]", "pass"]
+    return f"""
+def f(u, v, p):
+    for i in range(1, u.shape[0] - 1):
+        {random.choice(["pass", "p = p * 0.9"])}
+        for j in range(1, u.shape[1] - 1):
+            t = {" + ".join(weighted() for _ in range(random.randint(2, 5)))}
+            {random.choice(besides)}
+            v[i, j] += t * {random.choice(["1.0", "t", "p", "0.3", "v[i, j]"])}
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_weights_of_neighbours(seed):
+    random, rng = Random(seed), np.random.default_rng(seed)
+    with uncompiled():
+        for _ in range(12):
+            agrees(function(stencil(random)), (rng.normal(size=(5, 6)), rng.normal(size=(5, 6)), 0.7), rtol=1e-5)

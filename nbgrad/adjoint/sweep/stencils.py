@@ -232,6 +232,8 @@ class _Gathered:
             gathered = self._gathered(t) or own[t.array] > 1  # rows, say, that the compiler could not tell apart
             if t.alone and not gathered:
                 continue
+            if self.common.get(t.key, Counter()) - Counter(t.scaled.factors):
+                t.key = *t.key, t.index  # it is no multiple of what is in that row: one of its own
             if t.key in made:
                 t.row = made[t.key]
                 self._remove(t.found[0][0])
