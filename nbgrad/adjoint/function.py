@@ -29,7 +29,7 @@ from .generated import Backwards, Checkpointing, Forwards, Halves
 from .reading.lower import lower
 from .reading.structures import Structure, put_together, structure
 from .reading.subset import Source, source_of
-from .statements.ir import Function
+from .statements.ir import Alloc, Function, If, walk
 from .statements.kinds import infer
 from .writing.checkpoints import check, choose
 
@@ -187,13 +187,15 @@ class _Differentiated:
         source = self._read(args)
         ranks, kinds = describe(source, args)
         single, doubles = narrow(args), wide(source, args)
-        key = (source, how, differentiated, single, doubles, *ranks.values(), *kinds.values())
-        made = self._made.get(key)
+        key = (source, how, differentiated, doubles, *ranks.values(), *kinds.values())
+        made = self._made.get((single, *key))
         if made is None:
             f = lower(source, ranks, kinds, self._still, doubles)
             infer(f)
-            f.narrow = single
-            made = self._made[key] = how(f, wanted(source, kinds, self._argnums) if differentiated else [])
+            f.narrow = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
+            wrt = wanted(source, kinds, self._argnums) if differentiated else []
+            made = self._made.get((f.narrow, *key)) or how(f, wrt)
+            self._made[f.narrow, *key] = self._made[single, *key] = made
         return made
 
     def _read(self, args: tuple) -> Source:

@@ -137,7 +137,7 @@ class Recording(Printer):
         for stack in (t for t in self.stacks if t.counted and t.around[0] is s):
             bounds = stack.bounds or {}
             sure = all(t in self.plan.defined for every in bounds.values() for t in every)  # none is read before
-            if sure and tests[stack.frame] == tests[s]:  # or branches may need less
+            if sure and not tests[stack.frame]:  # a branch may need none, and its arrays no place
                 stack.whole = f"{stack.tapes[0].name}_size"
                 inner: list[Item] = [Step(ast.Name(stack.whole), "+=", stack.room)]
                 for p in reversed(stack.loops):
