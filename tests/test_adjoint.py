@@ -297,7 +297,7 @@ def roots_of_zero(x, v):
 
 
 def test_roots_of_zero():
-    x, v = RNG.normal(size=(3, 2)), np.array([-1.0, 0.5, 2.0, -0.3])
+    x, v = RNG.random((3, 2)), np.array([-1.0, 0.5, 2.0, -0.3])
     agrees(roots_of_zero, (x, v), rtol=1e-5)
     twice(roots_of_zero, (x, v))
     along = nb.adjoint(nb.tangent(roots_of_zero))  # nothing is lost where the direction is zero
@@ -305,6 +305,64 @@ def test_roots_of_zero():
     for a, b in zip(gradients[2:], nb.adjoint(roots_of_zero).value_and_grad(x, v)[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     assert nb.adjoint(roots_of_zero).value_and_grad(x, np.array([0.0]))[1][1] == math.inf
+
+
+def roots_of_products(v, dt, w):
+    """Those of which one factor is zero: what the others get is zero, though the cotangent is not."""
+    total = 0.0
+    for i in range(v.size):
+        above = max(v[i], 0.0)
+        total += math.exp(w * math.sqrt(above * dt)) + (above * w / dt) ** 0.25
+        total += math.sqrt(-(above * dt * w) / -v[i]) * w + dt * math.sqrt(2.0 * math.sqrt(above + 1.0) * above)
+    return total
+
+
+def test_roots_of_products_that_are_zero():
+    args = np.array([-1.0, 0.5, 2.0, -0.3]), 0.2, 0.7
+    agrees(roots_of_products, args)
+    twice(roots_of_products, args)
+    alone = nb.adjoint(roots_of_products).value_and_grad(np.array([-1.0]), *args[1:])
+    assert alone == (1.0, (pytest.approx([0.0], abs=0.0), 0.0, 0.0))
+
+
+def test_second_derivatives_where_a_factor_is_zero():
+    """A part of a root's derivative is zero, the root is not."""
+
+    def root(a, b, c):
+        return math.sqrt(a * b + c)
+
+    both = nb.adjoint(nb.adjoint(root)).vjp(1.5, 0.0, 4.0, 1.0)
+    a_bar, b_bar, c_bar, _ = both((0.0, 1.0, 0.0, 0.0))
+    np.testing.assert_allclose([a_bar, b_bar, c_bar], [0.0, 0.25, 0.0], atol=1e-15)
+
+
+def lengths(x, y):
+    """Distances, as people write them; those of points from themselves, too."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        for j in range(y.shape[0]):
+            a, b = x[i, 0] - y[j, 0], x[i, 1] - y[j, 1]
+            square = 0.0
+            for k in range(x.shape[1]):
+                square += 0.5 * (x[i, k] - y[j, k]) ** 2 / 4
+            far = a * a + b * b
+            total += math.sqrt(far) + square**0.5 + math.sqrt((x[i, 0] - y[j, 0]) ** 2 + b * b) + math.hypot(a, b)
+            total += np.linalg.norm(x[i] - y[j]) + np.std(x[i] - y[j])
+    return total
+
+
+def test_lengths_of_zero_have_no_direction():
+    x, y = RNG.normal(size=(3, 2)), RNG.normal(size=(3, 2))
+    agrees(lengths, (x, y))
+    twice(lengths, (x, y))
+    adj = nb.adjoint(lengths)
+    _, (x_bar, y_bar) = adj.value_and_grad(x, x.copy())
+    np.testing.assert_allclose(x_bar, y_bar, rtol=1e-12)
+    apart = [[x[j] for j in range(3) if j != i] for i in range(3)]
+    expected = [adj.value_and_grad(x[i : i + 1], np.array(apart[i]))[1][0][0] for i in range(3)]
+    np.testing.assert_allclose(x_bar, expected, rtol=1e-12)
+    direction = RNG.normal(size=x.shape)
+    assert nb.tangent(lengths).jvp((x, x.copy()), (direction, None))[1] == pytest.approx(np.sum(direction * x_bar))
 
 
 def test_argnums():

@@ -44,6 +44,7 @@ from .fusion import Fusion
 from .independence import Independence
 from .packed import pack
 from .split import carry, factor, split
+from .squares import sums_of_squares
 from .ways import choose_ways, elements_read, resets, sweep_reads, worth_storing
 
 __all__ = ["Plan", "Pull", "plan", "survey"]
@@ -125,6 +126,7 @@ def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> P
     if not carried and name_calls(f, algebra, _named(f, made)):
         _look(f, made)
     made.packed = pack(f, made)
+    algebra.squares = sums_of_squares(f, algebra)
     return made
 
 

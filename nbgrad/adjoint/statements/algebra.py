@@ -18,9 +18,7 @@ from ...expr import (
     Expr,
     Fn,
     as_expr,
-    both,
     const,
-    either,
     lt,
     ne,
     order,
@@ -33,6 +31,7 @@ from ...expr import (
 from ...kernels import scalar as vm
 from .ir import children, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, INTEGERS
+from .roots import finite, lower_powers, roots_in
 from .selections import settled
 
 __all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common"]
@@ -150,11 +149,17 @@ class Algebra:
         The function that a name or attribute in a call stands for.
     active : set of str
         The names that are differentiated.
+
+    Attributes
+    ----------
+    squares : set of str
+        Names of sums of squares: where one is zero, all of them are.
     """
 
     def __init__(self, resolve: Callable[[ast.expr], object], active: set[str]) -> None:
         self.resolve = resolve
         self.active = active
+        self.squares: set[str] = set()
 
     def depends(self, node: ast.expr, names: set[str] | None = None) -> bool:
         """Whether the derivative of `node` with respect to one of `names` (the active ones) can be other than zero."""
@@ -231,11 +236,11 @@ class Algebra:
             parts = zip(vjp(inside, ONE, names), atoms, strict=True)
             return g if dot is None else sum((p * dot(a) for p, a in parts if p is not ZERO), ZERO)
 
-        roots = _roots(e, moved)
-        found = [substitute(p, roots) if roots else p for p in vjp(e, g, names)]
+        roots = roots_in(e, moved, self.squares)
+        found = [finite(p, n if dot is None else "", roots) for p, n in zip(vjp(e, g, names), names, strict=True)]
         found = [settled(p, e, known) for p in found]
         if known is not None and e.fn is not None:
-            found = [_rebuilt(p, {e: known, **_quotient(e, known, roots)}) for p in found]
+            found = [_rebuilt(p, {e: known, **lower_powers(e, known, roots)}) for p in found]
         found = inverted(shared(map(simplify, found)), g)
         return [(a, p) for a, p in zip(atoms, found, strict=True) if p is not ZERO]
 
@@ -260,35 +265,6 @@ def _power(base: Expr, exponent: Expr) -> Expr:
     for _ in range(int(abs(n)) - 1):
         product = product * base
     return product if n > 0 else ONE / product
-
-
-def _roots(e: Expr, moved: Callable[[Expr], Expr]) -> dict[Expr, Expr]:
-    """The factors in derivatives of `e` that are infinite where a root is one of 0, with what they are to be: finite
-    where they are multiplied by 0, too. Nobody may need such a root, as that of how far a point is from itself."""
-    found: dict[Expr, Expr] = {}
-    for y in order([e]):
-        if y.fn is vm.sqrt:
-            found[const(0.5) / y] = const(0.5) / _unless(y, moved(y.args[0]))
-        elif y.fn is vm.power and 0 < (y.args[1].value or 0) < 1:
-            x, p = y.args
-            found[vm.power(x, p - 1)] = vm.power(_unless(x, moved(x)), p - 1)
-    return found
-
-
-def _unless(e: Expr, factor: Expr) -> Expr:
-    """`e`, or 1 where `e` and `factor` are zero."""
-    return select(either(ne(e, 0), ne(factor, 0)), e, 1)
-
-
-def _quotient(e: Expr, value: Expr, roots: dict[Expr, Expr]) -> dict[Expr, Expr]:
-    """``x**(p - 1)`` as ``x**p / x``, unless that is zero or infinite: a division takes less time than a power."""
-    if e.fn is not vm.power or e.args[1].value in (1.5, 2.5):
-        return {}
-    x, p = e.args
-    usual = both(lt(1e-290, value), lt(value, 1e290))
-    lower = vm.power(x, p - 1)
-    otherwise = roots.get(lower, lower)
-    return {otherwise: select(usual, value / x, otherwise)} if lower.fn is vm.power else {}
 
 
 def shared(found: Iterable[Expr]) -> list[Expr]:
@@ -357,9 +333,14 @@ def common(roots: list[Expr]) -> list[Expr]:
         node = stack.pop()
         if node not in certain:
             certain.add(node)
-            lazy = node.fn is not None and node.fn.name in ("select", "and", "or")
+            lazy = node.fn is not None and node.fn.name in ("select", "and", "or") and not _is_usual(node)
             stack += node.args[:1] if lazy else node.args
     return [n for n in nodes if n in certain | cheap and uses[n] > 1 and weight[n] >= 3 and n.fn and not n.fn.boolean]
+
+
+def _is_usual(e: Expr) -> bool:
+    """Whether it is a selection of one side nearly always, as those around roots are."""
+    return e.args[0].fn is ne
 
 
 #: What may be calculated though it is not needed: it is never an error.
