@@ -3,7 +3,8 @@
 What one loop leaves in the cache, or in a register, the next one finds there: two loops over the same turns become one
 where each turn of the second needs nothing of what later turns of the first change, but for elements that are put back:
 these can have a loop of their own before. An element that is added to in a turn, and taken back to zero, is a number
-then. What gathers from neighbours goes along with the loop that it follows, a row behind.
+then. What gathers from neighbours goes along with the loop that it follows, a row behind, or with that which takes what
+is gathered.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.fusion import name_of
 from ..analysis.parallel import first, sums_of
+from ..analysis.surely import surely
 from ..statements.indices import joined, offset, parts
 from ..statements.ir import Alloc, Call, Function, Statement, Swap, children, reads, unparse, uses, walk, writes
 from ..statements.steps import Item, Nest, Step, exchange, loop_of, negative
@@ -23,7 +25,7 @@ from ..statements.steps import Item, Nest, Step, exchange, loop_of, negative
 if TYPE_CHECKING:
     from ..analysis.plan import Plan
 
-__all__ = ["Gather", "Used", "merged", "read_once", "set_once"]
+__all__ = ["Gather", "Used", "hand_over", "merged", "read_once", "set_once"]
 
 
 @dataclass(eq=False)
@@ -56,11 +58,13 @@ def merged(items: list[Item], passing: dict[str, str]) -> list[Item]:
     for item in items:
         if isinstance(item, Gather):
             item = _gathered(made, item)
-        elif isinstance(item, Nest) and loop_of(item) and _joined(made, item, passing):
-            continue
+        elif isinstance(item, Nest) and loop_of(item):
+            if _joined(made, item, passing):
+                continue
+            _begin_with_gathered(made, item)
         made.append(item)
     for array in sorted(passing.keys() & {item.name for item in made if isinstance(item, Step)}):
-        _pass(made, array, passing[array])
+        hand_over(made, array, passing[array])
     _leave(made)
     set_once(made, lambda a, b: False)
     return made
@@ -132,7 +136,7 @@ def _reads(s: Step) -> set[str]:
     return {n for node in s.read() for n in reads(node)}
 
 
-def _pass(body: list[Item], array: str, number: str) -> None:
+def hand_over(body: list[Item], array: str, number: str) -> None:
     """Let a number have what is added to an element and taken in the same turn."""
     met = [k for k, item in enumerate(body) if array in Used([item]).elements]
     add, take = body[met[0]], body[met[-1]]
@@ -329,3 +333,32 @@ def _gathered(made: list[Item], gather: Gather) -> Nest:
             return gather
     loop.body += gather.inside
     return Nest(gather.head, gather.rest, gather.test)
+
+
+def _begin_with_gathered(made: list[Item], loop: Nest) -> None:
+    """Let each turn of `loop` begin with what a gather right before it adds to an element that the turn meets."""
+    at = len(made) - 1
+    while at >= 0 and not isinstance(made[at], Nest):
+        at -= 1
+    gather, between = made[at] if at >= 0 else None, made[at + 1 :]
+    notes = [item for item in between if isinstance(item, str)]
+    if not isinstance(gather, Gather) or not all(note.startswith("#") for note in notes):
+        return
+    steps = [item for item in between if isinstance(item, Step)]
+    parts = [n for n in gather.body if isinstance(n, Nest) and all(_may_pass(s, n) for s in steps) and _begins(n, loop)]
+    if parts:
+        gather.body = [n for n in gather.body if n not in parts]
+        loop.body[:0] = [step for n in parts for step in n.body]
+        made[at : at + 1] = [gather] if gather.body else []
+
+
+def _begins(part: Nest, loop: Nest) -> bool:
+    """Whether turns of `loop` may begin with those of a part of a gather. They meet the elements that it adds to in any
+    case, so these are there though nothing may be gathered; it adds zeros then."""
+    head, step = loop_of(loop), part.body[0]
+    least = _least(head) if head is not None else None
+    if part.head != loop.head or len(part.body) > 1 or not isinstance(step, Step) or least is None or least < 0:
+        return False
+    element, steps = unparse(step.target), [item for item in loop.body if isinstance(item, Step)]
+    met = any(unparse(s.target) == element or any(element in surely(n) for n in s.read()) for s in steps)
+    return met and _may_join(part, loop)

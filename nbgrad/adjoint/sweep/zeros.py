@@ -7,17 +7,23 @@ time then, and what takes it adds nothing.
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..statements.ir import parsed, unparse
 from ..statements.steps import Item, Nest, Step, mentions, names, words
+from .merging import hand_over
 
 __all__ = ["without_zeros"]
 
 
-def without_zeros(items: list[Item], lines: list[str], made: dict[str, str]) -> tuple[list[Item], set[str]]:
-    """A sweep back without what nothing comes of: arrays that stay zero, and loops that only set to zero what nothing
-    uses after them; and the lines that are not needed for it.
+def without_zeros(
+    items: list[Item], lines: list[str], made: dict[str, str], named: Callable[[str], str]
+) -> tuple[list[Item], set[str]]:
+    """A sweep back without what nothing comes of: arrays that stay zero, or would if a number had what is added to them
+    and taken at once, and loops that only set to zero what nothing uses after them; and the lines that are not needed
+    for it.
 
     Parameters
     ----------
@@ -26,16 +32,39 @@ def without_zeros(items: list[Item], lines: list[str], made: dict[str, str]) -> 
     lines : list of str
         What is before it.
     made : dict
-        The line that makes each local array of cotangents.
+        The arrays of which there are local arrays of cotangents, by the names of these.
+    named : callable
+        A new name for what an element of such an array has.
     """
     items, gone = _without_last(items, set(made)), set[str]()
-    for array, line in made.items():
-        found = [text.strip() for text in lines if array in words(text)]
-        silent = _silent(items, array) if found == [line] else None
+    for array, name in made.items():
+        line = f"{array} = np.zeros_like({name})"
+        if [text.strip() for text in lines if array in words(text)] != [line]:
+            continue
+        items[:] = [re.sub(rf"\b{array}\.dtype", f"{name}.dtype", s) if isinstance(s, str) else s for s in items]
+        _hand_over(items, array, named)
+        silent = _silent(items, array)
         if silent is not None:
             items = silent
             gone.add(line)
     return items, gone
+
+
+def _hand_over(items: list[Item], array: str, named: Callable[[str], str]) -> None:
+    """Let a number have what the only step that adds to an array adds, if it is taken in the same block."""
+    added: list[list[Item]] = []
+    blocks = [items]
+    while blocks:
+        block = blocks.pop()
+        for item in block:
+            if isinstance(item, Nest):
+                blocks.append(item.body)
+            elif isinstance(item, str) and array in words(item):
+                return  # it changes places
+            elif isinstance(item, Step) and item.name == array and str(item) != f"{unparse(item.target)} = 0.0":
+                added.append(block)
+    if len(added) == 1:
+        hand_over(added[0], array, named(array))
 
 
 def _without_last(items: list[Item], local: set[str]) -> list[Item]:

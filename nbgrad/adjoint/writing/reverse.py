@@ -109,8 +109,9 @@ class Reverse(Recording):
     def there_and_back(self) -> tuple[list[str], list[str]]:
         """The function, which stores values, and the sweep back."""
         there, middle = self.there(), self.turn_round()
-        made = {bar: f"{bar} = np.zeros_like({n})" for n, bar in self.bars.items() if n not in self.f.parameters}
-        items, gone = without_zeros(self.backward(self.f.body), [*there, *middle], made)
+        made = {bar: n for n, bar in self.bars.items() if n not in self.f.parameters}
+        items = self.backward(self.f.body)
+        items, gone = without_zeros(items, [*there, *middle], made, lambda bar: self.fresh(f"{bar}_here"))
         return [line for line in there if line.strip() not in gone], [*middle, *flat(items)]
 
     def there(self) -> list[str]:
