@@ -37,6 +37,7 @@ def arguments() -> dict[str, tuple]:
         "lattice_boltzmann": (positive(3, 200), 0.8, 200),
         "advection_limiter": (normal(200), 0.4, 200),
         "wave": (normal(64, 64), normal(64, 64), 0.2 * positive(64, 64), 40),
+        "euler": (positive(200), 0.1 * normal(200), 3.0 * positive(200), 1.4, 0.1, 50),
         "upwind": (normal(1000), 0.8, 0.1, 0.5, 100),
         "upwind_copies": (normal(1000), normal(1000), 0.3, 100),
         "diffusion": (normal(64, 64), positive(64, 64), 0.1, 40),

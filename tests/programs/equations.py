@@ -1,5 +1,7 @@
 """Equations in space and time, step by step."""
 
+import math
+
 import numpy as np
 
 from .data import normal, positive
@@ -118,6 +120,39 @@ def wave(u, v, c2, n):
     return np.mean(b**2)
 
 
+def euler(rho, mom, ene, gamma, c, steps):
+    """A gas, with the fluxes of Harten, Lax and van Leer."""
+    n = rho.size
+    mass, force, work = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n + 1)
+    for _ in range(steps):
+        for i in range(1, n):
+            rl, rr = rho[i - 1], rho[i]
+            ul, ur = mom[i - 1] / rl, mom[i] / rr
+            pl = (gamma - 1.0) * (ene[i - 1] - 0.5 * rl * ul * ul)
+            pr = (gamma - 1.0) * (ene[i] - 0.5 * rr * ur * ur)
+            cl, cr = math.sqrt(gamma * pl / rl), math.sqrt(gamma * pr / rr)
+            a, b = min(ul - cl, ur - cr), max(ul + cl, ur + cr)
+            if a >= 0.0:
+                mass[i] = rl * ul
+                force[i] = rl * ul * ul + pl
+                work[i] = ul * (ene[i - 1] + pl)
+            elif b <= 0.0:
+                mass[i] = rr * ur
+                force[i] = rr * ur * ur + pr
+                work[i] = ur * (ene[i] + pr)
+            else:
+                mass[i] = (b * rl * ul - a * rr * ur + a * b * (rr - rl)) / (b - a)
+                force[i] = (b * (rl * ul * ul + pl) - a * (rr * ur * ur + pr) + a * b * (mom[i] - mom[i - 1])) / (b - a)
+                work[i] = (b * ul * (ene[i - 1] + pl) - a * ur * (ene[i] + pr) + a * b * (ene[i] - ene[i - 1])) / (
+                    b - a
+                )
+        for i in range(1, n - 1):
+            rho[i] -= c * (mass[i + 1] - mass[i])
+            mom[i] -= c * (force[i + 1] - force[i])
+            ene[i] -= c * (work[i + 1] - work[i])
+    return np.sum(rho * rho) + np.sum(ene)
+
+
 PROGRAMS = {
     burgers: (normal(9), 0.07, 0.3, 0.02, 4),
     heat_new_arrays: (normal(8), 0.3, 0.4, 4),
@@ -127,4 +162,5 @@ PROGRAMS = {
     lattice_boltzmann: (positive(3, 5), 0.8, 3),
     advection_limiter: (normal(9), 0.4, 3),
     wave: (normal(5, 5), normal(5, 5), 0.2 * positive(5, 5), 4),
+    euler: (positive(7), 0.5 * normal(7), 3.0 * positive(7), 1.4, 0.05, 3),
 }

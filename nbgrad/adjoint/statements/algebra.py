@@ -32,7 +32,7 @@ from ...kernels import scalar as vm
 from .ir import children, parse, unparse
 from .names import FUNCTION_NAMES, HELPERS, INTEGERS
 from .roots import finite, lower_powers, roots_in
-from .selections import settled
+from .selections import is_select, settled
 
 __all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common"]
 
@@ -340,7 +340,7 @@ def common(roots: list[Expr]) -> list[Expr]:
 
 def _is_usual(e: Expr) -> bool:
     """Whether it is a selection of one side nearly always, as those around roots are."""
-    return e.args[0].fn is ne
+    return is_select(e) and e.args[0].fn is ne
 
 
 #: What may be calculated though it is not needed: it is never an error.

@@ -53,13 +53,15 @@ def finite(part: Expr, name: str, roots: dict[Expr, Root]) -> Expr:
 
     What asks whether that is so stands around whole products: what is in them is the same for other names.
     """
+    if not roots:
+        return part
     made: dict[Expr, Expr] = {}
     tests: dict[Expr, list[Expr]] = {}  # under which products are needed that have infinite factors
 
     def whole(e: Expr) -> Expr:
         return reduce(lambda made, test: select(test, made, ZERO), tests.get(e, ()), made[e])
 
-    for node in order([part]) if roots else ():
+    for node in order([part]):
         if node in roots:
             made[node], tests[node] = roots[node].factor, _needed(roots[node], name)
             continue
@@ -71,7 +73,7 @@ def finite(part: Expr, name: str, roots: dict[Expr, Root]) -> Expr:
             tests[node] = above
         args = tuple(made[a] if product else whole(a) for a in node.args)
         made[node] = node if args == node.args else rebuild(node.fn, args)  # type: ignore[arg-type]
-    return whole(part) if roots else part
+    return whole(part)
 
 
 def _needed(root: Root, name: str) -> list[Expr]:

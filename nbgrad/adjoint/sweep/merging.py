@@ -72,16 +72,12 @@ def merged(items: list[Item], passing: dict[str, str]) -> list[Item]:
 
 def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
     """Whether `loop` became a part of the last one in `made`."""
-    at = len(made) - 1
-    while at >= 0 and not isinstance(made[at], Nest):
-        at -= 1
-    before, between = made[at] if at >= 0 else None, made[at + 1 :]
+    at, steps, notes = _since_last(made)
+    before = made[at] if at >= 0 else None
     if not isinstance(before, Nest) or before.head != loop.head:
         return False
-    steps = [item for item in between if isinstance(item, Step)]
-    notes = [item for item in between if isinstance(item, str)]
     first, last = _around(steps, before, loop)
-    if not all(note.startswith("#") for note in notes) or len(first) + len(last) < len(steps):
+    if len(first) + len(last) < len(steps):
         return False
     early: list[Item] = []
     rest = before
@@ -93,6 +89,16 @@ def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
     rest.body = merged([*rest.body, *notes, *loop.body], passing)
     made[at:] = [*first, *early, rest, *last]
     return True
+
+
+def _since_last(made: list[Item]) -> tuple[int, list[Step], list[str]]:
+    """The place of the last loop or branch, and the steps and notes after it; -1 if there is more than these."""
+    at = len(made) - 1
+    while at >= 0 and not isinstance(made[at], Nest):
+        at -= 1
+    steps = [item for item in made[at + 1 :] if isinstance(item, Step)]
+    notes = [item for item in made[at + 1 :] if isinstance(item, str)]
+    return at if all(note.startswith("#") for note in notes) else -1, steps, notes
 
 
 def _around(steps: list[Step], before: Nest, after: Nest) -> tuple[list[Step], list[Step]]:
@@ -337,14 +343,10 @@ def _gathered(made: list[Item], gather: Gather) -> Nest:
 
 def _begin_with_gathered(made: list[Item], loop: Nest) -> None:
     """Let each turn of `loop` begin with what a gather right before it adds to an element that the turn meets."""
-    at = len(made) - 1
-    while at >= 0 and not isinstance(made[at], Nest):
-        at -= 1
-    gather, between = made[at] if at >= 0 else None, made[at + 1 :]
-    notes = [item for item in between if isinstance(item, str)]
-    if not isinstance(gather, Gather) or not all(note.startswith("#") for note in notes):
+    at, steps, _ = _since_last(made)
+    gather = made[at] if at >= 0 else None
+    if not isinstance(gather, Gather):
         return
-    steps = [item for item in between if isinstance(item, Step)]
     parts = [n for n in gather.body if isinstance(n, Nest) and all(_may_pass(s, n) for s in steps) and _begins(n, loop)]
     if parts:
         gather.body = [n for n in gather.body if n not in parts]
@@ -356,8 +358,10 @@ def _begins(part: Nest, loop: Nest) -> bool:
     """Whether turns of `loop` may begin with those of a part of a gather. They meet the elements that it adds to in any
     case, so these are there though nothing may be gathered; it adds zeros then."""
     head, step = loop_of(loop), part.body[0]
-    least = _least(head) if head is not None else None
-    if part.head != loop.head or len(part.body) > 1 or not isinstance(step, Step) or least is None or least < 0:
+    if part.head != loop.head or head is None or len(part.body) > 1 or not isinstance(step, Step):
+        return False
+    least = _least(head)
+    if least is None or least < 0:
         return False
     element, steps = unparse(step.target), [item for item in loop.body if isinstance(item, Step)]
     met = any(unparse(s.target) == element or any(element in surely(n) for n in s.read()) for s in steps)

@@ -73,9 +73,20 @@ def gather(turns: Turns) -> None:
         _Gathered(turns, several).rewrite()
 
 
+def _array(turns: Turns, name: str) -> str:
+    """That of which `name` is the cotangent."""
+    return next((n for n, bar in turns.reverse.bars.items() if bar == name), name)
+
+
+def _given(turns: Turns, name: str) -> str:
+    """What has the dtype of a cotangent, and is there: that of a local array may turn out not to be needed."""
+    array = _array(turns, name)
+    return name if array in turns.reverse.f.parameters else array
+
+
 def _there(turns: Turns, name: str) -> bool:
     """Whether there are all elements that turns may add to: those that are added to in branches alone may not be."""
-    array = next((n for n, bar in turns.reverse.bars.items() if bar == name), name)
+    array = _array(turns, name)
     inside, first = turns.plan.independence.inside, turns.loop.body[0]
     return all(
         any(not depth for _, depth in found) or inside(first, array, parse(index))
@@ -251,7 +262,7 @@ class _Gathered:
                 for p, low, high in zip(self.nest, self.least[name], self.most[name], strict=True)
             ]
             shape = sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
-            zeros = f"np.zeros({shape}, {name}.dtype)"
+            zeros = f"np.zeros({shape}, {_given(turns, name)}.dtype)"
             if parallel:
                 self.reverse.own.setdefault(parallel[0], {})[row] = zeros
             else:

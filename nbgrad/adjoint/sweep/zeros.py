@@ -7,7 +7,6 @@ time then, and what takes it adds nothing.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -41,7 +40,6 @@ def without_zeros(
         line = f"{array} = np.zeros_like({name})"
         if [text.strip() for text in lines if array in words(text)] != [line]:
             continue
-        items[:] = [re.sub(rf"\b{array}\.dtype", f"{name}.dtype", s) if isinstance(s, str) else s for s in items]
         _hand_over(items, array, named)
         silent = _silent(items, array)
         if silent is not None:
