@@ -336,6 +336,14 @@ def test_second_derivatives_where_a_factor_is_zero():
     np.testing.assert_allclose([a_bar, b_bar, c_bar], [0.0, 0.25, 0.0], atol=1e-15)
 
 
+def test_a_root_of_zero_that_is_needed_has_an_infinite_derivative():
+    def root(x, a):
+        return math.sqrt(a * x)
+
+    value, (x_bar, a_bar) = nb.adjoint(root).value_and_grad(0.0, 2.0)
+    assert (value, x_bar, a_bar) == (0.0, math.inf, 0.0)
+
+
 def lengths(x, y):
     """Distances, as people write them; those of points from themselves, too."""
     total = 0.0
