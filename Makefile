@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo test test-gpu lint bench docs clean help
+.PHONY: demo test test-gpu faults lint bench docs clean help
 
 demo: .venv/.extra-demo ## run the demonstration
 	$(BIN)/python -m nbgrad demo $(ARGS)
@@ -20,6 +20,9 @@ test: .venv/.extra-test .venv/.extra-demo ## run the tests; ARGS='-k tanh -x' is
 
 test-gpu: .venv/.extra-test .venv/.extra-demo .venv/.extra-cublas13 ## run the tests of devices on a GPU
 	$(BIN)/python -m pytest -n 0 tests/cuda --ignore tests/cuda/test_compile.py $(ARGS)
+
+faults: .venv/.extra-test ## run the long fault campaign (hours); ARGS='cache json --count 1000' picks
+	cd tests && ../$(BIN)/python -m faults $(ARGS)
 
 lint: .venv/.extra-lint ## check style, formatting and types
 	$(BIN)/ruff check .

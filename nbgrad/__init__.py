@@ -13,6 +13,9 @@
 <NDArray 4 @cpu(0)>
 """
 
+from . import config as _config  # noqa: F401  # first: it says when this began
+
+# isort: split
 from . import autograd, functional, methods, nd, symbol, test_utils, testing
 from . import errors as base
 from . import symbol as sym

@@ -70,6 +70,7 @@ def demo(out: str) -> None:
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
+    print("the first time compiles what it needs, which takes its time; it is kept for the next")
     _digits(folder)
     _ecology(folder)
     print(f"done in {time.perf_counter() - start:.1f} s")
@@ -114,6 +115,9 @@ def manage_cache(action: str) -> None:
         return
     where, count, size = cache.info()
     print(f"directory  {where or 'none (memory only)'}\nkernels    {count}\nsize       {size / 1e6:.1f} MB")
+    for other in cache.sources():
+        if other != where:
+            print(f"also read  {other}")
 
 
 def compile_ahead(names: list[str], dtypes: list[str], jobs: int, order: int) -> None:
@@ -127,7 +131,8 @@ def compile_ahead(names: list[str], dtypes: list[str], jobs: int, order: int) ->
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m nbgrad", description="Arrays with gradients of any order.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser.add_argument("--version", action="version", version=f"nbgrad {__version__}")
+    commands = parser.add_subparsers(dest="command")
     run = commands.add_parser("demo", help="train on digits, fit an equation, draw two pictures")
     run.add_argument("--out", default="nbgrad-demo", help="folder for the pictures (default: %(default)s)")
     commands.add_parser("info", help="versions, processor, threads, CUDA, cache")
@@ -139,7 +144,9 @@ def main(arguments: list[str] | None = None) -> None:
     ahead.add_argument("--jobs", type=int, default=0, help="processes (default: one per processor)")
     ahead.add_argument("--order", type=int, default=1, help="derivatives up to this order (default: %(default)s)")
     given = parser.parse_args(arguments)
-    if given.command == "demo":
+    if given.command is None:
+        parser.print_help()
+    elif given.command == "demo":
         demo(given.out)
     elif given.command == "info":
         info()

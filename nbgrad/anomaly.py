@@ -6,8 +6,8 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
-from threading import get_ident
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -123,15 +123,18 @@ def detect_anomaly(enabled: bool = True) -> _Scope:
     return _Scope(bool(enabled))
 
 
+#: The observer at each entry into a scope that was not left yet: (observer, those before).
+_entered: ContextVar[tuple | None] = ContextVar("nbgrad_observers", default=None)
+
+
 class _Scope:
     """Gives the thread an observer, and takes it back however the scope is left. Enters as often as one likes."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
-        self._entered: dict[int, list[_Observer | None]] = {}  # by thread: the observer at each entry
 
     def __enter__(self) -> None:
-        self._entered.setdefault(get_ident(), []).append(state.observer)
+        _entered.set((state.observer, _entered.get()))
         if self._enabled:
             observers.append(self)
             state.observer = state.observer or _Observer()
@@ -141,7 +144,8 @@ class _Scope:
     def __exit__(self, *exc: object) -> None:
         if self._enabled:
             observers.pop()  # whose entry it is makes no difference: they are counted
-        state.observer = self._entered[get_ident()].pop()
+        state.observer, before = _entered.get() or (None, None)
+        _entered.set(before)
 
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)

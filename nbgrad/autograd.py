@@ -25,6 +25,7 @@ from .anomaly import AnomalyError, detect_anomaly
 from .cast import cast
 from .checkpoint import checkpoint
 from .codegen.launch import fill
+from .constants import constant
 from .errors import DTypeError, NBGradError, ShapeError
 from .function import Function
 from .ndarray import NDArray, alias, from_value, label, wrap
@@ -38,7 +39,7 @@ from .scopes import (
     set_training,
     train_mode,
 )
-from .state import state
+from .state import put_training, state, training
 from .tape import Leaf
 
 __all__ = [
@@ -123,8 +124,22 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
                 f"mark_variables: variable {k} has shape {x._shape} and is {x._kind}, its gradient buffer has shape "
                 f"{g._shape} and is {g._kind}; they must be the same"
             )
+        for what, others in (("variable", variables), ("gradient buffer", gradients[:k])):
+            for j, other in enumerate(others):
+                if _share(g, other):
+                    raise NBGradError(
+                        f"mark_variables: gradient buffer {k} and {what} {j} have memory in common, "
+                        "and backward would write both; give each a buffer of its own"
+                    )
     for x, g, request in zip(variables, gradients, requests, strict=True):
         x._node = Leaf(g, request, x._cell)
+
+
+def _share(x: NDArray, y: NDArray) -> bool:
+    """Whether two arrays have elements in common."""
+    if x._cell is not y._cell:  # of different memory
+        return False
+    return x._buf is y._buf or bool(np.may_share_memory(x._view(), y._view()))
 
 
 def _check_request(request, function: str) -> None:
@@ -203,7 +218,9 @@ def _check_recorded(head: NDArray) -> None:
     node = head._node
     if node is None or (type(node) is not Leaf and node.parents is None):
         tracing.check_write("autograd.grad of what is not recorded")
-        raise NBGradError(tape.NOT_RECORDED)
+        if node is not None:
+            raise NBGradError(tape.USED.format(op=node.op.name))
+        raise NBGradError(tape.NOT_MARKED if head._cell[0] < 0 else tape.NOT_RECORDED)
 
 
 def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
@@ -215,7 +232,8 @@ def _heads(heads, head_grads, function: str) -> tuple[list[NDArray], list]:
         grads = [head_grads] if not isinstance(head_grads, list | tuple) else list(head_grads)
     else:
         grads = [head_grads] if isinstance(head_grads, NDArray | np.ndarray) else list(head_grads)
-    assert len(heads) == len(grads), "heads and head_grads must be lists of the same length"
+    if len(heads) != len(grads):
+        raise AssertionError("heads and head_grads must be lists of the same length")
     for k, (head, g) in enumerate(zip(heads, grads, strict=True)):
         _check_recorded(head)
         if g is None:
@@ -277,11 +295,15 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
 
 
 def _sweep(seeds: list, retain_graph: bool, train_mode: bool) -> None:
-    previous, state.training = state.training, bool(train_mode)
+    previous, train_mode = training(), bool(train_mode)
+    if previous is train_mode:
+        tape.commit(*tape.sweep_raw(seeds, retain_graph))
+        return
     try:
+        put_training(train_mode)
         tape.commit(*tape.sweep_raw(seeds, retain_graph))
     finally:
-        state.training = previous
+        put_training(previous)
 
 
 def backward_method(self: NDArray, out_grad=None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -377,7 +399,7 @@ def grad(
             if id(g._buf) in taken:  # memory of a sweep may be shared; what users get is theirs alone
                 g = cast(g, g._kind)
             taken.add(id(g._buf))
-            results.append(tape.constant(g, tuple(targets)) if create_graph and g._node is None else g)
+            results.append(constant(g, tuple(targets)) if create_graph and g._node is None else g)
     finally:
         state.recording, state.training = flags
     return results[0] if one else results

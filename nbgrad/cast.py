@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from . import dtypes, tape, tracing
 from .codegen.launch import Kind, cast_into, kind_of
+from .constants import Constant
 from .dtypes import DType, promote
 from .errors import ContextError
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
-from .state import state
+from .state import recording
 
 __all__ = ["Cast", "cast", "unify"]
 
@@ -59,7 +60,15 @@ class Cast(tape.Rule):
         return [cast(g, node.attrs)]
 
 
+class _Rounding(Cast):
+    """Conversion to integers or bools, which have no derivative: it is zero."""
+
+    constant = True
+    passes, pull_raw, pull_recorded = Constant.passes, Constant.pull_raw, Constant.pull_recorded
+
+
 _CAST = Cast()
+_ROUNDING = _Rounding()
 
 
 def cast(x: NDArray, kind: Kind) -> NDArray:
@@ -71,8 +80,9 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
     buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind, buf, kind)
     out = wrap(buf, x._shape, kind)
-    if state.recording and x._node is not None:
-        out._node = tape.node(_CAST, (x._node,), (), x._kind, x._shape, kind)
+    if recording() and x._node is not None:
+        rule = _CAST if kind.dtype.is_float else _ROUNDING
+        out._node = tape.node(rule, (x._node,), (), x._kind, x._shape, kind)
     if observers:
         observed(Cast.name, (x,), (out,), lambda given: [cast(given[0], kind_of(kind.dtype, given[0]._kind.ctx))])
     return out

@@ -7,13 +7,13 @@ flag and with the same random numbers, and sweeps back over the new record down 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 
 from . import tape
 from .errors import DTypeError, NBGradError
 from .kernels.random import logged, redrawn
-from .ndarray import NDArray, alias, wrap
+from .ndarray import NDArray, alias, joined, shared, wrap
+from .pickling import Transformed
 from .shapes import size
 from .state import state
 
@@ -72,7 +72,6 @@ def checkpoint(function: Callable) -> Callable:
         raise DTypeError(f"checkpoint: a function is needed, got {function!r}; write checkpoint(f)(x), not f(x)")
     rule = _Checkpoint(f"checkpoint({getattr(function, '__name__', type(function).__name__)})")
 
-    @functools.wraps(function)
     def checkpointed(*args, **kwargs):
         if not state.recording:
             return function(*args, **kwargs)
@@ -82,7 +81,7 @@ def checkpoint(function: Callable) -> Callable:
             result = function(*args, **kwargs)
         return _record(rule, run, result, floor)
 
-    return checkpointed
+    return Transformed(checkpointed, checkpoint, function)
 
 
 class _Run:
@@ -125,13 +124,12 @@ class _Kept:
     __slots__ = ("cell", "parts")
 
     def __init__(self, x: NDArray) -> None:
+        shared(x)
         self.parts = (x._buf, x._shape, x._kind, x._node)
         self.cell = x._cell
 
     def array(self) -> NDArray:
-        x = wrap(*self.parts)
-        x._cell = self.cell
-        return x
+        return joined(wrap(*self.parts), self.cell)
 
 
 def _mapped(value, change: Callable, kind: type = NDArray):

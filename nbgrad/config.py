@@ -1,6 +1,10 @@
 """Version and settings. Each setting has an environment variable, read once at import."""
 
 import os
+import time
+
+#: When this process began to import nbgrad, in nanoseconds of the clock that files have their times from.
+STARTED = time.time_ns()
 
 __version__ = "0.1.0"
 
@@ -31,6 +35,9 @@ def _threads() -> int:
 
 #: How many threads work on one large operation: the usable cores, or what these variables say if that is less.
 THREADS = _threads()
+
+#: Say so on a terminal when compiling takes its time.
+PROGRESS = os.environ.get("NBGRAD_PROGRESS", "1") not in ("", "0")
 
 #: Comma-separated topics to report on stderr; "compile" tells what is compiled and how long it took.
 LOG = frozenset(os.environ.get("NBGRAD_LOG", "").split(",")) - {""}

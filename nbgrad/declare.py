@@ -9,12 +9,13 @@ import numpy as np
 
 from . import dtypes
 from .cast import cast
+from .codegen.emission import pretty
 from .codegen.launch import kind_of
 from .documentation import wrapped
 from .elementwise import Elementwise, derived, short_binary
 from .entry import Entry, as_array, store_out
 from .errors import AttrError, DTypeError
-from .expr import Expr, as_expr, pretty, substitute, var
+from .expr import Expr, as_expr, substitute, var
 from .ndarray import NDArray, from_value
 from .samples import Input, Sample, table
 

@@ -8,12 +8,15 @@ import numpy as np
 
 from .codegen.launch import kind_of
 from .context import current_context, gpu, usable
+from .conversions import demand_constant
 from .cuda import exchange
-from .dtypes import as_dtype
-from .entry import IN_GRAPH, as_array
+from .dtypes import as_dtype, plain
+from .entry import as_array
 from .errors import AttrError, DTypeError, NBGradError
-from .ndarray import LENT, NDArray, from_value, wrap
+from .foreign import register
+from .ndarray import NDArray, alias, from_value, on_memory, shared, wrap
 from .state import state
+from .writes import check_target
 
 __all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
 
@@ -33,9 +36,11 @@ def export(self: NDArray, **options) -> Any:
     **options
         ``stream``, ``max_version``, ``dl_device`` and ``copy`` of the array API standard.
     """
-    self._cell[1:] = [LENT]
+    shared(self).lent = True
     if self._kind.gpu:
         return exchange.capsule(self._buf, self._shape, self._kind.dtype.np)  # type: ignore[arg-type]
+    if not self._kind.traced:
+        register(self._buf, self._cell)
     return self._view().__dlpack__(**options)
 
 
@@ -48,7 +53,7 @@ def interface(self: NDArray) -> dict[str, Any]:
     """``__cuda_array_interface__``: where the memory of an array on a GPU is, for CuPy, PyTorch, Numba and others."""
     if not self._kind.gpu:
         raise AttributeError("__cuda_array_interface__: the array is not on a GPU")
-    self._cell[1:] = [LENT]
+    shared(self).lent = True
     return exchange.interface(self._buf, self._shape, self._kind.dtype.np)  # type: ignore[arg-type]
 
 
@@ -108,8 +113,7 @@ def to_dlpack_for_write(data: NDArray) -> Any:
     <NDArray 2 @cpu(0)>
     """
     as_array(data, "to_dlpack_for_write")
-    if state.recording and data._node is not None:
-        raise NBGradError(IN_GRAPH)
+    check_target(data)
     data._cell[0] += 1
     return export(data)
 
@@ -129,9 +133,9 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
     Returns
     -------
     NDArray
-        Without history, in the current context (or on the GPU where it is). On shared memory each side sees what the
-        other writes; what the other writes is not noticed, so it must not change values that a recorded graph still
-        needs.
+        Without history (while recording, an array that has one is refused), in the current context (or on the GPU
+        where it is). On shared memory each side sees what the other writes; what the other writes is not noticed, so
+        it must not change values that a recorded graph still needs.
 
     Raises
     ------
@@ -154,13 +158,13 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
     [1. 0.]
     <NDArray 2 @cpu(0)>
     """
+    if isinstance(x, NDArray) and state.recording:
+        demand_constant(x)
     if isinstance(x, NDArray) and not copy:
-        shared = wrap(x._buf, x._shape, x._kind)
-        shared._cell = x._cell
-        return shared
+        return alias(x, x._buf, x._shape)
     if _on_gpu(x):
         return _from_gpu(x, copy)
-    view = _numpy_view(x)
+    view = _numpy_view(plain(x, "from_dlpack"))
     try:
         kind = kind_of(as_dtype(view.dtype), current_context())
     except DTypeError as err:
@@ -171,7 +175,7 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
             why = "is not C-contiguous" if not flags.c_contiguous else "may not be written or is not aligned"
             raise AttrError(f"from_dlpack: copy=False, but the memory {why}; leave copy out to have it copied")
         return from_value(view)
-    return wrap(view.reshape(-1).view(kind.storage), view.shape, kind)
+    return on_memory(view, kind)
 
 
 def _on_gpu(x) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .errors import DTypeError
 
-__all__ = ["DType", "as_dtype", "default_dtype", "promote", "set_default_dtype"]
+__all__ = ["DType", "as_dtype", "default_dtype", "plain", "promote", "set_default_dtype"]
 
 
 class DType:
@@ -84,8 +86,24 @@ def as_dtype(given) -> DType:
         pass
     try:
         return _by_name[np.dtype(given).name]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError, SyntaxError):  # what NumPy raises for texts
         raise DTypeError(f"dtype {given!r} is not supported; use one of {', '.join(_by_name)}") from None
+
+
+def plain(value: Any, what: str) -> Any:
+    """What is given, but NumPy's own arrays instead of subclasses: a matrix, a memmap, a recarray is its elements.
+
+    Raises
+    ------
+    DTypeError
+        For a masked array: without its mask it is another one.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise DTypeError(
+            f"{what}: this is a masked array, whose mask would be lost; give its numbers with a value where it is "
+            "masked, x.filled(0.0), and the mask, numpy.ma.getmaskarray(x), as another array (for nd.where)"
+        )
+    return np.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def default_dtype() -> DType:

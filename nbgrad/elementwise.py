@@ -20,13 +20,13 @@ from .cast import unify
 from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
-from .expr import Expr, max_orders, substitute, var, vjp, work
+from .expr import Expr, max_orders, strong, substitute, var, vjp, weak, work
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
 from .orders import GRADIENT, ByOperands, end_at
 from .pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kinds, reads
 from .shapes import Broadcast, broadcast
-from .state import state
+from .state import recording
 
 __all__ = ["Elementwise", "derived", "short_binary"]
 
@@ -129,11 +129,13 @@ class Elementwise(tape.Rule):
         out = wrap(buf, shape, kind)
         if kind.traced and all(map(tracing.is_weak, arrays)):
             out._label = tracing.WEAK
-        if state.recording:
+        if recording():
             for x in arrays:
                 if x._node is not None:
                     self.record(arrays, out, layout, scalars)
                     break
+            else:
+                out._cell[0] = tape.UNMARKED
         if observers:
             observed(self.name, arrays, (out,), lambda given: (self.apply(given, scalars),))
         return out
@@ -152,9 +154,11 @@ class Elementwise(tape.Rule):
         found = self._vjps.get(k)
         if found is None:
             found = vjp(self.expr, COTANGENT, [f"x{k}"])[0]
-            if self.expr.fn is not None:  # where the derivative computes the result again, read it instead
+            # Where the derivative computes the result again, read it instead, unless that hides a factor of a strong
+            # product, of which the product must be seen to be a multiple.
+            if self.expr.fn is not None and not weak(self.expr)[1]:
                 found = substitute(found, {self.expr: RESULT})
-            self._vjps[k] = found
+            self._vjps[k] = found = strong(found, COTANGENT)
         return found
 
     def partial(self, k: int) -> tuple[Elementwise | None, tuple[int, ...]]:
@@ -233,7 +237,7 @@ def short_unary(op: Elementwise) -> Callable:
         result._kind = kind
         result._cell = [0]
         result._node = None
-        if state.recording:
+        if recording():
             p = data._node
             if p is not None:
                 if pullback is None:
@@ -255,6 +259,8 @@ def short_unary(op: Elementwise) -> Callable:
                 node.kind = kind
                 node.seq = _next_seq()
                 result._node = node
+            else:
+                result._cell[0] = tape.UNMARKED
         if observers:
             observed(op.name, (data,), (result,), lambda given: (op.apply(given, scalars),))
         return result
@@ -286,7 +292,7 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
         result._kind = kind
         result._cell = [0]
         result._node = None
-        if state.recording:
+        if recording():
             p = lhs._node
             q = rhs._node
             if p is not None or q is not None:
@@ -317,6 +323,8 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
                 node.kind = kind
                 node.seq = _next_seq()
                 result._node = node
+            else:
+                result._cell[0] = tape.UNMARKED
         if observers:
             observed(op.name, (lhs, rhs), (result,), lambda given: (op.apply(given),))
         return result

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import tracing
-from .codegen.launch import cast_into
 from .documentation import completed
-from .errors import DTypeError, NBGradError, ShapeError
+from .errors import DTypeError, ShapeError
 from .ndarray import NDArray
 from .registry import operators, register
 from .samples import Sample
-from .state import state
+from .writes import check_target, overwrite
 
-__all__ = ["IN_GRAPH", "IN_PLACE", "Entry", "as_array", "lookup", "store_out"]
+__all__ = ["Entry", "as_array", "lookup", "store_out"]
 
 
 class Entry:
@@ -96,20 +95,9 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
             f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "
             f"got {out._shape} and {out._kind.dtype}"
         )
-    if state.recording and out._node is not None:
-        raise NBGradError(IN_GRAPH)
-    cast_into(result._buf, result._kind, out._buf, out._kind)
-    out._cell[0] += 1
-    if state.recording:
-        out._node = result._node
+    check_target(out)
+    overwrite(out, result)
     return out
-
-
-IN_GRAPH = (
-    "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
-    "gradients. Please call backward first to clear the graph or do this out side of a record section."
-)
-IN_PLACE = "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd."
 
 
 def lookup(name: str) -> Entry:

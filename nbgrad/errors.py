@@ -1,6 +1,6 @@
 """The exceptions nbgrad raises. All derive from :class:`NBGradError` (``MXNetError`` is an alias)."""
 
-__all__ = ["MXNetError", "NBGradError"]
+__all__ = ["MXNetError", "MaskWarning", "NBGradError"]
 
 
 class NBGradError(RuntimeError):
@@ -19,6 +19,10 @@ class DTypeError(NBGradError, TypeError):
     """A dtype (or Python type) that an operation cannot take."""
 
 
+class LostGradientError(DTypeError):
+    """An implicit conversion of a recorded array to Python's or NumPy's numbers, behind which there is no gradient."""
+
+
 class AttrError(NBGradError, ValueError):
     """A bad value for a keyword of an operator."""
 
@@ -35,8 +39,20 @@ class InPlaceError(NBGradError):
     """A write into an array whose old value a recorded graph still needs."""
 
 
+class SymbolError(NBGradError, ValueError):
+    """A Symbol that cannot be read from a text, or cannot be run. `node` is the name of the node, or None."""
+
+    def __init__(self, message: str, node: str | None = None) -> None:
+        super().__init__(message)
+        self.node = node
+
+
 class TraceError(NBGradError, TypeError):
     """Something that cannot be done to the arrays of a function that ``jit`` traces."""
+
+
+class MaskWarning(UserWarning):
+    """An index that looks like a mask and is read as positions."""
 
 
 MXNetError = NBGradError

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from threading import RLock
 
-from .forks import free_in_child
+from .forks import lock
+from .source_text import constant
 
-__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "emit", "free", "pretty", "scale", "select", "var", "vjp", "work"]
+__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "free", "scale", "select", "strong", "var", "vjp", "work"]
 
 
 class Fn:
@@ -40,9 +40,11 @@ class Fn:
         Python code for integer operands, where it differs.
     max_order : int or callable, optional
         How often the function can be differentiated where that ends; or ``max_order(*args)``, an expression.
+    finite : bool
+        The result is finite where the arguments are: there are no poles, and it does not grow like an exponential.
     """
 
-    __slots__ = ("boolean", "fold", "helpers", "integer", "max_order", "name", "partials", "template")
+    __slots__ = ("boolean", "finite", "fold", "helpers", "integer", "max_order", "name", "partials", "template")
 
     def __init__(
         self,
@@ -55,8 +57,10 @@ class Fn:
         boolean: bool = False,
         integer: str | None = None,
         max_order: int | Callable | None = None,
+        finite: bool = False,
     ) -> None:
         self.name = name
+        self.finite = finite or boolean
         self.max_order = max_order
         self.integer = integer or template
         self.template = template
@@ -143,7 +147,7 @@ class Expr:
 
 
 _nodes: weakref.WeakValueDictionary[tuple, Expr] = weakref.WeakValueDictionary()
-_interning = free_in_child(RLock())
+_interning = lock("expressions")
 
 
 def _intern(key: tuple, fn, args, name, value) -> Expr:
@@ -167,7 +171,7 @@ def var(name: str) -> Expr:
 
 def const(value: float | int) -> Expr:
     """The constant `value`. Signed zeros, and ints and floats, are told apart."""
-    return _intern(("const", type(value), repr(value)), None, (), None, value)
+    return _intern(("const", type(value), constant(value)), None, (), None, value)
 
 
 def as_expr(value: Expr | float) -> Expr:
@@ -187,14 +191,14 @@ ONE = const(1)
 
 
 def _binary(name: str, symbol: str, partials: Callable, fold: Callable) -> Fn:
-    return Fn(name, "({0} " + symbol + " {1})", partials, fold=fold)
+    return Fn(name, "({0} " + symbol + " {1})", partials, fold=fold, finite=symbol != "/")
 
 
 _add = _binary("add", "+", lambda a, b, y: (ONE, ONE), lambda a, b: a + b)
 _sub = _binary("sub", "-", lambda a, b, y: (ONE, const(-1)), lambda a, b: a - b)
 _mul = _binary("mul", "*", lambda a, b, y: (b, a), lambda a, b: a * b)
 _div = _binary("div", "/", lambda a, b, y: (1 / b, -y / b), lambda a, b: a / b)
-_neg = Fn("neg", "(-{0})", lambda a, y: const(-1), fold=lambda a: -a)
+_neg = Fn("neg", "(-{0})", lambda a, y: const(-1), fold=lambda a: -a, finite=True)
 
 
 def add(a, b) -> Expr:
@@ -203,6 +207,8 @@ def add(a, b) -> Expr:
         return b
     if b is ZERO:
         return a
+    if a.fn is _strong and b.fn is _strong and a.args[1] is b.args[1]:
+        return strong(add(a.args[0], b.args[0]), a.args[1])
     if b.fn is _neg:
         return sub(a, b.args[0])
     return _add(a, b)
@@ -247,6 +253,7 @@ _select = Fn(
     "select",
     "({1} if {0} else {2})",
     lambda c, a, b, y: (None, select(c, ONE, ZERO), select(c, ZERO, ONE)),
+    finite=True,
 )
 
 
@@ -260,6 +267,65 @@ def select(condition: Expr, a, b) -> Expr:
 
 def isnan(x: Expr) -> Expr:
     return ne(x, x)
+
+
+# Strong zeros. A derivative is linear in the cotangent, and a cotangent that is zero contributes nothing, even if what
+# it is multiplied by is infinite or NaN: otherwise a branch that is not taken makes NaN of 0*inf.
+
+_strong = Fn("strong", "({0} if {1} != {2} else {2})", finite=True)  # differentiated as a whole: see `vjp`
+
+
+def strong(e, factor) -> Expr:
+    """`e`, which is linear in `factor`, and zero where `factor` is zero, whatever is infinite or NaN in `e`.
+
+    The factor is compared, nothing else: what is infinite or NaN times a factor that is not zero stays so. No
+    simplification looks inside, so none can make a plain product of it.
+    """
+    e, factor = as_expr(e), as_expr(factor)
+    if factor.fn is None and factor.value is not None:
+        return e if factor.value else ZERO
+    return e if _vanishes(e, factor) else _make(_strong, (e, factor, ZERO))
+
+
+def _vanishes(e: Expr, factor: Expr) -> bool:
+    """Whether `e` is zero where `factor` is, because it is multiplied by nothing but finite constants."""
+    if e is factor or e is ZERO:
+        return True
+    if e.fn in (_add, _sub):
+        return _vanishes(e.args[0], factor) and _vanishes(e.args[1], factor)
+    if e.fn is _neg:
+        return _vanishes(e.args[0], factor)
+    if e.fn is _select:
+        return _vanishes(e.args[1], factor) and _vanishes(e.args[2], factor)
+    if e.fn is _strong:
+        return e.args[1] is factor or _vanishes(e.args[0], factor) or _vanishes(e.args[1], factor)
+    if e.fn is _mul:
+        return any(_finite(c) and _vanishes(x, factor) for c, x in (e.args, e.args[::-1]))
+    return e.fn is _div and _finite(e.args[1]) and not _is(e.args[1], 0) and _vanishes(e.args[0], factor)
+
+
+def _finite(e: Expr) -> bool:
+    return e.value is not None and math.isfinite(e.value)
+
+
+def has_poles(e: Expr) -> bool:
+    """Whether it may be infinite or NaN where its variables are finite (other than by the overflow of a product)."""
+    return any(
+        not _finite(node)
+        if node.fn is None
+        else not (node.fn.finite or (node.fn is _div and _finite(node.args[1]) and not _is(node.args[1], 0)))
+        for node in order([e])
+        if node.name is None
+    )
+
+
+def weak(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """What a strong product is where no factor is zero, and the factors."""
+    factors: list[Expr] = []
+    while e.fn is _strong:
+        factors.append(e.args[1])
+        e = e.args[0]
+    return e, tuple(factors)
 
 
 # Differentiation.
@@ -312,6 +378,12 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
     -------
     list of Expr
         One per name in `wrt`; the constant 0 where `e` does not depend on it.
+
+    Notes
+    -----
+    The derivative of a strong product is one, of the same factors: where one is zero, the product is constant in
+    everything else. By that factor itself it is what the factor is multiplied by, also where the factor is zero, so
+    that second derivatives of functions at their minima are right.
     """
     cotangents: dict[Expr, Expr] = {e: g}
     active = _depending(e, set(wrt))
@@ -319,6 +391,15 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
         if node.fn is None or node not in cotangents or node not in active:
             continue
         g = cotangents[node]
+        if node.fn is _strong:
+            inner, factor, _ = node.args
+            alone = var(f"factor {sum(name.startswith('factor ') for name in free(inner))}")  # of those in it another
+            found = vjp(substitute(inner, {factor: alone}), g, [*wrt, alone.name])  # type: ignore[list-item]
+            made = {var(n): strong(part, factor) for n, part in zip(wrt, found, strict=False)}
+            made[factor] = add(made.get(factor, ZERO), found[-1])
+            for arg, part in made.items():
+                cotangents[arg] = _sum(cotangents.get(arg, ZERO), substitute(part, {alone: factor}))
+            continue
         for arg, partial in zip(node.args, partials_of(node), strict=True):
             if arg in active:
                 cotangents[arg] = _sum(cotangents.get(arg, ZERO), scale(g, partial))
@@ -390,90 +471,9 @@ def substitute(e: Expr, replace: dict[Expr, Expr]) -> Expr:
     return made[e]
 
 
-_smart: dict[Fn, Callable] = {_add: add, _sub: sub, _mul: mul, _div: div, _neg: neg, _select: select}
+_smart: dict[Fn, Callable] = {_add: add, _sub: sub, _mul: mul, _div: div, _neg: neg, _select: select,
+                               _strong: lambda e, factor, _: strong(e, factor)}  # fmt: skip
 
 
 def rebuild(fn: Fn, args: tuple[Expr, ...]) -> Expr:
     return _smart.get(fn, fn)(*args)
-
-
-# For people.
-
-_OPERATORS = {"or": ("or", 1), "and": ("and", 2), "lt": ("<", 4), "le": ("<=", 4), "eq": ("==", 4), "ne": ("!=", 4),
-              "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6), "div": ("/", 6)}  # fmt: skip
-
-
-def pretty(e: Expr) -> str:
-    """`e` as one would write it: ``g*(1 - y)*(1 + y)``."""
-    return _written(e)[0]
-
-
-def _written(e: Expr) -> tuple[str, int]:
-    """The text, and how strongly its outermost operator binds."""
-    if e.fn is None:
-        return (e.name, 9) if e.name is not None else (f"{e.value:.10g}", 9 if not repr(e.value).startswith("-") else 5)
-    parts = [_written(a) for a in e.args]
-    if e.fn.name in _OPERATORS:
-        symbol, level = _OPERATORS[e.fn.name]
-        (left, a), (right, b) = parts
-        space = "" if level == 6 else " "
-        left = f"({left})" if a < level else left
-        right = f"({right})" if b < level + (e.fn.name in ("sub", "div")) else right
-        return f"{left}{space}{symbol}{space}{right}", level
-    if e.fn in (_neg, invert):
-        text = f"({parts[0][0]})" if parts[0][1] < 7 else parts[0][0]
-        return (f"-{text}" if e.fn is _neg else f"not {text}"), 5 if e.fn is _neg else 3
-    name = "where" if e.fn is _select else e.fn.name
-    return f"{name}({', '.join(text for text, _ in parts)})", 9
-
-
-# Emission.
-
-
-def literal(value: float | int, cast: str) -> str:
-    if isinstance(value, float):
-        if math.isnan(value):
-            return f"{cast}(np.nan)"
-        if math.isinf(value):
-            return f"{cast}({'-' if value < 0 else ''}np.inf)"
-    return f"{cast}({value!r})"
-
-
-def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[list[str], list[str], list[str], dict]:
-    """Python statements that compute `outputs`, each subexpression once.
-
-    Parameters
-    ----------
-    outputs : sequence of Expr
-    names : dict
-        What code stands for each variable.
-    cast : str
-        Name of the type that constants get, so that a float32 kernel stays in float32.
-
-    Returns
-    -------
-    constants : list of str
-        Statements that belong before the loop.
-    body : list of str
-        Statements that belong inside it.
-    results : list of str
-        The code of each output after `body`.
-    helpers : dict
-        Global names that the statements use.
-    """
-    code: dict[Expr, str] = {}
-    constants: list[str] = []
-    body: list[str] = []
-    helpers: dict[str, object] = {}
-    for node in order(outputs):
-        if node.name is not None:
-            code[node] = names[node.name]
-        elif node.fn is None:
-            code[node] = f"c{len(constants)}"
-            constants.append(f"c{len(constants)} = {literal(node.value, cast)}")  # type: ignore[arg-type]
-        else:
-            code[node] = f"t{len(body)}"
-            template = node.fn.integer if cast == "np.int64" else node.fn.template
-            body.append(f"t{len(body)} = " + template.format(*(code[a] for a in node.args)))
-            helpers.update(node.fn.helpers)
-    return constants, body, [code[e] for e in outputs], helpers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections.abc import Sequence
 
@@ -15,7 +16,7 @@ from .compiler import opaque
 from .context import CPU0
 from .cotangents import add_raw
 from .errors import DTypeError, NBGradError, ShapeError, TraceError
-from .ndarray import NDArray, from_value, wrap
+from .ndarray import NDArray, from_value, joined, shared, wrap
 from .observe import observed, observers
 from .orders import end_at
 from .shapes import size
@@ -31,6 +32,8 @@ class Function:
     the instance is called with: NDArrays, and anything else as a constant. `backward` gets one gradient per
     result of `forward` and returns one per NDArray input (a single one need not be in a tuple); None means zero,
     and NumPy arrays are accepted. Both run without recording, NumPy may be used inside. An instance is called once.
+    What :meth:`save_for_backward` got, arrays in attributes, and all inputs if it got nothing, must not be changed
+    before `backward` runs: that is an InPlaceError.
 
     If `backward` uses nd operators, the function can be differentiated to any order: with ``create_graph=True``
     its operations are recorded. What it reads must then be inputs or results of `forward` (kept with
@@ -103,7 +106,8 @@ class Function:
         AssertionError
             On a second call of one instance.
         """
-        assert not self._used, "Each Function instance can only be called once. Please create another instance."
+        if self._used:
+            raise AssertionError("Each Function instance can only be called once. Please create another instance.")
         self._used = True
         graph = tracing.current.graph
         if graph is None or not any(isinstance(x, NDArray) for x in inputs):
@@ -168,7 +172,7 @@ class Function:
         if self.max_order is not None:
             end_at(rule, self.max_order)
         attrs = (self, avals)
-        saved = tape.save([x for x in self._saved if isinstance(x, NDArray)])
+        saved = tape.save(self._reads(arrays))
         if len(outputs) == 1:
             node = tape.node(rule, parents, saved, attrs, outputs[0]._shape, outputs[0]._kind)
             outputs[0]._node = node
@@ -180,6 +184,20 @@ class Function:
         # Saved arrays are kept as memory, and get their places on the tape back while backward runs: a result
         # must not hold the node that holds this function, and an operand may have been marked anew by then.
         self._saved = tuple([_keep(x, arrays, outputs) for x in self._saved])
+
+    def _reads(self, inputs: list[NDArray]) -> list[NDArray]:
+        """What `backward` may read: what was saved and what the instance holds; all inputs, if it saved nothing."""
+        found: dict[int, NDArray] = {}
+        stack: list = [self._saved, vars(self), () if self._saved else inputs]
+        seen: set[int] = set()
+        while stack:
+            value = stack.pop()
+            if isinstance(value, NDArray):
+                found.setdefault(id(value._cell), value)
+            elif isinstance(value, dict | list | tuple | set | frozenset) and id(value) not in seen:
+                seen.add(id(value))
+                stack += value.values() if isinstance(value, dict) else value
+        return list(found.values())
 
 
 def _keep(x, operands: list[NDArray], results: list[NDArray]):
@@ -193,6 +211,7 @@ class _Saved:
     """An array given to save_for_backward: its memory, and which operand or result of the call it is."""
 
     def __init__(self, x: NDArray, operand: int | None, result: int | None) -> None:
+        shared(x)
         self.parts = (x._buf, x._shape, x._kind)
         self.cell = x._cell
         self.operand = operand
@@ -205,9 +224,7 @@ class _Saved:
             place = tape.select(node, self.result) if isinstance(node.kind, tuple) else node
         elif node is not None and self.operand is not None and type(node.parents[self.operand]) is not list:
             place = node.parents[self.operand]
-        x = wrap(*self.parts, place)
-        x._cell = self.cell
-        return x
+        return joined(wrap(*self.parts, place), self.cell)
 
 
 class Call(tape.Rule):
@@ -394,7 +411,7 @@ class Opaque(tape.Rule):
             found += [more[k] for k in sorted(more)]
         opaque.store(f"{self.name}.forward", found, outs)
         key = id(token._buf)
-        _instances[key] = made, weakref.ref(token._buf, lambda _: _instances.pop(key, None))
+        _instances[key] = made, weakref.ref(token._buf, functools.partial(_instances.pop, key))
 
     def grads(self, node, g, useful):
         gs = g if isinstance(g, list) else [g]

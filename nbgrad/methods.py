@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from . import autograd, dlpack, inplace, numpy_functions
+from typing import Any
+
+from . import autograd, conversions, dlpack, inplace, numpy_functions
 from .kernels import creation, linear, subscript
 from .ndarray import NDArray
 from .registry import operators
@@ -65,7 +67,7 @@ def _attach() -> None:
         "__rmatmul__": linear.matmul_reflected,
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
-        "__round__": lambda self, ndigits=None: operators["rint"].call(self),
+        "__round__": lambda self, ndigits=None: numpy_functions.rounded(self, ndigits or 0),
         "__getitem__": subscript.getitem,
         "__setitem__": subscript.setitem,
         "slice_assign": subscript.slice_assign,
@@ -92,6 +94,11 @@ def _attach() -> None:
     }
     for name, value in more.items():
         setattr(NDArray, name, value)
+    for name in conversions.IMPLICIT:
+        member: Any = vars(NDArray)[name]
+        getter: Any = member.fget if isinstance(member, property) else member
+        method = conversions.guarded(name, getter)
+        setattr(NDArray, name, property(method) if isinstance(member, property) else method)
 
 
 _attach()

@@ -130,6 +130,8 @@ def reset_arrays(*arrays: NDArray, num_arrays: int | None = None) -> None:
 def _fill() -> None:
     names = globals()
     for entry in _operators.values():
+        if entry.name not in names:  # where pickles find it
+            entry.call.__module__, entry.call.__qualname__ = __name__, entry.name
         for name in (entry.name, *entry.aliases):
             names.setdefault(name, entry.call)
             if not name.startswith("_"):

@@ -7,6 +7,7 @@ layers above (:mod:`nbgrad.methods` lists them).
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import context, dtypes, shapes
+from .codegen.graph import current
 from .codegen.launch import Kind, cast_into, fill, kind_of
 from .context import Context
 from .dtypes import as_dtype
 from .errors import DTypeError, ShapeError
+from .foreign import Source, cell_of
 
 __all__ = ["NDArray", "from_numpy", "from_value", "placed", "wrap"]
 
@@ -50,12 +53,12 @@ class NDArray:
     """
 
     # _buf: flat raw buffer. _cell: [version of the memory], one list shared by all arrays on that memory,
-    # raised by every write; LENT follows it once other libraries may hold the memory. _node: the tape node this
+    # raised by every write; a `Shared` follows it once there are several. _node: the tape node this
     # value came from, or None. _label: `stype` if not 'default'.
     __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_label", "_node", "_shape")
 
     _buf: np.ndarray
-    _cell: list[int]
+    _cell: list[Any]
     _kind: Kind
     _label: str
     _node: Any
@@ -184,6 +187,16 @@ class NDArray:
     def __repr__(self) -> str:
         return f"\n{self._view()!s}\n<NDArray {'x'.join(map(str, self._shape))} @{self._kind.ctx}>"
 
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if self._buf.size != 1:
+            raise ShapeError(
+                f"format {spec!r} is for arrays of one element, this one has the shape {self._shape}; write "
+                "np.array2string(x.asnumpy(), ...) for others"
+            )
+        return format(self.item(), spec)
+
     def __len__(self) -> int:
         if not self._shape:
             raise TypeError("len() of a 0-d array")
@@ -221,8 +234,56 @@ class NDArray:
 
 
 _new = object.__new__
+_ref = weakref.ref
 
-LENT = -1
+
+class Shared(list):
+    """Who has a memory, besides the tape: its arrays, as weak references, and whether other libraries do."""
+
+    __slots__ = ("enough", "lent")
+
+    def __init__(self) -> None:
+        self.enough = 64  # so many before those that are gone are looked for
+        self.lent = False
+
+    def prune(self) -> None:
+        """Forget arrays that are gone."""
+        self[:] = [r for r in self if r() is not None]
+        self.enough = 64 + 2 * len(self)
+
+
+def shared(x: NDArray) -> Shared:
+    """Who has the memory of `x`."""
+    cell = x._cell
+    if len(cell) == 1:
+        cell.append(Shared())
+        cell[1].append(_ref(x))
+    return cell[1]
+
+
+def joined(x: NDArray, cell: list) -> NDArray:
+    """`x`, as an array on the memory with this version cell."""
+    x._cell = cell
+    if len(cell) == 1:
+        cell.append(Shared())
+    who = cell[1]
+    who.append(_ref(x))
+    if len(who) > who.enough:
+        who.prune()
+    return x
+
+
+def lent(x: NDArray) -> bool:
+    """Whether other libraries may have the memory of `x`."""
+    return len(x._cell) > 1 and x._cell[1].lent
+
+
+def sharers(x: NDArray) -> list[NDArray]:
+    """The other arrays that were made on the memory of `x`; of which part of it, they know."""
+    if len(x._cell) == 1:
+        return []
+    every = [r() for r in x._cell[1]]
+    return [y for y in every if y is not None and y is not x]
 
 
 def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
@@ -238,12 +299,17 @@ def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
 
 def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
     """An NDArray on `buf`, which is memory of `x`: it shares the version of that memory."""
+    cell = x._cell
+    who = cell[1] if len(cell) > 1 else shared(x)
     y = _new(NDArray)
     y._buf = buf
     y._shape = shape
     y._kind = x._kind
-    y._cell = x._cell
+    y._cell = cell
     y._node = node
+    who.append(_ref(y))
+    if len(who) > who.enough:
+        who.prune()
     return y
 
 
@@ -295,8 +361,8 @@ def empty(shape, dtype=None, ctx: Context | None = None) -> NDArray:
 def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None = None) -> NDArray:
     """An array with a copy of the values of anything array-like (not recorded).
 
-    The dtype is `dtype`; else that of an NDArray or NumPy array; else, for Python numbers and nested
-    sequences of them, the default.
+    The dtype is `dtype`; else that of what has one (an NDArray, a NumPy array, a Series of pandas, an array.array ...);
+    else, for Python numbers and nested sequences of them, the default, and bool if all of them are True or False.
     """
     ctx = context.usable(ctx) if ctx is not None or like is None else like.ctx
     if not (isinstance(source, NDArray) and source._kind.traced):
@@ -306,7 +372,9 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
         out = wrap(kind.empty(source._buf.size, kind.storage), source._shape, kind)
         cast_into(source._buf, source._kind, out._buf, kind)
         return out
-    typed = isinstance(source, np.ndarray | np.generic)
+    typed = hasattr(source, "dtype") or hasattr(source, "__array__") or _is_buffer(source)
+    if isinstance(source, np.ndarray | np.generic) and source.__class__ is not np.ndarray:
+        source = dtypes.plain(source, "array")
     if not typed:
         source = _nested(source)
     try:
@@ -318,7 +386,7 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
     elif typed:
         target = as_dtype(values.dtype)
     else:
-        target = dtypes.default_dtype()
+        target = dtypes.bool_ if values.dtype.kind == "b" else dtypes.default_dtype()
     if values.dtype.kind not in "fiub":
         raise DTypeError(f"array: elements of dtype {values.dtype} are not supported")
     kind = kind_of(target, ctx)
@@ -328,20 +396,33 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
     else:
         with np.errstate(invalid="ignore", over="ignore"):
             buf.view(target.np)[:] = values.reshape(-1)
-    return wrap(buf, values.shape, kind)
+    out = wrap(buf, values.shape, kind)
+    if current.graph is not None and isinstance(source, np.ndarray):
+        current.graph.sources[id(buf)] = out, Source(source)
+    return out
+
+
+def _is_buffer(source) -> bool:
+    """Whether `source` is elements of one type in memory, as those of ``array.array`` are."""
+    if isinstance(source, str | bytes | bytearray | int | float | list | tuple):
+        return False
+    try:
+        return memoryview(source).nbytes >= 0
+    except TypeError:
+        return False
 
 
 def _nested(source):
     """Nested lists with NDArrays in them, made digestible for NumPy."""
     if isinstance(source, NDArray):
-        return source.asnumpy()
+        return source.__array__()
     if isinstance(source, list | tuple):
         return [_nested(s) if isinstance(s, NDArray | list | tuple) else s for s in source]
     return source
 
 
-#: Of the NumPy arrays whose memory is shared, by their id: a reference, and the version of the memory.
-_frozen: dict[int, tuple[weakref.ref, list[int]]] = {}
+#: The NumPy arrays that were made read-only here, by their id.
+_frozen: dict[int, weakref.ref] = {}
 
 
 def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
@@ -363,18 +444,22 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
         return from_value(ndarray)
     if not isinstance(ndarray, np.ndarray):
         raise DTypeError(f"from_numpy: a numpy.ndarray is needed, got {type(ndarray).__name__}")
+    dtypes.plain(ndarray, "from_numpy")
     if not ndarray.flags.c_contiguous:
         raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
     kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
     key = id(ndarray)
-    reference, cell = _frozen.get(key, (None, [0]))
+    reference = _frozen.get(key)
     if reference is not None and reference() is ndarray:
         ndarray.flags.writeable = True  # it was made read-only here, not by its owner
     if not ndarray.flags.writeable or not ndarray.dtype.isnative:
         return from_value(ndarray)
-    buf = ndarray.reshape(-1).view(kind.storage)
+    out = on_memory(ndarray, kind)
     ndarray.flags.writeable = False
-    _frozen[key] = weakref.ref(ndarray, lambda _: _frozen.pop(key, None)), cell
-    out = wrap(buf, ndarray.shape, kind)
-    out._cell = cell
+    _frozen[key] = weakref.ref(ndarray, functools.partial(_frozen.pop, key))  # no Python in it
     return out
+
+
+def on_memory(values: np.ndarray, kind: Kind) -> NDArray:
+    """An NDArray on the memory of a writable, C-contiguous NumPy array."""
+    return joined(wrap(values.reshape(-1).view(kind.storage), values.shape, kind), cell_of(values))

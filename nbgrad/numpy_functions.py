@@ -3,6 +3,7 @@
 Ufuncs find their operator by name in the registry, through NumPy's protocol ``__array_ufunc__``; so do the operators
 of NumPy arrays with an NDArray on the right (``a * x`` is ``numpy.multiply(a, x)``). Other functions
 (``__array_function__``) call ours where the table below has them, and else get NumPy copies, which is not recorded.
+Functions that Numba compiled ask for a type, and are refused.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, index
 
 import numpy as np
+from numba.core.typing.typeof import typeof_impl
 
+from .constants import carries_gradient
 from .elementwise import Elementwise
 from .entry import lookup, store_out
-from .errors import AttrError, DTypeError, NBGradError, ShapeError
+from .errors import AttrError, DTypeError, LostGradientError, ShapeError
 from .kernels import linear, shape
 from .ndarray import NDArray, from_value
 from .registry import operators
@@ -94,7 +97,7 @@ def array_ufunc(self: NDArray, ufunc: np.ufunc, method: str, *inputs, **kwargs):
     ------
     TypeError
         For a ufunc that is no operator of nbgrad, and for keywords and methods.
-    NBGradError
+    LostGradientError
         If a recorded result is to go into a NumPy array, where its gradient would be lost.
     """
     if not kwargs and method == "__call__":
@@ -140,8 +143,8 @@ def _general(ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict):
 def _store(result: NDArray, out, name: str):
     if out is None or isinstance(out, NDArray):
         return store_out(result, out, name)
-    if result._node is not None:
-        raise NBGradError(
+    if carries_gradient(result):
+        raise LostGradientError(
             f"{name}: the result is recorded, and in a NumPy array its gradient would be lost; "
             "use an NDArray (a = a + x instead of a += x), or x.detach()"
         )
@@ -190,11 +193,9 @@ _FUNCTIONS = {
     "repeat": ("repeat", "a | repeats axis"),
     "roll": ("roll", "a | shift axis"),
     "sinc": ("sinc", "x |"),
-    "sort": ("sort", "a | axis"),
     "squeeze": ("squeeze", "a | axis"),
     "std": ("std", "a | axis dtype out ddof keepdims"),
     "sum": ("sum", _REDUCE),
-    "take_along_axis": ("take_along_axis", "arr indices | axis"),
     "tensordot": ("tensordot", "a b | axes"),
     "tile": ("tile", "A | reps"),
     "transpose": ("transpose", "a | axes"),
@@ -227,11 +228,29 @@ def _adapted(name: str, operator: str, parameters: str) -> Callable:
     return call
 
 
-def _join(operator: str) -> Callable:
-    def call(arrays, axis=0, out=None):
-        return operators[operator].call(*map(_array, arrays), axis=axis, out=out)
+def _concatenate(arrays, axis=0, out=None) -> NDArray:
+    """With NumPy's meaning of None as axis, as in all of these: of the flattened arrays."""
+    parts = [_array(x) for x in arrays]
+    if axis is None:
+        parts, axis = [_reshape(x, -1) for x in parts], 0
+    return operators["concat"].call(*parts, axis=axis, out=out)
 
-    return call
+
+def _stack(arrays, axis=0, out=None) -> NDArray:
+    return operators["stack"].call(*map(_array, arrays), axis=axis, out=out)
+
+
+def _sort(a, axis=-1, kind=None, order=None, *, stable=None) -> NDArray:
+    if order is not None:
+        raise AttrError("numpy.sort: order is for arrays with fields, which an NDArray has not")
+    return operators["sort"].call(_reshape(a, -1) if axis is None else a, axis=-1 if axis is None else axis)
+
+
+def _take_along_axis(arr, indices, axis=-1) -> NDArray:
+    arr = _array(arr)
+    if axis is None:
+        arr, axis = _reshape(arr, -1), 0
+    return operators["take_along_axis"].call(arr, _array(indices), axis=axis)
 
 
 def _where(condition, x, y) -> NDArray:
@@ -262,10 +281,16 @@ def _reshape(a, shape, order="C", *, copy=None) -> NDArray:
     return _to_shape(a, found)
 
 
-def _round(a, decimals=0, out=None) -> NDArray:
-    if decimals != 0:
-        raise AttrError(f"numpy.round: decimals must be 0 for an NDArray, got {decimals!r}")
-    return operators["rint"].call(a, out=out)
+def rounded(a, decimals=0, out=None) -> NDArray:
+    """With NumPy's meaning: to so many decimals, as a multiple of a power of ten is; ties go to even numbers."""
+    digits = index(decimals)
+    if not digits or not a._kind.dtype.is_float:
+        if digits < 0:
+            raise AttrError(f"round: integers need decimals of 0 or more, got {decimals!r}; use astype('float64')")
+        return operators["rint"].call(a, out=out)
+    power = 10.0 ** abs(digits)
+    result = operators["rint"].call(a * power) / power if digits > 0 else operators["rint"].call(a / power) * power
+    return store_out(result, out, "round")
 
 
 def _take(a, indices, axis=None, out=None, mode="raise") -> NDArray:
@@ -298,9 +323,9 @@ def _memory(x):
 
 _to_shape = shape.reshape
 _functions: dict[Callable, Callable] = {
-    np.around: _round,
+    np.around: rounded,
     np.clip: _clip,
-    np.concatenate: _join("concat"),
+    np.concatenate: _concatenate,
     np.copy: lambda a, order="K", subok=False: a.copy(),
     np.einsum: _einsum,
     np.flip: _flip,
@@ -312,14 +337,16 @@ _functions: dict[Callable, Callable] = {
     np.ndim: lambda a: a.ndim,
     np.ravel: lambda a, order="C": _reshape(a, -1, order),
     np.reshape: _reshape,
-    np.round: _round,
+    np.round: rounded,
     np.shape: lambda a: a.shape,
     np.shares_memory: lambda a, b, max_work=None: np.shares_memory(_memory(a), _memory(b), max_work),
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     np.split: _split,
-    np.stack: _join("stack"),
+    np.sort: _sort,
+    np.stack: _stack,
     np.swapaxes: lambda a, axis1, axis2: operators["swapaxes"].call(a, axis1, axis2),
     np.take: _take,
+    np.take_along_axis: _take_along_axis,
     np.where: _where,
 }
 _functions.update(
@@ -350,13 +377,19 @@ def array_function(self: NDArray, func: Callable, types, args: tuple, kwargs: di
         raise DTypeError(
             f"numpy.{func.__name__} cannot write into an NDArray; assign to it (x[...] = ...), or use x.asnumpy()"
         )
+    lost = state.recording and _any((args, kwargs), _recorded)
+    if lost and out is not None:
+        raise LostGradientError(_NO_FUNCTION.format(name=func.__name__))
     result = func(*_plain(args), **_plain(kwargs))
-    if state.recording and _any((args, kwargs), _on_tape) and _any(result, _has_floats):
-        raise DTypeError(
-            f"numpy.{func.__name__} is no function of nbgrad: its result would be a constant, and gradients through it "
-            "would be lost; use functions of nd, or call it with x.asnumpy() if a constant is meant"
-        )
+    if lost and _any(result, _has_floats):
+        raise LostGradientError(_NO_FUNCTION.format(name=func.__name__))
     return result
+
+
+_NO_FUNCTION = (
+    "numpy.{name} is no function of nbgrad: its result would be a constant, and gradients through it would be lost; "
+    "use functions of nd, or call it with x.asnumpy() if a constant is meant"
+)
 
 
 def _any(x, holds: Callable) -> bool:
@@ -366,8 +399,8 @@ def _any(x, holds: Callable) -> bool:
     return any(_any(part, holds) for part in x) if isinstance(x, list | tuple) else holds(x)
 
 
-def _on_tape(x) -> bool:
-    return isinstance(x, NDArray) and x._node is not None
+def _recorded(x) -> bool:
+    return isinstance(x, NDArray) and carries_gradient(x)
 
 
 def _has_floats(x) -> bool:
@@ -381,3 +414,13 @@ def _plain(x):
     if type(x) in (list, tuple):
         return type(x)(map(_plain, x))
     return {key: _plain(value) for key, value in x.items()} if type(x) is dict else x
+
+
+@typeof_impl.register(NDArray)
+def _compiled(x: NDArray, context: object) -> None:
+    """Refuse an NDArray where Numba asks for its type: of arguments, and of what compiled functions read."""
+    raise DTypeError(
+        f"a function that Numba compiles takes NumPy arrays, and was given an NDArray of shape {x._shape}; pass "
+        "x.asnumpy(), of which nothing is recorded, or make the function an operation by nb.primitive, which "
+        "differentiates its loops or takes a vjp; nb.adjoint differentiates a function of NumPy arrays itself"
+    )

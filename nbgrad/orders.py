@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf, isfinite
 
+from .codegen.emission import pretty
 from .errors import NBGradError
-from .expr import Expr, const, pretty, substitute, var
+from .expr import Expr, const, substitute, var
 
 __all__ = ["GRADIENT", "ByOperands", "check_order", "end_at"]
 

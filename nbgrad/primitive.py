@@ -23,8 +23,9 @@ from .functional.trees import flatten, flatten_like
 from .ndarray import NDArray, from_value, wrap
 from .observe import observed, observers
 from .orders import end_at
-from .pickling import reduced
+from .pickling import Made
 from .shapes import Shape, size
+from .source_text import constant
 from .state import state
 
 __all__ = ["Primitive", "primitive"]
@@ -91,7 +92,7 @@ def primitive(
     return Primitive(forward, vjp, infer)
 
 
-class Primitive:
+class Primitive(Made):
     """What :func:`primitive` gives."""
 
     def __init__(self, forward: Callable, vjp: Callable | None, infer: Callable | None) -> None:
@@ -113,8 +114,8 @@ class Primitive:
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
-    def __reduce__(self) -> tuple:
-        return reduced(self, self.forward, Primitive, self.forward, self.vjp, self.infer)
+    def _origin(self) -> tuple[Callable, tuple]:
+        return Primitive, (self.forward, self.vjp, self.infer)
 
     def defvjp(self, vjp: Callable) -> Callable:
         """Set `vjp`; also a decorator. See :func:`primitive`."""
@@ -291,7 +292,7 @@ class _Call:
             raise DTypeError(f"{self.name}: it gives {form} where an array of shape {shape} is expected")
         wrong = " or ".join(f"{code}.shape[{d}] != {n}" for d, n in enumerate(shape))
         message = f"{self.name}: an array of another shape than {shape} came out, which was expected"
-        check = [f"if {wrong}:", f"    raise ValueError({message!r})"] if shape else []
+        check = [f"if {wrong}:", f"    raise ValueError({constant(message)})"] if shape else []
         return [*check, f"{name}[:] = np.ascontiguousarray({code}).reshape({size(shape)})"]
 
 

@@ -85,6 +85,9 @@ class Pullback(tape.Rule):
         elif len(self.computed) == 1 == len(self.passing) and not self.saves:
             self.pull_raw = _short_mixed(self, self.pull_raw)  # type: ignore[method-assign]
 
+    def passes(self, k):
+        return self.op.cotangent(k).value != 0
+
     def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple, reuse: int = -1):
         """The kernel for these operands; `modes` says of each computed cotangent whether it is added to.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
-from threading import get_ident
+from contextvars import ContextVar
 
 import numpy as np
 
-from .errors import DTypeError
-from .state import state
+from .errors import DTypeError, NBGradError
+from .state import put_recording, put_training, state
+from .state import recording as is_on
+from .state import training as trains
 
 __all__ = [
     "is_recording",
@@ -21,6 +24,16 @@ __all__ = [
     "set_training",
     "train_mode",
 ]
+
+
+ELSEWHERE = (
+    "a recording scope is left in another thread or task than it was entered in; leave it where it was entered (an "
+    "asynchronous generator, or a generator that other threads go on with, holds none across a yield)"
+)
+GENERATOR = (
+    "{name} is a generator: between two of its steps its caller runs, and a scope around all of them would hold for "
+    "the caller, too; write `with autograd.record():` inside of it, around what is to be recorded and no yield"
+)
 
 
 def set_recording(is_recording: bool) -> bool:
@@ -48,7 +61,8 @@ def set_recording(is_recording: bool) -> bool:
     (True, False)
     >>> _ = autograd.set_recording(previous)
     """
-    previous, state.recording = state.recording, _flag(is_recording, "set_recording")
+    wanted = _flag(is_recording, "set_recording")
+    previous, state.recording = state.recording, wanted
     return previous
 
 
@@ -120,29 +134,41 @@ class _Scope:
     def __init__(self, recording: bool | None, training: bool | None) -> None:
         self._recording = recording
         self._training = training
-        self._entered: dict[int, list[tuple[bool, bool]]] = {}  # by thread: the flags at each entry
+        #: The flags at each entry that was not left yet, of a thread or task: (recording, training, those before).
+        entered: ContextVar[tuple | None] = ContextVar("nbgrad_entered", default=None)
+        self._get, self._put = entered.get, entered.set
 
     def __enter__(self) -> None:
-        before = state.recording, state.training
-        me = get_ident()
-        entered = self._entered.get(me)
-        if entered is None:
-            self._entered[me] = [before]
-        else:
-            entered.append(before)
-        if self._recording is not None:
-            state.recording = self._recording
-        if self._training is not None:
-            state.training = self._training
+        recording, training = is_on(), trains()
+        self._put((recording, training, self._get()))
+        if self._recording is not None and self._recording is not recording:
+            put_recording(self._recording)
+        if self._training is not None and self._training is not training:
+            put_training(self._training)
 
     def __exit__(self, *exc: object) -> None:
-        recording, training = self._entered[get_ident()].pop()
-        if self._recording is not None and self._recording != recording:
-            state.recording = recording
-        if self._training is not None and self._training != training:
-            state.training = training
+        entered = self._get()
+        if entered is None:
+            raise NBGradError(ELSEWHERE)
+        recording, training, before = entered
+        self._put(before)
+        if self._recording is not None and self._recording is not recording:
+            put_recording(recording)
+        if self._training is not None and self._training is not training:
+            put_training(training)
 
     def __call__(self, function: Callable) -> Callable:
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def awaited(*args, **kwargs):
+                with self:  # a task has its own flags: others run while it waits, and see nothing of this
+                    return await function(*args, **kwargs)
+
+            return awaited
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise DTypeError(GENERATOR.format(name=function.__name__))
+
         @functools.wraps(function)
         def scoped(*args, **kwargs):
             with self:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from .errors import ShapeError
 
-__all__ = ["Broadcast", "as_shape", "axes", "axis", "broadcast", "broadcast_shape", "size"]
+__all__ = ["Broadcast", "as_shape", "axes", "axis", "broadcast", "broadcast_shape", "distinct_axes", "size"]
 
 Shape = tuple[int, ...]
 
@@ -35,21 +38,30 @@ def as_shape(given, what: str = "shape") -> Shape:
 def axis(given, ndim: int, op: str) -> int:
     """`given` as an axis number from 0 to ``ndim - 1``; negative numbers count from the end."""
     try:
-        k = given.__index__()
-    except AttributeError:
-        raise ShapeError(f"{op}: axis must be an integer, got {given!r}") from None
+        k = operator.index(given)
+    except TypeError:
+        k = None
+    if k is None or isinstance(given, bool | np.bool_):
+        raise ShapeError(f"{op}: axis must be an integer, got {given!r}")
     if not -ndim <= k < ndim:
         raise ShapeError(f"{op}: axis {k} is out of range for an array with {ndim} dimension(s)")
     return k % ndim
+
+
+def distinct_axes(given, ndim: int, op: str) -> list[int]:
+    """Axis numbers from an int or a sequence, in their order; none may be named twice."""
+    several = isinstance(given, tuple | list | range) or (isinstance(given, np.ndarray) and given.ndim == 1)
+    found = [axis(k, ndim, op) for k in given] if several else [axis(given, ndim, op)]
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{op}: axis {given!r} names one of {ndim} axes twice")
+    return found
 
 
 def axes(given, ndim: int, op: str, exclude: bool = False) -> tuple[int, ...]:
     """Sorted axis numbers from ``None`` or ``()`` (all), an int, or a sequence; or all the others with `exclude`."""
     if given is None or (isinstance(given, tuple | list) and len(given) == 0):
         return tuple(range(ndim))
-    found = [axis(k, ndim, op) for k in given] if isinstance(given, tuple | list) else [axis(given, ndim, op)]
-    if len(set(found)) != len(found):
-        raise ShapeError(f"{op}: axis {given!r} names an axis twice")
+    found = distinct_axes(given, ndim, op)
     return tuple(k for k in range(ndim) if (k in found) != exclude)
 
 

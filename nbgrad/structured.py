@@ -15,6 +15,7 @@ from typing import Any
 from . import tape, tracing
 from .cast import cast
 from .codegen.memory import LARGE
+from .constants import as_constants
 from .cotangents import add_uniform, own, uniform
 from .entry import Entry, as_array, store_out
 from .errors import NBGradError
@@ -23,7 +24,7 @@ from .observe import observed, observed_call, observers
 from .orders import end_at
 from .plan import REQUIRED, Plan, Spec
 from .shapes import Shape, size
-from .state import state
+from .state import recording
 
 __all__ = ["REQUIRED", "Spec", "composite", "structured"]
 
@@ -43,6 +44,7 @@ class Structured(tape.Rule):
         empty = inspect.Parameter.empty
         self.inputs = tuple(n for n, p in parameters.items() if p.default is empty and p.kind is not p.VAR_POSITIONAL)
         self.attrs = tuple(n for n, p in parameters.items() if p.default is not empty)
+        self.required = tuple(n for n in self.attrs if parameters[n].default is REQUIRED)
         self.moves_only = options.pop("moves_only", False)
         self.visible = options.pop("visible", None)
         self.anywhere = options.pop("anywhere", False)
@@ -55,6 +57,7 @@ class Structured(tape.Rule):
         self.raw_binder: Callable | None = None
         self.lowering: Callable | None = None
         self.expansion: Callable | None = None
+        self.finite = False
         self.device_launcher: Callable | None = None
         self.reads: dict[str, tuple[str, ...]] = {}
         self._plans: dict[tuple, Plan] = {}
@@ -140,9 +143,11 @@ class Structured(tape.Rule):
         self.lowering = rule
         return rule
 
-    def expand(self, rule: Callable) -> Callable:
-        """Decorator: the operator written with other operators, for the same purpose."""
+    def expand(self, rule: Callable, finite: bool = False) -> Callable:
+        """Decorator: the operator written with other operators, for the same purpose. `finite`: the results are where
+        the operands are, though steps to them may not be."""
         self.expansion = rule
+        self.finite = finite
         return rule
 
     def device(self, binder: Callable) -> Callable:
@@ -225,11 +230,14 @@ class Structured(tape.Rule):
         else:
             outs = [wrap(empty(n, kind.storage), shape, kind) for empty, n, shape, kind in plan.results]
             plan.run(*arrays, outs)
-        if state.recording:
+        if recording():
             for x in arrays:
                 if x._node is not None:
                     self._record(arrays, outs, plan)
                     break
+            else:
+                for out in outs:
+                    out._cell[0] = tape.UNMARKED
         if observers:
             observed(self.name, arrays, outs, lambda given: self.execute(given, plan.on(given)))
         return outs
@@ -247,6 +255,9 @@ class Structured(tape.Rule):
             out._node = tape.select(big, k)
 
     # Derivatives.
+
+    def passes(self, k):
+        return self.joint is not None or self.operand(k) in self.rules
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         plan, names = node.attrs
@@ -279,8 +290,10 @@ class Structured(tape.Rule):
             x._cell = cell
             values[name] = x
         if not plan.single:
-            # A result of integers (positions, say) has no cotangent; its place stays None.
-            g = [_zeros(s, k) if h is None and k.dtype.is_float else h for h, s, k in zip(g, plan.shapes, plan.kinds)]
+            # A result of integers (positions, say) beside others has no cotangent; its place stays None.
+            floats = [k.dtype.is_float for k in plan.kinds]
+            has = floats if any(floats) else [True] * len(floats)
+            g = [_zeros(*aval) if h is None and f else h for h, f, *aval in zip(g, has, plan.shapes, plan.kinds)]
         wanted = [tape.wanted(p, useful) for p in node.parents]
         together = None
         if self.joint is not None:
@@ -339,11 +352,20 @@ def structured(name: str | None = None, *, aliases: Sequence[str] = (), **option
     return declare
 
 
+def _arrays(value) -> list[NDArray]:
+    """The arrays in nested tuples, lists and dicts."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, list | tuple):
+        return [x for part in value for x in _arrays(part)]
+    return [value] if isinstance(value, NDArray) else []
+
+
 def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options) -> Callable[[Callable], Callable]:
     """Decorator: declare an operator that is a function of others.
 
     The function's arguments are documented and checked as Python does; ``out`` and ``name`` are added.
-    Options as for :func:`structured`.
+    Options as for :func:`structured`; what is not `differentiable` has the gradient zero.
     """
 
     def declare(function: Callable) -> Callable:
@@ -351,6 +373,7 @@ def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options
         parameters = inspect.signature(function).parameters
         known = ", ".join((*parameters, "out", "name"))
         open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        constant = not options.get("differentiable", True)
 
         @functools.wraps(function)
         def call(*args, out=None, name=None, **kwargs):
@@ -359,6 +382,8 @@ def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options
                     if key not in parameters:
                         raise TypeError(f"{public}: keyword {key!r} is unknown; its arguments are {known}")
             result = observed_call(public, function, args, kwargs) if observers else function(*args, **kwargs)
+            if constant and recording():
+                as_constants(_arrays(result), _arrays((args, kwargs)))
             if out is None:
                 return result
             if isinstance(result, list):

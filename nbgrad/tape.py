@@ -14,27 +14,39 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from operator import attrgetter
-from threading import Lock
 from typing import Any
 
+from . import sweeps
 from .codegen.launch import Kind, cast_into, copy
 from .codegen.memory import LARGE
 from .cotangents import add_raw, add_uniform, dense, own, repeated, uniform
 from .errors import InPlaceError, NBGradError
-from .forks import free_in_child
-from .ndarray import NDArray, alias, wrap
+from .ndarray import NDArray, wrap
 from .observe import observers
 from .orders import check_order
 from .shapes import size
-from .state import state
+from .state import put_recording, recording, state
+from .sweeps import Leaf
 
 __all__ = ["Leaf", "Node", "Rule", "commit", "sweep_raw", "sweep_recorded"]
 
+# MXNet has one text for the three: its sentences are those that fit, then what to do.
 NOT_RECORDED = (
     "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true "
-    "or use autograd.record() to save computational graphs for backward. If you want to differentiate the same "
-    "graph twice, you need to pass retain_graph=True to backward."
+    "or use autograd.record() to save computational graphs for backward: no operator recorded this array; compute "
+    "it inside `with autograd.record():`, from arrays x after x.attach_grad()."
 )
+NOT_MARKED = (
+    "Cannot differentiate node because it is not in a computational graph: it was computed while recording, but no "
+    "array that it was computed from is marked; call x.attach_grad() of the variables before recording."
+)
+USED = (
+    "Cannot differentiate node because it is not in a computational graph any more: an earlier backward freed it (its "
+    "last operator is {op}). If you want to differentiate the same graph twice, you need to pass retain_graph=True to "
+    "backward, the earlier one."
+)
+#: The first version of what was computed while recording from nothing that is marked: its versions are negative.
+UNMARKED = -(1 << 62)
 NO_INPUTS = "There are no inputs in computation graph that require gradients."
 FREED = (
     NO_INPUTS + " A part of the graph was already freed by an earlier backward (the node of operator {op}): "
@@ -49,26 +61,6 @@ CHANGED = (
 
 next_seq = count().__next__
 _seq = attrgetter("seq")
-_committing = free_in_child(Lock())  # kernels run without the GIL: two threads may add to one gradient
-
-
-class Leaf:
-    """A marked variable: its gradient buffer, what backward does with it, whether it is fresh, its version cell.
-
-    `replaceable` says that the gradient may get other memory, if no view of it exists.
-    """
-
-    __slots__ = ("__weakref__", "cell", "fresh", "grad", "kind", "replaceable", "request", "shape")
-    takes_uniform = False
-
-    def __init__(self, grad: NDArray, request: str, cell: list, replaceable: bool = False) -> None:
-        self.grad = grad
-        self.request = request
-        self.cell = cell
-        self.replaceable = replaceable
-        self.fresh = False
-        self.shape = grad._shape
-        self.kind = grad._kind
 
 
 class Node:
@@ -90,7 +82,7 @@ class Node:
         Position in the order of recording; later nodes have higher numbers.
     """
 
-    __slots__ = ("__weakref__", "attrs", "kind", "op", "parents", "saved", "seq", "shape")
+    __slots__ = ("__weakref__", "attrs", "kind", "op", "parents", "saved", "seq", "shape", "variables")
 
     op: Rule
     parents: tuple
@@ -148,6 +140,12 @@ class Rule:
     max_order: float | Callable | None = None
     #: Whether :meth:`pull_raw` takes a uniform cotangent.
     takes_uniform = False
+    #: No gradient passes: what is behind such a node gets none from it.
+    constant = False
+
+    def passes(self, k: int) -> bool:
+        """Whether the cotangent of operand `k` can be other than zero."""
+        return True
 
     def grads(self, node: Node, g: NDArray, useful: set | None) -> Sequence[NDArray | None]:
         """The cotangent of each parent, computed by recordable operations; None where not wanted."""
@@ -235,39 +233,23 @@ def select(big: Node, index: int) -> Node:
     return node(SELECT, (big,), (), index, big.shape[index], big.kind[index])  # type: ignore[index]
 
 
-class _Constant(Rule):
-    """A value that depends on the variables it is differentiated by in no way: all its cotangents are zero."""
-
-    name = "constant"
-
-    def grads(self, node, g, useful):
-        return [wrap(p.kind.zeros(size(p.shape)), p.shape, p.kind) if wanted(p, useful) else None for p in node.parents]
-
-
-CONSTANT = _Constant()
-
-
-def constant(x: NDArray, parents: tuple) -> NDArray:
-    """`x`, put on the tape as a constant of `parents`: the gradient of a linear function can be differentiated too."""
-    y = alias(x, x._buf, x._shape)
-    y._node = node(CONSTANT, parents, (), x._cell, x._shape, x._kind)
-    return y
-
-
 class _Plan:
     """What a sweep goes over: nodes, latest first; leaves that were reached; which nodes lead to the targets.
 
     Nodes with numbers below `floor` count as leaves: what is behind them is no part of this sweep.
     """
 
-    __slots__ = ("leaves", "nodes", "useful")
+    __slots__ = ("began", "frees", "leaves", "nodes", "useful")
 
     def __init__(self, heads: Sequence[Node | Leaf], targets: dict | None, floor: int = 0) -> None:
+        self.frees = False
+        self.began = sweeps.freed[0]
         seen: set = set(heads)
         stack: list = list(seen)
         nodes: list[Node] = []
         leaves: list[Leaf] = []
         changed: list[Node] = []
+        constants = False
         add, pop, push = seen.add, stack.pop, stack.append  # this loop is on the way of every small operator
         while stack:
             item = pop()
@@ -279,11 +261,13 @@ class _Plan:
                 raise NBGradError(FREED.format(op=item.op.name))
             nodes.append(item)
             saved = item.saved
-            if saved and (
-                saved[1][0] != saved[2]
-                or (len(saved) > 3 and (saved[4][0] != saved[5] or (len(saved) > 6 and _changed(saved))))
-            ):
-                changed.append(item)
+            if saved:
+                if saved[1][0] != saved[2] or (
+                    len(saved) > 3 and (saved[4][0] != saved[5] or (len(saved) > 6 and _changed(saved)))
+                ):
+                    changed.append(item)
+            elif item.op.constant:
+                constants = True
             for p in parents:
                 if p.__class__ is not list and p not in seen:
                     add(p)
@@ -297,9 +281,12 @@ class _Plan:
             for target, k in targets.items():
                 if k and target not in seen:
                     raise NBGradError(UNREACHABLE.format(k=k))
-            useful = set(targets)
+        if targets is not None or constants:
+            useful = set(leaves if targets is None else targets)
             for item in reversed(nodes):
-                for p in item.parents:
+                if item.op.constant:
+                    continue
+                for p in item.parents or ():
                     if type(p) is not list and p in useful:
                         useful.add(item)
                         break
@@ -308,6 +295,11 @@ class _Plan:
         for item in changed:
             if self.useful is None or item in self.useful:
                 raise InPlaceError(CHANGED.format(op=item.op.name))
+
+
+def _unreached(targets: dict, found: dict) -> list:
+    """The targets to which no cotangent came, though the heads depend on them: theirs are zero."""
+    return [t for t, k in targets.items() if k and t not in found]
 
 
 def _changed(saved: tuple) -> bool:
@@ -375,9 +367,12 @@ def sweep_raw(
     found: dict = {}
     useful = plan.useful
     observer = state.observer if observers else None
-    recording, state.recording = state.recording, False
+    recorded, ended = recording(), object()
     take = cotangents.pop
     try:
+        sweeps.begin(plan, not retain)
+        if recorded:
+            put_recording(False)
         for item in plan.nodes:
             g = take(item, None)
             if g is not None and (useful is None or item in useful):
@@ -393,10 +388,20 @@ def sweep_raw(
                 item.saved = ()
                 item.attrs = None
     finally:
-        state.recording = recording
+        if recorded:
+            put_recording(True)
+        sweeps.going.pop(plan, None)
+        if not retain:
+            sweeps.freed[0] = ended
     for leaf in plan.leaves:
-        if leaf in cotangents and (leaf.request != "null" if targets is None else leaf in targets):
-            found[leaf] = cotangents[leaf]
+        if leaf.request != "null" if targets is None else leaf in targets:
+            if leaf in cotangents:
+                found[leaf] = cotangents[leaf]
+            elif targets is None:
+                found[leaf] = leaf.kind.zeros(size(leaf.shape))
+    if targets is not None and len(found) < len(targets):
+        for item in _unreached(targets, found):
+            found[item] = item.kind.zeros(size(item.shape))
     if borrowed:
         for item in borrowed.intersection(found):
             if uniform(found[item]):
@@ -417,8 +422,10 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
     observer = state.observer if observers else None
     cotangents: dict = {}
     found: dict = {}
-    recording, state.recording = state.recording, True
+    recorded, ended = recording(), object()
     try:
+        sweeps.begin(plan, not retain)
+        put_recording(True)
         for head, g in heads:
             old = cotangents.get(head)
             cotangents[head] = g if old is None else old + g
@@ -431,36 +438,25 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
                     item.op.pull_recorded(item, g, cotangents, useful)
                 else:
                     observer.pull_recorded(item, g, cotangents, useful)
+        if not retain:
+            for item in plan.nodes:
+                _free(item)
     finally:
-        state.recording = recording
-    if not retain:
-        for item in plan.nodes:
-            _free(item)
+        put_recording(recorded)
+        sweeps.going.pop(plan, None)
+        if not retain:
+            sweeps.freed[0] = ended
     for leaf in plan.leaves:
         if leaf in cotangents and leaf in targets:
             found[leaf] = cotangents[leaf]
+    for item in _unreached(targets, found):
+        found[item] = wrap(item.kind.zeros(size(item.shape)), item.shape, item.kind)
     return found
 
 
 def commit(found: dict, borrowed: set) -> None:
-    """Put the cotangents of marked variables into their gradients, as each one's request says.
-
-    A gradient whose version cell nobody else holds has no views: then the cotangent becomes its memory, unless that
-    was lent.
-    """
-    with _committing:
-        for leaf, buf in found.items():
-            grad = leaf.grad
-            if leaf.request == "add":
-                grad._kind.accumulate(buf, grad._buf)
-            elif (
-                leaf.replaceable and leaf not in borrowed and _references(grad)[1] == _SOLE[1] and len(grad._cell) == 1
-            ):
-                grad._buf = buf
-            else:
-                copy(buf, grad._buf)
-            grad._cell[0] += 1
-            leaf.fresh = True
+    """Put the cotangents of marked variables into their gradients; see :func:`.sweeps.publish`."""
+    sweeps.publish(found, borrowed)
 
 
 def ones_raw(kind: Kind, size: int):

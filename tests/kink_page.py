@@ -27,7 +27,19 @@ NaN. The rules behind the rows:
 * At a pole the gradient is the limit, with its sign: `sqrt` has `inf` at 0, `log` `inf` at 0 and `-inf` at -0. Where
   the function has the limit 0 (a norm of zeros, `hypot(0, 0)`), the gradient is 0.
 * NaN makes NaN of the values that depend on it; the gradient is NaN where the derivative reads it (`exp`), and is not
-  where that is a constant (`clip`, `maximum`). A branch that is not taken does not leak.
+  where that is a constant (`clip`, `maximum`).
+* A cotangent that is zero contributes zero, whatever it is multiplied by (a *strong zero*): elementwise operators give
+  0 for it where their derivative is infinite or NaN, to every order. So a branch that is not taken does not leak:
+  `where(x > 0, sqrt(x), 0*x)` and `where(x > 0, x*log(x), 0*x)` have gradient 0 at 0. What is not zero times infinity
+  stays infinite, zero itself stays differentiable (Hessians are right where a cotangent happens to be zero), and a zero
+  that other factors made counts, too: `sqrt(x)**2`, in two steps, has gradient 0 at 0.
+  Along an axis, `softmax`, `log_softmax`, `prod` and `cumprod` have it, too: rows that are all `-inf`, or hold NaN,
+  give 0 where their cotangents are. Operators that are linear in each operand (matrix products, convolutions,
+  `einsum`) multiply and add as they always did, and do not have it: 0 times an operand that is infinite is NaN there.
+  Nor have `LayerNorm` and the other normalizations, which have poles at infinite operands alone.
+  Compiled programs keep it where a derivative has poles or a condition chose the zero, adjoints of loops where the
+  derivative of a statement has poles, and where a root within one is multiplied by zero (not where a factor is a
+  variable that is infinite itself: in `l = log(x); h = l*x` the derivative of `h` by `x` at 0 is `l`).
 
 Each block is one operator: operands, the result `y`, and the gradient of the sum of `y`. The tests run these rows, with
 `backward()` and with `create_graph=True`. This page is generated from them: `python tests/kink_page.py`.

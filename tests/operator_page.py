@@ -41,6 +41,8 @@ def orders(entry) -> str:
     if entry.samples[0].loss:
         return f"loss {ORDERS}"
     checked = [min(order, sample.order) for (e, sample, order) in rows() if e is entry]
+    if not checked:  # its results are float32, whatever the operands are: too coarse for differences
+        return "-"
     low, high = min(checked), max(checked)
     return f"{low}" if low == high else f"{low} ({high})"
 

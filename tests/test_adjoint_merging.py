@@ -412,8 +412,8 @@ def test_compiled():
 
 def test_float32():
     u = normal(7, 8).astype(np.float32)
-    (gradient, _) = nb.adjoint(copied_back).vjp(u.copy(), 0.1, 3)((np.ones_like(u),))
-    expected, _ = nb.adjoint(copied_back).vjp(u.astype(float), 0.1, 3)((np.ones((7, 8)),))
+    gradient, *_ = nb.adjoint(copied_back).vjp(u.copy(), 0.1, 3)((np.ones_like(u),))
+    expected, *_ = nb.adjoint(copied_back).vjp(u.astype(float), 0.1, 3)((np.ones((7, 8)),))
     assert gradient.dtype == np.float32
     np.testing.assert_allclose(gradient, expected, rtol=1e-5)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from loop_programs import copies, examples, floats, moved, plain_module
+from loop_programs import copies, examples, floats, moved, places, plain_module, there
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
@@ -51,15 +51,16 @@ def second_order(f, args, seed=0):
     along = tuple(like(rng, args[k]) for k in floats(args))
     h = 1e-6
     up, down = (adj.vjp(*copies(moved(args, along, s * h)))(ws) for s in (1, -1))
-    for found, a, b in zip(adj.hvp(args, along, ws), up, down, strict=True):
+    products = adj.hvp(args, places(args, along, len(args)), ws)
+    for found, a, b in zip(*map(there, (products, up, down)), strict=True):
         expected = (np.asarray(a) - b) / (2 * h)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * (1 + np.max(np.abs(expected))))
     made = adj._generated(args)
     full = (*args, *made.bars(args, dict(zip(pull.outputs, ws, strict=True)), listed(pull.value)).values())
     again = nb.adjoint(adj).vjp(*copies(full))
     ws, along = weights(rng, again, full), tuple(like(rng, full[k]) for k in floats(full))
-    terms = [np.sum(g * d) for g, d in zip(again(ws), along, strict=True)]
-    duals = listed(nb.tangent(adj).jvp(full, along)[1])
+    terms = [np.sum(g * d) for g, d in zip(there(again(ws)), along, strict=True)]
+    duals = listed(nb.tangent(adj).jvp(full, places(full, along, len(full)))[1])
     forward = sum(np.sum(w * d) for w, d in zip(ws, duals, strict=True))
     assert abs(sum(terms) - forward) <= 1e-11 * (1 + np.sum(np.abs(terms)))
 
@@ -158,9 +159,9 @@ def test_hessians_known_from_formulas(uncompiled):
     product, (data, columns, starts, x, y) = PROGRAMS["csr_product"]
     w, d_data, d_x = RNG.normal(size=4), RNG.normal(size=6), RNG.normal(size=4)
     rows = np.repeat(np.arange(4), np.diff(starts))
-    found = nb.adjoint(product).hvp((data, columns, starts, x, y), (d_data, d_x, None), w)
+    found = nb.adjoint(product).hvp((data, columns, starts, x, y), (d_data, None, None, d_x, None), w)
     np.testing.assert_allclose(found[0], w[rows] * d_x[columns], rtol=1e-14)
-    np.testing.assert_allclose(found[1], np.bincount(columns, w[rows] * d_data, 4), rtol=1e-14, atol=1e-16)
+    np.testing.assert_allclose(found[3], np.bincount(columns, w[rows] * d_data, 4), rtol=1e-14, atol=1e-16)
     r = 1.3
     two = np.array([[0.0, 0.0, 0.0], [r, 0.0, 0.0]])
     found, _ = nb.adjoint(PROGRAMS["pairwise"][0]).hvp((two, 2.5), (np.array([[0, 0, 0], [1, 1, 0.0]]), None))
@@ -207,11 +208,11 @@ def test_what_is_wrong_with_a_product():
     adj = nb.adjoint(PROGRAMS["sor"][0])
     args = PROGRAMS["sor"][1]
     with pytest.raises(AttrError, match="sor: hvp needs cotangents of u"):
-        adj.hvp(args, (None, None, 1.0))
-    with pytest.raises(AttrError, match=r"sor: 3 directions expected \(u, right, omega\), 1 given"):
+        adj.hvp(args, (None, None, 1.0, None))
+    with pytest.raises(AttrError, match=r"sor: 4 directions expected \(u, right, omega, \w+\), 1 given"):
         adj.hvp(args, (None,), args[0])
     with pytest.raises(AttrError, match=r"sor: 1 cotangents expected \(u\), 2 given"):
-        adj.hvp(args, (None, None, 1.0), (None, None))
+        adj.hvp(args, (None, None, 1.0, None), (None, None))
 
 
 def test_what_is_remembered_of_expressions_stays_true():
@@ -235,7 +236,21 @@ def test_kinds_of_arguments_say_what_is_differentiated(uncompiled):
 
     x, adj = np.array([1.0, 2.0]), nb.adjoint(f)
     for _ in range(2):
-        np.testing.assert_array_equal(adj.hvp((x, 3), (x,))[0], 18 * x)
+        np.testing.assert_array_equal(adj.hvp((x, 3), (x, None))[0], 18 * x)
         along_x, along_s = adj.hvp((x, 3.0), (x, 1.0))
         np.testing.assert_array_equal(along_x, 18 * x + 12 * x)
         assert along_s == 2 * 5.0 + 12 * 5.0
+
+
+def test_products_with_the_hessian_of_a_number_while_arrays_are_written(uncompiled):
+    def decay(u, rate, steps):
+        for _ in range(steps):
+            for i in range(1, u.size):
+                u[i] -= rate * u[i] * u[i - 1]
+        return u[u.size - 1]
+
+    args, along = (np.array([1.0, 2.0, 3.0]), 0.1, 2), (np.ones(3), 0.0, None)
+    adj = nb.adjoint(decay)
+    found, expected = adj.hvp(args, along), adj.hvp(args, along, (1.0, np.zeros(3)))
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert found[1:] == expected[1:] and found[1] != 0.0

@@ -90,6 +90,7 @@ PACKED = [
     (nested, (normal(3, 5), normal(3, 5), 2)),
     (nested, (normal(1, 1), normal(1, 1), 2)),
     (whole_arrays, (normal(6), normal(6))),
+    (names_of_its_own, (normal(5), normal(5))),
 ]
 NOT = [
     (a_sum, (normal(5),)),
@@ -98,7 +99,6 @@ NOT = [
     (few_turns, (normal(3), normal(3))),
     (others, (normal(5), normal(5))),
     (of_integers, (normal(5), 2)),
-    (names_of_its_own, (normal(5), normal(5))),
     (columns, (normal(5, 2), normal(5, 2))),
 ]
 

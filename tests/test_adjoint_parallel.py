@@ -12,7 +12,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from loop_programs import agrees, copies, uncompiled
+from loop_programs import agrees, copies, places, there, uncompiled
 from random_loops import function
 
 import nbgrad as nb
@@ -155,9 +155,12 @@ def outcome(f, args):
     value = () if pull.value is None else pull.value if isinstance(pull.value, tuple) else (pull.value,)
     every = [*value, *(here[pull.parameters.index(n)] for n in pull.outputs[len(value) :])]
     weights = tuple(np.cos(np.arange(np.size(v)).reshape(np.shape(v))) if np.ndim(v) else 1.0 for v in every)
-    tangents = nb.tangent(f).jvp(args, tuple(np.ones_like(args[k]) if np.ndim(args[k]) else 1.0 for k in floats(args)))
+    ones = [np.ones_like(args[k]) if np.ndim(args[k]) else 1.0 for k in floats(args)]
+    tangents = nb.tangent(f).jvp(args, places(args, ones, len(args)))
     derivatives = tangents[1] if isinstance(tangents[1], tuple) else (tangents[1],)
-    return [np.copy(a) for a in (*value, *here, *pull(weights if len(weights) > 1 else weights[0]), *derivatives)]
+    return [
+        np.copy(a) for a in (*value, *here, *there(pull(weights if len(weights) > 1 else weights[0])), *derivatives)
+    ]
 
 
 def floats(args):
@@ -256,20 +259,20 @@ def test_called_from_compiled_code():
     found = user(u, u_bar)
     with uncompiled():
         pull = nb.adjoint(heat).vjp(u, 0.1, 4)
-        expected, alpha_bar = pull(np.ones_like(u))
+        expected, alpha_bar, _ = pull(np.ones_like(u))
     np.testing.assert_allclose(u_bar, expected, rtol=1e-13)
     np.testing.assert_allclose(found, alpha_bar + pull.value[4, 4], rtol=1e-13)
 
 
 def test_second_derivatives():
     args = RNG.normal(size=6), 0.3, 2
-    d = RNG.normal(size=6), 0.7
+    d = RNG.normal(size=6), 0.7, None
     weights = (1.0, np.zeros(6))
     with uncompiled(shuffle=False):
         f = nb.adjoint(called)
         products = f.hvp(args, d, weights)
         up, down = (f.vjp(args[0] + h * d[0], args[1] + h * d[1], 2)(weights) for h in (1e-6, -1e-6))
-    for a, b, c in zip(products, up, down, strict=True):
+    for a, b, c in zip(*map(there, (products, up, down)), strict=True):
         np.testing.assert_allclose(a, (b - c) / 2e-6, rtol=1e-6, atol=1e-7)
 
 
@@ -278,7 +281,7 @@ def test_checkpoints():
     with uncompiled():
         pulls = [nb.adjoint(heat, checkpoint=count).vjp(*args) for count in (None, 2)]
         gradients = [pull((np.ones((5, 6)), *[None] * (len(pull.outputs) - 1))) for pull in pulls]
-    for a, b in zip(*gradients, strict=True):
+    for a, b in zip(*map(there, gradients), strict=True):
         np.testing.assert_array_equal(a, b)
     adj = nb.adjoint(heat, checkpoint=2)
     with uncompiled():

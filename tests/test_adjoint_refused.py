@@ -246,6 +246,9 @@ def test_arrays_that_cannot_be_taken():
     for call in (adj.value_and_grad, adj.vjp):
         with pytest.raises(AttrError, match=r"the array y is read-only, and y is written; pass y\.copy"):
             call(x, y, 2.0, 3)
+    itself = np.lib.stride_tricks.as_strided(np.ones(5), (4,), (0,))
+    with pytest.raises(AttrError, match=r"elements of y share memory, and y is written; pass y\.copy"):
+        adj.value_and_grad(x, itself, 2.0, 3)
     for wrong, hint in ((np.array(1.0), r"pass x\[\(\)\]"), (nb.nd.array(x), "asnumpy")):
         with pytest.raises(DTypeError, match=hint):
             adj.value_and_grad(wrong, y, 2.0, 3)
@@ -265,3 +268,44 @@ def test_arrays_that_cannot_be_taken():
     for call in (lambda: adj.hvp(x, (x,)), lambda: nb.tangent(made(SQUARES)).jvp(x, (x,))):
         with pytest.raises(AttrError, match="args is the tuple of the function's arguments, ndarray was given"):
             call()
+
+
+BEFORE = """
+K = 2.0
+
+def helper(x):
+    return x ** 2
+
+def f(x):
+    s = 0.0
+    for i in range(x.size):
+        s += helper(x[i])
+    return s
+"""
+
+
+@pytest.mark.parametrize(
+    "edit", [("** 2", "** 3"), ("s += ", "s -= "), ("s = 0.0", "s = 7.0"), ("K = 2.0", "K = 2.0\n"), ("size", "ndim")]
+)
+@pytest.mark.parametrize("what", [nb.adjoint, nb.tangent, nb.primitive])
+def test_an_edited_source_is_not_that_of_the_function(tmp_path, what, edit):
+    """It would be differentiated in the place of what is in memory."""
+    file = tmp_path / "edited.py"
+    file.write_text(BEFORE)
+    namespace = {}
+    exec(compile(BEFORE, str(file), "exec"), namespace)
+    f, x = namespace["f"], np.array([1.0, 2.0])
+
+    def differentiated():
+        made = what(f)
+        if what is nb.adjoint:
+            return made.value_and_grad(x)[1][0]
+        return made.jvp((x,), (np.ones(2),))[1] if what is nb.tangent else nb.grad(made)(x)
+
+    assert np.sum(differentiated()) == 6.0
+    file.write_text(BEFORE.replace(*edit))
+    with pytest.raises(NBGradError, match="another one than when it was defined"):
+        differentiated()
+    exec(compile(BEFORE.replace(*edit), str(file), "exec"), namespace)
+    f = namespace["f"]
+    differentiated()

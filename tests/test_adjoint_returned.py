@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from loop_programs import agrees, copies, uncompiled
+from loop_programs import agrees, copies, there, uncompiled
 from test_adjoint_checkpoint import same
 
 import nbgrad as nb
@@ -79,12 +79,13 @@ def test_several(f):
 def test_compiled_and_twice():
     adj = agrees(diffusion, (U, 0.3, 3))
     assert adj.vjp(U.copy(), 0.3, 3).outputs == ("u1", "u")
-    weights, along = (V, None), (V, 0.5)
+    weights, along = (V, None), (V, 0.5, None)
 
     def gradient(h):
         return adj.vjp(U + h * V, 0.3 + h * 0.5, 3)(weights)
 
-    for found, up, down in zip(adj.hvp((U, 0.3, 3), along, weights), gradient(1e-6), gradient(-1e-6), strict=True):
+    products = adj.hvp((U, 0.3, 3), along, weights)
+    for found, up, down in zip(*map(there, (products, gradient(1e-6), gradient(-1e-6))), strict=True):
         np.testing.assert_allclose(found, (up - down) / 2e-6, rtol=1e-6, atol=1e-8)
     here = copies((U, 0.3, 3))
     operation = nb.primitive(diffusion)

@@ -354,7 +354,7 @@ def test_second_order():
     with pytest.raises(TraceError, match="a further derivative of a primitive with a vjp of its own, called in a loop"):
         nb.adjoint(nb.adjoint(in_a_time_loop)).vjp(A, B, 2, 0.1, 1.0, A, B)
     with pytest.raises(TraceError, match="give the primitive that it comes from an infer"):
-        nb.adjoint(in_a_time_loop).hvp((A, B, 2, 0.1), (A, B, 0.3), (1.0,))
+        nb.adjoint(in_a_time_loop).hvp((A, B, 2, 0.1), (A, B, None, 0.3), (1.0,))
 
 
 @nb.primitive

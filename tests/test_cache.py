@@ -3,6 +3,7 @@
 import math
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import warnings
@@ -15,6 +16,7 @@ from nbgrad import config
 from nbgrad.codegen import cache
 from nbgrad.codegen import stored as machine_code
 from nbgrad.codegen.compile import generate, inline, kernel
+from nbgrad.codegen.places import Root
 from nbgrad.vmath import error, exponential
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +48,12 @@ def warm(tmp_path_factory):
     out, loaded, compiled, _ = run(directory, PYTHONHASHSEED="1")
     assert loaded == 0 and compiled > 5
     return directory, out, compiled
+
+
+def chosen(patch, directory):
+    """Let kernels be kept there."""
+    root = Root(str(directory))
+    patch.setattr(cache, "_chosen", (root, (root,)))
 
 
 def stored(directory):
@@ -95,8 +103,7 @@ def test_damaged_files_are_compiled_again(warm, tmp_path):
     for k, payload in ((4, b"no pickle"), (5, pickle.dumps({"not": "a kernel"}))):
         key = copies[k].stem
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(cache, "_target", tmp_path)
-            patch.setattr(cache, "_sources", (tmp_path,))
+            chosen(patch, tmp_path)
             cache.store(key, payload)
             assert cache.load(key) == payload
         assert whole[k][:head] != copies[k].read_bytes()[:head]
@@ -124,8 +131,7 @@ def test_two_processes_at_once(tmp_path):
 @pytest.fixture
 def fresh(monkeypatch):
     """The cache as it is before its directory is chosen."""
-    monkeypatch.setattr(cache, "_target", None)
-    monkeypatch.setattr(cache, "_sources", None)
+    monkeypatch.setattr(cache, "_chosen", None)
     return monkeypatch
 
 
@@ -138,7 +144,7 @@ def test_an_unusable_directory_falls_back_to_the_users(fresh, tmp_path):
         warnings.simplefilter("error")
         assert cache.directory() == tmp_path / "user" / "nbgrad"
     cache.store("ab" * 32, b"code")
-    assert cache.load("ab" * 32) == b"code" and cache.info()[1:] == (1, len(cache._MAGIC) + 36)
+    assert cache.load("ab" * 32) == b"code" and cache.info()[1:] == (1, len(cache._MAGIC) + 32 + 64 + 4)
     assert cache.clear() == 1 and cache.load("ab" * 32) is None
 
 
@@ -152,7 +158,9 @@ def test_then_to_a_temporary_one(fresh, tmp_path):
 
 
 def test_then_to_memory_with_one_warning(fresh):
-    fresh.setattr(cache, "_writable", lambda path: False)
+    fresh.setattr(cache, "_writable", lambda root: False)
+    fresh.setattr(cache, "_user_cache", lambda: None)
+    fresh.setattr("tempfile.gettempdir", lambda: (_ for _ in ()).throw(FileNotFoundError("no temporary directory")))
     fresh.setattr(config, "CACHE_DIR", None)
     with pytest.warns(RuntimeWarning, match="NBGRAD_CACHE_DIR") as caught:
         for _ in range(3):
@@ -168,33 +176,86 @@ def test_then_to_memory_with_one_warning(fresh):
 def test_a_directory_that_cannot_be_written_is_still_read(fresh, tmp_path):
     given, other = tmp_path / "given", tmp_path / "other"
     fresh.setattr(config, "CACHE_DIR", str(given))
-    fresh.setattr(cache, "_user_cache", lambda: other)
+    fresh.setattr(cache, "_user_cache", lambda: str(other))
     cache.store("cd" * 32, b"shipped")
-    fresh.setattr(cache, "_sources", None)
+    fresh.setattr(cache, "_chosen", None)
     writable = cache._writable
-    fresh.setattr(cache, "_writable", lambda path: path != given and writable(path))
+    fresh.setattr(cache, "_writable", lambda root: root.path != str(given) and writable(root))
     assert cache.directory() == other and cache.load("cd" * 32) == b"shipped"
     cache.store("ef" * 32, b"new")
     assert cache.load("ef" * 32) == b"new" and not stored(given)[1:]
 
 
-def test_a_directory_of_somebody_else_is_not_read(fresh, tmp_path):
-    fresh.setattr(config, "CACHE_DIR", str(tmp_path / "theirs"))
-    (tmp_path / "theirs").mkdir()
-    fresh.setattr(cache, "_trusted", lambda path: path.name != "theirs")
-    fresh.setattr(cache, "_user_cache", lambda: tmp_path / "mine")
-    assert cache._choose() == (tmp_path / "mine",)
+def test_of_several_directories_the_first_is_written_and_all_are_read(fresh, tmp_path):
+    paths = [tmp_path / name for name in ("first", "second", "third")]
+    for k, path in enumerate(paths[1:]):
+        fresh.setattr(config, "CACHE_DIR", str(path))
+        fresh.setattr(cache, "_chosen", None)
+        cache.store(f"{k}{k}" * 32, b"from %d" % k)
+    before = [stored(path) for path in paths[1:]]
+    fresh.setattr(config, "CACHE_DIR", os.pathsep.join(map(str, paths)))
+    fresh.setattr(cache, "_chosen", None)
+    assert cache.directory() == paths[0] and cache.sources() == paths
+    assert [cache.load(f"{k}{k}" * 32) for k in range(2)] == [b"from 0", b"from 1"]
+    cache.store("ef" * 32, b"new")
+    assert len(stored(paths[0])) == 1 and [stored(path) for path in paths[1:]] == before
+    assert cache.clear() == 1 and cache.load("11" * 32) == b"from 1"  # which is not ours to delete
 
 
 def test_storing_never_fails(fresh, tmp_path):
-    fresh.setattr(cache, "_target", tmp_path)
-    fresh.setattr(cache, "_sources", (tmp_path,))
+    chosen(fresh, tmp_path)
     (tmp_path / "ab").write_text("a file where a folder should be")
     cache.store("ab" * 32, b"code")
     assert cache.load("ab" * 32) is None
-    fresh.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    fresh.setattr("os.replace", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
     cache.store("cd" * 32, b"code")
     assert cache.load("cd" * 32) is None and not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_directory_that_is_deleted_is_made_again(fresh, tmp_path):
+    chosen(fresh, tmp_path / "cache")
+    cache.store("ab" * 32, b"code")
+    shutil.rmtree(tmp_path / "cache")
+    assert cache.load("ab" * 32) is None and cache.info()[1:] == (0, 0)
+    cache.store("ab" * 32, b"code")
+    assert cache.load("ab" * 32) == b"code"
+
+
+def test_a_file_under_another_name_is_no_kernel(fresh, tmp_path):
+    chosen(fresh, tmp_path)
+    for key in ("ab" * 32, "ac" * 32):
+        cache.store(key, key.encode())
+    first, second = stored(tmp_path)
+    second.write_bytes(first.read_bytes())
+    assert cache.load("ab" * 32) == b"ab" * 32 and cache.load("ac" * 32) is None
+
+
+def test_what_killed_processes_left_is_deleted_and_what_others_write_is_not(fresh, tmp_path):
+    chosen(fresh, tmp_path)
+    cache.store("ab" * 32, b"code")
+    left, writing = (tmp_path / "ab" / f"{'ab' * 8}.{k}.0123abcd.tmp" for k in (1, 2))
+    for path in (left, writing):
+        path.write_bytes(b"half")
+    os.utime(left, (1e9, 1e9))
+    cache.store("ab" * 32, b"code")
+    assert not left.exists() and writing.exists()
+
+
+def test_clear_deletes_our_files_alone(fresh, tmp_path):
+    chosen(fresh, tmp_path)
+    cache.store("ab" * 32, b"code")
+    others = [
+        tmp_path / "ab" / "notes.txt",
+        tmp_path / "ab" / "x.kernel",
+        tmp_path / "precious" / f"{'ab' * 32}.kernel",
+    ]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    link = tmp_path / "ab" / f"{'cd' * 32}.kernel"
+    link.symlink_to(others[0])
+    assert cache.info()[1] == 1 and cache.clear() == 1
+    assert all(path.read_text() == "mine" for path in [*others, link])
 
 
 # The key.
@@ -226,8 +287,7 @@ def test_the_key_follows_every_helper_and_constant():
 
 
 def test_the_key_follows_source_options_signature_and_versions(monkeypatch, fresh, tmp_path):
-    fresh.setattr(cache, "_target", tmp_path)
-    fresh.setattr(cache, "_sources", (tmp_path,))
+    chosen(fresh, tmp_path)
 
     def compiled(source, dtype="float64", **options):
         before = len(stored(tmp_path))
@@ -279,15 +339,18 @@ def test_two_generated_kernels_of_one_name_do_not_mix():
     assert outs == [1, 2, 3]
 
 
-def test_a_closure_is_refused():
+def test_the_values_of_a_closure_are_in_the_key():
     def outer(c):
         def inner(out):
             out[0] = c
 
-        return inner
+        return kernel(inner)
 
-    with pytest.raises(TypeError, match="closure"):
-        kernel(outer(1))(np.zeros(1))
+    assert outer(1)._fingerprint() == outer(1)._fingerprint() != outer(2)._fingerprint()
+    out = np.zeros(1)
+    for c in (1, 2, 1):
+        outer(c)(out)
+        assert out[0] == c
 
 
 def test_helpers_can_be_called_from_python():

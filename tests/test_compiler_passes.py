@@ -41,7 +41,7 @@ def irreducible(n, x):
 def adjoint(name):
     f, args = PROGRAMS[name]
     made = nb.adjoint(f)
-    return made.compiled(*made._given(copies(args))).py_func
+    return made.compiled(*made._given(copies(args), {})).py_func
 
 
 def text(function, how):

@@ -22,7 +22,8 @@ def test_an_array_of_a_numpy_array_keeps_its_dtype():
 
 
 def test_python_numbers_and_lists_become_float32_unless_told_otherwise():
-    assert nd.array(3).dtype is nd.array([1, 2]).dtype is nd.array([True]).dtype is np.float32
+    assert nd.array(3).dtype is nd.array([1, 2]).dtype is nd.array([True, 2]).dtype is np.float32
+    assert nd.array(True).dtype is nd.array([[True], [False]]).dtype is np.bool_
     assert nd.array([1, 2], dtype="int32").dtype is np.int32
     nb.set_default_dtype("float64")
     try:
@@ -86,7 +87,7 @@ def test_comparisons_give_ones_and_zeros_in_the_operands_dtype():
         assert y.dtype is np.dtype(dtype).type and values(y) == [0, 1]
 
 
-@pytest.mark.parametrize("wrap", [nd.array, np.asarray])
+@pytest.mark.parametrize("wrap", [nd.array, np.asarray, np.ndarray.tolist, lambda m: nd.array(m.tolist())])
 def test_an_array_of_bools_is_a_mask(wrap):
     x = nd.array([1, 2, 3])
     mask = wrap(np.array([True, False, True]))

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from nbgrad import nd
-from nbgrad.expr import pretty, var
+from nbgrad.codegen.emission import pretty
+from nbgrad.expr import var
 from nbgrad.registry import operators
 
 PUBLIC = [pytest.param(e, id=e.name) for e in operators.values() if not e.name.startswith("_")]

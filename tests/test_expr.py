@@ -12,7 +12,8 @@ import pytest
 
 from nbgrad import expr
 from nbgrad.codegen.compile import generate
-from nbgrad.expr import ONE, ZERO, Expr, Fn, const, emit, free, select, substitute, var, vjp
+from nbgrad.codegen.emission import emit
+from nbgrad.expr import ONE, ZERO, Expr, Fn, const, free, select, substitute, var, vjp
 from nbgrad.kernels import scalar as vm
 
 x, y, z = var("x"), var("y"), var("z")

@@ -171,7 +171,7 @@ class TestArgnums:
             nb.elementwise_grad(g, has_aux=True)(x),
         ):
             assert len(found) == 2
-            assert found[1] == 1 and type(found[1]) is np.ndarray
+            assert found[1] == 1 and isinstance(found[1], np.ndarray)
         assert len(nb.vjp(g, x, has_aux=True)) == 3
         assert len(nb.jvp(g, (x,), (x,), has_aux=True)) == 3
 

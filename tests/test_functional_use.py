@@ -1,5 +1,6 @@
 """The functional front end among other things: the user's recording, memory, mistakes."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -177,7 +178,7 @@ class TestMemory:
             assert b.tolist() == [1, 1]
 
     def test_subclasses_of_numpy_arrays(self):
-        for x in (np.ma.array([1.0, 2.0]), np.array([1.0, 2.0]).view(np.recarray)):
+        for x in (np.array([1.0, 2.0]).view(np.memmap), np.array([1.0, 2.0]).view(np.recarray)):
             assert nb.grad(lambda x: (x * x).sum())(x).tolist() == [2, 4]
 
     def test_numpy_arguments_may_change_between_vjp_and_pullback(self):
@@ -274,7 +275,7 @@ BAD = [
     (lambda: nb.hessian(f)(3), "hessian: argument 0 cannot be differentiated by"),
     (lambda: nb.jacobian(lambda x: {"a": x, "b": [1]})(A), r"must give an NDArray at \['b'\]\[0\], got 1"),
     (lambda: nb.grad(lambda x: (x > 0).sum().astype("int32"))(A), "has dtype int32, which has no derivative"),
-    (lambda: nb.grad(lambda x: x)(3), "argument 0 cannot be differentiated by: int 3; convert"),
+    (lambda: nb.grad(lambda x: x)(3), "argument 0 cannot be differentiated by: int 3 is no float; write 3.0, or leave"),
     (lambda: nb.grad(lambda x: x)(True), "cannot be differentiated by: bool True"),
     (lambda: nb.grad(lambda x: x)("3"), "cannot be differentiated by: str '3'"),
     (lambda: nb.grad(lambda x: x)(1j), "cannot be differentiated by: complex 1j"),
@@ -305,3 +306,61 @@ def test_errors(call, message):
         call()
     assert isinstance(caught.value, nb.NBGradError)
     assert not autograd.is_recording()
+
+
+TRANSFORMS = {
+    "grad": nb.grad,
+    "value_and_grad": nb.value_and_grad,
+    "elementwise_grad": nb.elementwise_grad,
+    "jacobian": nb.jacobian,
+    "hessian": nb.hessian,
+    "hvp": lambda f: lambda x: nb.hvp(f)(x, x),
+    "vjp": lambda f: lambda x: nb.vjp(f, x),
+    "jvp": lambda f: lambda x: nb.jvp(f, (x,), (x,)),
+}
+WHAT_IS_NO_FLOAT = [
+    (3, "int 3 is no float; write 3.0"),
+    (1 << 60, "is no float; write it as a float"),
+    (True, "bool True is no float; give a float, or an array of floats"),
+    ("x", "str 'x' is no float; give a float, or an array of floats"),
+    (2j, "complex 2j is no float; write real and imaginary parts apart"),
+    (np.int64(3), r"of dtype int64; (write float\(...\) of it|use astype\('float64'\))"),
+    (np.arange(3), r"of dtype int64; use astype\('float64'\)"),
+    (np.arange(3) > 1, r"of dtype bool; use astype\('float64'\)"),
+    (nd.arange(3, dtype="int32"), r"NDArray of dtype int32; use astype\('float64'\)"),
+    ([1.0, {"a": 2}], "int 2 is no float; write 2.0"),
+]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("compiled", [lambda f: f, nb.jit], ids=["", "jit"])
+def test_what_is_no_float_says_what_to_write(name, compiled):
+    for given, message in WHAT_IS_NO_FLOAT:
+        pattern = rf"{name}: argument 0\S* cannot be differentiated by: .*{message}, or leave it out of argnums"
+        with pytest.raises(nb.errors.DTypeError, match=pattern):
+            compiled(TRANSFORMS[name](lambda x: x))(given)
+
+
+def test_functions_that_numba_compiles():
+    """They take no NDArrays: the transforms, and Numba's call, say what does."""
+
+    @numba.njit
+    def square(x):
+        return x * x
+
+    for name, transform in TRANSFORMS.items():
+        with pytest.raises(nb.errors.DTypeError, match=rf"{name}: square is compiled by numba.njit, .*nb\.adjoint"):
+            transform(square)(A)
+    x = nd.array([1.0, 2.0])
+    for call in (
+        lambda: square(x),
+        lambda: nb.grad(lambda x: square(x).sum())(A),
+        lambda: nb.jit(square)(A),
+        lambda: nb.jit(nb.grad(lambda x: square(x).sum()))(A),
+        lambda: numba.njit(lambda a: a * x)(1.0),
+    ):
+        with pytest.raises(nb.errors.DTypeError, match=r"given an NDArray of shape .*nb\.primitive, .* nb\.adjoint"):
+            call()
+    assert not autograd.is_recording()
+    np.testing.assert_array_equal(square(A), A * A)
+    np.testing.assert_allclose(nb.grad(lambda x: nb.primitive(square)(x).sum())(A), 2 * A)

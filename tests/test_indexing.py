@@ -1,5 +1,7 @@
 """x[key] and x[key] = value against NumPy, over random keys; and the rules of MXNet's that differ from NumPy's."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,8 @@ from hypothesis import strategies as st
 import nbgrad as nb
 from nbgrad import autograd, nd
 
+#: Random positions may look like masks.
+positions = pytest.mark.filterwarnings("ignore::nbgrad.errors.MaskWarning")
 SHAPES = st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple)
 
 
@@ -79,6 +83,7 @@ def read(a, key):
     return found.reshape(1) if found.shape == () else found
 
 
+@positions
 @given(st.data(), SHAPES, st.sampled_from(["float32", "float64", "float16", "int8"]))
 def test_reading(data, shape, dtype):
     a = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
@@ -95,6 +100,7 @@ def test_reading(data, shape, dtype):
     np.testing.assert_array_equal(x.asnumpy(), a)
 
 
+@positions
 @given(st.data(), SHAPES, st.sampled_from(["float32", "float64", "int32"]))
 def test_assignment(data, shape, dtype):
     a = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
@@ -125,6 +131,7 @@ def test_assignment(data, shape, dtype):
     assert x._cell[0] > version
 
 
+@positions
 @given(st.data(), SHAPES)
 def test_the_gradient_of_reading_is_scattering(data, shape):
     a = np.arange(np.prod(shape)).reshape(shape).astype("float64")
@@ -178,7 +185,7 @@ def test_wrong_keys_change_nothing(key, error):
         x[key]
     with pytest.raises(error):
         x[key] = 1
-    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]] and x._cell == [0]
+    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]] and x._cell[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -190,7 +197,7 @@ def test_wrong_values_change_nothing(value):
         with pytest.raises((ValueError, TypeError)) as caught:
             x[key] = value
         assert isinstance(caught.value, nb.MXNetError)
-    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]] and x._cell == [0]
+    assert x.asnumpy().tolist() == [[0, 1, 2], [3, 4, 5]] and x._cell[0] == 0
 
 
 # Where MXNet's rules are not NumPy's.
@@ -237,6 +244,96 @@ def test_masks():
     assert x[np.zeros((2, 3), bool)].shape == (0,)
     x[:, np.array([True, False, True])] = nd.array([[8, 9]])
     assert x.asnumpy().tolist() == [[8, 1, 9], [8, 3, 9]]
+
+
+MASKS = {  # shape of the array, and a key with a comparison's result where a mask may stand
+    "all": ((3,), lambda m: m),
+    "in a tuple": ((3,), lambda m: (m,)),
+    "of rows": ((3, 2), lambda m: m),
+    "of rows, then slices": ((3, 2), lambda m: (m, slice(None))),
+    "of the last axis": ((2, 3), lambda m: (slice(None), m)),
+    "after an ellipsis": ((2, 2, 3), lambda m: (..., m)),
+    "before an ellipsis": ((3, 2, 2), lambda m: (m, ...)),
+    "beside new axes": ((2, 3), lambda m: (None, 1, None, m)),
+}
+FLAGS = np.array([1.0, -2.0, 3.0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("name", MASKS)
+def test_the_result_of_a_comparison_is_read_as_positions_and_warned_about(name, dtype):
+    shape, key = MASKS[name]
+    a = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    a = a.astype(dtype)
+    x, y = nd.array(a), nd.array(a)
+    flags = nd.array(FLAGS.astype(dtype)) > 0
+    with pytest.warns(nb.base.MaskWarning, match=r"astype\(bool\)") as caught:
+        found = x[key(flags)]
+    assert [w.filename for w in caught] == [__file__], "it names the user's line"
+    np.testing.assert_array_equal(found.asnumpy(), a[key([1, 0, 1])])
+    with pytest.warns(nb.base.MaskWarning, match="positions") as caught:
+        x[key(flags)] = -1
+    assert [w.filename for w in caught] == [__file__]
+    y[key(np.array([1, 0, 1]))] = -1
+    np.testing.assert_array_equal(x.asnumpy(), y.asnumpy())
+    mask = flags.astype(bool)
+    np.testing.assert_array_equal(nd.array(a)[key(mask)].asnumpy(), a[key(FLAGS > 0)])
+
+
+def test_it_warns_once_per_line():
+    x = nd.array(FLAGS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(5):
+            x[x > 0]
+        x[x > 0]
+    assert [w.category for w in caught] == [nb.base.MaskWarning] * 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "index"),
+    [
+        ((3,), [0.0, 1.0, 2.0]),  # positions that no mask is
+        ((3,), [0.0, -1.0, 1.0]),
+        ((4,), [0.0, 1.0, 1.0]),  # not the shape of a mask
+        ((3, 2), [0.0, 1.0]),
+        ((2,), [1.0, 0.0]),  # an order of all elements, as argsort gives
+        ((1,), [0.0]),
+        ((0,), []),
+    ],
+)
+def test_positions_are_not_warned_about(shape, index):
+    a = np.arange(np.prod(shape)).reshape(shape)
+    found = nd.array(a)[nd.array(index)]  # a warning is an error here
+    np.testing.assert_array_equal(found.asnumpy(), a[np.array(index, int)])
+
+
+def test_labels_are_not_warned_about():
+    x, labels = nd.arange(9).reshape((3, 3)), nd.array([0, 1, 1], dtype="int64")
+    assert x[labels].shape == (3, 3) and x[labels, labels].tolist() == [0, 4, 4]
+    assert x[nd.arange(3), nd.array([0, 1, 1])].tolist() == [0, 4, 7]
+
+
+def test_python_bools_are_a_mask():
+    assert nd.array([10, 20, 30])[nd.array([True, False, True])].asnumpy().tolist() == [10, 30]
+    x = nd.array([10, 20, 30])
+    x[nd.array([True, False, True])] = 0
+    assert x.asnumpy().tolist() == [0, 20, 0]
+
+
+@pytest.mark.parametrize("where", ["argument", "captured", "made inside"])
+@pytest.mark.parametrize("read", [lambda x, m: x[m], lambda x, m: x[..., m], nd.boolean_mask], ids=["x", "tuple", "op"])
+def test_a_compiled_function_has_no_masks_whose_numbers_may_change(where, read):
+    x, mask = nd.array(FLAGS), nd.array([True, False, True])
+    inside = {
+        "argument": lambda x, m: read(x, m),
+        "captured": lambda x, _: read(x, mask),
+        "made inside": lambda x, _: read(x, nd.array([True, False, True])),
+    }[where]
+    with pytest.raises(nb.base.TraceError, match="shape of the result depends on the numbers in"):
+        nb.jit(inside)(x, mask)
+    fixed = mask.asnumpy()
+    assert nb.jit(lambda x: x[fixed])(x).asnumpy().tolist() == [1, 3]
 
 
 def test_assignment_converts():

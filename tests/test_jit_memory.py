@@ -119,6 +119,6 @@ def test_kernels_that_call_functions_of_vectors_leave_their_stack_where_it_is():
         np.testing.assert_allclose(call(x), e / e.sum(1, keepdims=True), 1e-13)
         (source,) = call.latest.compiled.sources
         assert f"s0 = local(np.float64, 30, {moved})" in source.text
-        kernel = generate("_lambda_", source.text, source.helpers, apart=True)
+        kernel = generate("lambda_", source.text, source.helpers, apart=True)
         assert (STILL not in kernel.llvm(kind, kind)) == bool(moved)
     assert STILL in generate("f", "def f(x):\n    x[0] = 1\n", {}).llvm(kind)

@@ -22,7 +22,7 @@ def values(x):
     ("source", "dtype"),
     [
         ([1, 2], "float32"),
-        ([True, False], "float32"),
+        ([True, False], "bool"),
         (3, "float32"),
         ([np.float64(3)], "float32"),
         (((1, 2), [3, 4]), "float32"),

@@ -1,12 +1,14 @@
 """NumPy's functions on NDArrays: ours are called and recorded, or an error says what to do."""
 
+import inspect
 import operator
 
 import numpy as np
 import pytest
 import scipy.special
 
-from nbgrad import NBGradError, autograd, nd, numpy_functions
+import nbgrad as nb
+from nbgrad import NBGradError, NDArray, autograd, nd, numpy_functions
 from nbgrad.registry import operators
 
 UFUNCS = sorted(
@@ -382,5 +384,52 @@ def test_bad_arguments_of_functions():
     with pytest.raises(ValueError, match="order"):
         np.reshape(x, (3, 2), order="F")
     with pytest.raises(ValueError, match="decimals"):
-        np.round(x, 1)
+        np.round(x.astype("int64"), -1)
+    with pytest.raises(TypeError):
+        np.round(x, 1.5)
     assert np.reshape(nd.ones((0, 3)), (3, 0)).shape == (3, 0)
+
+
+WITH_AXIS = sorted(
+    (f for f in numpy_functions._functions if "axis" in inspect.signature(f).parameters), key=lambda f: f.__name__
+)
+
+
+@pytest.mark.parametrize("function", WITH_AXIS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axis", [(), None, 0, -1])
+def test_an_axis_has_numpys_meaning(function, axis):
+    """None, too, which has as many meanings as there are functions; whatever NumPy refuses, we do."""
+    a = np.array([[3.0, 1.0, 2.5], [2.0, 0.5, 7.0]])
+    index = {} if axis == () else {"axis": axis}
+    more = {np.take: [[1, 0]], np.repeat: [2], np.split: [2], np.roll: [1], np.expand_dims: [0] if axis == () else []}
+    if function is np.take_along_axis:
+        more[function] = [np.array([0, 3, 1]) if axis is None else np.array([[1, 0, 0]] if axis == 0 else [[1], [0]])]
+    if function is np.squeeze:
+        a = a[:, :1] if axis == -1 else a[:1]
+    several = function in (np.concatenate, np.stack)
+
+    def call(x):
+        return function([x, x + 10] if several else x, *more.get(function, []), **index)
+
+    try:
+        expected = call(a)
+    except (TypeError, ValueError, IndexError) as err:
+        with pytest.raises((TypeError, ValueError, IndexError)):
+            call(nd.array(a))
+        assert "axis" in str(err) or "integer" in str(err) or "equal division" in str(err)
+        return
+    found = call(nd.array(a))
+    for y, x in zip(found if function is np.split else [found], expected if function is np.split else [expected]):
+        if isinstance(y, NDArray):
+            assert y.shape == (np.shape(x) or (1,))
+            y = y.asnumpy().reshape(np.shape(x))
+        np.testing.assert_allclose(y, x, rtol=1e-15)
+
+
+@pytest.mark.parametrize("digits", [None, 0, 1, 3, -1])
+def test_rounding_keeps_digits(digits):
+    a = np.array([0.25, -1.75, 15.0, 25.0, 2.675, 0.0])
+    given = () if digits is None else (digits,)
+    for call in (round, np.round):
+        np.testing.assert_array_equal(call(nd.array(a), *given).asnumpy(), np.round(a, *given))
+    assert nb.value_and_grad(lambda p: round(p * 2.5, 1) * p)(1.0) == (2.5, 2.5)

@@ -9,9 +9,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "nbgrad"
 LAYERS = [
-    {"errors", "config", "dtypes", "context", "forks", "pickling"},
+    {"errors", "config", "dtypes", "context", "forks", "pickling", "single", "source_text", "callsite"},
     {"expr", "shapes"},
-    {"codegen", "cuda", "vmath", "ndarray"},
+    {"codegen", "cuda", "vmath", "ndarray", "foreign"},
     {
         "state",
         "observe",
@@ -19,7 +19,10 @@ LAYERS = [
         "tracing",
         "registry",
         "cotangents",
+        "sweeps",
         "tape",
+        "writes",
+        "constants",
         "cast",
         "pullback",
         "elementwise",
@@ -49,19 +52,20 @@ LAYERS = [
         "serialization",
         "dlpack",
         "numpy_functions",
+        "conversions",
     },
     {"", "nd", "methods", "demo", "data", "warmup", "__main__"},
 ]
 #: The same inside ``adjoint``: in the order of the work.
 ADJOINT = [
-    {"memory"},
+    {"memory", "outside"},
     {"statements", "adopted"},
     {"reading"},
     {"arguments"},
     {"analysis"},
     {"sweep"},
     {"writing"},
-    {"generated", "composed", "function", ""},
+    {"generated", "composed", "pullback", "function", ""},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 TOOLS = ["tests", "tools", "benchmarks", "asv_bench"]
@@ -190,6 +194,49 @@ def names_spelled(tree):
                 yield alias.name.split(".")[-1], node
 
 
+#: What takes a string apart, in adjoints, and why that takes no meaning from how a user called something.
+SPELLING = {
+    ("adopted", "startswith"): "Python's own attributes of modules",
+    ("analysis.costs", "rpartition"): "a new variable is called like a function, for readers",
+    ("function", "rpartition"): "the name in a repr",
+    ("outside", "partition"): "a program of ours, and what it is given",
+    ("outside", "split"): "the kinds of what a program is given",
+    ("reading.arrays", "split"): "a table of ours",
+    ("reading.calls", "split"): "the package of a function, not a name in a program",
+    ("reading.lower", "partition"): "a text of the library's about what it refuses",
+    ("reading.reshaping", "isidentifier"): "whether an operand needs parentheses",
+    ("reading.storing", "endswith"): "the whole text of a function: what it does, not its name",
+    ("reading.storing", "replace"): "a new variable is called like an item of a tuple, for readers",
+    ("reading.subset", "lstrip"): "whether a file's text of a function is indented",
+    ("reading.subset", "split"): "the package of a function; spaces in a message",
+    ("reading.subset", "startswith"): "advice in a message",
+    ("reading.subset", "endswith"): "advice in a message",
+    ("statements.algebra", "isidentifier"): "whether an operand is more than a variable",
+    ("statements.algebra", "partition"): "the function that a template of the table calls",
+    ("statements.algebra", "rstrip"): "the slots in a template of the table",
+    ("statements.ir", "search"): "which copies a message has to explain",
+    ("statements.steps", "isidentifier"): "where names end in a line of code, whatever they are",
+    ("sweep.stencils", "startswith"): "the sign of a number",
+    ("writing.bounds_checks", "isidentifier"): "what a program is given: variables, and lengths of arrays",
+    ("writing.bounds_checks", "partition"): "a length gets a name like its array, for readers",
+    ("writing.printer", "replace"): "lines without anything in them",
+}
+TAKE_APART = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit",
+              "find", "rfind", "isidentifier", "replace", "lstrip", "rstrip", "search", "match", "fullmatch", "findall",
+              "finditer"}  # fmt: skip
+
+
+def test_adjoints_take_no_meaning_from_how_something_is_called():
+    """What a pass made is marked in the data; strings are not looked into, and no name has a meaning by its letters."""
+    found = set()
+    for name, tree in TREES.items():
+        for node in ast.walk(tree) if name.split(".")[0] == "adjoint" else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKE_APART:
+                of_dataclass = node.func.attr == "replace" and len(node.args) < 2
+                found |= set() if of_dataclass else {(name.removeprefix("adjoint."), node.func.attr)}
+    assert found == set(SPELLING), (found - set(SPELLING), set(SPELLING) - found)
+
+
 @pytest.mark.parametrize(
     ("word", "where"), [("njit", {"codegen.compile"}), ("guvectorize", set()), ("cfunc", {"codegen.compile"})]
 )  # fmt: skip
@@ -211,7 +258,8 @@ def test_code_is_generated_in_one_place():
         and isinstance(node.func, ast.Name)
         and node.func.id in ("exec", "eval", "compile")
     }
-    assert calls == {("codegen.compile", "exec"), ("codegen.compile", "compile")}
+    compared = ("adjoint.reading.unchanged", "compile")  # and never run
+    assert calls == {("codegen.compile", "exec"), ("codegen.compile", "compile"), compared}
 
 
 def test_kernels_know_neither_tape_nor_user():
@@ -225,6 +273,32 @@ def test_machinery_names_no_operator():
     """Tape, array and code generation reach operators by role alone."""
     for name in ("tape", "ndarray", "codegen.loops", "codegen.launch", "codegen.compile", "codegen.cache", "registry"):
         assert not any(t.startswith("kernels") for n, t, _ in edges() if n == name)
+
+
+def test_every_lock_is_in_the_register():
+    """A lock that a fork does not know of is one that hangs a child."""
+    made = {"Lock", "RLock", "Semaphore", "BoundedSemaphore", "Condition", "Barrier", "allocate_lock"}
+    where = {name for name, tree in TREES.items() if any(word in made for word, _ in names_spelled(tree))}
+    assert where == {"forks"}
+
+
+def test_finalizers_run_no_python():
+    """A signal's handler may run in Python code that a finalizer calls; what it raises there is printed and lost."""
+    known = {"cuda.buffers", "cuda.exchange", "cuda.launches", "cuda.cublas"}  # on a GPU
+    spelled = {
+        name
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.FunctionDef) and node.name == "__del__")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "weakref.finalize")
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "ref"
+            and any(isinstance(a, ast.Lambda | ast.Name) for a in node.args[1:])
+        )
+    }
+    assert spelled == known
 
 
 def files():
@@ -242,3 +316,38 @@ def test_size(path):
 def test_most_files_are_small():
     sizes = sorted(path.read_text(encoding="utf-8").count("\n") for path in MODULES.values())
     assert sizes[len(sizes) // 2] < 250
+
+
+#: Modules that write source, without those that write for people or make fingerprints.
+WRITERS = ("adjoint/", "compiler/", "codegen/", "cuda/", "kernels/", "expr.py", "primitive.py")
+FOR_PEOPLE = {
+    "compiler/report.py",
+    "codegen/fingerprint.py",
+    "codegen/sources.py",
+    "adjoint/reading/unchanged.py",
+}  # fmt: skip (or for a hash, or to compare)
+SAID = {"__repr__", "_said", "_written", "is_cuda"}
+
+
+def formatted(node, said=False):
+    """Lines in which a repr may come into a text that is no message."""
+    if isinstance(node, ast.FunctionDef):
+        said = node.name in SAID
+    called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    said = said or isinstance(node, ast.Raise) or called.endswith(("Error", "refuse"))
+    own = isinstance(node, ast.FormattedValue) and node.conversion == ord("r")
+    found = [node.lineno] if not said and (own or (isinstance(node, ast.Name) and node.id in ("repr", "ascii"))) else []
+    return found + [line for child in ast.iter_child_nodes(node) for line in formatted(child, said)]
+
+
+def test_source_text_alone_makes_text_of_values():
+    """Elsewhere a repr could come into generated code: of an infinity, of what a class says of itself."""
+    assert formatted(ast.parse("def f(x):\n    return f'y = {x!r}', repr(x)")) == [2, 2]
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name.startswith(WRITERS) and name not in FOR_PEOPLE:
+            text = path.read_text(encoding="utf-8")
+            assert formatted(ast.parse(text)) == [], name
+            assert ".splitlines(" not in text.replace("str(err).strip().splitlines()", "").replace(
+                "str(error).strip().splitlines()", ""
+            ), name  # which splits at form feeds, too

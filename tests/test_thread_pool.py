@@ -250,32 +250,37 @@ print("done")
 
 
 @FORK
-def test_locks_of_another_thread_are_free_in_a_forked_child():
+def test_a_fork_waits_for_every_lock_and_the_child_has_them_free():
     source = (
         "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
         + PROGRAM
         + """
-from nbgrad import expr, tape
-from nbgrad.codegen import compile, memory
-expected, taken, go = program(0), threading.Event(), threading.Event()
+import time
+from nbgrad import forks
+expected = program(0)
+locks = list(forks._register)
+print(len(locks) >= 6)
 
-def hold():
-    with memory.pool._lock, tape._committing, expr._interning, compile._lock:
-        taken.set()
-        go.wait(60)
+for lock in locks:
+    taken, freed = threading.Event(), []
 
-holder = threading.Thread(target=hold)
-holder.start()
-taken.wait(60)
-child = os.fork()
-if child == 0:
-    os._exit(0 if program(0) == expected else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-go.set()
-holder.join()
+    def hold():
+        with lock:
+            taken.set()
+            time.sleep(0.02)
+            freed.append(True)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    taken.wait(60)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if freed and program(0) == expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, lock
+    holder.join()
 """
     )
-    assert script(source, timeout=60) == ["0"]
+    assert script(source, timeout=120) == ["True"]
 
 
 @FORK

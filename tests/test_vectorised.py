@@ -11,7 +11,11 @@ import numba
 import numpy as np
 import pytest
 
+from nbgrad import dtypes, nd
+from nbgrad.codegen import loops
 from nbgrad.codegen.compile import inline
+from nbgrad.pullback import argument_kinds
+from nbgrad.registry import operators
 
 ROWS = {
     row.name: row
@@ -66,6 +70,24 @@ def test_loop_is_packed(name, dtype):
     widest = max(loops, key=lambda block: len(re.findall(r"%[xyz]mm", block)))
     single = re.findall(rf"\b{ARITHMETIC}s[sd]\b", widest)
     assert not single, f"{row.function.__module__}.{name}: some of the loop in {dtype} is not packed: {single}"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ["sqrt", "log", "reciprocal", "arcsin", "cbrt"])
+def test_a_strong_zero_is_a_mask(name, dtype):
+    """The derivative of a function with poles compares its cotangent with zero and masks, packed: no branch."""
+    rule = operators[name].rule.partial(0)[0]
+    inputs = [loops.Input(n, dtypes.as_dtype(dtype), loops.STEP) for n in rule.operands]
+    made = loops.elementwise(rule.name, inputs, rule.params, [loops.Output(rule.expr, dtypes.as_dtype(dtype))], 1)
+    kind = nd.zeros(1, dtype=dtype)._kind
+    code = made.llvm(*argument_kinds(kind, len(inputs) + 1, 0, 1, len(inputs)), asm=True).split("_ZN7cpython")[0]
+    assert not calls(code)
+    short = "pd" if dtype == "float64" else "ps"
+    widest = max(packed_loops(code, dtype), key=lambda block: len(re.findall(r"%[xyz]mm", block)))
+    loop = re.split(r"\bj[a-z]+\s", widest)[0]  # to where it goes on or turns
+    assert re.search(rf"\bv?cmp\w*{short}\b", loop), loop
+    assert re.search(rf"\bv?(?:and|andn|blendv){short}\b|\{{%k\d\}}", loop), loop
+    assert re.search(rf"\b{ARITHMETIC}{short}\b", loop) and re.search(r"\bv?mov[ua]p[sd]\s+%\wmm\d+, .*\(", loop), loop
 
 
 def test_a_call_is_found():

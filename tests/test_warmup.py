@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from nbgrad import warmup
+from nbgrad.__main__ import main
+from nbgrad.config import __version__
 from nbgrad.errors import DTypeError, NBGradError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,3 +115,20 @@ def test_trouble_with_one_operator_is_told_and_stops_nothing(monkeypatch):
     monkeypatch.setattr(warmup.operators["tanh"], "call", broken)
     _, failures = warmup._run("tanh", ["float64"], 1)
     assert failures == ["tanh on float64: ValueError: broken"]
+
+
+def test_the_command_line(capsys):
+    main([])
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: python -m nbgrad") and all(
+        name in shown for name in ("demo", "info", "cache", "warmup", "--version")
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and capsys.readouterr().out == f"nbgrad {__version__}\n"
+    for wrong in (["demmo"], ["cache"], ["cache", "erase"], ["--verson"]):
+        with pytest.raises(SystemExit) as ended:
+            main(wrong)
+        assert ended.value.code == 2 and "usage" in capsys.readouterr().err
+    bare = python(ROOT, "-m", "nbgrad")
+    assert bare.returncode == 0 and bare.stdout.startswith("usage") and not bare.stderr

@@ -6,6 +6,7 @@ rules, from here.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -18,7 +19,9 @@ from numba.np.numpy_support import as_dtype
 from ..codegen.compile import is_nopython, result_type, returned
 from ..errors import TraceError
 from ..expr import Fn
+from ..source_text import identifier
 from .statements.algebra import FUNCTIONS
+from .statements.names import RESERVED
 
 __all__ = ["Forms", "Kind", "Rule", "adopted", "home", "rule_of"]
 
@@ -32,13 +35,13 @@ _NUMBERS = {"float": 1.0, "int": 1, "bool": True}
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
-def adopted(called: Any, module: str) -> Any:
+def adopted(called: Any, generated: bool) -> Any:
     """What a function stands for in what is differentiated: of a primitive without a rule, what it is made of.
 
-    A primitive with a rule is put among the functions that are known, if Numba compiled both for numbers. In a `module`
-    that was generated, the function of which it is made stands for it.
+    A primitive with a rule is put among the functions that are known, if Numba compiled both for numbers. In what
+    was `generated`, the function of which it is made stands for it.
     """
-    if isinstance(called, Hashable) and module.startswith("nbgrad_"):
+    if isinstance(called, Hashable) and generated:
         return _primitives.get(called, called)
     if not all(hasattr(called, name) for name in ("forward", "vjp", "defvjp")):
         return called
@@ -64,7 +67,7 @@ def _adopt(called: Any) -> None:
     _rules[called] = Rule(called.name, called.forward, vjp, called.infer)
     _primitives[called.forward] = called
     if isinstance(getattr(called.vjp, "vjp", None), Callable):  # type: ignore[arg-type]
-        adopted(called.vjp, "")
+        adopted(called.vjp, False)
     count = len(inspect.signature(called.forward.py_func).parameters)
     try:
         form = returned(called.forward, (1.0,) * count), returned(vjp, (1.0,) * (count + 2))
@@ -93,7 +96,7 @@ class Rule:
     """A primitive and its vjp; `name` and `vjp` are what they are called in generated code."""
 
     def __init__(self, name: str, forward: Any, vjp: Any, infer: Callable | None) -> None:
-        name = name if name.isidentifier() else "function"
+        name = identifier(name, {*RESERVED, *vars(builtins), "ahead", "in_large_pages", "plus"})
         while name in globals() or f"{name}_vjp" in globals():
             name += "_"
         self.name, self.vjp, self.infer = name, f"{name}_vjp", infer
@@ -101,15 +104,6 @@ class Rule:
         globals().update(self.helpers)
         self._forms: dict[tuple[Kind, ...], Forms] = {}
         self._narrow: dict[tuple[Kind, ...], bool] = {}
-        self._other: Rule | None = None
-
-    def under(self, taken: set[str]) -> Rule:
-        """The same with names that are not `taken`."""
-        if not taken & {self.name, self.vjp}:
-            return self
-        if self._other is None:
-            self._other = Rule(self.name, self.helpers[self.name], self.helpers[self.vjp], self.infer)
-        return self._other.under(taken)
 
     @property
     def signature(self) -> inspect.Signature:
@@ -190,13 +184,17 @@ def _kind(kind: types.Type) -> Kind | types.Type | None:
     return (rank, _KINDS[letter]) if (letter := as_dtype(kind.dtype if rank else kind).kind) in _KINDS else kind
 
 
+#: Of a function's name among expressions; those of the table are one word.
+_OURS = "primitive"
+
+
 def _function(found: Rule, parts: tuple, several: bool) -> Fn:
     rule = found.vjp
     slots = ", ".join(f"{{{k}}}" for k in range(len(parts)))
 
     arguments = ", ".join(f"{{{k}}}" for k in range(1, len(parts) + 1))
     rules = [
-        part and Fn(f"{rule}{k}", f"{rule}(1.0, {{0}}, {arguments}){f'[{k}]' if several else ''}", _ended(rule),
+        part and Fn(f"{_OURS} {rule}{k}", f"{rule}(1.0, {{0}}, {arguments}){f'[{k}]' if several else ''}", _ended(rule),
                     helpers={rule: found.helpers[rule]})
         for k, part in enumerate(parts)
     ]  # fmt: skip
@@ -206,7 +204,9 @@ def _function(found: Rule, parts: tuple, several: bool) -> Fn:
         made = tuple(r and r(y, *given) for r in rules)
         return made if len(made) > 1 else made[0]
 
-    return Fn(found.name, f"{found.name}({slots})", partials, helpers={found.name: found.helpers[found.name]})
+    return Fn(
+        f"{_OURS} {found.name}", f"{found.name}({slots})", partials, helpers={found.name: found.helpers[found.name]}
+    )
 
 
 def _ended(rule: str) -> Callable:

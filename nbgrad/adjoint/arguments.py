@@ -6,22 +6,30 @@ import inspect
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
+from ..dtypes import plain
 from ..errors import AttrError, DTypeError, ShapeError
-from .reading.structures import items_of, put_together
+from .reading.structures import items_of, nothing, places, put_together
 from .reading.subset import Source
 from .statements.ir import Function
 
 __all__ = [
+    "along",
     "apart",
+    "bound",
     "completed",
     "copies",
     "cotangent",
     "describe",
     "formed",
+    "kept",
+    "listed",
+    "narrow",
     "one_by_one",
     "outputs",
     "parameters",
+    "placed",
     "wanted",
     "wide",
 ]
@@ -42,10 +50,36 @@ def copies(args: tuple) -> tuple:
     return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
 
 
+def kept(f: Function, args: tuple) -> tuple:
+    """The arguments, with copies of the arrays that the function writes."""
+    changed = f.written
+    return tuple(a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True))
+
+
+def listed(given: Any) -> tuple:
+    """What is given, which need not be in a tuple if it is one."""
+    return given if isinstance(given, tuple) else (given,)
+
+
 def completed(source: Source, args: tuple) -> tuple:
     """The arguments, with defaults for those that are not given."""
     missing = [p.default for p in source.signature.parameters.values()][len(args) :]
     return args if inspect.Parameter.empty in missing else (*args, *missing)
+
+
+def bound(source: Source, args: tuple, kwargs: dict[str, Any]) -> tuple:
+    """The arguments of a call, one per parameter and in their order: as Python binds them, with defaults."""
+    if not kwargs and all(p.kind is not p.KEYWORD_ONLY for p in source.signature.parameters.values()):
+        return completed(source, args)
+    try:
+        given = source.signature.bind(*args, **kwargs)
+    except TypeError as err:
+        named = [n for n, p in source.signature.parameters.items() if p.kind is p.KEYWORD_ONLY]
+        places = [n for n in parameters(source) if n not in named]
+        text = ", ".join([*places, *(["*", *named] if named else [])])
+        raise AttrError(f"{source.name}: {err}; its parameters are ({text})") from None
+    given.apply_defaults()
+    return tuple([given.arguments[n] for n in parameters(source)])
 
 
 def parameters(source: Source) -> list[str]:
@@ -109,18 +143,40 @@ def wanted(source: Source, kinds: dict[str, str], argnums: int | tuple[int, ...]
     names = parameters(source)
     if argnums is None:
         return [n for n in names if kinds[n] == "float"]
-    found = []
-    for k in (argnums,) if isinstance(argnums, int) else argnums:
-        if not -len(names) <= k < len(names):
-            raise AttrError(f"{source.name}: argnums={argnums} and {len(names)} arguments")
-        if kinds[names[k]] != "float":
+    found = [names[k] for k in places(source.name, argnums, names)]
+    for n in found:
+        if kinds[n] != "float":
             raise DTypeError(
-                f"{source.name}: argument {names[k]} is of kind {kinds[names[k]]}; only floats have gradients"
+                f"{source.name}: argnums={argnums} asks for the gradient by {n}, which is of kind {kinds[n]} in this "
+                "call; only floats have gradients: pass a float or an array of floats, or leave it out of argnums"
             )
-        if names[k] in found:
-            raise AttrError(f"{source.name}: argnums={argnums} has {names[k]} twice; give each argument once")
-        found.append(names[k])
     return found
+
+
+def placed(f: Function, wrt: list[str], argnums: int | tuple[int, ...] | None, found: tuple) -> Any:
+    """What was `found` for the arguments `wrt` as it is given back: one entry per parameter, None for others than
+    these; or one per argnum, or the single one."""
+    if argnums is None:
+        known = dict(zip(wrt, found, strict=True))
+        return tuple([known.get(n) for n in f.parameters])
+    return found[0] if isinstance(argnums, int) else found
+
+
+def along(f: Function, wrt: list[str], argnums: int | tuple[int, ...] | None, given: tuple, what: str) -> tuple:
+    """Tangents or directions of the arguments `wrt`, from those `given` in the places of :func:`placed`."""
+    names = f.parameters if argnums is None else wrt
+    if len(given) != len(names):
+        raise AttrError(
+            f"{f.name}: {len(names)} {what} expected ({', '.join(names)}), {len(given)} given; one per "
+            f"{'parameter' if argnums is None else 'argnum'}, None for zeros and for what is no float"
+        )
+    for n, d in zip(names, given, strict=True):
+        if n not in wrt and not nothing(d):
+            raise DTypeError(
+                f"{f.name}: {n} is of kind {f.kinds[n]}, and {d!r} was given in its place of the {what}; only floats "
+                f"have derivatives: give None or 0 there, or pass {n} as a float"
+            )
+    return tuple([d for n, d in zip(names, given, strict=True) if n in wrt])
 
 
 def outputs(f: Function) -> list[str]:
@@ -153,6 +209,9 @@ def apart(f: Function, args: tuple) -> None:
         mine = dict(arrays)[n]
         if not mine.flags.writeable:
             raise AttrError(f"{f.name}: the array {n} is read-only, and {n} is written; pass {n}.copy()")
+        low, high = byte_bounds(mine)
+        if high - low < mine.nbytes:
+            raise AttrError(f"{f.name}: elements of {n} share memory, and {n} is written; pass {n}.copy()")
         for other, a in arrays:
             if other != n and np.may_share_memory(mine, a):
                 raise AttrError(
@@ -162,6 +221,7 @@ def apart(f: Function, args: tuple) -> None:
 
 def cotangent(f: Function, name: str, given, like: np.ndarray | None):
     """A cotangent (or tangent) as the generated code takes it: a float, or an array that may be written."""
+    given = plain(given, f"{f.name}: {name}")
     if given is not None and np.asarray(given).dtype.kind not in "fiub":
         raise DTypeError(f"{f.name}: {name} takes real numbers, what was given for it is {given!r}")
     if f.ranks.get(name, 0) == 0:

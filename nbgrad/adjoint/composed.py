@@ -88,9 +88,9 @@ class Variant:
         made an operation; and of which outputs it takes cotangents."""
         found = self._pulls.get(places)
         if found is None:
-            wrt = [self.parameters[k] for k in places]
             f = self._lowered()
+            wrt = [f.parameters[k] for k in places]
             made = Pullback(f, plan(f, set(wrt)), wrt)
-            compiled = module(f"{f.name}_vjp", file_of(made.source(), f, made.helpers))
+            compiled = module(made.entry, file_of(made.source(), f, made.free))
             found = self._pulls[places] = wrap(compiled), [self.outputs.index(n) for n in made.cotangents]
         return found

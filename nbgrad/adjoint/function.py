@@ -9,25 +9,31 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import AttrError, TraceError
-from ..pickling import reduced
+from ..pickling import Made
 from .arguments import (
+    along,
     apart,
+    bound,
     chosen,
     completed,
     copies,
     cotangent,
     describe,
     formed,
+    kept,
+    listed,
     narrow,
     one_by_one,
     outputs,
     parameters,
+    placed,
     wanted,
     wide,
 )
 from .generated import Backwards, Checkpointing, Forwards, Halves
+from .pullback import Pullback
 from .reading.lower import lower
-from .reading.structures import Structure, put_together, structure
+from .reading.structures import Structure, places, structure
 from .reading.subset import Source, source_of
 from .statements.ir import Alloc, Function, If, walk
 from .statements.kinds import infer
@@ -43,6 +49,7 @@ def adjoint(
     checkpoint: int | Literal["auto"] | None = None,
     loop: str | None = None,
     memory: int | None = None,
+    boundscheck: bool = True,
 ) -> Adjoint:
     """The adjoint of a function with loops: reverse mode, as source code that Numba compiles.
 
@@ -52,7 +59,9 @@ def adjoint(
         A Python function, or one that Numba compiles, of numbers and NumPy arrays, in the subset of Python that
         ``docs/adjoint.md`` lists. Or an adjoint or tangent: the generated function is differentiated then.
     argnums : int or tuple of int, optional
-        The arguments to differentiate with respect to; without it, all that are floats or arrays of floats.
+        The arguments to differentiate with respect to: their gradients come in this order, and that of an int alone.
+        Without it there is one gradient per parameter, in their order, and it is None where the value that was given
+        has none: integers, bools, arrays of these, texts and None.
     checkpoint : int or "auto", optional
         Keep this many snapshots of what an outermost loop changes, and run its turns again from them, instead of
         storing what all of them overwrite. With "auto", as many as `memory` holds; none if what is stored fits.
@@ -60,6 +69,8 @@ def adjoint(
         The variable of that loop. Without it, it is the loop for which most is stored.
     memory : int, optional
         Bytes for "auto"; a quarter of the memory that is free when not given.
+    boundscheck : bool, optional
+        Whether an index outside of an array is an IndexError. If not, the sweep back may write anywhere.
 
     Returns
     -------
@@ -78,15 +89,15 @@ def adjoint(
     >>> print(value, x_bar)
     5.0 [0.6 0.8]
     """
-    return Adjoint(f, argnums, checkpoint, loop, memory)
+    return Adjoint(f, argnums, checkpoint, loop, memory, boundscheck)
 
 
-def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangent:
+def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None, *, boundscheck: bool = True) -> Tangent:
     """The tangent of a function with loops: forward mode, as source code that Numba compiles.
 
     Parameters
     ----------
-    f, argnums
+    f, argnums, boundscheck
         As for :func:`adjoint`.
 
     Returns
@@ -104,17 +115,21 @@ def tangent(f: Callable, argnums: int | tuple[int, ...] | None = None) -> Tangen
     >>> nb.tangent(cube).jvp((2.0,), (1.0,))
     (8.0, 12.0)
     """
-    return Tangent(f, argnums)
+    return Tangent(f, argnums, boundscheck)
 
 
-class _Differentiated:
+class _Differentiated(Made):
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
 
     _make: Callable
     _still = False  # whether arguments may not change places
 
-    def __init__(self, f: Callable | _Differentiated | Source, argnums: int | tuple[int, ...] | None) -> None:
-        self._made_of: tuple = (f, argnums)
+    def __init__(
+        self, f: Callable | _Differentiated | Source, argnums: int | tuple[int, ...] | None, boundscheck: bool = True
+    ) -> None:
+        if not isinstance(boundscheck, bool):
+            raise AttrError(f"boundscheck is True or False, got {boundscheck!r}")
+        self._made_of: tuple = (f, argnums, boundscheck)
         self._of = f if isinstance(f, _Differentiated) else None
         self._sources: dict[Any, Source] = {}
         self._source: Source | None = None
@@ -122,6 +137,9 @@ class _Differentiated:
             self._source = f if isinstance(f, Source) else source_of(f)  # type: ignore[arg-type]
         of = self._of.__name__ if self._source is None else self._source.name  # type: ignore[union-attr]
         self._argnums = chosen(of, argnums)
+        if self._source is not None and self._argnums is not None:
+            places(of, self._argnums, parameters(self._source))
+        self._boundscheck = boundscheck and self._of is None  # what was generated looks at indices itself
         self._begin()
         self.__name__: str = f"{of}_{type(self).__name__.lower()}"
 
@@ -131,11 +149,12 @@ class _Differentiated:
         self._last: Any = None
         self._parts: dict[tuple, Any] = {}  # the same for arguments that are tuples, taken apart
 
-    def _apart(self, args: tuple) -> tuple[Any, Structure, tuple, tuple] | None:
+    def _apart(self, given: tuple) -> tuple[Any, Structure, tuple] | None:
         """If an argument is a tuple: what differentiates with its items as arguments, and the arguments so."""
-        given = self._given(args)
-        form = structure(given)
-        if self._source is None or form is None or len(given) != len(parameters(self._source)):
+        if self._source is None:
+            return None
+        form = structure(self._source.name, parameters(self._source), given)
+        if form is None:
             return None
         key = form, form.argnums(given, self._argnums)
         made = self._parts.get(key)
@@ -144,15 +163,15 @@ class _Differentiated:
             made.__dict__ |= self.__dict__
             made._source, made._argnums = self._source.taken_apart(form.forms), key[1]
             made._begin()
-        return made, form, given, tuple(form.leaves(given))
+        return made, form, tuple(form.leaves(given))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
 
-    def __reduce__(self) -> tuple:
-        return reduced(self, self._made_of[0], type(self), *self._made_of)
+    def _origin(self) -> tuple[Callable, tuple]:
+        return type(self), self._made_of
 
-    def compiled(self, *args) -> Callable:
+    def compiled(self, *args, **kwargs) -> Callable:
         """The generated function for arguments like these, for your own compiled code.
 
         It takes the arguments, and then cotangents (an adjoint's: of the results that are floats or local arrays, and
@@ -160,9 +179,10 @@ class _Differentiated:
         results and the gradients by numbers, a tangent the results and their derivatives; what belongs to an array is
         in the array that was given for it. An array that is written may not share memory with another one.
         """
-        if (parts := self._apart(args)) is not None:
-            return parts[0].compiled(*parts[3])
-        return self._generated(self._given(args)).entry
+        given = self._given(args, kwargs)
+        if (parts := self._apart(given)) is not None:
+            return parts[0].compiled(*parts[2])
+        return self._generated(given).entry
 
     @property
     def source(self) -> str:
@@ -173,9 +193,24 @@ class _Differentiated:
             raise AttrError(f"{self.__name__}.source depends on the types of the arguments: make a call first")
         return self._last.text
 
-    def _given(self, args: tuple) -> tuple:
-        """The arguments, with defaults."""
-        return completed(self._source, args) if self._source is not None else args
+    def _given(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        """The arguments of a call, one per parameter."""
+        if self._source is not None:
+            return bound(self._source, args, kwargs)
+        if kwargs:
+            raise AttrError(
+                f"{self.__name__}: {', '.join(kwargs)} by name; which parameters there are depends on the arguments "
+                f"here: give them in order, which the source of {self._of.__name__} shows"  # type: ignore[union-attr]
+            )
+        return args
+
+    def _listed(self, args: Any) -> tuple:
+        """The arguments that are given as one, one per parameter."""
+        if not isinstance(args, tuple | list):
+            raise AttrError(
+                f"{self.__name__}: args is the tuple of the function's arguments, {type(args).__name__} was given"
+            )
+        return tuple(args) if self._source is None else completed(self._source, tuple(args))
 
     def _generated(self, args: tuple) -> Any:
         made = self._variant(self._make, args, True)
@@ -192,8 +227,9 @@ class _Differentiated:
         if made is None:
             f = lower(source, ranks, kinds, self._still, doubles)
             infer(f)
+            f.checked = self._boundscheck
             f.narrow = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
-            wrt = wanted(source, kinds, self._argnums) if differentiated else []
+            wrt = [f.called[n] for n in wanted(source, kinds, self._argnums)] if differentiated else []
             made = self._made.get((f.narrow, *key)) or how(f, wrt)
             self._made[f.narrow, *key] = self._made[single, *key] = made
         return made
@@ -227,9 +263,10 @@ class Tangent(_Differentiated):
         Parameters
         ----------
         args : tuple
-            The arguments. Arrays that the function writes are left alone; their new values are outputs.
+            The arguments, one per parameter; defaults may be left out at the end. Arrays that the function writes are
+            left alone; their new values are outputs.
         tangents : tuple
-            One per argument that is differentiated; None for zeros.
+            One per parameter, or per argnum; None for zeros. None or 0 for what is no float.
 
         Returns
         -------
@@ -237,17 +274,12 @@ class Tangent(_Differentiated):
             What the function returns, with the arrays of floats that it writes after it, if there are any: a tuple
             then, or the array if there is nothing else.
         """
-        args = _arguments(self.__name__, args)
+        args = self._listed(args)
         if (parts := self._apart(args)) is not None:
-            inner, form, whole, flat = parts
-            return inner.jvp(flat, form.along(whole, self._argnums, _listed(tangents)))
-        args = self._given(args)
+            inner, form, flat = parts
+            return inner.jvp(flat, form.along(args, self._argnums, listed(tangents)))
         made = self._generated(args)
-        given = _listed(tangents)
-        if len(given) != len(made.wrt):
-            raise AttrError(
-                f"{made.f.name}: {len(made.wrt)} tangents expected ({', '.join(made.wrt)}), {len(given)} given"
-            )
+        given = along(made.f, made.wrt, self._argnums, listed(tangents), "tangents")
         values, derivatives = made(args, dict(zip(made.wrt, given, strict=True)))
         return formed(made.f, values), formed(made.f, derivatives)
 
@@ -255,8 +287,8 @@ class Tangent(_Differentiated):
 class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
 
-    def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None) -> None:
-        super().__init__(f, argnums)
+    def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None, boundscheck=True) -> None:
+        super().__init__(f, argnums, boundscheck)
         if checkpoint is None and (loop is not None or memory is not None):
             raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
         if loop is not None and not isinstance(loop, str):
@@ -266,7 +298,7 @@ class Adjoint(_Differentiated):
         if memory is not None and (checkpoint != "auto" or not _positive(memory)):
             raise AttrError(f"{self.__name__}: memory is a number of bytes, for checkpoint='auto'; got {memory!r}")
         self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
-        self._made_of += (checkpoint, loop, memory)
+        self._made_of = (f, argnums, checkpoint, loop, memory, boundscheck)
         self._still = checkpoint is not None
         if checkpoint is not None and self._source is not None:
             check(self._source, loop)
@@ -279,33 +311,34 @@ class Adjoint(_Differentiated):
         self._turned: dict[tuple[int, ...], Adjoint] = {}
 
     def _make(self, f: Function, wrt: list[str]) -> Backwards:
-        made = Backwards(f, wrt)
+        made = Backwards(f, wrt, self._argnums)
         loop = None if self._checkpoint is None else choose(made.reverse, self._loop)
         if loop is None:
             return made
         return Checkpointing(made, loop, None if self._checkpoint == "auto" else self._checkpoint, self._memory)
 
-    def value_and_grad(self, *args) -> tuple[Any, Any]:
+    def value_and_grad(self, *args, **kwargs) -> tuple[Any, Any]:
         """The result, a number, and its gradients.
 
-        Arrays that the function writes are written.
+        Arguments are given as to the function, by place and by name. Arrays that the function writes are written.
 
         Returns
         -------
         value : float
         gradients : tuple, or a single one where `argnums` is an int
+            One per parameter, in their order, and None where the value that was given has none (integers, bools, texts,
+            None, and arrays that are not of floats); or one per argnum. Those of tuples are such tuples.
         """
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
-        made = self._ready.get(key)
+        made = None if kwargs else self._ready.get(key)
         if made is not None:
             self._last = made
-            value, gradients = made.short(*args)
-            return value, self._form(gradients)
-        if (parts := self._apart(args)) is not None:
-            inner, form, whole, flat = parts
+            return made.short(*args)
+        given = self._given(args, kwargs)
+        if (parts := self._apart(given)) is not None:
+            inner, form, flat = parts
             value, gradients = inner.value_and_grad(*flat)
-            return value, form.gradients(whole, self._argnums, gradients)
-        given = self._given(args)
+            return value, form.gradients(given, self._argnums, gradients)
         made = self._generated(given)
         f = made.f
         if not self._one_number(f):
@@ -313,32 +346,32 @@ class Adjoint(_Differentiated):
         if len(given) == len(args) and type(made) is Backwards and self._source is not None:
             self._ready[key] = made
         results, gradients = made(given, {f.results[0]: 1.0})
-        return results[0], self._form(gradients)
+        return results[0], self._form(made, gradients)
 
-    def vjp(self, *args) -> Pullback:
+    def vjp(self, *args, **kwargs) -> Pullback:
         """Call the function, and get what takes cotangents of its outputs to those of its arguments.
 
         The outputs are the results, in order, and then the arrays of floats that the function writes. Called with one
         cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), the pullback gives
-        a tuple with one gradient per argument. Cotangents of results that are tuples may be such tuples, too.
-        ``.value`` is what the function returned.
+        the gradients, in the places that :meth:`value_and_grad` gives them. Cotangents of results that are tuples may
+        be such tuples, too. ``.value`` is what the function returned.
 
         The pullback's first call takes what was stored for it; others run the function again. Until then, arrays that
         the function only reads are to stay as they are.
         """
+        args = self._given(args, kwargs)
         if (parts := self._apart(args)) is not None:
-            inner, form, whole, flat = parts
+            inner, form, flat = parts
             pull = inner.vjp(*flat)
-            pull._form = partial(form.gradients, whole, self._argnums)
+            pull._form = partial(form.gradients, args, self._argnums)
             return pull
-        args = self._given(args)
         made = self._generated(args)
-        snapshot = _kept(made.f, args)
+        snapshot = kept(made.f, args)
         halves = None if isinstance(made, Checkpointing) else self._variant(Halves, args, True)
         if halves is None or halves.stored is None or halves.stored > made.reverse.axes():
-            return Pullback(self, made, snapshot, self._primal(args))
+            return Pullback(partial(self._form, made), made, snapshot, self._primal(args))
         results, state = halves.forward(args)
-        return Pullback(self, made, snapshot, results, halves, state)
+        return Pullback(partial(self._form, made), made, snapshot, results, halves, state)
 
     def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
         """The product of the Hessian with a direction: the derivative of the gradients in it.
@@ -346,9 +379,9 @@ class Adjoint(_Differentiated):
         Parameters
         ----------
         args : tuple
-            The arguments; they are left alone.
+            The arguments, one per parameter; defaults may be left out at the end. They are left alone.
         direction : tuple
-            One per argument that is differentiated; None for zeros.
+            One per parameter, or per argnum; None for zeros. None or 0 for what is no float.
         cotangents : optional
             The weights of the outputs, as for the pullback of :meth:`vjp`: it is the Hessian of their weighted sum.
             They may be left out if the function returns one number.
@@ -356,24 +389,23 @@ class Adjoint(_Differentiated):
         Returns
         -------
         tuple, or a single product where `argnums` is an int
+            In the places that :meth:`value_and_grad` gives gradients.
         """
-        args = _arguments(self.__name__, args)
+        args = self._listed(args)
         if (parts := self._apart(args)) is not None:
-            inner, form, whole, flat = parts
-            products = inner.hvp(flat, form.along(whole, self._argnums, _listed(direction)), cotangents)
-            return form.gradients(whole, self._argnums, products)
-        args = self._given(args)
+            inner, form, flat = parts
+            products = inner.hvp(flat, form.along(args, self._argnums, listed(direction)), cotangents)
+            return form.gradients(args, self._argnums, products)
         made = self._generated(args)
         f, names = made.f, outputs(made.f)
         if cotangents is None and not self._one_number(f):
             raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
-        given = (1.0,) if cotangents is None else one_by_one(f, _listed(cotangents))
-        along = _listed(direction)
-        for what, expected, got in (("cotangents", names, given), ("directions", made.wrt, along)):
-            if len(got) != len(expected):
-                raise AttrError(f"{f.name}: {len(expected)} {what} expected ({', '.join(expected)}), {len(got)} given")
+        given = (1.0,) + (None,) * (len(names) - 1) if cotangents is None else one_by_one(f, listed(cotangents))
+        if len(given) != len(names):
+            raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given")
+        directions = along(f, made.wrt, self._argnums, listed(direction), "directions")
         if any(call.loops for call in made.reverse.calls.values()):
-            return self._form(self._of_tangent(made, args, dict(zip(names, given, strict=True)), along))
+            return self._form(made, self._of_tangent(made, args, dict(zip(names, given, strict=True)), directions))
         local = any(f.ranks.get(n) for n in made.reverse.seeds)
         values = self._primal(copies(args)) if local else ()
         full = (*args, *made.bars(args, dict(zip(names, given, strict=True)), values).values())
@@ -381,12 +413,12 @@ class Adjoint(_Differentiated):
         if wrt not in self._second:
             self._second[wrt] = Tangent(self, wrt)
         second = self._second[wrt]._generated(full)
-        derivatives = second(full, dict(zip(made.wrt, along, strict=True)))[1]
+        derivatives = second(full, dict(zip(made.wrt, directions, strict=True)))[1]
         products = dict(zip(outputs(second.f), derivatives, strict=True))
         zeros = {n: np.zeros_like(a) if f.ranks[n] else 0.0 for n, a in zip(f.parameters, args, strict=True)}
-        return self._form(tuple(products.get(made.reverse.bars.get(n, ""), zeros[n]) for n in made.wrt))
+        return self._form(made, tuple(products.get(made.reverse.bars.get(n, ""), zeros[n]) for n in made.wrt))
 
-    def _of_tangent(self, made: Backwards, args: tuple, weights: dict[str, Any], along: tuple) -> tuple:
+    def _of_tangent(self, made: Backwards, args: tuple, weights: dict[str, Any], directions: tuple) -> tuple:
         """Products with the Hessian from the adjoint of the tangent. The adjoint has no tangent where primitives with a
         vjp are called in loops, whose results it keeps in lists."""
         f = made.f
@@ -395,8 +427,8 @@ class Adjoint(_Differentiated):
             self._turned[wrt] = Adjoint(Tangent(self._of or self._source, wrt), wrt)  # type: ignore[arg-type]
         turned = self._turned[wrt]
         forward = turned._of._generated(args).forward  # type: ignore[union-attr]
-        given, directions = dict(zip(f.parameters, args, strict=True)), dict(zip(made.wrt, along, strict=True))
-        dots = [cotangent(f, n, directions.get(n), given[n] if f.ranks[n] else None) for n in forward.given]
+        given, known = dict(zip(f.parameters, args, strict=True)), dict(zip(made.wrt, directions, strict=True))
+        dots = [cotangent(f, n, known.get(n), given[n] if f.ranks[n] else None) for n in forward.given]
         pull = turned.vjp(*copies(args), *dots)
         found = {forward.dots[n]: w for n, w in weights.items() if n in forward.dots}
         results = [forward.dots.get(r) for r in f.results or []]
@@ -405,15 +437,15 @@ class Adjoint(_Differentiated):
     def _one_number(self, f: Function) -> bool:
         return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)
 
-    def report(self, *args) -> dict[str, int]:
+    def report(self, *args, **kwargs) -> dict[str, int]:
         """Bytes stored for the sweep back, by variable and loops. The function runs, on copies of the arguments."""
+        args = self._given(args, kwargs)
         if (parts := self._apart(args)) is not None:
-            return parts[0].report(*parts[3])
-        args = self._given(args)
+            return parts[0].report(*parts[2])
         made = self._generated(args)
         return made.stored(copies(args), self._primal(copies(args)))
 
-    def parallel(self, *args) -> dict[str, str]:
+    def parallel(self, *args, **kwargs) -> dict[str, str]:
         """Which loops over ``prange`` run on several threads, for arguments like these.
 
         Returns
@@ -422,70 +454,18 @@ class Adjoint(_Differentiated):
             "parallel", or "serial" and why, by the first line of the loop; those of the sweep back end with
             "backwards".
         """
+        args = self._given(args, kwargs)
         if (parts := self._apart(args)) is not None:
-            return parts[0].parallel(*parts[3])
-        return self._generated(self._given(args)).reverse.threads()
+            return parts[0].parallel(*parts[2])
+        return self._generated(args).reverse.threads()
 
     def _primal(self, args: tuple) -> tuple:
         """Call the function itself, compiled; its results."""
         return self._variant(Forwards, args, False).run(args)
 
-    def _form(self, gradients: tuple) -> Any:
-        return gradients[0] if isinstance(self._argnums, int) else gradients
-
-
-def _kept(f: Function, args: tuple) -> tuple:
-    """The arguments, with copies of the arrays that the function writes."""
-    changed = f.written
-    return tuple(a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True))
+    def _form(self, made: Backwards, gradients: tuple) -> Any:
+        return placed(made.f, made.wrt, self._argnums, gradients)
 
 
 def _positive(number: Any) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number > 0)
-
-
-def _arguments(name: str, args: Any) -> tuple:
-    """The arguments of a call, which are given as one."""
-    if not isinstance(args, tuple | list):
-        raise AttrError(f"{name}: args is the tuple of the function's arguments, {type(args).__name__} was given")
-    return tuple(args)
-
-
-def _listed(given: Any) -> tuple:
-    return given if isinstance(given, tuple) else (given,)
-
-
-class Pullback:
-    """What :meth:`Adjoint.vjp` gives; call it with cotangents."""
-
-    def __init__(
-        self, adjoint: Adjoint, made: Backwards, args: tuple, results: tuple, halves: Halves | None = None,
-        state: tuple = (),
-    ) -> None:  # fmt: skip
-        self._form = adjoint._form
-        self._generated = made
-        self._args = args
-        self._results = results
-        self._halves = halves
-        self._state: tuple | None = state  # of the first sweep, for one call
-        self.parameters = tuple(made.f.parameters)
-        self.outputs = tuple(outputs(made.f))
-        self.value = None if made.f.results is None else put_together(made.f.form, iter(results))
-
-    def __call__(self, cotangents: Any) -> Any:
-        f, made = self._generated.f, self._generated
-        names = self.outputs
-        given = one_by_one(f, _listed(cotangents))
-        if len(given) != len(names):
-            raise AttrError(
-                f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given; "
-                "None stands for zeros"
-            )
-        weights = dict(zip(names, given, strict=True))
-        if self._halves is None:
-            return self._form(made(_kept(f, self._args), weights, self._results)[1])
-        taken = self._halves.weights(self._args, self._results, weights)
-        state, self._state = self._state, None
-        if state is None:
-            state = self._halves.forward(_kept(f, self._args))[1]
-        return self._form(self._halves.backward(state, taken))

@@ -12,7 +12,7 @@ import numpy as np
 from ..codegen.compile import module as compiled_module
 from ..codegen.compile import python
 from .analysis.plan import plan, survey
-from .arguments import apart, copies, cotangent, outputs
+from .arguments import apart, copies, cotangent, outputs, placed
 from .statements.ir import Function, Loop
 from .writing.checkpoints import Checkpointed, runs
 from .writing.forward import Forward
@@ -24,18 +24,19 @@ __all__ = ["Backwards", "Checkpointing", "Forwards", "Halves"]
 
 
 class Backwards:
-    """The adjoint for one combination of ranks and kinds of arguments."""
+    """The adjoint for one combination of ranks and kinds of arguments; `argnums` as they were given."""
 
-    def __init__(self, f: Function, wrt: list[str]) -> None:
+    def __init__(self, f: Function, wrt: list[str], argnums: int | tuple[int, ...] | None = ()) -> None:
         self.f = f
         self.wrt = wrt
+        self.argnums = argnums
         self.plan = plan(f, set(wrt))
         self._write(Reverse(f, self.plan, wrt))
 
     def _write(self, reverse: Reverse) -> None:
         self.reverse = reverse
-        self.text = module(reverse.source(), self.f, reverse.helpers)
-        self.entry = compiled_module(f"{self.f.name}_adjoint", self.text, reverse.arrays_of_tapes)
+        self.text = module(reverse.source(), self.f, reverse.free)
+        self.entry = compiled_module(reverse.entry, self.text, reverse.arrays_of_tapes)
 
     def more(self, args: tuple) -> tuple:
         """Further arguments of the code."""
@@ -53,8 +54,8 @@ class Backwards:
         names = [*self.reverse.stored(), *(f"a copy of {n}" for n in self.reverse.copied)]
         if not names:
             return {}
-        text = module(self.reverse.measure(), self.f, self.reverse.helpers)
-        entry = compiled_module(f"{self.f.name}_adjoint", text)
+        text = module(self.reverse.measure(), self.f, self.reverse.free)
+        entry = compiled_module(self.reverse.entry, text)
         return dict(zip(map(self.f.explained, names), entry(*args, *self.bars(args, {}, values).values()), strict=True))
 
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
@@ -75,20 +76,23 @@ class Backwards:
 
     @cached_property
     def short(self) -> Callable:
-        """``short(*args)``, the one number that comes out and the gradients: all of the above, written out."""
+        """``short(*args)``, the one number that comes out and the gradients in their places: all of the above, written
+        out."""
         f, names = self.f, self.reverse
         at = {n: f"a{k}" for k, n in enumerate(f.parameters)}
         bars = {n: f"b{k}" for k, n in enumerate(names.arrays)}
         found = {n: f"g{k}" for k, n in enumerate(names.numbers)}
         shared = [f"may_share({at[n]}, {at[m]})" for n in f.written for m in f.parameters if f.ranks[m] and m != n]
-        shared += [f"not {at[n]}.flags.writeable" for n in f.written]
+        shared += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.written]
         lines = [f"if {' or '.join(shared)}:", f"    apart(f, ({', '.join(at.values())},))"] if shared else []
         lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
         given = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
         lines.append(f"{', '.join(['y', *found.values()])}, = entry({given})")
         zero = {n: f"zeros_like({at[n]})" if f.ranks[n] else "0.0" for n in self.wrt}
-        gradients = "".join(f"{ {**zero, **bars, **found}[n] }, " for n in self.wrt)
-        text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, ({gradients})"])
+        gradients = placed(f, self.wrt, self.argnums, tuple([{**zero, **bars, **found}[n] for n in self.wrt]))
+        if isinstance(gradients, tuple):
+            gradients = f"({''.join(f'{g}, ' for g in gradients)})"
+        text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, {gradients}"])
         used = {"entry": self.entry, "zeros_like": np.zeros_like, "apart": apart, "f": f}
         return python(f.name, text, {**used, "may_share": np.may_share_memory})
 
@@ -99,13 +103,14 @@ class Checkpointing(Backwards):
     reverse: Checkpointed
 
     def __init__(self, plain: Backwards, loop: Loop, count: int | None, memory: int | None) -> None:
-        self.f, self.wrt, self.plan = plain.f, plain.wrt, plain.plan
+        self.f, self.wrt, self.argnums, self.plan = plain.f, plain.wrt, plain.argnums, plain.plan
         self.plain = plain
         self.count = count
         self.memory = memory
         self._write(Checkpointed(self.f, self.plan, self.wrt, loop))
-        name = f"{self.f.name}_budget"
-        self._budget = compiled_module(name, module(self.reverse.budget(), self.f, self.reverse.helpers))
+        self._budget = compiled_module(
+            self.reverse.budget_entry, module(self.reverse.budget(), self.f, self.reverse.free)
+        )
 
     def snapshots(self, args: tuple) -> tuple[int, int, int]:
         """How many there are for these arguments, 0 where the tapes fit without; how large one is, and the turns."""
@@ -133,6 +138,11 @@ class Checkpointing(Backwards):
         return super().__call__(args, cotangents, values)
 
 
+def _zero(y: Any) -> Any:
+    """The derivative of a result that depends on nothing that is differentiated."""
+    return np.zeros_like(y, y.dtype if y.dtype.kind == "f" else np.float64) if isinstance(y, np.ndarray) else 0.0
+
+
 def available() -> int:
     """Bytes of memory that are free; a guess where the system does not say."""
     try:
@@ -157,8 +167,9 @@ class Halves:
         forward, backward = sweeps.halves()
         self.stored = sweeps.axes() if sweeps.whole else None
         tapes = sweeps.arrays_of_tapes
-        self._forward = compiled_module(f"{f.name}_forward", module(forward, f, sweeps.helpers), tapes)
-        self._backward = compiled_module(f"{f.name}_backward", module(backward, f, sweeps.helpers), tapes)
+        there, back = sweeps.entries
+        self._forward = compiled_module(there, module(forward, f, sweeps.free), tapes)
+        self._backward = compiled_module(back, module(backward, f, sweeps.free), tapes)
 
     def forward(self, args: tuple) -> tuple[tuple, tuple]:
         """Call the function; the results, and what is handed over."""
@@ -168,7 +179,8 @@ class Halves:
         given = {n: a for n, a in zip(self.f.parameters, args, strict=True) if self.f.ranks[n]}
         for n, array in zip(self.f.written, found[len(results) : middle], strict=True):
             np.copyto(given[n], array)
-        return tuple(given.get(n, y) for n, y in zip(results, found, strict=False)), found[middle:]
+        state = [a.view() if isinstance(a, np.ndarray) else a for a in found[middle:]]  # its shape is for the caller
+        return tuple(given.get(n, y) for n, y in zip(results, found, strict=False)), tuple(state)
 
     def weights(self, args: tuple, results: tuple, cotangents: dict[str, Any]) -> tuple:
         """The cotangents of outputs as the code takes them."""
@@ -187,8 +199,8 @@ class Forwards:
         self.f = f
         self.wrt = wrt
         self.forward = Forward(f, survey(f, set(wrt)), wrt)
-        self.text = module(self.forward.source(), f, self.forward.helpers)
-        self.entry = compiled_module(f"{f.name}_tangent", self.text)
+        self.text = module(self.forward.source(), f, self.forward.free)
+        self.entry = compiled_module(self.forward.entry, self.text)
 
     def __call__(self, args: tuple, tangents: dict[str, Any]) -> tuple[tuple, tuple]:
         """The outputs and their tangents."""
@@ -199,7 +211,10 @@ class Forwards:
         count = len(f.results or [])
         arrays = outputs(f)[count:]
         values = (*found[:count], *(given[n] for n in arrays))
-        return values, (*found[count:], *(dots.get(n, np.zeros_like(given[n])) for n in arrays))
+        given_back = found[count : 2 * count] if self.wrt else found[:count]
+        active = [bool(self.wrt) and n in self.forward.dots for n in f.results or []]
+        slopes = [d if there else _zero(y) for y, d, there in zip(found[:count], given_back, active, strict=True)]
+        return values, (*slopes, *(dots.get(n, np.zeros_like(given[n])) for n in arrays))
 
     def run(self, args: tuple) -> tuple:
         """Call the code; what it returns."""

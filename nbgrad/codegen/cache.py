@@ -1,140 +1,193 @@
 """Compiled kernels on disk.
 
-One file per kernel, named by the hash of everything that went into it. A file is a magic line, the
-SHA-256 of the payload, and the payload; anything that does not check out (truncated, foreign, half
-written by a crashed machine) counts as absent, and the kernel is compiled again. Files are written
-under a temporary name and moved into place, so processes that compile the same kernel at the same
-time each see a whole file or none.
+One file per kernel, named by the hash of everything that went into it: a magic line, the SHA-256 of what follows, that
+name, and the payload. Anything that does not check out (truncated, under another name, half written by a crashed
+machine) counts as absent, and the kernel is compiled again. Files are written under a temporary name and moved into
+place, so processes that compile the same kernel at the same time each see a whole file or none.
 
-The directory is, in this order: ``NBGRAD_CACHE_DIR``; the user's cache directory; one below the
-system's temporary directory; none (memory only, with one warning). An ``NBGRAD_CACHE_DIR`` that is
-not writable is still read.
+Payloads run, so they are read from files and directories alone that nobody but the user and root can write to
+(:mod:`.places`). One that somebody else can write to is not used, with one warning.
+
+Kernels are written to the first of these that can be: the first directory in ``NBGRAD_CACHE_DIR``; the user's cache
+directory; one below the system's temporary directory; none (memory only, with a warning). They are looked for there,
+in those before it, and in all of ``NBGRAD_CACHE_DIR``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
+import re
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from .. import config
+from .places import Folder, Refused, Root
 
-__all__ = ["clear", "directory", "info", "load", "store"]
+__all__ = ["clear", "directory", "info", "load", "sources", "store"]
 
-_MAGIC = b"nbgrad kernel 1\n"
-_SUFFIX = ".kernel"
-_target: Path | None = None  # where new kernels are written
-_sources: tuple[Path, ...] | None = None  # where kernels are looked for; None: not chosen yet
+_MAGIC = b"nbgrad kernel 2\n"
+_HEAD = len(_MAGIC) + 32
+_KEY = 64
+KERNEL = ".kernel"
+_OURS = re.compile(r"[0-9a-f]{64}\.(kernel|sources)|[0-9a-f]{16}\.\d+\.[0-9a-f]{8}\.tmp")
+#: Where new kernels are written, if anywhere, and where kernels are looked for; None: not chosen yet.
+_chosen: tuple[Root | None, tuple[Root, ...]] | None = None
 
 
-def _user_cache() -> Path | None:
+def _user_cache() -> str | None:
     if sys.platform == "win32":
         root = os.environ.get("LOCALAPPDATA")
     elif sys.platform == "darwin":
         root = os.path.expanduser("~/Library/Caches")
     else:
         root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(root) / "nbgrad" if root and not root.startswith("~") else None
+    return os.path.join(root, "nbgrad") if root and os.path.isabs(root) else None
 
 
-def _candidates() -> list[Path]:
-    user = getattr(os, "getuid", lambda: "user")()
-    found = [Path(config.CACHE_DIR)] if config.CACHE_DIR else []
-    if (cache := _user_cache()) is not None:
-        found.append(cache)
-    return [*found, Path(tempfile.gettempdir()) / f"nbgrad-{user}"]
-
-
-def _trusted(path: Path) -> bool:
-    """Payloads are unpickled, so a directory somebody else owns is never read."""
-    return not hasattr(os, "getuid") or path.stat().st_uid in (os.getuid(), 0)
-
-
-def _writable(path: Path) -> bool:
+def _temporary() -> str | None:
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path):
-            return _trusted(path)
+        return os.path.join(tempfile.gettempdir(), f"nbgrad-{getattr(os, 'getuid', lambda: 'user')()}")
+    except OSError:
+        return None
+
+
+def _writable(root: Root) -> bool:
+    """Whether files can be made there."""
+    try:
+        with root.open(make=True) as folder:
+            return folder.writable()
     except OSError:
         return False
 
 
-def _choose() -> tuple[Path, ...]:
-    global _target, _sources
-    if _sources is None:
-        candidates = _candidates()
-        target = next((path for path in candidates if _writable(path)), None)
-        sources = [] if target is None else [target]
-        if config.CACHE_DIR and candidates[0] != target and candidates[0].is_dir() and _trusted(candidates[0]):
-            sources.insert(0, candidates[0])
-        if target is None:
-            warnings.warn(
-                "nbgrad: no writable directory for compiled kernels; each process compiles anew. "
-                "Set NBGRAD_CACHE_DIR to a writable directory.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        _target, _sources = target, tuple(sources)
-    return _sources
+def _choose() -> tuple[Root | None, tuple[Root, ...]]:
+    global _chosen
+    if _chosen is not None:
+        return _chosen
+    given = [path for path in (config.CACHE_DIR or "").split(os.pathsep) if path]
+    candidates = [(path, k == 0) for k, path in enumerate(given)]
+    candidates += [(path, True) for path in (_user_cache(), _temporary()) if path is not None]
+    target: Root | None = None
+    found: list[Root] = []
+    refused: list[str] = []
+    for k, (path, write) in enumerate(candidates):
+        if target is not None and k >= len(given):
+            break
+        try:
+            root = Root(path)
+            if write and target is None and _writable(root):
+                target = root
+            root.open().__exit__()
+            found.append(root)
+        except Refused as err:
+            refused.append(str(err))
+        except (OSError, ValueError):  # there is none
+            pass
+    _chosen = target, tuple(found)
+    _tell(target, refused)
+    return _chosen
+
+
+def _tell(target: Root | None, refused: list[str]) -> None:
+    if refused:
+        instead = "each process compiles anew" if target is None else f"kernels are kept in {target.path} instead"
+        warnings.warn(
+            f"nbgrad: compiled kernels run, and somebody else could have put them there: {'; '.join(refused)}. That is "
+            f"not used; {instead}. Set NBGRAD_CACHE_DIR to a directory that only you or root can write to.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    elif target is None:
+        warnings.warn(
+            "nbgrad: no writable directory for compiled kernels; each process compiles anew. "
+            "Set NBGRAD_CACHE_DIR to a writable directory.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def directory() -> Path | None:
     """Where new kernels are written, or ``None`` when they are kept in memory alone."""
-    _choose()
-    return _target
+    target, _ = _choose()
+    return None if target is None else Path(target.path)
 
 
-def load(key: str) -> bytes | None:
+def sources() -> list[Path]:
+    """Where kernels are looked for."""
+    return [Path(root.path) for root in _choose()[1]]
+
+
+def load(key: str, suffix: str = KERNEL) -> bytes | None:
     """The payload stored under `key`, or ``None``."""
-    for root in _choose():
+    for root in _choose()[1]:
         try:
-            blob = (root / key[:2] / (key + _SUFFIX)).read_bytes()
-        except OSError:
+            with root.open() as whole, whole.folder(key[:2]) as folder:
+                blob = folder.read(key + suffix)
+        except (OSError, Refused, MemoryError):
             continue
-        head = len(_MAGIC) + 32
-        payload = blob[head:]
-        if blob.startswith(_MAGIC) and blob[len(_MAGIC) : head] == hashlib.sha256(payload).digest():
-            return payload
+        view = memoryview(blob)
+        if (
+            blob.startswith(_MAGIC)
+            and view[_HEAD : _HEAD + _KEY] == key.encode()
+            and view[len(_MAGIC) : _HEAD] == hashlib.sha256(view[_HEAD:]).digest()
+        ):
+            return blob[_HEAD + _KEY :]
     return None
 
 
-def store(key: str, payload: bytes) -> None:
+def store(key: str, payload: bytes, suffix: str = KERNEL) -> None:
     """Keep `payload` under `key`. A failure (disk full, directory gone) costs only a later recompilation."""
-    _choose()
-    if _target is None:
+    target, _ = _choose()
+    if target is None:
         return
-    folder = _target / key[:2]
-    name = None
+    content = key.encode() + payload
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-        os.replace(name, folder / (key + _SUFFIX))
-    except OSError:
-        if name is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+        with target.open(make=True) as whole, whole.folder(key[:2], make=True) as folder:
+            folder.tidy()
+            folder.write(key + suffix, _MAGIC + hashlib.sha256(content).digest() + content)
+    except (OSError, Refused, MemoryError):
+        pass
 
 
-def _files() -> list[Path]:
-    root = directory()
-    return [] if root is None else sorted(root.glob(f"??/*{_SUFFIX}"))
+def _each(visit: Callable[[Folder, str, os.stat_result], None]) -> None:
+    """Visit the files that were written here."""
+    target, _ = _choose()
+    if target is None:
+        return
+    try:
+        with target.open() as whole:
+            for name in whole.folders():
+                if not re.fullmatch("[0-9a-f]{2}", name):
+                    continue
+                try:
+                    with whole.folder(name) as folder:
+                        for file, found in sorted(folder.files().items()):
+                            if _OURS.fullmatch(file):
+                                visit(folder, file, found)
+                except OSError:  # not ours, or gone
+                    continue
+    except (OSError, Refused):
+        return
 
 
 def info() -> tuple[Path | None, int, int]:
     """Directory, number of kernels and their size in bytes."""
-    files = _files()
-    return directory(), len(files), sum(path.stat().st_size for path in files)
+    sizes: list[int] = []
+    _each(lambda folder, name, found: sizes.append(found.st_size) if name.endswith(KERNEL) else None)
+    return directory(), len(sizes), sum(sizes)
 
 
 def clear() -> int:
     """Delete all stored kernels; returns how many. Kernels already loaded keep working."""
-    files = _files()
-    for path in files:
-        path.unlink(missing_ok=True)
-    return len(files)
+    deleted: list[str] = []
+
+    def delete(folder: Folder, name: str, found: os.stat_result) -> None:
+        if folder.remove(name) and name.endswith(KERNEL):
+            deleted.append(name)
+
+    _each(delete)
+    return len(deleted)

@@ -9,17 +9,13 @@ to compile and never to call.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import gc
 import hashlib
 import linecache
 import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import lru_cache
-from types import ModuleType
 from typing import ClassVar
 
 import numba
@@ -42,14 +38,17 @@ from numba.extending import intrinsic, overload
 
 from .. import config
 from ..cuda.buffers import OnDevice
-from ..forks import free_in_child
+from ..forks import COMPILING
+from ..source_text import file_lines
 from . import stored
 from .aliases import ApartLowering, FindRoots
 from .direct import Direct
-from .fingerprint import of_function, of_value
+from .fingerprint import identity, of_function, of_source
+from .generated import GeneratedModule
 from .inference import TypeInference
 from .linking import ParallelLowering
 from .pieces import in_pieces
+from .uninterrupted import compiles, uninterrupted
 from .versions import Versions, WithoutPhis
 
 __all__ = [
@@ -87,7 +86,9 @@ _REORDER = {"contract", "reassoc", "nsz"}
 #: LLVM's word for a function that does not move its stack, which llvmlite does not know.
 STILL = '"no-realign-stack"'
 
-_lock = free_in_child(threading.RLock())
+
+if numba.config.DISABLE_JIT:
+    raise ImportError("nbgrad: NUMBA_DISABLE_JIT is set, but kernels are what Numba compiles; unset it")
 
 
 def inline(function=None, *, reorder: bool = False, runtime: bool = False):
@@ -183,18 +184,15 @@ def generate(
         No two array arguments share memory, if one of them is written: the compiler need not check.
     """
 
-    def fingerprint() -> str:
-        return source + "".join(f"{k}={of_value(v)};" for k, v in sorted(helpers.items()))
-
-    made = Kernel(name, lambda: built(name, source, helpers, fingerprint()), fingerprint, reorder, apart=apart)
+    build = lambda: built(name, source, helpers, identity(source, helpers))  # noqa: E731
+    made = Kernel(name, build, lambda: of_source(source, helpers), reorder, apart=apart)
     made.source = source
     return made
 
 
 def nested(name: str, source: str, helpers: dict[str, object]):
     """A function from generated source, as for :func:`generate` with `apart`, for calls inside of generated kernels."""
-    parts = sorted(helpers.items())
-    function = built(name, source, helpers, source + "".join(f"{k}={of_value(v)};" for k, v in parts))
+    function = built(name, source, helpers, identity(source, helpers))
     made = numba.njit(function, fastmath=_EXACT, pipeline_class=_KernelsApart, **_WITHIN, **_OPTIONS)
     made.__class__ = _Helper
     return made
@@ -205,7 +203,7 @@ def built(name: str, source: str, helpers: dict[str, object], fingerprint: str) 
     unique = f"{name}_{hashlib.sha256(fingerprint.encode()).hexdigest()[:12]}"
     text = source.replace(f"def {name}(", f"def {unique}(", 1)
     filename = f"<nbgrad {unique}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    linecache.cache[filename] = (len(text), None, file_lines(text), filename)
     namespace = {**helpers, "__name__": __name__}
     exec(compile(text, filename, "exec"), namespace)
     return namespace[unique]  # type: ignore[return-value]
@@ -233,14 +231,14 @@ def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) ->
     signature = tuple(
         [numba.from_dtype(d) if rank is None else types.Array(numba.from_dtype(d), rank, "C") for rank, d in kinds]
     )
-    return numba.njit(signature, nogil=True, error_model="numpy")(namespace[name])
+    return uninterrupted(numba.njit(signature, nogil=True, error_model="numpy"), namespace[name])
 
 
 def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
     """A function for C code from generated source; `signature` as Numba writes it: ``"float64(float64)"``."""
     namespace = {**helpers, "__name__": __name__}
     exec(compile(source, f"<nbgrad {name}>", "exec"), namespace)
-    return numba.cfunc(signature)(namespace[name])
+    return uninterrupted(numba.cfunc(signature), namespace[name])
 
 
 def is_nopython(function: object) -> bool:
@@ -256,7 +254,7 @@ def returned(function, args: tuple) -> object:
 def result_type(function, args: tuple) -> types.Type:
     """Numba's type of what such a function gives for arguments like these."""
     signature = tuple([numba.typeof(x) for x in args])
-    function.compile(signature)
+    uninterrupted(function.compile, signature)
     return function.overloads[signature].signature.return_type
 
 
@@ -272,8 +270,8 @@ def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
     No index of the arrays in `tapes` is below zero."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     filename = f"<nbgrad {name} {digest}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    made = ModuleType(f"nbgrad_{name}_{digest}")
+    linecache.cache[filename] = (len(source), None, file_lines(source), filename)
+    made = GeneratedModule(f"nbgrad_{name}_{digest}")
     sys.modules[made.__name__] = made  # where code that was stored looks for the names that it uses
     exec(compile(in_pieces(source), filename, "exec"), vars(made))
     function = vars(made)[name]
@@ -283,17 +281,25 @@ def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
             f.py_func.tapes = frozenset(tapes)  # for lowering
     if is_nopython(function):
         function._cache = stored.OnDisk(name, source, function)
-        function._compiler.compile = _compiling(function._compiler)
+        function._compiler.compile = _compiling(function._compiler, name)
+        function.__class__ = _Generated
     return function
 
 
-def _compiling(compiler) -> Callable:
+class _Generated(CPUDispatcher):
+    """What Numba makes of a generated file's function, compiled where nothing interrupts."""
+
+    def compile(self, sig):
+        return uninterrupted(super().compile, sig)
+
+
+def _compiling(compiler, name: str) -> Callable:
     """What `compiler` does, with options of its own at each call: Numba takes those of ``parallel`` out of theirs."""
     options, made = copy.deepcopy(compiler.targetoptions), compiler.compile
 
     def compiled(*args):
         compiler.targetoptions = copy.deepcopy(options)
-        with _uncollected():
+        with compiles(name):
             return made(*args)
 
     return compiled
@@ -341,21 +347,26 @@ class Kernel:
         """The entry point for arguments of these `kinds`: a NumPy dtype means a flat array of it (an
         :class:`~nbgrad.cuda.buffers.OnDevice` one on a GPU), ``int`` and ``float`` a 64-bit scalar."""
         entry = self._entries.get(kinds)
-        if entry is None:
-            with _lock:
-                entry = self._entries.get(kinds)
-                if entry is None and kinds[0].__class__ is OnDevice:
-                    assert self.device is not None, f"{self.name} has no kernel for GPUs"
-                    entry = self._entries[kinds] = self.device(*kinds)
-                elif entry is None:
-                    entry = self._compile(tuple(_numba_type(kind, self.name) for kind in kinds))
-                    if config.CHECKED:
-                        entry = _checking(entry, kinds, self.name)
-                    self._entries[kinds] = entry
+        if entry is None and kinds[0].__class__ is OnDevice:
+            with COMPILING:
+                assert self.device is not None, f"{self.name} has no kernel for GPUs"
+                entry = self._entries.get(kinds) or self._entries.setdefault(kinds, self.device(*kinds))
+        elif entry is None:
+            entry = uninterrupted(self._bind, kinds)
         return entry
 
+    def _bind(self, kinds: tuple) -> Callable:
+        with COMPILING:
+            entry = self._entries.get(kinds)
+            if entry is None:
+                entry = self._compile(tuple(_numba_type(kind, self.name) for kind in kinds))
+                if config.CHECKED:
+                    entry = _checking(entry, kinds, self.name)
+                self._entries[kinds] = entry
+            return entry
+
     def _compile(self, signature: tuple) -> Callable:
-        key = stored.key(self._fingerprint(), self._options, signature)
+        key = stored.key(self._fingerprint, self._options, signature)
         start = time.perf_counter()
         result, how = stored.load(key), "loaded"
         if result is None:
@@ -366,7 +377,7 @@ class Kernel:
     def _compile_now(self, key: str, signature: tuple) -> CompileResult:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher._cache = stored.Keep()  # only a function with a cache keeps the object code we want to store
-        with _uncollected():
+        with compiles(self.name):
             dispatcher.compile(signature)
         result = dispatcher.overloads[signature]
         stored.store(key, self.name, result)
@@ -392,18 +403,6 @@ class Kernel:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """A scope without Python's collector, which takes an eighth of compiling: it goes through objects that live on."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Lower(Lower):

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..callsite import called
 from ..context import traced_at
 from ..dtypes import DType
 from ..errors import TraceError
-from ..expr import Expr, const, free, substitute, var
+from ..expr import Expr, const, free, has_poles, substitute, var
 from ..shapes import Shape, size
+from .zeros import chooses, plain
 
 __all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current", "large"]
 
@@ -44,9 +46,14 @@ class Value:
     dtype : DType
     number : int
         In the order of tracing.
+    finite : bool
+        Surely finite if the arguments are.
+    chosen : bool
+        A zero in it may have been chosen (by a condition, or as what surrounds a part), and is not only a number that
+        happens to be zero.
     """
 
-    __slots__ = ("attrs", "dtype", "inputs", "number", "op", "shape")
+    __slots__ = ("attrs", "chosen", "dtype", "finite", "inputs", "number", "op", "shape")
 
     def __init__(self, op: str, inputs: tuple, attrs: Any, shape: Shape, dtype: DType, number: int) -> None:
         self.op = op
@@ -55,6 +62,14 @@ class Value:
         self.shape = shape
         self.dtype = dtype
         self.number = number
+        values = [x.value for x in inputs]
+        self.finite = op not in _UNKNOWN and all(v.finite for v in values)
+        self.chosen = op in _UNKNOWN or op in ("embed", "scatter") or any(v.chosen for v in values)
+        if op == "map":
+            self.finite = self.finite and not has_poles(attrs[0])
+            self.chosen = self.chosen or chooses(attrs[0])
+        elif op == "constant":
+            self.finite, self.chosen = not has_poles(attrs), not attrs.value
 
     def __repr__(self) -> str:
         return f"v{self.number}"
@@ -66,6 +81,9 @@ class Seen(NamedTuple):
     value: Value
     shape: Shape
 
+
+#: Steps of which results nothing is known.
+_UNKNOWN = ("opaque", "part")
 
 #: How an axis of what is looked at follows from the axes of the look: (axis or -1, step, offset).
 Index = tuple[int, int, int]
@@ -82,6 +100,7 @@ class Graph:
         self._known: dict[tuple, Value] = {}
         self.captured: list = []  # (array from outside, what stands for it)
         self.drawn = 0  # blocks of random numbers
+        self.sources: dict = {} if outer is None else outer.sources  # see :mod:`..foreign`
         self.updates: list = []  # (array that every call writes, what it writes)
         self.kept: list[list] = []  # per step that is not to run again for derivatives: its results
         self.given: Iterator[list] | None = None  # what such steps gave before
@@ -117,7 +136,9 @@ class Graph:
 
     def argument(self, shape: Shape, dtype: DType) -> Value:
         """A value that is given with every call."""
-        return self.add("argument", (), None, shape, dtype, unique=True)
+        value = self.add("argument", (), None, shape, dtype, unique=True)
+        value.finite, value.chosen = self.outer is None, self.outer is not None
+        return value
 
     def constant(self, number: float | int, shape: Shape, dtype: DType) -> Value:
         """Every element the same number."""
@@ -139,6 +160,9 @@ class Graph:
         used = [k for k in range(len(kept)) if f"x{k}_" in free(expr)]
         expr = substitute(expr, {var(f"x{k}_"): var(f"x{n}") for n, k in enumerate(used)})
         kept = [kept[k] for k in used]
+        finite = {var(f"x{k}") for k, x in enumerate(kept) if x.value.finite}
+        chosen = {var(f"x{k}") for k, x in enumerate(kept) if x.value.chosen}
+        expr = plain(expr, finite, chosen)
         if not used and expr.value is not None:
             return self.constant(_as(expr.value, dtype), shape, dtype)
         if expr is var("x0") and kept[0].value.dtype is dtype:
@@ -254,7 +278,7 @@ class Flat:
 
     def __getitem__(self, part) -> Flat:
         if not isinstance(part, slice) or part.step not in (None, 1):
-            raise TraceError(CONCRETE)
+            raise TraceError(_concrete())
         start, stop, _ = part.indices(self.size)
         x = self.seen((self.size,))
         value = self.graph.look(x, ((0, 1, start),), (stop - start,))
@@ -264,16 +288,21 @@ class Flat:
         raise TraceError(IN_PLACE)
 
     def view(self, dtype=None):
-        raise TraceError(CONCRETE if current.graph is self.graph else LEAKED)
+        raise TraceError(_concrete() if current.graph is self.graph else LEAKED)
 
     reshape = astype = __array__ = view
 
 
-CONCRETE = (
-    "a traced function asks for the numbers in an array (float, int, bool, if, while, asscalar, asnumpy, print): under "
-    "jit there are none yet; use nd.where for a choice between values, nd.contrib.cond, while_loop and foreach for "
-    "branches and loops, or pass what decides as a static argument (static_argnames)"
-)
+def _concrete() -> str:
+    what, where = called()
+    return (
+        f"{what} asks for the numbers in an array of a traced function, in {where}. "
+        "Under jit there are none yet: use functions of nd instead of NumPy's, math's and SciPy's; nd.where for a "
+        "choice between values, nd.contrib.cond, while_loop and foreach for branches and loops; or pass what decides "
+        "as a static argument (static_argnames)"
+    )
+
+
 IN_PLACE = (
     "a traced function writes into an array (x[...] = ..., +=, out=, attach_grad and backward): under jit arrays do "
     "not change; compute a new one (nd.where, nd.concat, x = x + y), return it, and get gradients by nbgrad.grad"

@@ -22,9 +22,10 @@ import numpy as np
 from ..cuda import vectors
 from ..cuda.kernels import device_kernel, elementwise_entry
 from ..dtypes import DType
-from ..expr import Expr, emit, free
+from ..expr import Expr, free
 from . import convert
 from .compile import Kernel, generate
+from .emission import emit
 
 __all__ = ["Input", "Output", "elementwise", "load", "store"]
 

@@ -2,7 +2,7 @@
 
 Fresh memory costs a page fault every 4096 bytes, which is as much time as a kernel takes to fill it, and a C library
 gives freed memory back to the system too eagerly. A lent buffer returns by itself: it is a view of a :class:`_Lease`,
-which every view of it keeps alive too, and whose finalizer hands the memory back.
+which every view of it keeps alive too, and whose death the pool looks at when it is asked next.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from collections import OrderedDict
+import time
+import weakref
+from collections import OrderedDict, deque
 from contextlib import suppress
 from functools import lru_cache
-from threading import RLock
+from threading import Thread
 
 import numpy as np
 
 from .. import config
 from ..context import emptying
-from ..forks import free_in_child
+from ..forks import lock
 
 __all__ = ["LARGE", "Pool", "empty", "longer", "pool"]
 
@@ -30,13 +32,18 @@ LARGE = 8192
 class _Lease(np.ndarray):
     """All of a piece of memory, lent once."""
 
-    __slots__ = ("lender",)
-    lender: Pool
+    __slots__ = ()
 
-    def __del__(self, piece=mmap.mmap) -> None:  # a default: this module may be gone when the process ends
-        memory = self.base
-        if isinstance(memory, piece):
-            self.lender.give_back(memory)
+
+class _Back(weakref.ref):
+    """Brings memory back to a pool when its lease dies.
+
+    Its callback is a function in C, ``deque.append``. In one in Python, or a ``__del__``, the handler of a signal may
+    run, and Python prints a KeyboardInterrupt there and forgets it.
+    """
+
+    __slots__ = ("memory",)
+    memory: mmap.mmap
 
 
 def _map(size: int) -> mmap.mmap:
@@ -73,32 +80,105 @@ class Pool:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.kept = self.lent = self.peak = self.hits = self.misses = 0
+        self.hits = self.misses = 0
+        self._kept = self._lent = self._peak = 0
         self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()  # size -> pieces; the last used size is last
-        self._lock = free_in_child(RLock())  # a finalizer may run at any place of the thread that holds it
+        self._out: dict[int, _Back] = {}  # what brings memory back, by id
+        self._returned: deque[_Back] = deque()  # what did, and was not looked at yet
+        self._lock = lock("memory")
+        self._trimmer: Thread | None = None
 
     def __repr__(self) -> str:
         kept, limit, lent, peak = (f"{size / 1e6:.1f}" for size in (self.kept, self.limit, self.lent, self.peak))
         return f"{kept} of at most {limit} MB kept, {lent} lent (peak {peak}); {self.hits} hits, {self.misses} misses"
 
+    @property
+    def kept(self) -> int:
+        self._collect()
+        return self._kept
+
+    @property
+    def lent(self) -> int:
+        self._collect()
+        return self._lent
+
+    @property
+    def peak(self) -> int:
+        return self._peak
+
+    @peak.setter
+    def peak(self, size: int) -> None:
+        self._peak = size
+
     def lend(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A buffer of `count` elements, aligned to a page, with undefined contents."""
         size = rounded(count * dtype.itemsize)
         with self._lock:
+            if self._returned:
+                self._collect()
+            memory = None
             pieces = self._free.get(size)
             if pieces:
-                memory = pieces.pop()
-                self.kept -= size
-                self.hits += 1
-            else:
+                with suppress(IndexError):  # a handler of a signal took the last
+                    memory = pieces.pop()
+                    self._kept -= size
+                    self.hits += 1
+            if memory is None:
                 memory = self._map(size, f"{count} elements of {dtype}")
                 self.misses += 1
-            self.lent += size
-            if self.lent > self.peak:
-                self.peak = self.lent
-        lease = _Lease((size // dtype.itemsize,), dtype, memory)
-        lease.lender = self
-        return lease.view(np.ndarray)[:count]
+            self._lent += size
+            if self._lent > self._peak:
+                self._peak = self._lent
+        back = None
+        try:
+            lease = _Lease((size // dtype.itemsize,), dtype, memory)
+            back = _Back(lease, self._returned.append)
+            back.memory = memory
+            self._out[id(back)] = back
+            if self._lent > self.limit:
+                self._watch()
+            return lease.view(np.ndarray)[:count]
+        except BaseException:  # an interrupt: nobody has it
+            self._out.pop(id(back), None)
+            self._lent -= size
+            raise
+
+    def _collect(self) -> None:
+        """Keep what came back for the next lease; free what is more than the limit."""
+        with self._lock, suppress(IndexError):
+            while True:
+                back = self._returned.popleft()
+                if self._out.pop(id(back), None) is None:
+                    continue
+                memory = back.memory
+                size = len(memory)
+                self._lent -= size
+                self._free.setdefault(size, []).append(memory)
+                self._free.move_to_end(size)
+                self._kept += size
+                if self._kept > self.limit:
+                    self._trim()
+
+    def _trim(self) -> None:
+        for oldest in list(self._free):
+            unused = self._free.get(oldest, [])
+            while unused and self._kept > self.limit:
+                unused.pop(0)
+                self._kept -= oldest
+            if self._kept <= self.limit:
+                break
+            self._free.pop(oldest, None)
+
+    def _watch(self) -> None:
+        """More is lent than may be kept: if all of it comes back, and nobody lends, somebody has to look."""
+        if self._trimmer is None or not self._trimmer.is_alive():
+            self._trimmer = Thread(target=self._look, name="nbgrad memory", daemon=True)
+            with suppress(RuntimeError):  # no more threads, or the interpreter is going
+                self._trimmer.start()
+
+    def _look(self) -> None:
+        while self.lent > self.limit:
+            time.sleep(0.5)
 
     def _map(self, size: int, what: str) -> mmap.mmap:
         try:
@@ -110,30 +190,11 @@ class Pool:
         except (OSError, OverflowError) as err:
             raise MemoryError(f"no memory for {what} ({size} bytes): {err}") from None
 
-    def give_back(self, memory: mmap.mmap) -> None:
-        """Keep a piece of memory for the next lease, or free it."""
-        size = len(memory)
-        with self._lock:
-            self.lent -= size
-            pieces = self._free.get(size)
-            if pieces is None:
-                self._free[size] = [memory]
-            else:
-                pieces.append(memory)
-                self._free.move_to_end(size)
-            self.kept += size
-            while self.kept > self.limit:
-                oldest, unused = next(iter(self._free.items()))
-                if unused:
-                    unused.pop(0)
-                    self.kept -= oldest
-                if not unused:
-                    del self._free[oldest]
-
     def clear(self) -> int:
         """Free what is kept; how many bytes that were."""
         with self._lock:
-            self._free, freed, self.kept = OrderedDict(), self.kept, 0
+            self._collect()
+            self._free, freed, self._kept = OrderedDict(), self._kept, 0
         return freed
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from .. import config, shapes
 from ..errors import AttrError
+from ..forks import among_helpers, lock
 
 __all__ = ["ALIGN", "broadcast", "each", "flat", "get_num_threads", "ready", "set_num_threads", "slices"]
 
@@ -90,7 +91,7 @@ class _Job:
     def __init__(self, call: Callable[[int, int], object], ranges: Sequence[tuple[int, int]]) -> None:
         self.call: Callable | None = call
         self.ranges = deque(ranges)
-        self.changed = threading.Condition(threading.Lock())
+        self.changed = among_helpers()
         self.open = True
         self.helpers = 0
         self.error: BaseException | None = None
@@ -150,7 +151,7 @@ class _Pool:
     def __init__(self) -> None:
         self.jobs: SimpleQueue[_Job] = SimpleQueue()
         self.size = 0
-        self.lock = threading.Lock()
+        self.lock = lock("threads")
 
     def offer(self, job: _Job, helpers: int) -> None:
         if self.size < helpers:

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codegen import convert
+from ..codegen.emission import literal
 from ..codegen.graph import Value
 from ..codegen.loops import load, store
 from ..cuda import driver, vectors
 from ..dtypes import DType, as_dtype
-from ..expr import Expr, literal, order
+from ..expr import Expr, order
 from ..shapes import size
 from .device_groups import REDUCTIONS, Group, Member
 from .device_totals import added, first, room, together, wide

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..codegen.graph import current
+from ..dtypes import plain
 from ..errors import AttrError, DTypeError, TraceError
 from ..functional.trees import flatten
 from ..ndarray import NDArray
-from ..pickling import reduced
+from ..pickling import Made
+from ..source_text import identifier
 from ..state import state
 from .native import low_level, native
 from .report import drawing, report
@@ -72,16 +74,17 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     if not callable(function):
         raise DTypeError(f"jit: a function is needed, got {function!r}; write jit(f)(x), not jit(f(x))")
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    return functools.update_wrapper(Jitted(function, names), function, updated=())
+    return Jitted(function, names)
 
 
-class Jitted:
+class Jitted(Made):
     """What :func:`jit` gives."""
 
     def __init__(self, function: Callable, static: tuple[str, ...] = ()) -> None:
+        functools.update_wrapper(self, function, updated=())
         self.function = function
         self.static = static
-        self.name = "".join(c if c.isalnum() else "_" for c in getattr(function, "__name__", type(function).__name__))
+        self.name = identifier(getattr(function, "__name__", type(function).__name__))
         self.programs: dict[tuple, Program] = {}
         self.latest: Program | None = None
         self._positions: tuple[int, ...] = ()
@@ -95,8 +98,8 @@ class Jitted:
     def __repr__(self) -> str:
         return f"<jit of {self.name}, {len(self.programs)} signature(s)>"
 
-    def __reduce__(self) -> tuple:
-        return reduced(self, self.function, functools.partial(jit, static_argnames=self.static), self.function)
+    def _origin(self) -> tuple[Callable, tuple]:
+        return Jitted, (self.function, self.static)
 
     def __get__(self, instance, owner=None):
         return self if instance is None else functools.partial(self, instance)
@@ -126,6 +129,7 @@ class Jitted:
         if build is None:
             leaves = []
             build = flatten((args, kwargs), leaves)
+            leaves = [plain(x, self.name) if isinstance(x, np.ndarray) else x for x in leaves]
             key = [state.training, *_shape_of((args, kwargs)), *map(_signature, leaves)]
         try:
             program = self.programs.get(tuple(key))

@@ -14,6 +14,7 @@ from ..errors import ContextError, DTypeError, TraceError
 from ..kernels import random
 from ..ndarray import NDArray
 from ..shapes import size
+from ..source_text import constant, identifier
 from .compiled import Compiled, allocated, numpy_name
 from .helpers import memory
 from .signature import Program
@@ -25,8 +26,9 @@ def native(program: Program, out: bool = False) -> Callable:
     """The nopython function of the program's arrays and floats; see :meth:`.function.Jitted.njit`."""
     _check(program)
     made = _Native(program, out)
-    head = f"def {made.name}({', '.join(made.parameters)}):"
-    return nopython(made.name, "\n    ".join([head, *made.lines]) + "\n", made.names, made.kinds)
+    name = identifier(made.name, made.names)
+    head = f"def {name}({', '.join(made.parameters)}):"
+    return nopython(name, "\n    ".join([head, *made.lines]) + "\n", made.names, made.kinds)
 
 
 class _Native:
@@ -57,7 +59,7 @@ class _Native:
         if shape:
             message = f"{self.name}: {what} must have shape {shape}, for which this function was made"
             wrong = " or ".join(f"{name}.shape[{d}] != {n}" for d, n in enumerate(shape))
-            self.lines += [f"if {wrong}:", f"    raise ValueError({message!r})"]
+            self.lines += [f"if {wrong}:", f"    raise ValueError({constant(message)})"]
         self.lines.append(f"{flat} = {name}.reshape({size(shape)})")
 
     def _captured(self) -> None:
@@ -82,7 +84,7 @@ class _Native:
             message = f"{self.name}: an array for a result shares memory with an argument or with another result"
             self.lines += [
                 f"if {before} and {b}.ctypes.data < {a}.ctypes.data + {a}.nbytes:",
-                f"    raise ValueError({message!r})",
+                f"    raise ValueError({constant(message)})",
             ]
         return found
 

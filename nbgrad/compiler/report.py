@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..codegen.emission import pretty
 from ..codegen.graph import Value
-from ..expr import order, pretty
+from ..expr import order
 from ..shapes import size
 from .compiled import Compiled
 from .device_program import DeviceProgram

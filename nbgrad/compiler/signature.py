@@ -11,13 +11,15 @@ import numpy as np
 from .. import dtypes, tape
 from ..codegen.graph import Graph, current
 from ..codegen.launch import Kind, copy, kind_of
+from ..constants import constant
 from ..context import CPU0, Context, gpu
 from ..errors import ContextError, TraceError
 from ..functional.trees import flatten
 from ..kernels import random
 from ..kernels.shape import reshape
-from ..ndarray import NDArray, from_value, wrap
+from ..ndarray import NDArray, from_value, on_memory, wrap
 from ..shapes import size
+from ..single import Single
 from ..state import state
 from ..tracing import WEAK, Again, captured, is_weak, lifted, seen, traced
 from .compiled import Compiled
@@ -123,7 +125,7 @@ class Program:
             current.graph, current.numbers = None, False
             state.recording = recording
         self.updated = self._targets(graph, inside)
-        self.captured = [x for x, _ in graph.captured]
+        self.captured = self._from_outside(graph)
         self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0
         self.computed = [isinstance(y, NDArray) for y in found]
         self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
@@ -134,6 +136,31 @@ class Program:
         self.kept = [len(group) for group in graph.kept]
         results += [x for group in graph.kept for x in group]
         return graph, [*given, *(seen(x).value for _, x in graph.captured)], results
+
+    def _from_outside(self, graph: Graph) -> list:
+        """The captured arrays; those that were made of NumPy's arrays from outside, on their memory."""
+        self.copied: list[tuple[NDArray, np.ndarray]] = []
+        captured = [x for x, _ in graph.captured]
+        for k, x in enumerate(captured):
+            _, source = graph.sources.get(id(x._buf), (None, None))
+            values = None if source is None else source.found()
+            if values is None:
+                continue
+            flags = values.flags
+            if flags.c_contiguous and flags.aligned and values.dtype is x._kind.dtype.np and not x._kind.gpu:
+                captured[k] = on_memory(values, x._kind)
+            else:
+                self.copied.append((x, values))
+        graph.sources = {}
+        return captured
+
+    def _copy(self) -> None:
+        """Bring copies of arrays from outside up to date, whose own memory a program cannot read."""
+        for x, values in self.copied:
+            buffer: Any = x._buf
+            with np.errstate(invalid="ignore", over="ignore"):
+                buffer.view(x._kind.dtype.np)[:] = values.reshape(-1)
+            x._cell[0] += 1
 
     def _check_places(self) -> None:
         """That all arrays from outside are on the device of the arguments."""
@@ -177,6 +204,8 @@ class Program:
     # Calling.
 
     def __call__(self, leaves: list) -> Any:
+        if self.copied:
+            self._copy()
         if state.recording:
             arrays = [x if isinstance(x := leaves[k], NDArray) else self._moved(x) for k in self.arrays]
             if any(x._node is not None for x in (*arrays, *self.captured)):
@@ -195,7 +224,7 @@ class Program:
     def _caller(self) -> Callable:
         on_gpu = self.ctx.device_type == "gpu"
         names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._part, "rebuild": self.rebuild}
-        names |= {"moved": self._moved, "np": np}
+        names |= {"moved": self._moved, "np": np, "Single": Single}
         loads = []
         for k, kind, plain, (shape, _) in zip(self.arrays, self.given, self.plain, self.avals, strict=True):
             x = f"leaves[{k}]"
@@ -226,7 +255,8 @@ class Program:
         out = f"{out}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else out
         if not shape:
             return f"{out}.item()" if self.numbers[k] or all(g is float for g in self.given) else f"{out}[0]"
-        return out if len(shape) == 1 else f"{out}.reshape(shape{k})"
+        out = out if len(shape) == 1 else f"{out}.reshape(shape{k})"
+        return f"{out}.view(Single)" if size(shape) == 1 else out
 
     # On the tape.
 
@@ -269,6 +299,9 @@ class Program:
         def pulled(*given: NDArray):
             graph = current.graph
             assert graph is not None
+            for x in given[count:]:  # what is kept may be infinite, and what uses the results may have chosen
+                value = seen(x).value
+                value.finite, value.chosen = False, True
             inside = [_variable(x) for x in given[:count]]
             before, updates = graph.captured, len(graph.updates)
             graph.captured = [*before, *zip(self.captured, inside[len(self.arrays) :], strict=True)]
@@ -316,7 +349,7 @@ def _variable(x: NDArray) -> NDArray:
     """`x` at a place of its own on the tape."""
     if not x._kind.dtype.is_float:
         return x
-    return reshape(x, x._shape) if state.recording and x._node is not None else tape.constant(x, ())
+    return reshape(x, x._shape) if state.recording and x._node is not None else constant(x, ())
 
 
 def _code(tree: Any, leaves, names: dict) -> str | None:

@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..codegen.emission import literal
 from ..codegen.graph import Value
 from ..codegen.loops import load, store
 from ..dtypes import DType
-from ..expr import Expr, const, free, literal, order, substitute, var
+from ..expr import Expr, const, free, order, substitute, var
 from ..shapes import size
 from .chunks import COMBINE, Chunks
 from .elements import calculated_in, rounded

@@ -15,6 +15,7 @@ import numpy as np
 from .. import tape
 from ..codegen.graph import LEAKED, Graph, Seen, Value, current
 from ..codegen.launch import kind_of
+from ..constants import constant
 from ..dtypes import DType
 from ..errors import TraceError
 from ..kernels.random import PART, part
@@ -180,7 +181,7 @@ def variable(x: NDArray) -> NDArray:
     """`x` at a place of its own on the tape."""
     if not x._kind.dtype.is_float:
         return x
-    return reshape(x, x._shape) if state.recording and x._node is not None else tape.constant(x, ())
+    return reshape(x, x._shape) if state.recording and x._node is not None else constant(x, ())
 
 
 def pulled(

@@ -6,7 +6,6 @@ one stream, in order: memory that nobody refers to any more can be lent again at
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from ..context import Context, emptying
 from ..errors import TraceError
-from ..forks import free_in_child
+from ..forks import lock
 from . import driver
 from .launches import local, place
 
@@ -70,7 +69,7 @@ class DevicePool:
         #: there can bring it back; so no memory may be in cycles alone.
         self._pieces: dict[int, tuple[Any, dict]] = {}
         self._droppers: WeakSet[Any] = WeakSet()
-        self._lock = free_in_child(threading.RLock())  # a finalizer may run at any place of the thread that holds it
+        self._lock = lock("gpu memory")
 
     def lend(self, size: int) -> _Lease:
         """At least `size` bytes.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p, sizeof
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import config
+from ..forks import lock
 from . import driver, launches
 from .buffers import pools
 
@@ -228,7 +228,7 @@ class _Plan:
 
     def __init__(self, product: Product, number: int, aligned: tuple[int, ...]) -> None:
         self.error = ""
-        self._lock = threading.Lock()  # a description has one place for the address of a bias
+        self._lock = lock("gpu")  # a description has one place for the address of a bias
         self._product = product
         self._kind = _KINDS[product.dtype]
         self._scalars = self._kind.scalar(product.alpha), self._kind.scalar(product.beta)

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import importlib
 import os
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -25,7 +24,7 @@ from numba import types
 from .. import context
 from ..context import Context
 from ..errors import ContextError
-from ..forks import free_in_child
+from ..forks import lock
 from . import launches
 from .launches import local
 from .staging import Staging
@@ -40,7 +39,7 @@ TILE = 16
 #: Bytes up to which a copy does not go through pinned memory; bytes of a piece of that, and pieces of a device at most.
 _DIRECT, _PIECE, _PIECES = 1 << 16, 1 << 22, 16
 
-_lock = free_in_child(threading.RLock())
+_lock = lock("driver")
 _owner = 0  # the process that the driver was started in
 
 

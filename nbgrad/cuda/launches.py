@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..forks import lock
+
 __all__ = ["Captured", "Direct", "DriverError", "Graph", "Node", "Notes", "copied", "direct", "local", "noted", "place",
            "words"]  # fmt: skip
 
@@ -131,7 +133,7 @@ class Direct:
         self.size = sum(1 if isinstance(kind, type) else 7 for kind in kinds)
         self.room = memoryview(bytearray(8 * self.size))
         self.places = _places(self.room, self.size)
-        self._lock = threading.Lock()
+        self._lock = lock("gpu")
         self._launch = _driver().cuLaunchKernel
 
     def packed(self, arguments: Sequence) -> bytes:

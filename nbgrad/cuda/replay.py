@@ -12,13 +12,13 @@ of an earlier call stays. All graphs of a function share that memory, because th
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..forks import flag
 from . import driver
 from .buffers import DeviceBuffer, pools
 from .launches import Notes, local, noted, place
@@ -64,7 +64,7 @@ class Replay:
         self._calls = 0
         self._before: _Pattern | None = None  # what the last noted call did
         self.pattern: _Pattern | None = None
-        self._lock = threading.Lock()  # nobody waits for it
+        self._lock = flag()  # nobody waits for it
         self.drop()
         pools(number).watch(self)
 

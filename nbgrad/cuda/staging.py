@@ -7,14 +7,13 @@ which an event says.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
 
-from ..forks import free_in_child
+from ..forks import lock
 
 __all__ = ["Piece", "Staging"]
 
@@ -57,7 +56,7 @@ class Staging:
         self._size = size
         self._keep = keep
         self._free: deque[Piece] = deque()  # the one used last comes last
-        self._lock = free_in_child(threading.Lock())
+        self._lock = lock("gpu")
 
     def upload(self, values: np.ndarray, send: Copy) -> None:
         """Copy a contiguous array to the device; it may be changed when this returns."""

@@ -17,11 +17,14 @@ import numpy as np
 from .. import context, dtypes, tape, tracing
 from ..cast import cast
 from ..checkpoint import ends_of
+from ..codegen.compile import is_nopython
 from ..codegen.launch import Kind, kind_of
+from ..constants import constant
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..kernels.shape import reshape
-from ..ndarray import NDArray, alias, from_value, wrap
+from ..ndarray import NDArray, alias, from_value, on_memory, wrap
 from ..shapes import size
+from ..single import Single
 from ..state import state
 from .trees import changed, flatten, flatten_like, leaf_path
 
@@ -34,6 +37,12 @@ def checked(name: str, function: Callable, argnums) -> Argnums:
     """`argnums` as an int or a tuple of ints, after looking at both arguments of the transform `name`."""
     if not callable(function):
         raise DTypeError(f"{name}: a function is needed, got {function!r}; write {name}(f)(x), not {name}(f(x))")
+    if is_nopython(function):
+        own = getattr(function, "__name__", "f")
+        raise DTypeError(
+            f"{name}: {own} is compiled by numba.njit, and what compiled code does to NumPy arrays is not recorded; "
+            f"nb.adjoint({own}) differentiates it, and nb.primitive({own}) makes it an operation for {name}"
+        )
     if isinstance(argnums, int | np.integer) and not isinstance(argnums, bool):
         return int(argnums)
     if isinstance(argnums, list | tuple) and argnums and all(isinstance(k, int | np.integer) for k in argnums):
@@ -67,17 +76,17 @@ def _same(x: NDArray) -> NDArray:
 
 
 def _numpy(x: NDArray) -> np.ndarray:
-    return x._view()
+    return x._view().view(Single) if x._buf.size == 1 and x._shape else x._view()
 
 
 def _scalar(x: NDArray):
     """A 0-d array as a NumPy scalar."""
-    return x._view()[()]
+    return _numpy(x) if x._shape else x._view()[()]
 
 
 def _number(x: NDArray):
     """A 0-d array as a Python number."""
-    return x._view() if x._shape else x.item()
+    return _numpy(x) if x._shape else x.item()
 
 
 def _lent(values: np.ndarray, keep: bool) -> NDArray:
@@ -87,7 +96,7 @@ def _lent(values: np.ndarray, keep: bool) -> NDArray:
     if keep or not (plain and flags.c_contiguous and flags.aligned and flags.writeable):
         return from_value(values)
     kind = kind_of(dtypes.as_dtype(values.dtype), context.current_context())
-    return wrap(values.reshape(-1).view(kind.storage), values.shape, kind)
+    return on_memory(values, kind)
 
 
 def _argument(value: Any, keep: bool) -> Any:
@@ -101,6 +110,23 @@ _SUPPORTED = {d.np for d in dtypes.ALL}
 _FLOATS = {d.np for d in dtypes.FLOATS}
 _LEAVES = (NDArray, np.ndarray, float)
 _PLAIN = {NDArray, int, float, bool, str, type(None)}
+
+
+def _said(leaf: Any) -> str:
+    """What is given instead of floats, and what to do."""
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None:
+        instead = "give a float, or an array of floats"
+        if isinstance(leaf, complex):
+            instead = "write real and imaginary parts apart"
+        if isinstance(leaf, int) and not isinstance(leaf, bool):
+            instead = f"write {float(leaf)!r}" if abs(leaf) < 1 << 53 else "write it as a float"
+        return f"{type(leaf).__name__} {leaf!r} is no float; {instead}"
+    what = f"{type(leaf).__name__} of dtype {getattr(dtype, '__name__', dtype)}"
+    if not isinstance(leaf, NDArray) and dtype.kind == "c":
+        return f"{what}; write real and imaginary parts apart"
+    instead = "write float(...) of it" if isinstance(leaf, np.generic) else "use astype('float64')"
+    return f"{what}; {instead}"
 
 
 class Call:
@@ -173,6 +199,12 @@ class Call:
         self.result = result
         self.open = outside and self._is_open()
 
+    def __reduce__(self):
+        raise TypeError(
+            f"what {self.name} gave keeps a record of its call, which belongs to this process and cannot be pickled; "
+            f"pickle the function and its arguments, and call {self.name} where they arrive"
+        )
+
     def _open(self, position: int, argument: Any, keep: bool) -> Any:
         """`argument` with variables in place of its leaves."""
         if isinstance(argument, _LEAVES):
@@ -197,12 +229,9 @@ class Call:
         else:
             source = None
         if source is None:
-            dtype = getattr(leaf, "dtype", None)
-            kind = repr(leaf) if dtype is None else f"of dtype {getattr(dtype, '__name__', dtype)}"
             raise DTypeError(
                 f"{self.name}: argument {position}{leaf_path(argument, number)} cannot be differentiated by: "
-                f"{type(leaf).__name__} {kind}; convert it to floating point (float16, float32 or float64), or leave "
-                "it out of argnums"
+                f"{_said(leaf)}, or leave it out of argnums"
             )
         if tracing.current.graph is not None:  # what is computed from an array of elsewhere would not be on its tape
             (source,) = tracing.lifted([source])
@@ -211,7 +240,7 @@ class Call:
         if state.recording and source._node is not None:
             variable = reshape(source, source._shape)
         else:
-            variable = tape.constant(source, ())
+            variable = constant(source, ())
         self.variables[variable._node] = 0  # it may be missed by a sweep: then its derivative is zero
         return variable
 

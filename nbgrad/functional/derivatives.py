@@ -7,13 +7,14 @@ Townsend, A new trick for calculating Jacobian vector products, 2017). The value
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tape
+from ..constants import constant
 from ..errors import DTypeError
 from ..ndarray import NDArray
+from ..pickling import Transformed
 from ..state import state
 from .call import Argnums, Call, checked, like, ones_like, sweep, zeros
 from .trees import flatten_like
@@ -54,13 +55,12 @@ def value_and_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = Fal
     """
     argnums = checked("value_and_grad", function, argnums)
 
-    @functools.wraps(function)
     def value_and_gradient(*args, **kwargs):
         call, gradient = gradient_of("value_and_grad", function, argnums, args, kwargs, has_aux)
         value = call.scalar_value(call.result)
         return ((value, call.value(call.aux)) if has_aux else value), gradient
 
-    return value_and_gradient
+    return Transformed(value_and_gradient, value_and_grad, function, argnums, has_aux)
 
 
 def grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
@@ -102,12 +102,11 @@ def grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Cal
     """
     argnums = checked("grad", function, argnums)
 
-    @functools.wraps(function)
     def gradient(*args, **kwargs):
         call, found = gradient_of("grad", function, argnums, args, kwargs, has_aux)
         return (found, call.value(call.aux)) if has_aux else found
 
-    return gradient
+    return Transformed(gradient, grad, function, argnums, has_aux)
 
 
 def gradient_of(name: str, function: Callable, argnums: Argnums, args, kwargs, has_aux: bool) -> tuple[Call, Any]:
@@ -141,14 +140,13 @@ def elementwise_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = F
     """
     argnums = checked("elementwise_grad", function, argnums)
 
-    @functools.wraps(function)
     def derivative(*args, **kwargs):
         call = Call("elementwise_grad", function, argnums, args, kwargs, has_aux)
         heads = [(y, None) for y in call.arrays()[0]]
         found = call.gradients(sweep(heads, call.variables, call.floor, call.open, False), call.open)
         return (found, call.value(call.aux)) if has_aux else found
 
-    return derivative
+    return Transformed(derivative, elementwise_grad, function, argnums, has_aux)
 
 
 def vjp(function: Callable, *args: Any, argnums: Argnums | None = None, has_aux: bool = False) -> tuple:
@@ -216,7 +214,7 @@ class Linear:
     def __init__(self, call: Call) -> None:
         self.call = call
         self.results, self.build = call.arrays()
-        seeds = [tape.constant(ones_like(y), ()) for y in self.results]
+        seeds = [constant(ones_like(y), ()) for y in self.results]
         self._targets: dict = {u._node: 0 for u in seeds}
         self._floor = tape.next_seq()
         heads = zip(self.results, seeds, strict=True)

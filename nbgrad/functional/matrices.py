@@ -7,7 +7,6 @@ over a recorded sweep back.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..errors import AttrError, RangeError
 from ..kernels.shape import reshape
 from ..kernels.traced_index import one_hot
 from ..ndarray import NDArray, from_value
+from ..pickling import Transformed
 from ..registry import operators
 from ..shapes import size
 from ..state import state
@@ -64,7 +64,6 @@ def hvp(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Call
     """
     argnums = checked("hvp", function, argnums)
 
-    @functools.wraps(function)
     def product(*args, **kwargs):
         if len(args) < 2:
             raise RangeError(f"hvp: the function's arguments and then the vector are needed, got {len(args)} in all")
@@ -78,7 +77,7 @@ def hvp(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Call
         result = call.gradients(found, recorded)
         return (result, call.value(call.aux)) if has_aux else result
 
-    return product
+    return Transformed(product, hvp, function, argnums, has_aux)
 
 
 _MODES = ("reverse", "forward", None)
@@ -125,7 +124,8 @@ def jacobian(function: Callable, argnums: Argnums = 0, mode: str | None = None, 
     if mode not in _MODES:
         raise AttrError(f"jacobian: mode must be 'reverse', 'forward' or None, got {mode!r}")
 
-    return functools.wraps(function)(_jacobian("jacobian", function, argnums, mode, has_aux))
+    run = _jacobian("jacobian", function, argnums, mode, has_aux)
+    return Transformed(run, jacobian, function, argnums, mode, has_aux)
 
 
 def _jacobian(name: str, function: Callable, argnums: Argnums, mode: str | None, has_aux: bool) -> Callable:
@@ -246,4 +246,5 @@ def hessian(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> 
         call, found = gradient_of("hessian", function, argnums, args, kwargs, has_aux)
         return (found, call.aux) if has_aux else found
 
-    return functools.wraps(function)(_jacobian("hessian", gradient, argnums, "reverse", has_aux))
+    run = _jacobian("hessian", gradient, argnums, "reverse", has_aux)
+    return Transformed(run, hessian, function, argnums, has_aux)

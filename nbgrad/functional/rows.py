@@ -9,6 +9,7 @@ from .. import tape
 from ..checkpoint import ends_of
 from ..codegen.graph import current
 from ..codegen.rows import every_row
+from ..constants import constant
 from ..errors import TraceError
 from ..kernels.shape import reshape
 from ..ndarray import NDArray
@@ -55,7 +56,7 @@ def over_rows(function: Function, given: Sequence[NDArray], recorded: bool) -> l
         value = graph.argument(shape, dtype)
         known[value] = seen(x).value
         row = traced(value, shape, dtype)
-        inside.append(tape.constant(row, ()) if recorded and outside._node is not None else row)
+        inside.append(constant(row, ()) if recorded and outside._node is not None else row)
     floor = tape.next_seq()
     graph.per_row += 1
     try:

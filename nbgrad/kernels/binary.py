@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ..declare import binary
-from ..expr import eq, le, lt, ne, var
+from ..elementwise import derived
+from ..expr import eq, le, lt, ne, strong, var
+from ..ndarray import NDArray
 from . import scalar as vm
 
-__all__: list[str] = []
+__all__ = ["product_of_cotangents", "strong_product"]
 
 a, b = var("a"), var("b")
 _POSITIVE = (0.3, 3.0)
@@ -30,7 +32,7 @@ divide = binary(
 modulo = binary(
     "modulo",
     vm.floor_mod(a, b),
-    "Remainder with the sign of the divisor. Gradient: 1 and -floor(a/b).",
+    "Remainder with the sign of the divisor. Gradient: 1 and -(a // b).",
     aliases=("broadcast_mod", "mod"),
     reference="numpy.mod",
     domain=((2.1, 2.4), (1.5, 2.0)),
@@ -76,7 +78,13 @@ hypot = binary(
 arctan2 = binary(
     "arctan2", vm.arctan2(a, b), "Angle of the point (b, a), in radians.", ints=False, domain=(_POSITIVE, _POSITIVE)
 )
-copysign = binary("copysign", vm.copysign(a, b), "a with the sign of b.", ints=False, domain=_APART)
+copysign = binary(
+    "copysign",
+    vm.copysign(a, b),
+    "a with the sign of b. The gradient by a is 1 or -1, and 0 where a is 0.",
+    ints=False,
+    domain=_APART,
+)
 logaddexp = binary(
     "logaddexp",
     vm.logaddexp(a, b),
@@ -150,3 +158,20 @@ logical_xor = _comparison(
     "Exactly one of a and b.",
     "broadcast_logical_xor",
 )
+
+_product = var("x0") * var("x1")
+_strong_product = derived("strong_product", strong(_product, var("x0")), 2, 0, False)
+_product_of_cotangents = derived("product_of_cotangents", strong(strong(_product, var("x0")), var("x1")), 2, 0, False)
+
+
+def strong_product(g: NDArray, partial: NDArray) -> NDArray:
+    """``g * partial``, for derivative rules: zero where the cotangent `g` is, whatever is infinite or NaN in `partial`.
+
+    Its derivatives are those of the product, and products of the same kind.
+    """
+    return _strong_product.apply((g, partial))
+
+
+def product_of_cotangents(g: NDArray, h: NDArray) -> NDArray:
+    """``g * h``, strong in both: in derivatives of derivative rules, where each is a cotangent."""
+    return _product_of_cotangents.apply((g, h))

@@ -29,7 +29,8 @@ def array(source_array, ctx: Context | None = None, dtype=None) -> NDArray:
     ctx : Context, optional
         Default: the current context.
     dtype : str or type, optional
-        Default: the dtype of a NumPy array or NDArray; float32 for Python numbers (see `set_default_dtype`).
+        Default: the dtype of what has one (a NumPy array, an NDArray, a Series of pandas ...); for Python's numbers,
+        bool if all are True or False, else float32 (see `set_default_dtype`).
 
     Returns
     -------
@@ -114,6 +115,8 @@ def tostype(self: NDArray, stype: str) -> NDArray:
 def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx: Context | None = None, dtype=None) -> NDArray:
     """Numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart, each `repeat` times.
 
+    For an integer `dtype`, `start` and `step` are truncated, and as many numbers given as without.
+
     Examples
     --------
     >>> from nbgrad import nd
@@ -128,6 +131,11 @@ def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx: Context 
     exact = all(isinstance(v, int | np.integer) for v in (start, stop))
     exact = exact and float(step).is_integer()
     count = max(0, -((int(start) - int(stop)) // int(step)) if exact else math.ceil((stop - start) / step))
+    if not target.is_float:  # as MXNet and NumPy: numbers of that dtype are counted, 1.3, 2.6, 3.9 as 1, 2, 3
+        start, whole = int(start), int(step)
+        if not whole:
+            raise AttrError(f"arange: step {step!r} is 0 as {target}; use a floating dtype, and astype")
+        step = whole
     values = start + step * np.arange(count)
     return from_value(np.repeat(values, repeat), dtype=target, ctx=ctx)
 

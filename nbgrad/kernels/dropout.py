@@ -8,7 +8,7 @@ from ..dtypes import as_dtype
 from ..entry import as_array
 from ..errors import AttrError, DTypeError
 from ..samples import table
-from ..shapes import axis as resolve_axis
+from ..shapes import distinct_axes
 from ..state import state
 from ..structured import composite
 from . import philox
@@ -80,7 +80,7 @@ def Dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
         raise AttrError(f"Dropout: p must be in [0, 1], got {p!r}")
     if mode not in ("training", "always"):
         raise AttrError(f"Dropout: mode must be 'training' or 'always', got {mode!r}")
-    shared = [resolve_axis(k, data.ndim, "Dropout") for k in (axes if isinstance(axes, list | tuple) else (axes,))]
+    shared = distinct_axes(axes, data.ndim, "Dropout")
     if p == 0 or not (state.training or mode == "always"):
         return identity(data)
     shape = tuple(1 if k in shared else n for k, n in enumerate(data.shape))

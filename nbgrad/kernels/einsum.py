@@ -29,8 +29,7 @@ from ..entry import as_array
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray
 from ..samples import table
-from ..shapes import axis as resolve_axis
-from ..shapes import size
+from ..shapes import distinct_axes, size
 from ..structured import composite
 from .binary import multiply
 from .linear import matmul
@@ -320,10 +319,7 @@ def _axes_of(axes, a: NDArray, b: NDArray) -> tuple[list[int], list[int]]:
         raise AttrError(f"tensordot: axes must be a number or two sequences of axes, got {axes!r}") from None
     found = []
     for given, x in ((first, a), (second, b)):
-        given = given if isinstance(given, list | tuple) else [given]
-        found.append([resolve_axis(k, x.ndim, "tensordot") for k in given])
-        if len(set(found[-1])) < len(given):
-            raise AttrError(f"tensordot: an axis is repeated in {given}")
+        found.append(distinct_axes(given, x.ndim, "tensordot"))
     if len(found[0]) != len(found[1]):
         raise AttrError(f"tensordot: {len(found[0])} axes of a and {len(found[1])} of b; they go in pairs")
     return found[0], found[1]

@@ -57,8 +57,8 @@ def arrayed(found: Any, dtype: DType, like: NDArray) -> NDArray:
 
 
 def demand_shape(op: str, name: str, x: NDArray) -> None:
-    """A :class:`TraceError` if `x`, whose numbers the result's shape depends on, is traced."""
-    if x._kind.traced:
+    """A :class:`TraceError` if `x`, whose numbers the result's shape depends on, is traced, or will be."""
+    if tracing.current.graph is not None:
         raise TraceError(
             f"{op}: the shape of the result depends on the numbers in {name}, and a traced function has none; call "
             "it outside, or choose with nd.where, which keeps the shape"

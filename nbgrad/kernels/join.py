@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dtypes import promote
 from ..entry import as_array
-from ..errors import ShapeError
+from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, from_value
 from ..samples import table
 from ..shapes import axis as resolve_axis
@@ -59,6 +59,8 @@ def concat(*data, dim=None, axis=None):
     """
     if not data:
         raise ShapeError("concat: at least one array is needed")
+    if dim is not None and axis is not None and dim is not axis:
+        raise AttrError(f"concat: dim and axis are names of one argument, got {dim!r} and {axis!r}; give one of them")
     k = resolve_axis(next((v for v in (dim, axis) if v is not None), 1), data[0].ndim, "concat")
     first = data[0]
     for n, x in enumerate(data):

@@ -13,7 +13,7 @@ from ..entry import as_array
 from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, from_value
 from ..samples import table
-from ..shapes import as_shape, broadcast_shape, size
+from ..shapes import as_shape, broadcast_shape, distinct_axes, size
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from .broadcasting import broadcast_to
@@ -42,16 +42,15 @@ def _ints(given, what: str) -> tuple[int, ...]:
 def broadcast_axis(data, axis=(), size=()):
     """The array repeated along the given axes, of length 1, to the given lengths."""
     data = as_array(data, "broadcast_axis")
-    axes = (axis,) if hasattr(axis, "__index__") else tuple(axis)
+    axes = distinct_axes(axis, data.ndim, "broadcast_axis")
     sizes = _ints(size, "broadcast_axis: size")
     if len(axes) != len(sizes):
         raise ShapeError(f"broadcast_axis: {len(axes)} axes and {len(sizes)} sizes given; the numbers must agree")
     shape = list(data.shape)
     for k, n in zip(axes, sizes, strict=True):
-        at = resolve_axis(k, data.ndim, "broadcast_axis")
-        if shape[at] != 1:
-            raise ShapeError(f"broadcast_axis: axis {k} has length {shape[at]}, not 1")
-        shape[at] = n
+        if shape[k] != 1:
+            raise ShapeError(f"broadcast_axis: axis {k} has length {shape[k]}, not 1")
+        shape[k] = n
     return broadcast_to(data, shape=tuple(shape))
 
 
@@ -70,7 +69,7 @@ def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
         return broadcast_to(lhs, shape=rhs.shape)
     if not lhs_axes or not rhs_axes:
         raise AttrError(f"broadcast_like: give lhs_axes and rhs_axes, or neither; got {lhs_axes} and {rhs_axes}")
-    sizes = tuple(rhs.shape[resolve_axis(k, rhs.ndim, "broadcast_like")] for k in rhs_axes)
+    sizes = tuple(rhs.shape[k] for k in distinct_axes(rhs_axes, rhs.ndim, "broadcast_like"))
     return broadcast_axis(lhs, axis=lhs_axes, size=sizes)
 
 
@@ -406,10 +405,11 @@ def roll(data, shift, axis=None):
     data = as_array(data, "roll")
     if axis is None:
         return reshape(roll(reshape(data, (data.size,)), shift, axis=0), data.shape)
-    pairs = [(shift, axis)] if hasattr(axis, "__index__") else list(zip(shift, axis, strict=True))
-    for by, along in pairs:
-        k = resolve_axis(along, data.ndim, "roll")
-        data = _roll(data, shift=int(by) % max(data.shape[k], 1), axis=k)
+    shifts, along = (tuple(v) if isinstance(v, list | tuple) else (v,) for v in (shift, axis))
+    if len(shifts) != len(along) or not all(hasattr(by, "__index__") for by in shifts):
+        raise AttrError(f"roll: a shift, an integer, is needed for each of the axes {along}, got {shift!r}")
+    for by, k in zip(shifts, [resolve_axis(k, data.ndim, "roll") for k in along], strict=True):
+        data = _roll(data, shift=by.__index__() % max(data.shape[k], 1), axis=k)
     return data
 
 

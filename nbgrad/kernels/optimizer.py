@@ -15,13 +15,15 @@ from .. import tracing
 from ..cast import cast
 from ..codegen import loops
 from ..codegen.launch import Kind
+from ..constants import NoDerivative, as_constants, carries_gradient
 from ..documentation import wrapped
-from ..entry import IN_GRAPH, Entry, as_array
-from ..errors import AttrError, DTypeError, NBGradError, ShapeError
+from ..entry import Entry, as_array
+from ..errors import AttrError, DTypeError, LostGradientError, ShapeError
 from ..expr import Expr, lt, select, var
 from ..ndarray import wrap
 from ..state import state
 from ..structured import REQUIRED
+from ..writes import check_target
 from . import scalar as vm
 from .optimizer_samples import update_samples
 
@@ -90,8 +92,14 @@ def _update(
                     f"{name}: {role} must have weight's dtype, a floating one; got {x._kind.dtype} for {kind.dtype}"
                 )
         written = rest if out is None else [target, *rest]
-        if state.recording and any(x._node is not None for x in written):
-            raise NBGradError(f"{name}: {IN_GRAPH}")
+        for x in written:
+            check_target(x, name)
+        carries = state.recording and any(carries_gradient(x) for x in (weight_, grad, *rest))
+        if carries and written:
+            raise LostGradientError(
+                f"{name}: an update is not recorded, and gradients through it would be lost; call it outside of "
+                "recording or in autograd.pause(), or write the formula with operators"
+            )
         if grad._kind is not kind:
             grad = cast(grad, kind)
         new = target
@@ -105,6 +113,8 @@ def _update(
             out._buf[:] = new._buf
         for x in written:
             x._cell[0] += 1
+        if carries:
+            as_constants([target], (weight_, grad), NoDerivative(name))
         return target
 
     call.__name__ = call.__qualname__ = name

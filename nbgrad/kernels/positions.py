@@ -13,8 +13,7 @@ from ..entry import as_array
 from ..errors import AttrError, RangeError, ShapeError
 from ..ndarray import NDArray, placed
 from ..samples import Input, table
-from ..shapes import axis as resolve_axis
-from ..shapes import size
+from ..shapes import distinct_axes, size
 from ..structured import composite
 from .host import arrayed, calculated, demand_shape
 from .indexing import integers
@@ -159,7 +158,7 @@ def index_array(data, axes=None):
     [[[0, 0], [0, 1]]]
     """
     data = as_array(data, "index_array")
-    chosen = range(data.ndim) if axes is None else [resolve_axis(k, data.ndim, "index_array") for k in axes]
+    chosen = range(data.ndim) if axes is None else distinct_axes(axes, data.ndim, "index_array")
     every = np.indices(data.shape, dtype=np.int64)
     found = np.stack([every[k] for k in chosen], -1) if len(chosen) else np.zeros((*data.shape, 0), np.int64)
     return placed(found, kind_of(int64, real(data._kind.ctx)))

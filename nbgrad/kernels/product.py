@@ -18,6 +18,7 @@ from ..ndarray import NDArray, from_value
 from ..samples import table
 from ..shapes import size
 from ..structured import Spec, composite, structured
+from .binary import strong_product
 from .broadcasting import broadcast_to
 from .reduce import by_groups, expand, reduces, reduction, rows, split, sum_
 from .selection import where
@@ -108,7 +109,7 @@ def _(operands, results, *, axes, keepdims):
 
 def _prod_vjp(g, data, axes):
     # Products of the others, not y/x: right where elements are 0. The reduced axes are brought to the end.
-    return expand(g, data.shape, axes) * prod_others(data, axis=axes)
+    return strong_product(expand(g, data.shape, axes), prod_others(data, axis=axes))
 
 
 prod.vjp(data=_prod_vjp)
@@ -156,8 +157,8 @@ def _prod_others_vjp(g, data):
     eye = _eye_like(data, n)
     rows = broadcast_to(expand_dims(data, axis=-2), shape=(*data.shape[:-1], n, n))
     wide = where(eye, 1.0, rows)  # row j: x with x_j replaced by 1
-    others = _prod_others_last(wide) * (1 - eye)
-    return sum_(others * expand_dims(g, axis=-2), axis=-1)
+    others = where(eye, 0.0, _prod_others_last(wide))
+    return sum_(strong_product(expand_dims(g, axis=-2), others), axis=-1)
 
 
 _prod_others_last.vjp(data=_prod_others_vjp)

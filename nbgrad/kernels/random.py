@@ -26,7 +26,7 @@ from ..context import CPU0, Context, real, usable
 from ..dtypes import DType, as_dtype, float32, int64
 from ..entry import as_array, store_out
 from ..errors import AttrError, NBGradError, ShapeError, TraceError
-from ..forks import free_in_child
+from ..forks import lock
 from ..ndarray import NDArray, from_value, wrap
 from ..shapes import as_shape, size
 from ..structured import REQUIRED, Spec, structured
@@ -47,7 +47,7 @@ _OTHER_DRAWS = (
 
 class _Stream:
     def __init__(self) -> None:
-        self.lock = free_in_child(threading.Lock())
+        self.lock = lock("random")
         self.key = 0
         self.offset = 0
 

@@ -39,12 +39,13 @@ def _math(name: str, partials, code: str = "") -> Fn:
 
 def _special(name: str, partials=None, arguments: int = 1) -> Fn:
     slots = ", ".join(f"{{{k}}}" for k in range(arguments))
-    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(special, name)})
+    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(special, name)}, finite=True)
 
 
-def _own(name: str, module, partials=None, arguments: int = 1, max_order=None) -> Fn:
+def _own(name: str, module, partials=None, arguments: int = 1, max_order=None, finite: bool = False) -> Fn:
     slots = ", ".join(f"{{{k}}}" for k in range(arguments))
-    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(module, name)}, max_order=max_order)
+    helpers = {name: getattr(module, name)}
+    return Fn(name, f"{name}({slots})", partials, helpers=helpers, max_order=max_order, finite=finite)
 
 
 LN2 = math.log(2.0)
@@ -61,7 +62,7 @@ log1p = _own("log1p", exponential, lambda x, y: 1 / (1 + x))
 
 # Roots and powers.
 sqrt = _math("sqrt", lambda x, y: 0.5 / y)
-cbrt = _own("cbrt", roots, lambda x, y: 1 / (3 * (y * y)))
+cbrt = _own("cbrt", roots, lambda x, y: 1 / (3 * (y * y)), finite=True)
 
 
 def _power_partials(x: Expr, p: Expr, y: Expr):
@@ -92,36 +93,38 @@ power = Fn(
     helpers={"power": exponential.power, "int_power": int_power},
     integer="int_power({0}, {1})",
 )
-hypot = _own("hypot", roots, lambda a, b, y: (select(eq(y, 0), 0, a / y), select(eq(y, 0), 0, b / y)), arguments=2)
+hypot = _own(
+    "hypot", roots, lambda a, b, y: (select(eq(y, 0), 0, a / y), select(eq(y, 0), 0, b / y)), arguments=2, finite=True
+)
 
 # Trigonometric and hyperbolic functions.
-sin = _own("sin", trigonometric, lambda x, y: cos(x))
-cos: Fn = _own("cos", trigonometric, lambda x, y: -sin(x))
+sin = _own("sin", trigonometric, lambda x, y: cos(x), finite=True)
+cos: Fn = _own("cos", trigonometric, lambda x, y: -sin(x), finite=True)
 tan = _own("tan", trigonometric, lambda x, y: 1 + y * y)
 arcsin = _own("arcsin", trigonometric, lambda x, y: 1 / sqrt((1 - x) * (1 + x)))
 arccos = _own("arccos", trigonometric, lambda x, y: -(1 / sqrt((1 - x) * (1 + x))))
-arctan = _own("arctan", trigonometric, lambda x, y: 1 / (1 + x * x))
+arctan = _own("arctan", trigonometric, lambda x, y: 1 / (1 + x * x), finite=True)
 arctan2 = _own("arctan2", trigonometric, lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), arguments=2)
 sinh = _own("sinh", hyperbolic, lambda x, y: cosh(x))
 cosh: Fn = _own("cosh", hyperbolic, lambda x, y: sinh(x))
-tanh = _own("tanh", hyperbolic, lambda x, y: (1 - y) * (1 + y))
-arcsinh = _own("arcsinh", inverse_hyperbolic, lambda x, y: 1 / hypot(x, 1))
+tanh = _own("tanh", hyperbolic, lambda x, y: (1 - y) * (1 + y), finite=True)
+arcsinh = _own("arcsinh", inverse_hyperbolic, lambda x, y: 1 / hypot(x, 1), finite=True)
 arccosh = _own("arccosh", inverse_hyperbolic, lambda x, y: 1 / (sqrt(x - 1) * sqrt(x + 1)))
 arctanh = _own("arctanh", inverse_hyperbolic, lambda x, y: 1 / ((1 - x) * (1 + x)))
 
 # Sigmoids and friends.
-sigmoid = _own("sigmoid", exponential, lambda x, y: y * (1 - y))
-silu = _own("silu", exponential, lambda x, y: sigmoid(x) + x * (sigmoid(x) * (1 - sigmoid(x))))
-softplus = _own("softplus", exponential, lambda x, y: sigmoid(x))
-log_sigmoid = _own("log_sigmoid", exponential, lambda x, y: sigmoid(-x))
-logaddexp = _own("logaddexp", exponential, lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2)
+sigmoid = _own("sigmoid", exponential, lambda x, y: y * (1 - y), finite=True)
+silu = _own("silu", exponential, lambda x, y: sigmoid(x) + x * (sigmoid(x) * (1 - sigmoid(x))), finite=True)
+softplus = _own("softplus", exponential, lambda x, y: sigmoid(x), finite=True)
+log_sigmoid = _own("log_sigmoid", exponential, lambda x, y: sigmoid(-x), finite=True)
+logaddexp = _own("logaddexp", exponential, lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2, finite=True)
 
 # The error function and the normal distribution.
-erf = _own("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)))
-erfc = _own("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)))
+erf = _own("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)), finite=True)
+erfc = _own("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)), finite=True)
 erfinv = _own("erfinv", quantile, lambda x, y: (SQRT_PI / 2) * exp(y * y))
-ndtr = _own("ndtr", error, lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)))
-gelu = _own("gelu", error, lambda x, y: ndtr(x) + x * ((1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))))
+ndtr = _own("ndtr", error, lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)), finite=True)
+gelu = _own("gelu", error, lambda x, y: ndtr(x) + x * ((1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))), finite=True)
 ndtr_ratio = _own("ndtr_ratio", error, lambda x, y: -y * (x + y))  # phi(x)/Phi(x)
 log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 
@@ -173,12 +176,12 @@ xlog1py = _own("xlog1py", exponential, lambda a, b, y: (log1p(b), select(eq(a, 0
 
 # Normalised sinc, and its derivatives as one family: sinc_deriv(n, x).
 sinc_deriv: Fn = _special("sinc_deriv", lambda n, x, y: (None, sinc_deriv(n + 1, x)), 2)
-sinc = _own("sinc", trigonometric, lambda x, y: sinc_deriv(1, x))
+sinc = _own("sinc", trigonometric, lambda x, y: sinc_deriv(1, x), finite=True)
 
 
 # Rounding: constant between jumps.
 def _rounding(name: str) -> Fn:  # NumPy's: math.floor and its like return integers
-    return Fn(name, f"{name}({{0}})", helpers={name: getattr(bits, name)}, integer="{0}")
+    return Fn(name, f"{name}({{0}})", helpers={name: getattr(bits, name)}, integer="{0}", finite=True)
 
 
 floor = _rounding("floor")
@@ -194,21 +197,21 @@ def half_away(x):
     return whole if abs(x - whole) < 0.5 else whole + math.copysign(type(x)(1), x)
 
 
-round_half_away = Fn("round", "half_away({0})", helpers={"half_away": half_away}, integer="{0}")
+round_half_away = Fn("round", "half_away({0})", helpers={"half_away": half_away}, integer="{0}", finite=True)
 
 
 # Division with remainder, rounding towards minus infinity as Python does; 0 for a zero integer divisor.
 floor_mod = Fn(
     "mod",
     "floor_mod({0}, {1})",
-    lambda a, b, y: (1, -floor(a / b)),
+    lambda a, b, y: (1, -floor_divide(a, b)),
     helpers={"floor_mod": remainder.floor_mod, "int_mod": special.int_mod},
     integer="int_mod({0}, {1})",
 )
-floor_divide = Fn(
+floor_divide: Fn = Fn(
     "floor_divide",
-    "floor({0} / {1})",
-    helpers={"floor": bits.floor, "int_floor_div": special.int_floor_div},
+    "floor_divide({0}, {1})",
+    helpers={"floor_divide": remainder.floor_divide, "int_floor_div": special.int_floor_div},
     integer="int_floor_div({0}, {1})",
 )
 
@@ -216,14 +219,14 @@ floor_divide = Fn(
 # Selections. All keep NaN: a comparison with NaN is false.
 
 
-held = Fn("held", "{0}")  # the value, as a constant: its derivative is zero
+held = Fn("held", "{0}", finite=True)  # the value, as a constant: its derivative is zero
 
 
 def sign(x: Expr) -> Expr:
     return select(lt(0, x), 1, select(lt(x, 0), -1, select(eq(x, 0), 0, held(x))))
 
 
-absolute = Fn("abs", "abs({0})", lambda x, y: sign(x))
+absolute = Fn("abs", "abs({0})", lambda x, y: sign(x), finite=True)
 
 
 def maximum(a: Expr, b) -> Expr:
@@ -241,8 +244,9 @@ def relu(x: Expr) -> Expr:
 copysign = Fn(
     "copysign",
     "math.copysign({0}, {1})",
-    lambda a, b, y: (select(eq(y, a), 1, -1), None),
+    lambda a, b, y: (select(eq(a, 0), 0, select(eq(y, a), 1, -1)), None),  # 0 between opposite slopes
     helpers={"math": math},
+    finite=True,
 )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..codegen.compile import kernel
+from ..codegen.compile import inline, kernel
 from ..cuda.kernels import device_kernel
 from ..dtypes import as_dtype
 from ..elementwise import Elementwise
@@ -31,7 +31,7 @@ from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import logaddexp
 from . import scalar as vm
-from .binary import multiply
+from .binary import product_of_cotangents, strong_product
 from .reduce import split
 from .shape import embed, reshape, slice_axis
 
@@ -76,6 +76,19 @@ def _logcumsumexp(x, out, outer, n, inner):
                 out[here + j] = x[here + j] if i == 0 else logaddexp(out[here + j - width], x[here + j])
 
 
+@inline
+def _recurrence_of_zeros(b, a, out, start, count, width, back):
+    """One line, where r is 0 without what it is multiplied by."""
+    for i in range(count):
+        k = count - np.uint64(1) - i if back else i
+        here = start + k * width
+        if i == 0:
+            out[here] = b[here]
+        else:
+            r = out[here + width if back else here - width]
+            out[here] = b[here] + a[here] * r if r != 0 else b[here]
+
+
 @kernel
 def _recurrence(b, a, out, outer, n, inner, back):
     width, count = np.uint64(inner), np.uint64(n)
@@ -90,6 +103,10 @@ def _recurrence(b, a, out, outer, n, inner, back):
                 before = here + width if back else here - width
                 for j in range(width):
                     out[here + j] = b[here + j] + a[here + j] * out[before + j]
+        last = o * count * width if back else ((o + np.uint64(1)) * count - np.uint64(1)) * width
+        for j in range(width if count else np.uint64(0)):
+            if out[last + j] != out[last + j]:  # where NaN comes in, it stays: zeros may have made it
+                _recurrence_of_zeros(b, a, out, o * count * width + j, count, width, back)
 
 
 # On devices a thread has a line.
@@ -165,7 +182,7 @@ def _(b, a, out, *, axis, back):
     _recurrence(b._buf, a._buf, out._buf, *split(b._shape, axis), int(back))
 
 
-recurrence.device(_line("recurrence", "x[at] + a[at] * total", "x, a"))
+recurrence.device(_line("recurrence", "x[at] + (a[at] * total if total != 0 else total)", "x, a"))
 
 
 def _shifted(x: NDArray, axis: int, by: int) -> NDArray:
@@ -183,7 +200,9 @@ def _adjoint(g: NDArray, a: NDArray, axis: int, back: bool) -> NDArray:
 
 recurrence.vjp(
     b=lambda g, a, axis, back: _adjoint(g, a, axis, back),
-    a=lambda g, a, y, axis, back: _adjoint(g, a, axis, back) * _shifted(y, axis, -1 if back else 1),
+    a=lambda g, a, y, axis, back: product_of_cotangents(
+        _adjoint(g, a, axis, back), _shifted(y, axis, -1 if back else 1)
+    ),
 )
 
 
@@ -203,7 +222,7 @@ _running_product.device(_line("running_product", "total * x[at]"))
 
 def _product_vjp(g, data, y, axis):
     one = _shifted(y, axis, 1) + _first(y, axis)
-    return multiply(one, recurrence(g, _shifted(data, axis, -1), axis=axis, back=True))
+    return strong_product(recurrence(g, _shifted(data, axis, -1), axis=axis, back=True), one)
 
 
 def _first(x: NDArray, axis: int) -> NDArray:
@@ -239,7 +258,7 @@ _running_log_sum.device(_line("running_log_sum", "logaddexp(total, x[at])", loga
 
 def _log_sum_vjp(g, data, y, axis):
     factors = _share.apply((y, _shifted(y, axis, -1)))  # the last one is not used
-    return _share.apply((data, y)) * recurrence(g, factors, axis=axis, back=True)
+    return strong_product(recurrence(g, factors, axis=axis, back=True), _share.apply((data, y)))
 
 
 _running_log_sum.vjp(data=_log_sum_vjp)

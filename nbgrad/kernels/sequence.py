@@ -28,7 +28,7 @@ __all__ = ["SequenceLast", "SequenceMask", "SequenceReverse"]
 def _prepared(data, sequence_length, use_sequence_length, axis, op: str) -> tuple[NDArray, Any]:
     """The array, and the lengths if they count; checked."""
     data = as_array(data, op)
-    if axis not in (0, 1):
+    if not isinstance(axis, int | np.integer) or isinstance(axis, bool) or axis not in (0, 1):
         raise AttrError(f"{op}: axis (of time) must be 0 or 1, got {axis!r}")
     if data.ndim < 2:
         raise ShapeError(f"{op}: time and batch need two axes, got data of shape {data.shape}")

@@ -13,6 +13,7 @@ from ..entry import as_array
 from ..errors import AttrError
 from ..ndarray import NDArray, full
 from ..samples import table
+from ..state import state
 from ..structured import composite
 from .extreme import min_
 from .host import arrayed
@@ -107,12 +108,12 @@ def all_finite(data):
     return multi_all_finite(data)
 
 
-@composite(method=False, differentiable=False, samples=table(
+@composite(method=False, samples=table(
     lambda *arrays: np.array([np.sum(np.square(x)) for x in arrays]), [(2, 3)], [(2,), (3, 1)], [(), (0,)],
     ulp=2, result="float32",
 ))  # fmt: skip
 def multi_sum_sq(*data, num_arrays=None):
-    """The sum of squares of each array, as constants.
+    """The sum of squares of each array.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def multi_sum_sq(*data, num_arrays=None):
     Returns
     -------
     NDArray
-        Shape (number of arrays,), float32.
+        Shape (number of arrays,), float32. The gradient of each is twice the array.
 
     Examples
     --------
@@ -132,9 +133,9 @@ def multi_sum_sq(*data, num_arrays=None):
     [25.0, 6.0]
     """
     arrays = _arrays(data, num_arrays, "multi_sum_sq")
-    if _here(arrays):
+    if _here(arrays) and not (state.recording and any(x._node is not None for x in arrays)):
         return arrayed(_squares(*[x._view() for x in arrays]), float32, arrays[0])
-    every = [x.detach() if x._kind.dtype in (float32, float64) else cast(x.detach(), _float32(x)) for x in arrays]
+    every = [x if x._kind.dtype in (float32, float64) else cast(x, _float32(x)) for x in arrays]
     return _joined([cast(sum_(square(x)), _float32(x)) for x in every])
 
 

@@ -18,9 +18,9 @@ from ..errors import AttrError, ShapeError
 from ..ndarray import NDArray, alias
 from ..observe import observers
 from ..samples import Input, table
-from ..shapes import Shape, size
+from ..shapes import Shape, distinct_axes, size
 from ..shapes import axis as resolve_axis
-from ..state import state
+from ..state import recording
 from ..structured import REQUIRED, Spec, composite, structured
 from .move import gather, scatter, scatter_add, strides_of, surround
 from .reshape_codes import resolve
@@ -65,7 +65,7 @@ def reshape(data: NDArray, shape: Shape) -> NDArray:
         data = tracing.lifted([data])[0]
     p = data._node
     out = alias(data, data._buf, shape)
-    if p is not None and state.recording:
+    if p is not None and recording():
         out._node = tape.node(_RESHAPE, (p,), (), data._shape, shape, data._kind)
     return out
 
@@ -114,7 +114,8 @@ def _reshape_call(data, *shape, reverse=False, target_shape=None, keep_highest=F
     if not shape and target_shape is not None:
         rest = [n or -1 for n in target_shape]
         shape = ([*data.shape[:1], *rest[1:]] if keep_highest else rest,)
-    assert shape != (), "reshape: the new shape must be given"
+    if shape == ():
+        raise AssertionError("reshape: the new shape must be given")
     given = shape[0] if len(shape) == 1 else shape
     try:
         codes = tuple(n.__index__() for n in (given if hasattr(given, "__len__") else (given,)))
@@ -193,8 +194,7 @@ def squeeze(data, axis=None, inplace=False):
     """The array without the axes of length 1, or those of them that `axis` names, on the same memory."""
     data = as_array(data, "squeeze")
     given = [k for k, n in enumerate(data.shape) if n == 1] if axis is None else axis
-    given = given if isinstance(given, list | tuple) else [given]
-    axes = [resolve_axis(k, data.ndim, "squeeze") for k in given]
+    axes = distinct_axes(given, data.ndim, "squeeze")
     for k in axes:
         if data.shape[k] != 1:
             raise ShapeError(f"squeeze: axis {k} of shape {data.shape} has length {data.shape[k]}, not 1")
@@ -220,11 +220,11 @@ def transpose(data, axes=None):
     axes : tuple of int, optional
         Axis k of the result is axis ``axes[k]`` of `data`.
     """
-    if axes is None or axes == ():
+    if axes is None or (isinstance(axes, tuple | list) and not axes):
         order = tuple(reversed(range(data.ndim)))
     else:
-        order = tuple(resolve_axis(k, data.ndim, "transpose") for k in axes)
-        if sorted(order) != list(range(data.ndim)):
+        order = tuple(distinct_axes(axes, data.ndim, "transpose"))
+        if len(order) != data.ndim:
             raise ShapeError(f"transpose: axes {axes} is not a permutation of the {data.ndim} axes")
     return Spec(tuple(data._shape[k] for k in order), data._kind.dtype, axes=order)
 
@@ -282,6 +282,9 @@ def moveaxis(tensor, source, destination):
     if len(pair[0]) != len(pair[1]):
         raise ShapeError(f"moveaxis: {len(pair[0])} source and {len(pair[1])} destination axes; the numbers must agree")
     sources, targets = ([resolve_axis(k, data.ndim, "moveaxis") for k in side] for side in pair)
+    for what, side in (("source", sources), ("destination", targets)):
+        if len(set(side)) < len(side):
+            raise ShapeError(f"moveaxis: {what} {pair[what == 'destination']!r} names an axis twice")
     order = [k for k in range(data.ndim) if k not in sources]
     for target, source_ in sorted(zip(targets, sources, strict=True)):
         order.insert(target, source_)
@@ -467,8 +470,7 @@ def slice_axis(data, axis, begin, end):
 def slice_like(data, shape_like, axes=()):
     """The leading part of `data` as long as `shape_like`, along the given axes (all by default)."""
     data, other = as_array(data, "slice_like"), as_array(shape_like, "slice_like", "shape_like")
-    given = axes if isinstance(axes, list | tuple) else (axes,)
-    chosen = [resolve_axis(k, data.ndim, "slice_like") for k in given] or range(min(data.ndim, other.ndim))
+    chosen = distinct_axes(axes, data.ndim, "slice_like") or range(min(data.ndim, other.ndim))
     parts = [slice(None)] * data.ndim
     for k in chosen:
         if k >= other.ndim or other.shape[k] > data.shape[k]:
@@ -487,5 +489,5 @@ def slice_like(data, shape_like, axes=()):
 def flip(data, axis):
     """The array in reverse order along an axis, or several. Shape of `data`. Gradient: g in reverse order."""
     data = as_array(data, "flip")
-    axes = [resolve_axis(k, data.ndim, "flip") for k in (axis if isinstance(axis, list | tuple) else [axis])]
+    axes = distinct_axes(axis, data.ndim, "flip")
     return slices(data, [slice(None, None, -1 if k in axes else 1) for k in range(data.ndim)])

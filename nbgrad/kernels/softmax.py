@@ -11,6 +11,8 @@ in g and its own adjoint. That of log_softmax is g - exp(y) Σ g.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..codegen import threads
@@ -22,6 +24,7 @@ from ..samples import Input, table
 from ..shapes import axis as resolve_axis
 from ..structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import exp_minus
+from .binary import product_of_cotangents, strong_product
 from .extreme import max_
 from .indexing import pick
 from .reduce import split, sum_
@@ -63,11 +66,25 @@ def _total(x, start, n):
     return total
 
 
+@inline
+def _times(g, y):
+    """Their product; zero if `g` is, whatever is NaN in `y`."""
+    return g * y if g != 0 else g
+
+
 @inline(reorder=True)
 def _inner(x, y, start, n):
     total = x.dtype.type(0)
     for i in range(n):
         total += x[start + i] * y[start + i]
+    return total
+
+
+@inline
+def _inner_of_zeros(g, y, start, n):
+    total = g.dtype.type(0)
+    for i in range(n):
+        total += _times(g[start + i], y[start + i])
     return total
 
 
@@ -126,12 +143,21 @@ def _grad_rows(g, y, out, outer, n, log):
         at = o * count
         if log:
             total = _total(g, at, count)
-            for i in range(count):
-                out[at + i] = g[at + i] - exp_minus(y[at + i]) * total
+            if total != 0:
+                for i in range(count):
+                    out[at + i] = g[at + i] - exp_minus(y[at + i]) * total
+            else:
+                for i in range(count):
+                    out[at + i] = g[at + i]
         else:
             total = _inner(g, y, at, count)
-            for i in range(count):
-                out[at + i] = y[at + i] * (g[at + i] - total)
+            if total == total:
+                for i in range(count):
+                    out[at + i] = y[at + i] * (g[at + i] - total)
+            else:  # a NaN in y makes that of it
+                total = _inner_of_zeros(g, y, at, count)
+                for i in range(count):
+                    out[at + i] = _times(g[at + i] - total, y[at + i])
 
 
 @kernel
@@ -144,15 +170,15 @@ def _grad_columns(g, y, out, scratch, outer, n, inner, log):
         for k in range(count):
             i = at + k * width
             for j in range(width):
-                scratch[j] += g[i + j] if log else g[i + j] * y[i + j]
+                scratch[j] += g[i + j] if log else _times(g[i + j], y[i + j])
         for k in range(count):
             i = at + k * width
             if log:
                 for j in range(width):
-                    out[i + j] = g[i + j] - exp_minus(y[i + j]) * scratch[j]
+                    out[i + j] = g[i + j] - _times(scratch[j], exp_minus(y[i + j]))
             else:
                 for j in range(width):
-                    out[i + j] = y[i + j] * (g[i + j] - scratch[j])
+                    out[i + j] = _times(g[i + j] - scratch[j], y[i + j])
 
 
 def _pair(name: str, log: bool, reference):
@@ -213,20 +239,23 @@ _softmax, _softmax_grad = _pair("softmax", False, lambda g, y, axis: y * (g - (y
 # The cotangent's own rule: linear in head with the same matrix; quadratic in y.
 _softmax_grad.vjp(
     head=lambda g, y, axis: _softmax_grad(g, y, axis=axis),
-    y=lambda g, head, y, axis: g * (head - _sum(head * y, axis)) - head * _sum(g * y, axis),
+    y=lambda g, head, y, axis: (
+        product_of_cotangents(g, head - _sum(strong_product(head, y), axis))
+        - product_of_cotangents(head, _sum(strong_product(g, y), axis))
+    ),
 )
 _log_softmax, _log_softmax_grad = _pair(
     "log_softmax", True, lambda g, y, axis: g - np.exp(y) * g.sum(axis, keepdims=True)
 )
 
 
-@_softmax.expand
+@functools.partial(_softmax.expand, finite=True)
 def _(data, *, axis):
     e = exp(_shifted(data, axis))
     return e / _sum(e, axis)
 
 
-@_log_softmax.expand
+@functools.partial(_log_softmax.expand, finite=True)
 def _(data, *, axis):
     z = _shifted(data, axis)
     return z - log(_sum(exp(z), axis))
@@ -234,17 +263,17 @@ def _(data, *, axis):
 
 @_softmax_grad.expand
 def _(head, y, *, axis):
-    return y * (head - _sum(head * y, axis))
+    return strong_product(head - _sum(strong_product(head, y), axis), y)
 
 
 @_log_softmax_grad.expand
 def _(head, y, *, axis):
-    return head - exp(y) * _sum(head, axis)
+    return head - strong_product(_sum(head, axis), exp(y))
 
 
 _log_softmax_grad.vjp(
-    head=lambda g, y, axis: g - _sum(g * exp(y), axis),
-    y=lambda g, head, y, axis: negative(g * exp(y) * _sum(head, axis)),
+    head=lambda g, y, axis: g - _sum(strong_product(g, exp(y)), axis),
+    y=lambda g, head, y, axis: negative(product_of_cotangents(strong_product(g, exp(y)), _sum(head, axis))),
 )
 
 

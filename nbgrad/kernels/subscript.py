@@ -6,6 +6,7 @@ is :mod:`.shape`'s ``slice`` or, where the elements are neighbours in memory, an
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ from ..codegen.launch import cast_into, fill
 from ..codegen.memory import longer
 from ..context import real
 from ..cotangents import own
-from ..dtypes import int64
-from ..entry import IN_GRAPH, IN_PLACE
-from ..errors import DTypeError, NBGradError, RangeError, ShapeError
+from ..dtypes import int64, plain
+from ..errors import DTypeError, MaskWarning, NBGradError, RangeError, ShapeError
 from ..ndarray import NDArray, alias, from_value
 from ..observe import observers
 from ..shapes import size
-from ..state import state
+from ..state import recording
+from ..writes import IN_PLACE, check_target, overwrite
 from .broadcasting import broadcast_to
 from .host import demand_shape
 from .indexing import flat_positions, in_range, integers, take_axis
@@ -78,13 +79,28 @@ def _axes_used(item) -> int:
     return item.ndim if isinstance(item, np.ndarray) and item.dtype.kind == "b" else 1
 
 
-def _normalise(key, ndim: int, beside: NDArray | None = None) -> list:
-    """The key as a list with one entry per axis (ints, slices, int or bool arrays) and None for new axes.
+_MASK = (
+    "the index has the shape of a mask and holds nothing but zeros and ones, as comparisons give, but its dtype is {}: "
+    "it is read as positions, as in MXNet. For a mask write x[(x > 0).astype(bool)] or nd.boolean_mask(x, x > 0); for "
+    "positions, x[index.asnumpy().astype(int)]"
+)
+
+
+def _like_mask(index: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Whether positions on axes of this shape may be a mask of them: zeros and ones, but no order of all of them."""
+    if index.shape != shape or index.size < 2 or index.min() < 0 or index.max() > 1:
+        return False
+    return index.size > 2 or index.flat[0] == index.flat[1]
+
+
+def _normalise(key, x: NDArray, beside: NDArray | None = None) -> list:
+    """The key for `x` as a list with one entry per axis (ints, slices, int or bool arrays) and None for new axes.
 
     Integers on a GPU `beside` an array stay there.
     """
     items = list(key) if isinstance(key, tuple) else [key]
     out: list = []
+    read: list[tuple[int, NDArray]] = []  # arrays of ours that are read as positions
     for item in items:
         if item is None or item is Ellipsis or isinstance(item, slice):
             out.append(item)
@@ -97,13 +113,12 @@ def _normalise(key, ndim: int, beside: NDArray | None = None) -> list:
                 out.append(integers(item, "indexing"))
                 continue
             if isinstance(item, NDArray) and item._kind.dtype.name != "bool":
-                item = integers(item, "indexing", beside)
+                given, item = item, integers(item, "indexing", beside)
                 if isinstance(item, NDArray):
                     out.append(item)
                     continue
-            values = item._view() if isinstance(item, NDArray) else np.asarray(item)
-            if isinstance(item, NDArray) and values.dtype.kind == "f":
-                values = integers(item, "indexing")  # MXNet's index arrays are float32
+                read.append((len(out), given))
+            values = item._view() if isinstance(item, NDArray) else np.asarray(plain(item, "indexing"))
             if values.size == 0 and not isinstance(item, np.ndarray | NDArray):
                 values = values.astype(np.int64)
             if values.dtype.kind not in "iub":
@@ -113,13 +128,19 @@ def _normalise(key, ndim: int, beside: NDArray | None = None) -> list:
             out.append(values if values.dtype.kind == "b" else values.astype(np.int64))
         else:
             raise ValueError(f"indexing with {item!r} is not supported; use integers, slices, arrays, None or Ellipsis")
-    used = sum(map(_axes_used, out))
+    ndim, used = x.ndim, sum(map(_axes_used, out))
     if used > ndim:
         raise RangeError(f"too many indices: {used} for an array with {ndim} dimension(s)")
     dots = [k for k, i in enumerate(out) if i is Ellipsis]
     if len(dots) > 1:
         raise RangeError("an index can have one Ellipsis ('...') only")
     at = dots[0] if dots else len(out)
+    if len(read) == 1 and sum(isinstance(i, _ARRAYS) for i in out) == 1:
+        ((k, index),) = read
+        axis, dtype = sum(map(_axes_used, out[:k])) + (ndim - used) * (k > at), index._kind.dtype
+        compared = dtype.is_float or dtype is x._kind.dtype  # as comparisons give, of integers too
+        if compared and _like_mask(out[k], x._shape[axis : axis + index.ndim]):
+            warnings.warn(_MASK.format(dtype), MaskWarning, stacklevel=3)
     if used < ndim or not dots or not _separates(out, at):
         out[at : at + 1] = [slice(None)] * (ndim - used)
     return out
@@ -150,6 +171,11 @@ def getitem(self: NDArray, key) -> NDArray:
         For an index out of range, or too many of them.
     ValueError
         For a key of another type.
+
+    Warns
+    -----
+    MaskWarning
+        If an index of another dtype than bool, which is read as positions, looks like a mask.
     """
     if type(key) is int and self._shape:  # the short way for x[i]
         begin, n = _position(key, self._shape[0], 0), self._shape[0]
@@ -158,7 +184,7 @@ def getitem(self: NDArray, key) -> NDArray:
             if n
             else self
         )
-    items = _normalise(key, self.ndim, self)
+    items = _normalise(key, self, self)
     if any(isinstance(i, NDArray) for i in items):
         return _traced(self, items)
     if any(isinstance(i, np.ndarray) for i in items):
@@ -206,7 +232,7 @@ def _view(x: NDArray, begin: tuple[int, ...], counts: tuple[int, ...], shape: tu
         return reshape(slice_(x, begin=begin, step=(1,) * len(begin), shape=counts), shape)
     start = sum(b * s for b, s in zip(begin, strides_of(x._shape), strict=True))
     out = alias(x, x._buf[start : start + size(counts)], shape)
-    if state.recording and x._node is not None:
+    if recording() and x._node is not None:
         out._node = tape.node(_VIEW, (x._node,), (), (begin, counts, x._shape), shape, x._kind)
     return out
 
@@ -293,10 +319,9 @@ def _leading_arrays(x: NDArray, items: list) -> NDArray:
 
 def check_write(target: NDArray, source) -> None:
     """Refuse, while recording, writes that would make gradients wrong."""
-    if not state.recording:
+    if not recording():
         return
-    if target._node is not None:
-        raise NBGradError(IN_GRAPH)
+    check_target(target)
     if isinstance(source, NDArray) and source._node is not None:
         raise NBGradError(IN_PLACE)
 
@@ -316,22 +341,18 @@ def setitem(self: NDArray, key, value) -> None:
         If the value does not broadcast to what the key selects.
     """
     tracing.check_write("assignment")
-    if _is_whole(key) and state.recording and isinstance(value, NDArray) and value._node is not None:
-        if self._node is not None:
-            raise NBGradError(IN_GRAPH)
+    if _is_whole(key) and recording() and isinstance(value, NDArray) and value._node is not None:
+        check_target(self)
         lead = max(0, value.ndim - self.ndim)
         if value._shape[:lead] == (1,) * lead:  # of `x[None] = value`, for example
             value = reshape(value, value._shape[lead:])
         recorded = value if value._shape == self._shape else broadcast_to(value, shape=self._shape)
-        recorded = cast(recorded, self._kind)
-        self._buf[:] = recorded._buf
-        self._cell[0] += 1
-        self._node = recorded._node
+        overwrite(self, recorded if recorded._kind is self._kind else cast(recorded, self._kind))
         return
     check_write(self, value)
     if value is None:
         raise DTypeError("assignment: None is not a number")
-    numpy_key = ... if _is_whole(key) else tuple(_normalise(key, self.ndim))
+    numpy_key = ... if _is_whole(key) else tuple(_normalise(key, self))
     if self._kind.gpu:
         block = self if numpy_key is ... else _together(self, list(numpy_key))
         if block is not None and _write_there(block, value):
@@ -342,7 +363,7 @@ def setitem(self: NDArray, key, value) -> None:
         with self._written() as view, np.errstate(invalid="ignore", over="ignore"):
             if isinstance(source, np.ndarray) and np.shares_memory(source, view):
                 source = source.copy()
-            values = np.asarray(source)
+            values = np.asarray(plain(source, "assignment"))
             if values.dtype.kind not in "fiub":
                 raise DTypeError(f"assignment: a value of dtype {values.dtype} cannot be stored in {self._kind.dtype}")
             if values.size == 1:  # fits anywhere, whatever its rank, as results of shape (1,) must
@@ -359,15 +380,15 @@ def _together(x: NDArray, items: list) -> NDArray | None:
     """The elements that slices and ints select, on the array's memory, if they are neighbours there."""
     if any(isinstance(i, np.ndarray) for i in items):
         return None
-    plain = alias(x, x._buf, x._shape)
-    block = _basic(plain, items)
+    whole = alias(x, x._buf, x._shape)
+    block = _basic(whole, items)
     return block if block._cell is x._cell else None
 
 
 def _write_there(block: NDArray, value) -> bool:
     """Write a number, an array on the same GPU, or the host's, into an array; False if that is for NumPy to refuse."""
     there = isinstance(value, NDArray) and value._kind.ctx == block._kind.ctx
-    values = value if there else np.asarray(value._view() if isinstance(value, NDArray) else value)
+    values = value if there else np.asarray(value._view() if isinstance(value, NDArray) else plain(value, "assignment"))
     shape = values.shape if values.size != 1 else ()
     while len(shape) > block.ndim and shape[0] == 1:
         shape = shape[1:]

@@ -31,11 +31,12 @@ from ..codegen.launch import kind_of
 from ..config import __version__
 from ..context import Context, usable
 from ..dtypes import as_dtype
-from ..errors import AttrError, DTypeError, NBGradError, RangeError
+from ..errors import AttrError, DTypeError, NBGradError, RangeError, SymbolError
 from ..ndarray import NDArray
 from ..shapes import as_shape
 from . import draw as drawing
-from .steps import Aval, from_text
+from .reading import read
+from .steps import Aval
 from .trace import Node, build
 
 __all__ = ["Symbol", "load", "load_json"]
@@ -378,6 +379,9 @@ class Symbol:
             except NBGradError as err:
                 err.add_note(f"in {node.name} ({node.op}) of a Symbol")
                 raise
+            except Exception as err:
+                what = f"{type(err).__name__}: {err}"
+                raise SymbolError(f"Symbol.eval: node {node.name!r} ({node.op}) failed: {what}", node.name) from err
             values.update({(k, n): x for n, x in enumerate(results)})
             for entry in node.inputs:  # what nobody reads any more goes
                 if last.get(entry) == k:
@@ -408,41 +412,16 @@ def load_json(text: str) -> Symbol:
 
     Raises
     ------
-    NBGradError
-        If it is not such a text.
+    SymbolError
+        If it is no such text, or contradicts itself; `node` is the name of the node that is wrong.
 
     Notes
     -----
-    Nothing in the text is executed, but sizes in it are believed: run only what you would also trust as data.
+    Nothing in the text is executed, and nothing is believed: what every node gives is worked out by the operator's own
+    rules, and compared with what the text says. So a text from anywhere may be run; how much memory and time it takes
+    is another question, which its shapes answer.
     """
-    try:
-        return _read(json.loads(text))
-    except (json.JSONDecodeError, RecursionError) as err:
-        raise NBGradError(f"load_json: not JSON: {err}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
-        raise NBGradError(f"load_json: not a Symbol written by tojson: {type(err).__name__}: {err}") from None
-
-
-def _read(content: dict) -> Symbol:
-    rows, extra = content["node_row_ptr"], content["attrs"]
-    outs = [
-        None if shape is None else Aval(as_shape(shape), as_dtype(dtype))
-        for shape, dtype in zip(extra["shape"][1], extra["dtype"][1], strict=True)
-    ]
-    if len(rows) != len(content["nodes"]) + 1 or rows[-1] != len(outs):
-        raise ValueError("node_row_ptr does not fit the nodes")
-    nodes: list[Node] = []
-
-    def entry(given) -> tuple[int, int]:
-        k, n = given[:2]
-        if not (0 <= k < len(nodes) and 0 <= n < len(nodes[k].outs)):
-            raise ValueError(f"there is no result {n} of node {k} here; nodes come after their inputs")
-        return k, n
-
-    for raw, start, stop in zip(content["nodes"], rows[:-1], rows[1:], strict=True):
-        step = None if raw["op"] == "null" else from_text(raw["op"], dict(raw.get("attrs", {})))
-        nodes.append(Node(str(raw["name"]), step, tuple(map(entry, raw["inputs"])), tuple(outs[start:stop])))
-    return Symbol(nodes, [entry(head) for head in content["heads"]])
+    return Symbol(*read(text))
 
 
 def load(fname: str) -> Symbol:

@@ -12,7 +12,7 @@ import numpy as np
 from ..cast import Cast as CastRule
 from ..cast import cast, unify
 from ..codegen.launch import Kind, address, kind_of
-from ..context import CPU0
+from ..context import CPU0, Context
 from ..dtypes import DType, as_dtype, default_dtype, promote
 from ..elementwise import Elementwise, derived
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
@@ -23,6 +23,7 @@ from ..plan import Plan, Spec
 from ..registry import operators
 from ..shapes import Shape, broadcast_shape, size
 from ..structured import Structured
+from .demands import DEMANDS, check, check_attrs, check_values
 from .text import NotWritable, decode, encode, read_expr, write_expr
 
 __all__ = ["Aval", "Step", "from_tape", "from_text"]
@@ -58,6 +59,8 @@ class Step:
     """
 
     op: str
+    #: Whether it can be run.
+    runs = True
 
     def attrs(self) -> dict[str, str]:
         """Everything besides `op` and the inputs, as text. Names with underscores are for the machinery."""
@@ -70,6 +73,12 @@ class Step:
     def infer(self, given: Sequence[Aval], before: Sequence, after: Sequence) -> list[Aval]:
         """Shapes and dtypes of all results for inputs that differ from `before`."""
         raise NotImplementedError
+
+    def check(self, given: Sequence[Aval]) -> list[Aval]:
+        """Shapes and dtypes of all results, believing nothing that a text says of this step."""
+        if len(given) != 1:
+            raise NBGradError(f"takes 1 array, got {len(given)}")
+        return self.infer(given, given, ())
 
 
 class Apply(Step):
@@ -105,19 +114,23 @@ class Apply(Step):
             if attrs["__expr__"].startswith("unwritable("):
                 raise NotWritable("it uses a scalar function that has no name")
             operands, params, ints = decode(attrs["__operands_params_ints__"])
-            if not (0 < operands < 100 and 0 <= params < 100):
-                raise ValueError(f"{operands} operands, {params} parameters")
+            if not (type(operands) is type(params) is int and 0 < operands < 100 and 0 <= params < 100):
+                raise ValueError(f"{operands!r} operands, {params!r} parameters")
+            if type(ints) is not bool:
+                raise ValueError(f"True or False is needed, got {ints!r}")
             plain = re.sub(r"\W", "_", name, flags=re.ASCII)  # it becomes part of generated source
             op = derived(
                 f"_{plain}" if plain[:1].isdigit() else plain,
                 read_expr(attrs["__expr__"], operands, params),
                 operands,
                 params,
-                bool(ints),
+                ints,
             )
         else:
             op = operators[name].rule
-        scalars = tuple([decode(attrs[key]) for key in cls.names(name, len(op.params))])
+        keys = cls.names(name, len(op.params))
+        _known(attrs, {*keys, "__expr__", "__operands_params_ints__"} if "__expr__" in attrs else set(keys))
+        scalars = tuple([decode(attrs[key]) for key in keys])
         for s in scalars:
             if type(s) not in (int, float):
                 raise NBGradError(f"Symbol: parameters of operator {name!r} must be numbers, got {s!r}")
@@ -126,8 +139,6 @@ class Apply(Step):
         return made
 
     def run(self, arrays, before, after):
-        if len(arrays) != len(self.rule.operands):
-            raise NBGradError(f"{self.op}: takes {len(self.rule.operands)} array(s), got {len(arrays)}")
         if not self.scalars:
             return [self.rule.apply(arrays)]
         arrays = unify(arrays, self.op, self.rule.ints)
@@ -147,7 +158,14 @@ class Apply(Step):
             dtype = promote(dtype, a.dtype)
         if not (dtype.is_float or self.rule.ints):
             dtype = default_dtype()
+        if self.scalars:
+            self._scalars(dtype)
         return [Aval(broadcast_shape([a.shape for a in given], self.op), dtype)]
+
+    def check(self, given):
+        if len(given) != len(self.rule.operands):
+            raise NBGradError(f"takes {len(self.rule.operands)} array(s), got {len(given)}")
+        return self.infer(given, given, ())
 
 
 class Invoke(Step):
@@ -176,28 +194,39 @@ class Invoke(Step):
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> Invoke:
+        rule = operators[name].rule
+        _known(attrs, {*rule.attrs, "__attrs__", "__several__"})
+        if DEMANDS.get(name, rule) is None:
+            raise NotWritable("it takes functions, which have no text")
+        if attrs.get("__several__", "True") != "True":
+            raise NBGradError(f"__several__ must be True or absent, got {attrs['__several__']!r}")
         given = {key: decode(text) for key, text in attrs.items() if not key.startswith("__")}
         canonical = decode(attrs["__attrs__"]) if "__attrs__" in attrs else given
-        rule = operators[name].rule
-        if not isinstance(canonical, dict) or not set(given) <= set(rule.attrs):
-            raise NBGradError(f"Symbol: attributes {attrs} do not fit operator {name!r}")
+        if not isinstance(canonical, dict):
+            raise NBGradError(f"__attrs__ must be a dictionary, got {canonical!r}")
         return cls(rule, given, canonical, "__several__" in attrs)
 
     def run(self, arrays, before, after):
         spec = self._spec(arrays, list(map(aval, arrays)), before, after)
-        if "index" in self.rule.inputs:
-            self._check_index(arrays)
+        check_values(self.op, arrays, self.canonical)  # kernels believe positions; these come from whoever evaluates
         return self.rule.execute(arrays, Plan(self.rule, arrays, spec, self.given))
-
-    def _check_index(self, arrays: list[NDArray]) -> None:
-        """Kernels believe index arrays, but these come from whoever evaluates."""
-        values = arrays[self.rule.inputs.index("index")]._view()
-        n = self.canonical.get("n", arrays[0]._shape[self.canonical["axis"]])
-        if values.size and not (values.min() >= 0 and values.max() < n):
-            raise AttrError(f"{self.op}: index must be from 0 to {n - 1}, got {values.min()} to {values.max()}")
 
     def infer(self, given, before, after):
         spec = self._spec(list(map(_blank, given)), given, before, after)
+        return list(map(Aval, spec.shapes, spec.kinds))
+
+    def check(self, given):
+        if not given or not (self.rule.variadic or len(given) == len(self.rule.inputs)):
+            raise NBGradError(f"takes {len(self.rule.inputs) or 'some'} array(s), got {len(given)}")
+        check_attrs(self.op, self.given)
+        if missing := [key for key in self.rule.required if key not in self.given]:
+            raise AttrError(f"{', '.join(missing)} must be given")
+        check(self.op, given, self.given)
+        spec = self.rule.infer(*map(_blank, given), **self.given)
+        if self.several == spec.single:
+            raise NBGradError(f"it has {'one result' if spec.single else 'several results'}")
+        if encode(spec.attrs) != encode(self.canonical):
+            raise AttrError(f"the attributes {self.given} mean {spec.attrs}, the text says {self.canonical}")
         return list(map(Aval, spec.shapes, spec.kinds))
 
     def _spec(self, arrays: list[NDArray], given: Sequence[Aval], before, after) -> Spec:
@@ -212,6 +241,7 @@ class Invoke(Step):
                     _refuse(self.op, [a.shape for a in given], [a.shape for a in before])
                 if a.dtype is not b.dtype and not (a.dtype.is_float and b.dtype.is_float):
                     raise DTypeError(f"{self.op}: traced for inputs of {b.dtype}, got {a.dtype}; give it {b.dtype}")
+            check(self.op, given, self.given)
         if not self.rule.variadic and len(arrays) != len(self.rule.inputs):
             raise NBGradError(f"{self.op}: takes {len(self.rule.inputs)} array(s), got {len(arrays)}")
         return self.rule.infer(*arrays, **self.given)
@@ -228,6 +258,7 @@ class Reshape(Step):
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> Reshape:
+        _known(attrs, {"shape"})
         return cls(_lengths(decode(attrs["shape"])))
 
     def run(self, arrays, before, after):
@@ -254,7 +285,11 @@ class View(Step):
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> View:
-        return cls(*[_lengths(decode(attrs[key])) for key in ("begin", "counts", "shape")])
+        _known(attrs, {"begin", "counts", "shape"})
+        made = cls(*[_lengths(decode(attrs[key])) for key in ("begin", "counts", "shape")])
+        if len(made.begin) != len(made.counts) or size(made.counts) != size(made.shape):
+            raise NBGradError(f"a block of {made.counts} from {made.begin} on cannot be seen as {made.shape}")
+        return made
 
     def run(self, arrays, before, after):
         self.infer([aval(arrays[0])], before, after)
@@ -285,7 +320,11 @@ class Convert(Step):
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> Convert:
-        return cls(as_dtype(attrs["dtype"]), decode(attrs["ctx"]) if "ctx" in attrs else None)
+        _known(attrs, {"dtype", "ctx"})
+        ctx = decode(attrs["ctx"]) if "ctx" in attrs else None
+        if not (ctx is None or isinstance(ctx, Context)):
+            raise NBGradError(f"ctx must be a context, got {ctx!r}")
+        return cls(as_dtype(attrs["dtype"]), ctx)
 
     def run(self, arrays, before, after):
         x = arrays[0]
@@ -297,6 +336,8 @@ class Convert(Step):
 
 class Opaque(Step):
     """Something that can be looked at and not run, for `reason`."""
+
+    runs = False
 
     def __init__(self, op: str, text: dict[str, str], reason: str) -> None:
         self.op = op
@@ -311,6 +352,11 @@ class Opaque(Step):
 
     def infer(self, given, before, after):
         raise ShapeError(f"Symbol: shapes and dtypes other than those traced are not known: {self.reason}")
+
+
+def _known(attrs: dict[str, str], keys: set[str]) -> None:
+    if more := [key for key in attrs if key not in keys]:
+        raise AttrError(f"attributes {', '.join(map(repr, more[:5]))} are unknown; it has {', '.join(sorted(keys))}")
 
 
 def _lengths(given) -> Shape:
@@ -398,5 +444,3 @@ def from_text(op: str, attrs: dict[str, str]) -> Step:
         return reader.read(op, attrs)
     except NotWritable as err:
         return Opaque(op, attrs, f"operator {op!r} cannot be run: {err}")
-    except (KeyError, TypeError, ValueError, AttributeError) as err:
-        raise NBGradError(f"Symbol: node of operator {op!r} with attributes {attrs} cannot be read: {err}") from None

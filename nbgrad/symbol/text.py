@@ -82,15 +82,45 @@ def _unwritable(kind):
     raise NotWritable(f"a value of type {kind} could not be written as text")
 
 
+def _range(*bounds: int) -> range:
+    found = range(*bounds)
+    if len(found) > _MAX_LENGTH:
+        raise ValueError(f"{found} is too long")
+    return found
+
+
 _CALLS: dict[str, Callable] = {
     "slice": slice,
-    "range": range,
+    "range": _range,
     "dtype": as_dtype,
     "context": Context,
     "number": lambda dtype, value: as_dtype(dtype).type(value),
     "array": lambda dtype, shape, values: np.array(values, as_dtype(dtype).np).reshape(shape),
     "unwritable": _unwritable,
 }
+
+#: What there may be in a text, and how much of it: Python's parser is not made for texts that somebody thought up.
+_TOKEN = re.compile(
+    r"""\s+|(?P<open>[(\[{])|(?P<close>[)\]}])|[,:]|-?(?:(?:\d[\d.]*(?:[eE][-+]?\d+)?|inf|nan)(?![\w.]))|[A-Za-z_]\w*"""
+    r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""",
+    re.ASCII,
+)
+_MAX_DEPTH, _MAX_LENGTH = 32, 1 << 24
+
+
+def _check_tokens(text: str) -> None:
+    """Refuse what :func:`encode` never writes, before it is parsed."""
+    at = depth = 0
+    if len(text) > _MAX_LENGTH:
+        raise ValueError(f"{len(text)} characters are too many")
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise ValueError(f"{text[at : at + 20]!r} is not allowed")
+        depth += bool(found["open"]) - bool(found["close"])
+        if not 0 <= depth <= _MAX_DEPTH:
+            raise ValueError("brackets are nested too deep, or are not closed")
+        at = found.end()
 
 
 def decode(text: str) -> Any:
@@ -111,16 +141,19 @@ def decode(text: str) -> Any:
     if _WORD.fullmatch(text) and text not in _RESERVED:
         return text
     try:
+        _check_tokens(text)
         return _value(ast.parse(text.strip(), mode="eval").body)
     except NotWritable:
         raise
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, NBGradError) as err:
+    except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError, NBGradError) as err:
         raise NBGradError(f"Symbol: attribute text {text[:80]!r} cannot be read: {err}") from None
 
 
 def _value(tree: ast.AST) -> Any:
     match tree:
         case ast.Constant(value=value) if value is None or isinstance(value, bool | int | float | str):
+            if type(value) is int and value >= 1 << 63:
+                raise ValueError(f"the integer {str(value)[:30]} is too large")
             return value
         case ast.Name(id="inf"):
             return math.inf
@@ -182,7 +215,10 @@ def _number(value) -> str:
 
 
 _VARIABLE = re.compile(r"([xs])(0|[1-9]\d{0,3})")
-_INTEGER = re.compile(r"-?\d{1,30}")
+_INTEGER = re.compile(r"-?[0-9]{1,30}")
+_FLOAT = re.compile(r"-?(?:[0-9]{1,30}\.[0-9]{1,30}(?:e[-+]?[0-9]{1,4})?|[0-9]{1,30}e[-+]?[0-9]{1,4}|inf|nan)")
+_EARLIER = re.compile(r"\$(0|[1-9][0-9]{0,5})")
+_MAX_STEPS = 1 << 14
 
 
 @lru_cache(4096)
@@ -202,15 +238,21 @@ def read_expr(text: str, operands: int, params: int) -> Expr:
     made: list[Expr] = []
 
     def operand(word: str) -> Expr:
-        if word.startswith("$"):
-            return made[int(word[1:])]
+        if found := _EARLIER.fullmatch(word):
+            return made[int(found[1])]
         if found := _VARIABLE.fullmatch(word):
             if int(found[2]) >= (operands if found[1] == "x" else params):
                 raise ValueError(f"there is no {word} among {operands} operand(s) and {params} parameter(s)")
             return var(word)
-        return const(int(word) if _INTEGER.fullmatch(word) else float(word))
+        if _INTEGER.fullmatch(word):
+            return const(int(word))
+        if not _FLOAT.fullmatch(word):
+            raise ValueError(f"{word!r} is neither a number nor a variable")
+        return const(float(word))
 
     try:
+        if text.count(";") >= _MAX_STEPS:
+            raise ValueError(f"more than {_MAX_STEPS} steps")
         for step in text.split(";"):
             name, *words = step.split()
             fn = functions().get(name)
@@ -222,7 +264,7 @@ def read_expr(text: str, operands: int, params: int) -> Expr:
                 raise ValueError(f"{name} takes {_arity(fn)} operand(s), got {len(words)}")
             made.append(fn(*map(operand, words)))
         return made[-1]
-    except (ValueError, IndexError) as err:
+    except (ValueError, IndexError, ArithmeticError, TypeError) as err:
         raise NBGradError(f"Symbol: expression {text[:80]!r} cannot be read: {err}") from None
 
 

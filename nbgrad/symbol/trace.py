@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from .. import tape
+from ..constants import Constant, NoDerivative
 from ..errors import NBGradError
 from .steps import Aval, Step, from_tape
 
@@ -121,7 +122,7 @@ def build(head: tape.Node | tape.Leaf | None) -> tuple[list[Node], tuple[int, in
     for item in _recorded(head):
         if item.op is tape.SELECT:
             builder.entries[item] = (builder.entries[item.parents[0]][0], item.attrs)
-        elif item.op is tape.CONSTANT:
+        elif isinstance(item.op, Constant | NoDerivative):
             builder.entries[item] = builder.null(item.attrs, (item.shape, item.kind), None)
         else:
             builder.operator(item)

@@ -31,6 +31,7 @@ __all__ = [
     "pair_sum",
     "pick",
     "rint",
+    "rounded",
     "split",
     "trunc",
     "two_prod",
@@ -59,7 +60,7 @@ def libdevice(builder, name: str, args):
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
 
 
-def _rounded(name: str, builder, args):
+def rounded(name: str, builder, args):
     """LLVM's function of this name, which CUDA's compiler does not know."""
     if "nvptx" in builder.module.triple:
         return libdevice(builder, name, args)
@@ -69,25 +70,25 @@ def _rounded(name: str, builder, args):
 @intrinsic
 def rint(typing, x):
     """The nearest integer, halves to the even one; the sign of a zero is kept."""
-    return x(x), lambda context, builder, signature, args: _rounded("rint", builder, args)
+    return x(x), lambda context, builder, signature, args: rounded("rint", builder, args)
 
 
 @intrinsic
 def floor(typing, x):
     """The nearest integer that is not more."""
-    return x(x), lambda context, builder, signature, args: _rounded("floor", builder, args)
+    return x(x), lambda context, builder, signature, args: rounded("floor", builder, args)
 
 
 @intrinsic
 def ceil(typing, x):
     """The nearest integer that is not less."""
-    return x(x), lambda context, builder, signature, args: _rounded("ceil", builder, args)
+    return x(x), lambda context, builder, signature, args: rounded("ceil", builder, args)
 
 
 @intrinsic
 def trunc(typing, x):
     """The nearest integer on the side of zero."""
-    return x(x), lambda context, builder, signature, args: _rounded("trunc", builder, args)
+    return x(x), lambda context, builder, signature, args: rounded("trunc", builder, args)
 
 
 @intrinsic

@@ -12,15 +12,17 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ..codegen.compile import intrinsic
-from .bits import libdevice
+from .bits import libdevice, rounded
 from .huge_angle import DOUBLE, huge_angle
 
-__all__ = ["cos_beyond", "remainder_beyond", "sin_beyond", "tan_beyond"]
+__all__ = ["cos_beyond", "floor_beyond", "remainder_beyond", "sin_beyond", "tan_beyond"]
 
 #: The largest magnitudes that are not rare: what is left of them is at most 0.2556*pi.
 LIMITS = {"f64": 2.0**48, "f32": 2.0**18}
 #: The largest quotients that are not: below, those that are rounded are off by 1 at most.
 QUOTIENTS = {"f64": 2.0**52, "f32": 2.0**23}
+#: Likewise; up to these the floor of a quotient, rounded twice as NumPy does, is the exact one.
+FLOORS = {"f64": 2.0**50, "f32": 2.0**21}
 WIDTHS = (2, 4, 8, 16)
 
 
@@ -59,13 +61,48 @@ def remainder_beyond(typing, quotient, a, b, y):
     """`y` where `quotient` is within :data:`QUOTIENTS`, else what C's fmod makes of `a` and `b`."""
 
     def build(context, builder, signature, args):
-        return _beyond("remainder", builder, args, QUOTIENTS, lambda inner, q, a, b: inner.frem(a, b))
+        return _beyond("remainder", builder, args, QUOTIENTS, lambda inner, q, a, b: _fmod(inner, a, b))
 
     return y(quotient, a, b, y), build
 
 
+@intrinsic
+def floor_beyond(typing, quotient, a, b, y):
+    """`y` where `quotient` is within :data:`FLOORS`, else what NumPy makes of ``a // b``."""
+
+    def build(context, builder, signature, args):
+        return _beyond("floor", builder, args, FLOORS, _floor_quotient)
+
+    return y(quotient, a, b, y), build
+
+
+def _fmod(builder, a, b):
+    return libdevice(builder, "fmod", [a, b]) if _on_gpu(builder) else builder.frem(a, b)
+
+
+def _floor_quotient(builder, quotient, a, b):
+    """NumPy's ``npy_divmod``, for a quotient that is not near zero."""
+    kind = a.type
+    zero, half, one = (ir.Constant(kind, x) for x in (0.0, 0.5, 1.0))
+    rest = _fmod(builder, a, b)
+    whole = builder.fdiv(builder.fsub(a, rest), b)
+    negative = [builder.fcmp_ordered("<", x, zero) for x in (rest, b)]
+    wraps = builder.and_(builder.fcmp_ordered("!=", rest, zero), builder.xor(*negative))
+    whole = builder.select(wraps, builder.fsub(whole, one), whole)
+    below = rounded("floor", builder, [whole])
+    nearer = builder.fcmp_ordered(">", builder.fsub(whole, below), half)
+    below = builder.select(nearer, builder.fadd(below, one), below)
+    return builder.select(builder.fcmp_ordered("==", b, zero), quotient, below)
+
+
+def _on_gpu(builder):
+    return "nvptx" in builder.module.triple
+
+
 def _angle(name):
     def answer(builder, x):
+        if _on_gpu(builder):
+            return libdevice(builder, name, [x])
         if x.type == DOUBLE:
             return huge_angle(builder, name, x)
         return builder.fptrunc(huge_angle(builder, name, builder.fpext(x, DOUBLE)), x.type)
@@ -76,14 +113,11 @@ def _angle(name):
 def _beyond(name, builder, args, limits, answer):
     """The last of `args` where the first is within its limit, else ``answer(builder, *args[:-1])``."""
     module, kind = builder.module, args[0].type
-    if "nvptx" in module.triple:  # threads, not vectors
-        *known, y = args if name == "remainder" else (args[0], *args)
+    if _on_gpu(builder):  # threads, not vectors
+        *known, y = args
         magnitude = libdevice(builder, "fabs", known[:1])
-        return builder.select(
-            builder.fcmp_ordered(">", magnitude, ir.Constant(kind, limits[kind.intrinsic_name])),
-            libdevice(builder, "fmod" if name == "remainder" else name, known[1:]),
-            y,
-        )
+        exceeds = builder.fcmp_ordered(">", magnitude, ir.Constant(kind, limits[kind.intrinsic_name]))
+        return builder.select(exceeds, answer(builder, *known), y)
     scalar = f"nbgrad_{name}_beyond_{kind.intrinsic_name}"
     if scalar not in module.globals:
         limit, count = ir.Constant(kind, limits[kind.intrinsic_name]), len(args)

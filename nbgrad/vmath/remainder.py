@@ -1,12 +1,12 @@
-"""The remainder of a division."""
+"""Division with remainder, rounding towards minus infinity: NumPy's values, bit for bit."""
 
 from __future__ import annotations
 
 from ..codegen.compile import inline
 from .bits import copy_sign, fma, trunc
-from .rare import remainder_beyond
+from .rare import floor_beyond, remainder_beyond
 
-__all__ = ["floor_mod"]
+__all__ = ["floor_divide", "floor_mod"]
 
 
 @inline
@@ -19,3 +19,15 @@ def floor_mod(a, b):
     r = remainder_beyond(quotient, a, b, a if abs(a) < abs(b) else r)
     r = r + b if (r < zero and b > zero) or (r > zero and b < zero) else r
     return copy_sign(r, b) if r == zero else r
+
+
+@inline
+def floor_divide(a, b):
+    """The greatest integer that is not more than the exact quotient, as :func:`floor_mod` has its remainder: 9 for
+    ``1.0 // 0.1``, although the quotient rounds to 10. Infinite or NaN for b = 0, NaN for infinite a."""
+    zero = type(a)(0.0)
+    quotient = a / b
+    whole = trunc(quotient)
+    r = a if abs(a) < abs(b) else fma(-whole, b, a)  # the sign is right, whatever is rounded
+    below = (r < zero and b > zero) or (r > zero and b < zero)
+    return floor_beyond(quotient, a, b, whole - type(a)(1.0) if below else whole)

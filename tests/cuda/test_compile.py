@@ -110,6 +110,21 @@ def test_elementwise_operators(dtype, wide, compiled):
     assert not any(".local" in text for text in every)
 
 
+@pytest.mark.parametrize("compile_first", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_strong_zeros_are_selected(dtype, compile_first, compiled):
+    """Derivatives with poles compare and select; they do not branch for it."""
+    x = nd.zeros((64, 64), ctx=nb.gpu(0), dtype=dtype)
+    f = nb.elementwise_grad(lambda x: nd.where(x > 0, nd.sqrt(x) * nd.log(x), 0 * x))
+    compiled.clear()
+    (nb.jit(f) if compile_first else f)(x)
+    names = ["map"] if compile_first else ["sqrt_pullback", "log_pullback"]
+    every = [text for name, texts in compiled.items() for text in texts if any(n in name for n in names)]
+    assert len(every) >= len(CAPABILITIES), list(compiled)  # another test may have compiled that of log
+    for text in every:
+        assert "selp" in text and ".local" not in text
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_products_are_in_registers(dtype, compiled):
     """And nothing else is computed for one."""

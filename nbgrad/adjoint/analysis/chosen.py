@@ -30,7 +30,6 @@ from ..statements.ir import (
     writes,
 )
 from ..statements.kinds import ZEROS, kind_of
-from ..statements.names import resolve
 from .costs import CHEAP, small
 
 __all__ = ["choose"]
@@ -58,7 +57,7 @@ def _choose(f: Function, block: Block) -> None:
 
 def _chosen(f: Function, s: If, before: Block) -> list[Statement]:
     """What `s` is without branches, if it can be."""
-    first, other = _targets(s.body), _targets(s.orelse)
+    first, other = _targets(s.body, f), _targets(s.orelse, f)
     if not first or other is None:
         return []
     there = {t.name for t in before if isinstance(t, Assign)}
@@ -81,11 +80,11 @@ def _chosen(f: Function, s: If, before: Block) -> list[Statement]:
     return made
 
 
-def _targets(block: Block) -> _Side | None:
+def _targets(block: Block, f: Function) -> _Side | None:
     """Its statements by what they set, if these are arithmetic that is written to different places."""
     found: _Side = {}
     for s in block:
-        if not isinstance(s, Assign | Store) or (isinstance(s, Assign) and s.free) or not _cheap(s.value):
+        if not isinstance(s, Assign | Store) or (isinstance(s, Assign) and s.free) or not _cheap(s.value, f):
             return None
         found[s.name if isinstance(s, Assign) else unparse(s.target)] = s
     numbers = {s.name for s in block if isinstance(s, Assign)}
@@ -134,10 +133,10 @@ def _of_values(f: Function, test: ast.expr) -> bool:
     )
 
 
-def _cheap(value: ast.expr) -> bool:
+def _cheap(value: ast.expr, f: Function) -> bool:
     """Whether `value` is arithmetic."""
     return all(
-        resolve(n.func) in (CHEAP | PASSIVE)
+        f.names.resolve(n.func) in (CHEAP | PASSIVE)
         if isinstance(n, ast.Call)
         else not (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)) or small(n.right)
         for n in subtrees(value)

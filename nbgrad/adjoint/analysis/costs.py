@@ -84,7 +84,6 @@ class Naming(ast.NodeTransformer):
 
     def __init__(self, f: Function) -> None:
         self.f = f
-        self.taken = {*f.ranks, *f.parameters, *f.constants, *(n for s in walk(f.body) for n in writes(s))}
         self.made: dict[str, Assign] = {}
 
     def wanted(self, node: ast.expr) -> str:
@@ -113,11 +112,7 @@ class Naming(ast.NodeTransformer):
     def name(self, node: ast.expr, called: str) -> ast.Name:
         text = unparse(node)
         if text not in self.made:
-            count = 1
-            while f"{called}{count}" in self.taken:
-                count += 1
-            new = f"{called}{count}"
-            self.taken.add(new)
+            new = self.f.names.fresh(called, plain=False)
             self.f.ranks[new], self.f.kinds[new] = 0, kind_of(node, self.f)
             self.made[text] = Assign(new, node)
         return ast.Name(self.made[text].name, ast.Load())

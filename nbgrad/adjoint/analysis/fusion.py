@@ -67,6 +67,7 @@ class Fusion:
 
     def __init__(self, f: Function, made: Plan, sweep_reads: Callable, refused: set[Loop]) -> None:
         self.f = f
+        self.set_in: dict[Loop, dict[str, list[Assign]]] = {}
         self.made = made
         self.sweep_reads = sweep_reads  # what the derivative of a statement reads
         self.refused = refused
@@ -224,15 +225,25 @@ class Fusion:
         ]  # fmt: skip
         return bool(set.intersection(*found))
 
+    def setters(self, loop: Loop) -> dict[str, list[Assign]]:
+        """What sets each number in a loop."""
+        if loop not in self.set_in:
+            found: dict[str, list[Assign]] = {}
+            for t in walk(loop.body):
+                if isinstance(t, Assign):
+                    found.setdefault(t.name, []).append(t)
+            self.set_in[loop] = found
+        return self.set_in[loop]
+
     def private(self, name: str, loop: Loop) -> bool:
         """Whether a number is set in each turn before it is used, and nowhere else."""
         if name in self.f.parameters or name in (self.f.results or []):
             return False
+        if all(t in self.made.defined for t in self.setters(loop).get(name, ())):
+            return True
         inside = set(walk(loop.body))
         if any(mentions(t, name) for t in walk(self.f.body) if t not in inside):
-            return all(t in self.made.defined for t in inside if isinstance(t, Assign) and t.name == name)
-        if all(t in self.made.defined for t in inside if isinstance(t, Assign) and t.name == name):
-            return True
+            return False
         first = next(s for s in loop.body if any(mentions(t, name) for t in walk([s])))
         return isinstance(first, Assign) and first.name == name and name not in reads(first.value)
 

@@ -9,6 +9,7 @@ linear inequalities between the loops' variables and bounds.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -30,9 +31,9 @@ class Independence:
         self.swapped = swapped
         self.place = {s: k for k, s in enumerate(walk(f.body))}
         numbers = [(n, s) for s in walk(f.body) for n in writes(s) if not f.ranks.get(n)]
-        written = [n for n, _ in numbers] + f.parameters
+        written = Counter([n for n, _ in numbers] + f.parameters)
         #: Names that have several values.
-        self.varying = {n for n, s in numbers if enclosing[s] or isinstance(s, Loop) or written.count(n) > 1}
+        self.varying = {n for n, s in numbers if enclosing[s] or isinstance(s, Loop) or written[n] > 1}
         self.known: dict[tuple, bool] = {}
         self.f = f
         #: The tests around a statement, with what they gave.

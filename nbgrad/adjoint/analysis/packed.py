@@ -23,7 +23,6 @@ from ..statements.ir import (
     subtrees,
     unparse,
     walk,
-    writes,
 )
 from ..statements.kinds import kind_of
 from .costs import CHEAP, costly
@@ -39,17 +38,21 @@ _SHORT = 8
 
 def pack(f: Function, made: Plan) -> set[Statement]:
     """Let such loops call our functions. The statements in them."""
-    taken = {*f.ranks, *f.parameters, *f.constants, *(n for s in walk(f.body) for n in writes(s))}
     found: set[Statement] = set()
-    for loop in [s for s in walk(f.body) if isinstance(s, Loop)] if taken.isdisjoint(PACKED) else []:
+    for loop in [s for s in walk(f.body) if isinstance(s, Loop)]:
         names = _functions(loop, f, made) if _apart(loop, made) else {}
         if names:
-            ours = _Ours(made, names)
+            ours = _Ours(made, {called: _imported(called, name, f) for called, name in names.items()})
             for s in loop.body:
                 s.value = ours.visit(duplicate(s.value))  # type: ignore[attr-defined]
                 found.add(s)
-            f.helpers |= {name: FUNCTIONS[called].helpers[name] for called, name in names.items()}  # type: ignore[attr-defined]
     return found
+
+
+def _imported(called: object, name: str, f: Function) -> str:
+    """What ours is called."""
+    function = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
+    return f.names.imported(name, function, function)
 
 
 def _apart(loop: Loop, made: Plan) -> bool:

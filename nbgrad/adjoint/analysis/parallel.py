@@ -24,6 +24,7 @@ from ..statements.ir import (
     Loop,
     Statement,
     Store,
+    Within,
     below,
     elements_in,
     mentions,
@@ -117,6 +118,8 @@ def function_turns(
         return Verdict("a turn may raise an error")
     if any(isinstance(s, Call) for s in walk(loop.body)):
         return Verdict("a primitive with a vjp of its own makes arrays")
+    if plan.bounds is not None and loop in plan.bounds.inside:
+        return Verdict("an index is known in its turn only")
     items = _items(loop.body, stored)
     names = {s.name for s in walk(loop.body) if isinstance(s, Assign)}
     sums = sums_of(items)
@@ -132,7 +135,7 @@ def for_turns(plan: Plan, loop: Loop, items: list[Item], sums: Iterable[str], ow
     arrays of which parts of the turns can have their own, with lengths."""
     if unparse(loop.step) != "1" or loop.count or loop.until:
         return Verdict("its turns are not counted one by one")
-    if any(isinstance(item, str) and not item.startswith("#") for item in _all(items)):
+    if any(isinstance(item, str) for item in _all(items)):
         return Verdict("arrays change places or grow")
     met, shares = _meeting(plan.independence, loop, items, set(own)), shares or {}
     for name, element in met.items():
@@ -152,7 +155,7 @@ def _items(block: Block, stored: Iterable[Statement] = ()) -> list[Item]:
         match s:
             case Assign():
                 if s in stored:
-                    made.append(Step(ast.Name("_"), "=", s.name))
+                    made.append(Nest(f"if {s.name}:", [], s.name))  # it is read
                 rest = _rest(s.value, s.name)
                 made.append(Step(ast.Name(s.name), "=" if rest is None else "+=", unparse(rest or s.value)))
             case Store():
@@ -164,7 +167,7 @@ def _items(block: Block, stored: Iterable[Statement] = ()) -> list[Item]:
             case Loop():
                 head = f"while {unparse(s.test)}:" if s.test is not None else f"for {s.index} in {_range(s)}:"
                 made.append(Nest(head, _items(s.body, stored)))
-            case Check():
+            case Check() | Within():
                 pass
             case _:
                 made.append(type(s).__name__)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from ...expr import ONE, ZERO, Expr, free, var
 from ..statements.algebra import COTANGENT, VALUE, Algebra
@@ -23,6 +24,7 @@ from ..statements.ir import (
     Function,
     If,
     Loop,
+    Made,
     Statement,
     Store,
     Swap,
@@ -35,13 +37,13 @@ from ..statements.ir import (
     walk,
     writes,
 )
-from ..statements.names import resolve
 from .apart import turns_apart
 from .chosen import choose
 from .costs import name_calls
 from .elements import name_elements
 from .fusion import Fusion
 from .independence import Independence
+from .index_bounds import IndexBounds
 from .packed import pack
 from .split import carry, factor, split
 from .squares import sums_of_squares
@@ -71,7 +73,7 @@ class Pull:
     @cached_property
     def nodes(self) -> list[ast.expr]:
         """What it evaluates of the program, to be looked at."""
-        return [parsed(t) for t in self.texts if not t.startswith("@")]
+        return [parsed(t) for t in self.texts if t not in (COTANGENT.name, VALUE.name)]
 
     @cached_property
     def indices(self) -> list[ast.expr]:
@@ -102,16 +104,24 @@ class Plan:
     restored: set[str] = field(default_factory=set)
     moving: set[str] = field(default_factory=set)
     stores: list[Store] = field(default_factory=list)
+    written_at: dict[tuple[str, str], list[Store]] = field(default_factory=dict)
     carried: set[Statement] = field(default_factory=set)
     packed: set[Statement] = field(default_factory=set)
     independence: Independence = None  # type: ignore[assignment]  # set when the rest is known
     fusion: Fusion = None  # type: ignore[assignment]
+    bounds: IndexBounds | None = None  # set when all else is decided
+
+    def looks(self, f: Function) -> IndexBounds:
+        """What is looked at of indices."""
+        if self.bounds is None:
+            self.bounds = IndexBounds(f, self)
+        return self.bounds
 
 
 def survey(f: Function, wrt: set[str], carried: tuple[Statement, ...] = ()) -> Plan:
     """What is in `f`, to be differentiated with respect to the parameters `wrt`: all that tangents need. Inserts
     definitions for tests and bounds of loops that change in what they control, and for calls that take long."""
-    algebra = Algebra(resolve, set())
+    algebra = Algebra(f.names.resolve, set())
     turns_apart(f)
     if not f.narrow:
         choose(f)
@@ -169,6 +179,9 @@ def _look(f: Function, made: Plan) -> None:
     made.moving = changing(f) - {s.name for s in made.defined if isinstance(s, Assign)}
     swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     made.stores = [s for s in walk(f.body) if isinstance(s, Store)]
+    made.written_at = {}
+    for s in made.stores:
+        made.written_at.setdefault((s.array, unparse(s.index)), []).append(s)
     made.independence = Independence(f, made.enclosing, swapped)
 
 
@@ -190,29 +203,38 @@ def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]
     varied, useful = set(wrt), set(outputs)
     statements = list(walk(f.body))
     grew = True
-    while grew:
+    while grew:  # in the direction in which each goes, so that few rounds are enough
         before = len(varied) + len(useful)
         for s in statements:
-            if isinstance(s, Swap):
-                for names in (varied, useful):
-                    if {s.first, s.second} & names:
-                        names |= {s.first, s.second}
-                continue
-            if isinstance(s, Call):
-                if reads(*s.given) & varied:
-                    varied |= {r for r in s.results if f.kinds[r] == "float"}
-                if useful & set(s.results):
-                    useful |= reads(*s.given)
-                continue
-            if not isinstance(s, Assign | Store):
-                continue
-            target = s.name if isinstance(s, Assign) else s.array
-            if f.kinds.get(target, "float") == "float" and algebra.depends(s.value, varied):
-                varied.add(target)
-            if target in useful:
-                useful |= {n for n in reads(s.value) if n not in useful and algebra.depends(s.value, {n})}
+            _vary(s, varied, f, algebra)
+        for s in reversed(statements):
+            _use(s, useful, algebra)
         grew = len(varied) + len(useful) > before
     return varied & useful
+
+
+def _vary(s: Statement, varied: set[str], f: Function, algebra: Algebra) -> None:
+    """Add what a statement makes of what is `varied`."""
+    match s:
+        case Swap() if {s.first, s.second} & varied:
+            varied |= {s.first, s.second}
+        case Call() if reads(*s.given) & varied:
+            varied |= {r for r in s.results if f.kinds[r] == "float"}
+        case Assign() | Store():
+            target = s.name if isinstance(s, Assign) else s.array
+            if target not in varied and f.kinds.get(target, "float") == "float" and algebra.depends(s.value, varied):
+                varied.add(target)
+
+
+def _use(s: Statement, useful: set[str], algebra: Algebra) -> None:
+    """Add what a statement makes something `useful` of."""
+    match s:
+        case Swap() if {s.first, s.second} & useful:
+            useful |= {s.first, s.second}
+        case Call() if useful & set(s.results):
+            useful |= reads(*s.given)
+        case Assign() | Store() if (s.name if isinstance(s, Assign) else s.array) in useful:
+            useful |= {n for n in reads(s.value) if n not in useful and algebra.depends(s.value, {n})}
 
 
 def _fix_controls(f: Function, block: Block, moving: set[str]) -> None:
@@ -223,11 +245,11 @@ def _fix_controls(f: Function, block: Block, moving: set[str]) -> None:
             _fix_controls(f, inner, moving)
         written = {n for inner in below(s) for t in walk(inner) for n in writes(t)}
         if isinstance(s, If) and (f.narrow or reads(s.test) & (written | moving)):
-            s.test = _define(f, block, k, "branch", s.test, s)
+            s.test = _define(f, block, k, "branch", s.test, s, Made.BRANCH)
         if isinstance(s, Loop) and s.index:
             for part in ("start", "stop", "step"):
                 if reads(getattr(s, part)) & written:
-                    setattr(s, part, _define(f, block, k, part, getattr(s, part), s))
+                    setattr(s, part, _define(f, block, k, part, getattr(s, part), s, Made.BOUND))
 
 
 def changing(f: Function) -> set[str]:
@@ -242,13 +264,10 @@ def changing(f: Function) -> set[str]:
     return found
 
 
-def _define(f: Function, block: Block, k: int, name: str, value: ast.expr, s: Statement) -> ast.expr:
-    number = 1
-    while f"{name}{number}" in f.ranks:
-        number += 1
-    name = f"{name}{number}"
-    f.ranks[name], f.kinds[name] = 0, "bool" if name.startswith("branch") else "int"
-    block.insert(k, Assign(name, value, line=s.line))
+def _define(f: Function, block: Block, k: int, name: str, value: ast.expr, s: Statement, made: Made) -> ast.expr:
+    name = f.names.fresh(name, plain=False)
+    f.ranks[name], f.kinds[name] = 0, "bool" if made is Made.BRANCH else "int"
+    block.insert(k, Assign(name, value, line=s.line, made=made))
     s.line = ""
     return ast.Name(name, ast.Load())
 
@@ -261,10 +280,7 @@ def _reset(f: Function, block: Block, loop: Loop, names: set[str]) -> None:
                 _reset(f, inner, loop, names)
         return
     for name in sorted(names):
-        before, count = f"{name}_before", 1
-        while before in f.ranks:
-            count += 1
-            before = f"{name}_before{count}"
+        before = f.names.fresh(f"{name}_before", 2)
         f.ranks[before], f.kinds[before] = 0, f.kinds.get(name, "float")
         loop.resets[name] = before
         block.insert(block.index(loop), Assign(before, ast.Name(name, ast.Load())))
@@ -326,4 +342,8 @@ def _pull(s: Assign | Store, made: Plan) -> Pull:
 
 def _once(s: Statement, made: Plan) -> bool:
     """Whether what `s` writes surely stays there."""
-    return isinstance(s, Store) and made.independence.stays(s, [t for t in made.stores if t.array == s.array])
+    if not isinstance(s, Store):
+        return False
+    likely = made.written_at.get((s.array, unparse(s.index)), [])  # those which most probably overwrite it come first
+    stores = (t for t in made.stores if t.array == s.array)
+    return made.independence.stays(s, chain(reversed(likely), stores))

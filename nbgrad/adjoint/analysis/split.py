@@ -10,6 +10,7 @@ from ..statements.ir import (
     Block,
     Function,
     Loop,
+    Made,
     Statement,
     Store,
     below,
@@ -32,7 +33,6 @@ def split(f: Function) -> None:
     """Rename in `f`. Names of parameters, results and what ends loops stay."""
     every = list(walk(f.body))
     numbers = {s.name for s in every if isinstance(s, Assign)}
-    taken = {*f.ranks, *f.parameters, *f.constants, *numbers}
     numbers -= {n for s in every if isinstance(s, Loop) for n in (s.until, s.count, *s.resets)}
     ends = {*f.parameters, *(f.results or [])}
     names = touched(f.body, mentioned)  # names are added below, and none of these comes to another place
@@ -41,21 +41,17 @@ def split(f: Function) -> None:
         blocks: list[list[Statement]] = []
         if _cover(name, f.body, blocks, names):
             for touching in blocks:
-                _rename(name, touching, f, taken)
+                _rename(name, touching, f)
         else:
             tangled.add(name)
     for name, parts in webs(f, tangled - {n for s in every if not isinstance(s, Assign) for n in writes(s)}).items():
         for web in parts[1:]:
-            _name(name, web, f, taken)
+            _name(name, web, f)
 
 
 def rename(f: Function, block: Block, name: str) -> None:
     """Give a number another name in `block`."""
-    new, count = name, 1
-    while new in f.ranks or any(new in writes(t) for t in walk(f.body)):
-        count += 1
-        new = f"{name}{count}"
-    f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
+    new = _another(name, f)
     for s in walk(block):
         _exchange(s, name, new)
         if isinstance(s, Assign) and s.name == name:
@@ -65,10 +61,7 @@ def rename(f: Function, block: Block, name: str) -> None:
 def carry(f: Function, loop: Loop, s: Assign) -> Assign:
     """Let a number keep its value to the end of a turn: ``x = x + k`` becomes ``x_next = x + k``, and ``x = x_next``
     the end of the turn, which is returned."""
-    name, new, count = s.name, f"{s.name}_next", 1
-    while new in f.ranks or any(new in writes(t) for t in walk(f.body)):
-        count += 1
-        new = f"{s.name}_next{count}"
+    name, new = s.name, f.names.fresh(f"{s.name}_next", 2)
     f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
     s.name = new
     for t in walk(loop.body[loop.body.index(s) + 1 :]):
@@ -81,27 +74,29 @@ def carry(f: Function, loop: Loop, s: Assign) -> Assign:
 def factor(f: Function, algebra: Algebra) -> None:
     """Give parts like ``c * dt / dx``, whose numbers do not change in the loops around, a name before these loops: what
     their derivatives have in common is then added up first, and multiplied once."""
-    _factor(f, f.body, algebra, f.body, ())
+    for s in list(f.body):
+        if any(isinstance(t, Loop) for t in walk([s])):
+            _factor([s], _Factors(f, algebra, s), False)
 
 
-def _factor(f: Function, block: Block, algebra: Algebra, top: Block, loops: tuple[Loop, ...]) -> None:
-    for s in list(block):
+def _factor(block: Block, factors: _Factors, looped: bool) -> None:
+    for s in block:
         for inner in below(s):
-            _factor(f, inner, algebra, top, (*loops, s) if isinstance(s, Loop) else loops)
-        if loops and isinstance(s, Assign | Store):
-            made = _Factors(f, algebra, top, loops[0]).visit(duplicate(s.value))
+            _factor(inner, factors, looped or isinstance(s, Loop))
+        if looped and isinstance(s, Assign | Store):
+            made = factors.visit(duplicate(s.value))
             s.value = duplicate(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
 
 
 class _Factors(ast.NodeTransformer):
-    """Replaces the largest such parts of an expression."""
+    """Replaces the largest such parts of an expression by names, which are set before a statement of the function."""
 
-    def __init__(self, f: Function, algebra: Algebra, top: Block, loop: Loop) -> None:
+    def __init__(self, f: Function, algebra: Algebra, around: Statement) -> None:
         self.f = f
         self.algebra = algebra
-        self.top = top
-        self.at = next(k for k, s in enumerate(top) if loop in walk([s]))
-        self.changed = {n for s in walk(top[self.at : self.at + 1]) for n in writes(s)}
+        self.top = f.body
+        self.at = f.body.index(around)
+        self.changed = {n for s in walk([around]) for n in writes(s)}
 
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Compare | ast.Subscript | ast.BoolOp):
@@ -123,14 +118,11 @@ class _Factors(ast.NodeTransformer):
         setting = [k for k, s in enumerate(self.top[: self.at]) if any(names & set(writes(t)) for t in walk([s]))]
         start = setting[-1] + 1 if setting else 0
         for s in self.top[start : self.at]:
-            if isinstance(s, Assign) and unparse(s.value) == text and s.name.startswith("factor"):
+            if isinstance(s, Assign) and s.made is Made.FACTOR and unparse(s.value) == text:
                 return ast.Name(s.name, ast.Load())
-        new, count = "factor", 1
-        while new in self.f.ranks or any(new in writes(t) for t in walk(self.f.body)):
-            count += 1
-            new = f"factor{count}"
+        new = self.f.names.fresh("factor", 2)
         self.f.ranks[new], self.f.kinds[new] = 0, "float"
-        self.top.insert(start, Assign(new, node))
+        self.top.insert(start, Assign(new, node, made=Made.FACTOR))
         self.at += 1
         self.algebra.active.add(new)
         return ast.Name(new, ast.Load())
@@ -151,30 +143,26 @@ def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[S
     return all(_cover(name, inner, blocks, names) for s in touching for inner in below(s))
 
 
-def _rename(name: str, touching: list[Statement], f: Function, taken: set[str]) -> None:
+def _rename(name: str, touching: list[Statement], f: Function) -> None:
     current = name
     for s in touching:
         for t in walk([s]):
             _exchange(t, name, current)
         if isinstance(s, Assign) and s.name == name and s is not touching[0]:
-            current = s.name = _another(name, f, taken)
+            current = s.name = _another(name, f)
 
 
-def _name(name: str, web: Web, f: Function, taken: set[str]) -> None:
-    new = _another(name, f, taken)
+def _name(name: str, web: Web, f: Function) -> None:
+    new = _another(name, f)
     for s in web.users:
         _exchange(s, name, new)
     for s in web.setters:
         s.name = new
 
 
-def _another(name: str, f: Function, taken: set[str]) -> str:
+def _another(name: str, f: Function) -> str:
     """A new name for a number."""
-    count = 2
-    while f"{name}{count}" in taken:
-        count += 1
-    new = f"{name}{count}"
-    taken.add(new)
+    new = f.names.fresh(name, 2, plain=False)
     f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
     return new
 

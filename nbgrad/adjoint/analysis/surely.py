@@ -55,7 +55,7 @@ def _matters(part: Expr) -> Expr | bool:
         return _either(*map(_matters, args))
     if name == "mul":
         return _both(*map(_matters, args))
-    return _matters(args[0]) if name in ("neg", "div") else True
+    return _matters(args[0]) if name in ("neg", "div", "strong") else True
 
 
 def _both(a: Expr | bool, b: Expr | bool) -> Expr | bool:

@@ -14,6 +14,7 @@ from ..statements.ir import (
     Function,
     If,
     Loop,
+    Made,
     Statement,
     Store,
     Swap,
@@ -192,7 +193,7 @@ def worth_storing(s: Statement, f: Function, made: Plan) -> bool:
 def _still_there(s: Assign, block: Block, made: Plan, independence: Independence) -> bool:
     """Whether what `s` reads has its values also at the end of `block`."""
     read = reads(s.value)
-    if s.name.startswith("branch") and (independence.f.narrow or read & made.moving):
+    if s.made is Made.BRANCH and (independence.f.narrow or read & made.moving):
         return False  # a truth value is less to store than what it is made of
     after = block[block.index(s) + 1 :]
     for t in walk(after):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..statements.indices import distance
-from ..statements.ir import Store, parse, unparse
+from ..statements.ir import Like, Store, parse, unparse
 from .trees import Elementwise, Leaf, Made, Op, Scalar, Tree, Turn, copied
 from .views import ONE, ZERO, View, added, index_of, size_of, times
 
@@ -113,7 +113,7 @@ class Makers:
             kind, dtype = ("float", "np.float64") if value is None else self.certain([value])
         if called in (np.empty, np.empty_like):
             return Made(sizes, None, kind, dtype)
-        plain = self.low.made.kinds.get(kind[1:]) if kind[0] == "=" else kind
+        plain = self.low.made.kinds.get(kind.name) if isinstance(kind, Like) else kind
         if value is None:
             value = ast.Constant(int(called in (np.ones, np.ones_like)))
             if plain == "float":
@@ -131,17 +131,17 @@ class Makers:
         parts = self.low.items_in(tree) or [tree]
         return [self.low.value(ast.copy_location(self.low.done(t), node)) for t in parts]
 
-    def dtype(self) -> tuple[str, str]:
+    def dtype(self) -> tuple[str | Like, str]:
         """The kind that is asked for, and code for the dtype; "" if none is."""
         given = self.keywords.get("dtype")
         return ("", "") if given is None else self.dtype_of(given)
 
-    def like(self, name: str) -> tuple[str, str]:
+    def like(self, name: str) -> tuple[str | Like, str]:
         """The kind and dtype of another array, which may be made later, by a primitive in a loop."""
         ruled = name in self.low.shared.ruled and self.low.made.kinds[name] == "float"
-        return f"={name}", self.low.shared.dtypes.get(name, f"{name}.dtype") if ruled else f"{name}.dtype"
+        return Like(name), self.low.shared.dtypes.get(name, f"{name}.dtype") if ruled else f"{name}.dtype"
 
-    def dtype_of(self, given: ast.expr) -> tuple[str, str]:
+    def dtype_of(self, given: ast.expr) -> tuple[str | Like, str]:
         if isinstance(given, ast.Attribute) and given.attr == "dtype":
             view = self.low.view(given.value)
             return self.like(view.name)
@@ -174,10 +174,10 @@ class Makers:
     def doubt(self) -> Exception:
         return self.refuse("an array of numbers that may be integers or floats", "give it a dtype")
 
-    def converted(self, tree: Tree, kind: str, dtype: str) -> Tree:
+    def converted(self, tree: Tree, kind: str | Like, dtype: str) -> Tree:
         """`tree` with a dtype: an array of its own."""
-        name = {"float": "float", "int": "int", "bool": "bool"}.get(kind)
-        made = tree if name is None else Op(lambda e: ast.Call(parse(name), [e], []), [tree])
+        name = kind if kind in ("float", "int", "bool") else None
+        made = tree if not isinstance(name, str) else Op(lambda e: ast.Call(parse(name), [e], []), [tree])
         return copied(made, kind, dtype)
 
     # Filled with several.

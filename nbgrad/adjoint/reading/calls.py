@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import TraceError
+from ...source_text import constant
 from ..adopted import rule_of
 from ..statements.algebra import FUNCTIONS, OPERATORS, PASSIVE
 from ..statements.ir import Assign, Store, children, parse, unparse, walk
-from ..statements.names import FUNCTION_NAMES, all_names
+from ..statements.names import FUNCTION_NAMES, all_names, known
 from . import ruled
 from .arrays import MAKERS, Makers
 from .expressions import Done, Expressions
 from .library import LIBRARY, MODULES
+from .outside import unfit
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
 from .reshaping import contiguous, reshaped
 from .scope import UNCERTAIN
-from .subset import Source, source_of
+from .subset import Source
 from .trees import Leaf, Scalar, Several, Tree, combine, copied
 from .views import NUMBERS, normal
 
@@ -218,9 +220,8 @@ class Calls(Expressions):
 
     def library(self, called: object, node: ast.expr, *args: Tree) -> Tree:
         """A function of the library, of what is lowered already."""
-        name = f"={LIBRARY[called].__name__}"
-        self.functions[name] = LIBRARY[called]
-        call = ast.Call(ast.Name(name, ast.Load()), [ast.copy_location(Done(a), node) for a in args], [])
+        function = LIBRARY[called]
+        call = ast.Call(known(function, function.__name__), [ast.copy_location(Done(a), node) for a in args], [])
         found = self.inline(ast.copy_location(call, node))
         assert found is not None
         return found
@@ -258,8 +259,8 @@ class Calls(Expressions):
             if name not in found:
                 if isinstance(p.default, str | None):
                     found[name] = ast.Constant(p.default)
-                elif isinstance(p.default, NUMBERS):
-                    found[name] = ast.copy_location(Done(Scalar(parse(repr(p.default)))), node)
+                elif isinstance(p.default, NUMBERS) and not unfit(p.default):
+                    found[name] = ast.copy_location(Done(Scalar(parse(constant(p.default)))), node)
                 elif not isinstance(p.default, ast.AST):
                     tree = self.outside(node, self.names.fresh(name), p.default)
                     found[name] = ast.copy_location(Done(tree), node)
@@ -271,7 +272,7 @@ class Calls(Expressions):
         """Lower a call of another such function into this one; its result."""
         callee = self.callee(node)
         assert callee is not None
-        source = callee if isinstance(callee, Source) else source_of(callee)
+        source = callee if isinstance(callee, Source) else self.shared.source_of(callee)
         if source.place in self.within:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
         given = self.arguments(node, source.signature)
@@ -297,7 +298,7 @@ class Calls(Expressions):
             if source.module not in MODULES or self.source.module in MODULES:
                 raise
             what, instead = getattr(err, "said", (str(err), "write a loop"))
-            raise self.source.refuse(node, f"{unparse(node.func).lstrip('=')}: {what}", instead) from None
+            raise self.source.refuse(node, f"{unparse(node.func)}: {what}", instead) from None
         self.line, self.names.theirs = "", theirs
         return self.fresh(inner.result, before)
 

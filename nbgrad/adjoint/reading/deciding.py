@@ -83,7 +83,13 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _UNKNOWN if name else k
         case ast.Name() | ast.Attribute():
             found = low.resolve(node)
-            return found.item() if isinstance(found, np.generic) else found if isinstance(found, NUMBERS) else _UNKNOWN
+            return (
+                found.item()
+                if isinstance(found, np.generic)
+                else found
+                if isinstance(found, (*NUMBERS, str))
+                else _UNKNOWN
+            )
     return _UNKNOWN
 
 

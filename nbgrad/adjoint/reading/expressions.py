@@ -8,13 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from ..statements.algebra import FUNCTIONS
+from ...source_text import constant
+from ..statements.algebra import helper_of
 from ..statements.indices import distance
-from ..statements.ir import parse, unparse
-from ..statements.names import FUNCTION_NAMES, HELPERS, RESERVED
+from ..statements.ir import Within, parse, unparse
+from ..statements.names import FUNCTION_NAMES
 from .choices import choice, truth
 from .deciding import decided
-from .picking import Picked, look, picked
+from .library import MODULES
+from .outside import same_number, unfit
+from .picking import Picked, inside, look, picked
 from .scope import UNCERTAIN, Pack, Scope
 from .trees import Elementwise, Leaf, Scalar, Several, Tree, combine, copied, numbers
 from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, count, normal, size_of
@@ -172,7 +175,7 @@ class Expressions(Scope):
     def name(self, node: ast.Name) -> Tree:
         if node.id in self.texts:
             text = self.texts[node.id]
-            given = f"the text {text!r}" if isinstance(text, str) else "None"
+            given = f"the text {constant(text)}" if isinstance(text, str) else "None"
             given = "perhaps None" if text is UNCERTAIN else given
             raise self.source.refuse(
                 node, f"{node.id}, which is {given}, as a number or array", "pass one, or test it with if before"
@@ -192,6 +195,9 @@ class Expressions(Scope):
 
     def outside(self, node: ast.expr, name: str, value: object) -> Tree:
         """A constant of a module or closure."""
+        for part in value if isinstance(value, tuple) else [value]:
+            if wrong := unfit(part):
+                raise self.source.refuse(node, f"{name}, {wrong[0]}", wrong[1])
         if isinstance(value, bool | int | float | np.number | np.bool_):
             return Scalar(ast.Name(self.constant(name, value), ast.Load()))
         if isinstance(value, tuple) and value:
@@ -214,17 +220,15 @@ class Expressions(Scope):
             if isinstance(v, tuple):
                 items.append(self.items_outside(node, f"{name}_{k}", v))
             else:
-                items.append(Scalar(parse(repr(v))) if type(v) is int else self.outside(node, f"{name}_{k}", v))
+                items.append(Scalar(parse(constant(v))) if type(v) is int else self.outside(node, f"{name}_{k}", v))
         return Several(items, type(value))
 
     def constant(self, name: str, value: object) -> str:
         """A constant from outside, under its own name where that is free."""
         for known, other in self.made.constants.items():
-            if known == name and (other is value or (isinstance(value, NUMBERS) and other == value)):
+            if known == name and (other is value or same_number(other, value)):
                 return known
-        free = name not in self.made.constants and (not self.inlined or name not in self.names.taken)
-        made = name if free and not self.known_here(name) and name not in RESERVED else self.names.fresh(name)
-        self.names.taken.add(made)
+        made = self.names.keep(name)
         self.made.constants[made] = value
         self.made.ranks.setdefault(made, 0)
         self.made.kinds[made] = {"b": "bool", "i": "int", "u": "int"}.get(np.asarray(value).dtype.kind, "float")
@@ -280,7 +284,7 @@ class Expressions(Scope):
             return Leaf(item)
         if isinstance(item, Pack):
             return self.several(item)
-        found = self.array(ast.Name(item, ast.Load())) if "." in item else None
+        found = self.array(ast.Name(item, ast.Load())) if self.is_item(item) else None
         return Scalar(ast.Name(item, ast.Load())) if found is None else Leaf(found)
 
     def several(self, pack: Pack) -> Several:
@@ -290,7 +294,7 @@ class Expressions(Scope):
         """The items of a tuple; one of numbers from outside is an array, so that any number can be its index."""
         if isinstance(tree, Leaf) and tree.rank == 1 and tree.view.name in self.made.constants:
             values = np.asarray(self.made.constants[tree.view.name]).tolist()
-            return [Scalar(parse(repr(v))) for v in values] if self.is_whole(tree.view) else None
+            return [Scalar(parse(constant(v))) for v in values] if self.is_whole(tree.view) else None
         return tree.items if isinstance(tree, Several) else None
 
     # Subscripts.
@@ -363,9 +367,11 @@ class Expressions(Scope):
             elif place is not None:
                 found = self.tree(p)
                 if isinstance(found, Scalar):
-                    parts[place] = self.index(view, place, axis, normal(found.node))
+                    parts[place] = self.index(view, place, axis, normal(found.node), node)
                 else:
-                    index = picked(self, node, found)
+                    index, known = picked(self, node, found, axis)
+                    if not known and not self.all_along(view, place, axis):
+                        inside(self, node, index, size_of(axis), f"axis {d} of {unparse(node.value)}")
                     order += [-1] * (index.rank if not picks else 0)
                     picks[place] = index, partial(self.index, view, place, axis)
             d += 1
@@ -386,22 +392,33 @@ class Expressions(Scope):
                 loops.same(count(other.axis(d)), count(indices[0].axis(d)))
         return Picked(view.name, view.parts, view.order, picks)
 
-    def index(self, view: View, place: int, axis: Axis, index: ast.expr) -> ast.expr:
+    def index(self, view: View, place: int, axis: Axis, index: ast.expr, node: ast.Subscript | None = None) -> ast.expr:
         """The index in the array of that in a part of it."""
-        whole = unparse(axis.start) == "0" and unparse(axis.step) == "1"
-        if (
-            whole
-            and view.name not in self.shared.reshaped
-            and view.name not in self.shared.roomy  # -1 is not the last that there is room for
-            and unparse(axis.stop) == unparse(self.size(view.name)[place])
-        ):
+        if self.all_along(view, place, axis):
             return index
+        if node is not None:
+            d, what = view.order.index(place), unparse(node.value)
+            self.out.append(Within(index, size_of(axis), f"axis {d} of {what}", place=self.place_of(node)))
         if isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant):
             index = added(size_of(axis), index)
         elif not self.nonnegative(index):
             text = f"({unparse(index)})"
             index = parse(f"{text} if {text} >= 0 else {text} + {unparse(size_of(axis))}")
         return compose(axis, index, index, ONE).start
+
+    def all_along(self, view: View, place: int, axis: Axis) -> bool:
+        """Whether a part has all elements along an axis of an array, in order."""
+        return (
+            unparse(axis.start) == "0"
+            and unparse(axis.step) == "1"
+            and view.name not in self.shared.reshaped
+            and view.name not in self.shared.roomy  # -1 is not the last that there is room for
+            and unparse(axis.stop) == unparse(self.size(view.name)[place])
+        )
+
+    def place_of(self, node: ast.AST) -> str:
+        """Where a line of the user's is; "" in functions of the library, where it is the line that calls."""
+        return "" if self.source.module in MODULES else self.source.line_of(node)
 
     def sliced(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis:
         """A slice, as NumPy understands it: negative ends count from the end, and there are no elements outside. (A
@@ -439,12 +456,8 @@ class Expressions(Scope):
 
     def apply(self, called: object, args: list[Tree]) -> Tree:
         """A function of numbers, or of the elements of arrays."""
-        name = FUNCTION_NAMES.get(called, "")
-        if not name:
-            name = FUNCTIONS[called].template.partition("(")[0]  # type: ignore[attr-defined]
-            HELPERS[name] = called
-        if name in HELPERS:
-            self.made.helpers[name] = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
+        helper = helper_of(called)
+        name = self.names.imported(*helper, called) if helper else FUNCTION_NAMES[called]
         return combine(lambda *given: ast.Call(parse(name), list(given), []), args)
 
 

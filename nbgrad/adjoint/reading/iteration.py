@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from functools import cached_property
 
 import numba
 import numpy as np
@@ -11,9 +12,11 @@ import numpy as np
 from ..statements.indices import offset, plus
 from ..statements.ir import Assign, Block, Loop, children, parse, reads, subtrees, unparse
 from ..statements.jumps import flagged, jumps, located, setting
+from ..statements.names import known
 from .arrays import Makers
 from .calls import Calls
 from .expressions import Done
+from .meanings import variable_of
 from .scope import stored_names
 from .subset import RANGES
 from .trees import Leaf, Scalar, Several, Tree, numbers
@@ -119,12 +122,14 @@ class Iteration(Calls):
         first: list[ast.stmt] = []
         if own:
             self.made.ranks.setdefault(local, 0)
-            first = [_assignment(s, target, ast.Name(f"={counter}", ast.Load()))]
+            first = [_assignment(s, target, _number(counter))]
         self.made.ranks[counter], self.made.kinds[counter] = 0, "int"
         self.run(s, [*first, *body], counter, bounds, parallel)
 
     def outside_loops(self, name: str) -> set[type]:
         """Whether a loop variable is read, or set, anywhere but in loops that count with it."""
+        if name in self.met:
+            return self.met[name]
         found: set[type] = set()
         stack: list[ast.AST] = [self.source.node]
         while stack:
@@ -135,7 +140,13 @@ class Iteration(Calls):
                 stack += [node.iter, *node.orelse]
             else:
                 stack += children(node)
+        self.met[name] = found
         return found
+
+    @cached_property
+    def met(self) -> dict[str, set[type]]:
+        """What is known of that."""
+        return {}
 
     def counts(self, s: ast.For, name: str) -> bool:
         """Whether a loop counts with `name`, which nothing in it sets."""
@@ -167,7 +178,7 @@ class Iteration(Calls):
             start = given.args[1] if len(given.args) > 1 else None
             if given.keywords:
                 start = given.keywords[0].value
-            number: ast.expr = ast.Name(f"={counter}", ast.Load())
+            number = _number(counter)
             if start is not None:
                 number = ast.BinOp(number, ast.Add(), start)
             first.append(_assignment(s, target.elts[0], number))
@@ -206,7 +217,7 @@ class Iteration(Calls):
         self.elements(s, target, generator.iter, counter, first, sizes)
         stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
         self.allocate(name, node, [stop], "", "np.float64")
-        place = ast.Subscript(ast.Name(f"={name}", ast.Load()), ast.Name(f"={counter}", ast.Load()), ast.Store())
+        place = ast.Subscript(Done(Leaf(self.all_of(name))), _number(counter), ast.Store())
         body = [*first, _assignment(s, place, element)]
         self.counted(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
         return Leaf(self.all_of(name), True)
@@ -233,7 +244,7 @@ class Iteration(Calls):
         if isinstance(tree, Leaf) and not tree.fresh:
             view = self.frozen(view)
         sizes.append(self.shape(view)[0])
-        element = ast.Subscript(Done(Leaf(view)), ast.Name(f"={counter}", ast.Load()), ast.Load())
+        element = ast.Subscript(Done(Leaf(view)), _number(counter), ast.Load())
         first.append(_assignment(s, target, element))
 
     def listed(self, s: ast.AST, tree: Several) -> View:
@@ -243,7 +254,7 @@ class Iteration(Calls):
             return ast.List([node(i) for i in t.items], ast.Load()) if isinstance(t, Several) else Done(t)
 
         made = node(tree)
-        call = located(ast.Call(ast.Name("=array", ast.Load()), [made], []), s)
+        call = located(ast.Call(known(np.array, "array"), [made], []), s)
         found = Makers(self, call).listed(made, "")  # type: ignore[arg-type]
         assert isinstance(found, Leaf)
         return found.view
@@ -325,6 +336,7 @@ class Iteration(Calls):
             self.shared.bound.remove(index)
             self.shared.ranges.pop(index, None)
         made = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
+        made.target = variable_of(s) if isinstance(s, ast.For) else ""
         if stop or not index:
             made.count = self.names.fresh("turns")
             self.made.ranks[made.count] = 0
@@ -342,6 +354,11 @@ class Iteration(Calls):
 
     def test(self, node: ast.expr) -> ast.expr:
         raise NotImplementedError
+
+
+def _number(name: str) -> ast.expr:
+    """A number of the result."""
+    return Done(Scalar(ast.Name(name, ast.Load())))
 
 
 def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
@@ -365,4 +382,4 @@ def _loose(node: ast.expr) -> bool:
 
 
 def _range(size: ast.expr) -> ast.expr:
-    return ast.Call(ast.Name("range", ast.Load()), [Done(Scalar(size))], [])
+    return ast.Call(known(range, "range"), [Done(Scalar(size))], [])

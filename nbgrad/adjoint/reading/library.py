@@ -56,6 +56,10 @@ def place(a, v, side):
 
 
 def interp(x, xp, fp):
+    if xp.size == 0:
+        raise ValueError("array of sample points is empty")
+    if xp.size != fp.size:
+        raise ValueError("fp and xp are not of the same length")
     if np.ndim(x) == 0:
         found = between(x, xp, fp)
     else:
@@ -132,6 +136,8 @@ def median(a):
 def quantile(a, q):
     if np.ndim(q) != 0:
         refused("several quantiles: call it for each")
+    if not 0.0 <= q <= 1.0:
+        raise ValueError("quantiles must be in the range [0, 1], percentiles in [0, 100]")
     order = argsort(a)
     at = q * (a.size - 1)
     k = min(int(at), max(a.size - 2, 0))
@@ -362,6 +368,8 @@ def vector_norm(x, ord):
 def trapezoid(y, x=0, dx=1.0):
     if np.ndim(y) != 1:
         refused("np.trapezoid of several axes: write a loop over rows")
+    if np.ndim(x) == 1 and x.size != y.size:
+        raise ValueError("np.trapezoid of arrays of different lengths")
     total = 0.0
     for k in range(1, y.size):
         if np.ndim(x) == 0:
@@ -395,6 +403,8 @@ def polynomial(p, x):
 
 
 def convolve(a, v, mode="full"):
+    if a.size == 0 or v.size == 0:
+        raise ValueError("np.convolve of an array without elements")
     found = np.zeros(a.size + v.size - 1)
     for i in range(a.size):
         for j in range(v.size):
@@ -433,6 +443,8 @@ def corrcoef(x, y):
 def cross(a, b):
     if np.ndim(a) != 1 or np.ndim(b) != 1:
         refused("np.cross of several vectors: write a loop over rows")
+    if a.size != 3 or b.size != 3:
+        raise ValueError("np.cross of vectors that have not three elements")
     return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 

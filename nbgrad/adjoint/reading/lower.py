@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from ...source_text import identifier
 from ..memory import in_large_pages
-from ..statements.ir import Assign, Block, Check, Function, If, Swap, parse, subtrees, unparse, walk
+from ..outside import NAME, outside
+from ..statements.ir import Assign, Block, Check, Function, If, Look, Swap, parse, subtrees, unparse, walk
 from ..statements.jumps import ends, jumps, located, own_returns, runs_off
-from ..statements.names import RESERVED, Names, all_names
+from ..statements.names import RESERVED, Names, all_names, known, normal, outside_names
 from .deciding import decided
 from .expressions import Done
 from .iteration import Iteration
@@ -43,23 +45,25 @@ def lower(
 
 
 def _lowered(
-    source: Source, ranks: dict[str, int], kinds: dict[str, str], apart: set[str], moving: set[str], **known: Any
+    source: Source, ranks: dict[str, int], kinds: dict[str, str], apart: set[str], moving: set[str], **given: Any
 ) -> Function:
     """The same, where each thing that a name in `apart` stands for has a name of its own, and copies of parameters in
     `moving` are written."""
     source = source.separated(apart)
     where = f"{source.file}, line {source.first + 1}"
-    made = Function(source.name, list(ranks), [], None, dict(ranks), dict(kinds), {}, where, options=source.options)
-    names = Names({*all_names(source.node), *made.parameters})
-    lowering = Lowering(source, Shared(made, names, apart=apart, moving=moving, **known), None, None)
-    for p in made.parameters:
-        if p in RESERVED:
-            raise source.refuse(source.node, f"a parameter called {p}", "give it another name")
-        lowering.rename[p] = p
-        lowering.given.add(p)
-        if made.ranks[p]:
-            lowering.bind(p, lowering.all_of(p))
-            lowering.owners[p] = p
+    names = Names({*all_names(source.node), *ranks}, outside_names(source.node))
+    own = {p: names.fresh(p) if p in RESERVED else normal(p) for p in ranks}
+    ranks, kinds = {own[p]: n for p, n in ranks.items()}, {own[p]: kind for p, kind in kinds.items()}
+    name = identifier(source.name)
+    made = Function(name, list(ranks), [], None, ranks, kinds, {}, where, names, None, own, source.options)
+    given["wide"] = frozenset(own[p] for p in given["wide"])
+    lowering = Lowering(source, Shared(made, names, apart=apart, moving=moving, **given), None, None)
+    for p, name in own.items():
+        lowering.rename[p] = name
+        lowering.given.add(name)
+        if made.ranks[name]:
+            lowering.bind(p, lowering.all_of(name))
+            lowering.owners[p] = name
     for p, pack in source.packs.items():
         if isinstance(pack, Fixed):
             lowering.texts[p] = pack.value
@@ -101,7 +105,12 @@ class Lowering(Storing, Iteration):
     def given_pack(self, pack: list) -> Pack:
         """A tuple that is a parameter, of those that have its items."""
         items = (
-            self.given_pack(n) if isinstance(n, list) else self.all_of(n) if self.made.ranks[n] else n for n in pack[1:]
+            self.given_pack(n)
+            if isinstance(n, list)
+            else self.all_of(self.made.called[n])
+            if self.made.ranks[self.made.called[n]]
+            else self.made.called[n]
+            for n in pack[1:]
         )
         return Pack(tuple(items), pack[0])
 
@@ -128,7 +137,7 @@ class Lowering(Storing, Iteration):
             self.copy_parameters()
             if self.returns_values() and runs_off(statements):
                 text = ast.Constant(f"{self.source.name}: the end is reached, and nothing is returned")
-                error = ast.Raise(ast.Call(ast.Name("ValueError", ast.Load()), [text], []))
+                error = ast.Raise(ast.Call(known(ValueError, "ValueError"), [text], []))
                 statements = [*statements, located(error, statements[-1])]
             elif (self.memories or (not self.inlined and self.shared.moving)) and not ends(statements):
                 statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
@@ -147,22 +156,34 @@ class Lowering(Storing, Iteration):
             self.here = statements, k
             if self.in_top and isinstance(s, ast.For | ast.While | ast.If):
                 self.copy_later(s)
-            if isinstance(s, ast.Continue | ast.Break | ast.Return):
-                self.jump(s)
+            begun = len(self.out)
+            last = self.last(s, rest)
+            if not last:
+                self.statement(s)
+            self.mark(s, self.out[begun:])
+            if last:
                 break
-            if isinstance(s, ast.If) and jumps(s):
-                if ends(s.body):
-                    self.branch(s, s.body, [*s.orelse, *rest])
-                    break
-                if ends(s.orelse):
-                    self.branch(s, [*s.body, *rest], s.orelse)
-                    break
-            if isinstance(s, ast.If | ast.For | ast.While) and rest and self.leaves(s):
-                self.leaving(s, rest)
-                break
-            self.statement(s)
         made, self.out = self.out, saved
         return made
+
+    def last(self, s: ast.stmt, rest: list[ast.stmt]) -> bool:
+        """Whether `s` is a jump, or one with jumps in it, which was lowered together with the `rest` of its block."""
+        if isinstance(s, ast.Continue | ast.Break | ast.Return):
+            self.jump(s)
+        elif isinstance(s, ast.If) and jumps(s) and ends(s.body):
+            self.branch(s, s.body, [*s.orelse, *rest])
+        elif isinstance(s, ast.If) and jumps(s) and ends(s.orelse):
+            self.branch(s, [*s.body, *rest], s.orelse)
+        elif isinstance(s, ast.If | ast.For | ast.While) and rest and self.leaves(s):
+            self.leaving(s, rest)
+        else:
+            return False
+        return True
+
+    def mark(self, s: ast.stmt, made: Block) -> None:
+        """Note from which line of the user's statements come: in functions of the library, that which calls them."""
+        for t in made:
+            t.place = t.place or self.place_of(s)
 
     def leaves(self, s: ast.stmt) -> bool:
         """Whether what follows `s` may be skipped."""
@@ -373,6 +394,13 @@ class Lowering(Storing, Iteration):
         """A call for what it writes."""
         called = self.function_of(call.func)
         if called is in_large_pages:
+            return
+        if called is outside:  # of what was generated
+            doubt, program, given = call.args
+            items = self.items_in(self.tree(given)) or []
+            names = (t.node if isinstance(t, Scalar) else ast.Name(self.view_of(t, call, "").name) for t in items)
+            self.names.imported(NAME, outside)
+            self.emit(Look(self.test(doubt), _text(program), NAME, list(names)))
             return
         if called is refused:
             what, _, instead = _text(call.args[0]).partition(": ")

@@ -13,7 +13,7 @@ import copy
 from ..statements.ir import subtrees
 from ..statements.names import Names, all_names
 
-__all__ = ["Mixed", "meanings", "separated"]
+__all__ = ["Mixed", "meanings", "separated", "variable_of"]
 
 #: What has set a name: a place in the text, the beginning of turns of a loop, or None for a parameter.
 Origin = ast.AST | None
@@ -36,8 +36,12 @@ def meanings(node: ast.FunctionDef, name: str) -> int:
 
 
 def separated(node: ast.FunctionDef, names: set[str], taken: set[str]) -> ast.FunctionDef:
-    """The function with several names for each of `names`; the first thing that it stands for keeps it."""
+    """The function with several names for each of `names`; the first thing that it stands for keeps it. Loops know what
+    their variables were called (:func:`variable_of`)."""
     node = copy.deepcopy(node)
+    for loop in subtrees(node):
+        if isinstance(loop, ast.For):
+            loop.written = variable_of(loop)  # type: ignore[attr-defined]
     found, free = _Meanings(node, names), Names(all_names(node) | taken)
     for name in sorted(names):
         leaders = found.leaders(name)
@@ -48,6 +52,11 @@ def separated(node: ast.FunctionDef, names: set[str], taken: set[str]) -> ast.Fu
             if isinstance(place, ast.Name):
                 place.id = called[leader]
     return node
+
+
+def variable_of(loop: ast.For) -> str:
+    """What a loop goes over its turns with, as its author wrote it: ``i``, or ``k, x``."""
+    return getattr(loop, "written", "") or ast.unparse(loop.target).strip("()")
 
 
 class _Meanings:

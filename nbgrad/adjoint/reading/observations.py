@@ -88,12 +88,16 @@ def average(a, weights=None):
 def bincount(x, weights=None, minlength=0):
     n = minlength
     for k in range(x.size):
+        if x[k] < 0:
+            raise ValueError("np.bincount of a negative number")
         n = max(n, x[k] + 1)
     if weights is None:
         found = np.zeros(n, np.int64)
         for k in range(x.size):
             found[x[k]] += 1
     else:
+        if weights.size != x.size:
+            raise ValueError("np.bincount with weights of another length")
         found = np.zeros(n)
         for k in range(x.size):
             found[x[k]] += weights[k]

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..statements.ir import If, Store, parse, unparse
+from ..statements.ir import If, Store, Within, parse, unparse
 from ..statements.kinds import kind_of
 from .trees import Elementwise, Leaf, Made, Op, Scalar, Tree
-from .views import Axis, View
+from .views import Axis, View, count
 
 if TYPE_CHECKING:
     from .expressions import Expressions
     from .scope import Scope
 
-__all__ = ["Picked", "Same", "look", "picked", "store_masked", "unmasked"]
+__all__ = ["Picked", "Same", "inside", "look", "picked", "store_masked", "unmasked"]
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ def _moved(index: ast.expr, mine: Axis, other: Axis) -> ast.expr:
     return parse(f"({unparse(other.start)}) + {place} * ({unparse(other.step)})")
 
 
-def picked(low: Expressions, node: ast.Subscript, tree: Tree) -> View:
-    """An array that is an index, of integers."""
+def picked(low: Expressions, node: ast.Subscript, tree: Tree, axis: Axis) -> tuple[View, bool]:
+    """An array of integers that is an index along `axis`; whether it is known to be in range."""
     kind = look(low, tree)
     if kind not in ("int", "bool"):
         raise low.source.refuse(
@@ -67,8 +67,19 @@ def picked(low: Expressions, node: ast.Subscript, tree: Tree) -> View:
             raise low.source.refuse(
                 node, f"a mask of several axes in {unparse(node)}", "sum np.where(mask, a, 0.0), or write a loop"
             )
+        loops = Elementwise(low, node)
+        loops.masks = True
+        loops.same(count(loops.axes(tree)[0]), count(axis))
         tree = low.library(np.flatnonzero, node, tree)
-    return sure(low, node, low.view_of(tree, node, "index"), "int")
+    return sure(low, node, low.view_of(tree, node, "index"), "int"), kind == "bool"
+
+
+def inside(low: Expressions, node: ast.Subscript, index: View, size: ast.expr, what: str) -> None:
+    """All elements of `index` must be indices of a part of an array, which has `size` elements along that axis."""
+    loops = Elementwise(low, node)
+    loops.turns = [loops.turn(index.axis(d)) for d in range(index.rank)]
+    element = index.at([ast.Name(t.counter, ast.Load()) for t in loops.turns])
+    loops.loops([Within(element, size, what, place=low.place_of(node))], "")
 
 
 def sure(low: Expressions, node: ast.AST, view: View, kind: str) -> View:
@@ -89,7 +100,10 @@ def store_masked(low: Expressions, node: ast.AST, view: View, mask: Tree, value:
     line, low.line = low.line, ""
     loops.turns = [loops.turn(view.axis(d)) for d in range(view.rank)]
     loops.target = view.at([ast.Name(t.counter, ast.Load()) for t in loops.turns])
-    holds, made = loops.element(mask), loops.element(value)
+    loops.masks = True
+    holds = loops.element(mask)
+    loops.masks = False
+    made = loops.element(value)
     if loops.overlap:
         now = Leaf(view)
         whole = Op(lambda t, a, b: ast.IfExp(t, a, b), [mask, value, now])
@@ -101,6 +115,8 @@ def store_masked(low: Expressions, node: ast.AST, view: View, mask: Tree, value:
 @dataclass(eq=False)
 class Same(Leaf):
     """All of an array, of which the part by the mask at hand is meant."""
+
+    masked = True
 
 
 def unmasked(low: Expressions, node: ast.expr, mask: str) -> ast.expr:
@@ -138,7 +154,7 @@ def _sample(tree: Tree) -> ast.expr:
         case Scalar():
             return tree.node
         case Leaf():
-            return tree.view.at([ast.Name("k", ast.Load())] * tree.rank)
+            return tree.view.at([ast.Constant(0)] * tree.rank)
         case Made():
             return tree.build(*[ast.Constant(0)] * tree.rank) if tree.build is not None else ast.Constant(0.0)
         case Op():
@@ -151,6 +167,7 @@ class _Guess:
 
     def __init__(self, low: Scope, guess: str) -> None:
         self.low, self.guess = low, guess
+        self.names = low.names
 
     @property
     def kinds(self) -> _Guess:

@@ -7,7 +7,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..statements.indices import length
-from ..statements.ir import Alloc, Check, Function, Store, Swap, parse, unparse, walk
+from ..statements.ir import Alloc, Check, Function, Like, Store, Swap, parse, unparse, walk
 from .views import ZERO, Axis, View, added, size_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def resolved(f: Function, views: dict[str, View], sizes: dict[str, list[ast.expr
         if isinstance(s, Alloc):
             s.shape = [exchange.visit(parse(unparse(n))) for n in s.shape]
             s.source = exchange.root(s.source)
-            s.kind = f"={exchange.root(s.kind[1:])}" if s.kind.startswith("=") else s.kind
+            s.kind = Like(exchange.root(s.kind.name)) if isinstance(s.kind, Like) else s.kind
     for name in views:
         del f.ranks[name]
     f.doubtful = [(exchange.root(n), values, error) for n, values, error in f.doubtful]

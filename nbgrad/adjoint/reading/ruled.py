@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba.core.errors import NumbaError
 
+from ...source_text import constant
 from ..adopted import Forms, Kind, Rule
 from ..statements.ir import (
     Assign,
@@ -50,9 +51,8 @@ def call(low: Calls, node: ast.Call, rule: Rule, args: list[Tree], hint: str) ->
     """The results of a call; a list if it gives a tuple. `hint`: what an array may be called."""
     given = [_argument(low, node, tree) for tree in args]
     forms = _forms(low, node, rule, given)
-    rule = rule.under({*low.made.ranks, *low.locals})
-    low.made.helpers.update(rule.helpers)
-    s = Call(rule, [], {}, given, forms.several, line=low.line)
+    function, vjp = (low.names.imported(n, rule.helpers[n], rule.helpers[n]) for n in (rule.name, rule.vjp))
+    s = Call(rule, function, vjp, [], {}, given, forms.several, line=low.line)
     low.line = ""
     inferred = _inferred(low, s, len(forms.results))
     if not (low.straight and low.in_top) and _known(low, forms, inferred):
@@ -216,20 +216,20 @@ def called(s: Call, f: Function) -> list[str]:
     given = _given(s, f)
     if not s.found:
         return _calling(s, given)
-    lines = [f"{s.found} = {s.rule.name}({', '.join(given)})"]
+    lines = [f"{s.found} = {s.function}({', '.join(given)})"]
     for k, name in enumerate(s.results):
         found = f"{s.found}[{k}]" if s.several else s.found
         if name not in s.places:
             lines.append(f"{name} = {found}")
             continue
         message = f"{f.name}: {s.rule.name} gives an array of another shape than its infer says"
-        lines += [f"if {found}.shape != {name}.shape:", f"    raise ValueError({message!r})"]
+        lines += [f"if {found}.shape != {name}.shape:", f"    raise ValueError({constant(message)})"]
         lines += flat([elements(name, s.places[name], f"{name}[", "=", f"{found}[")])
     return lines
 
 
 def _calling(s: Call, given: list[str]) -> list[str]:
-    return [f"{listed(s.results, s.several)} = {s.rule.name}({', '.join(given)})", *_measured(s)]
+    return [f"{listed(s.results, s.several)} = {s.function}({', '.join(given)})", *_measured(s)]
 
 
 def _given(s: Call, f: Function) -> list[str]:
@@ -279,17 +279,17 @@ class Kept:
         plain = _given(self.call, self.f)
         return [kept.get(unparse(n), p) for n, p in zip(self.call.given, plain, strict=True)]
 
-    def there(self, bars: dict[str, str], measuring: bool) -> list[str]:
-        """The call, with what is kept."""
+    def there(self, bars: dict[str, str], measured: str) -> list[str]:
+        """The call, with what is kept; `measured`: what the bytes of that are added to, if they are measured."""
         lines = [f"{k}.append({n}.copy())" if self.loops else f"{k} = {n}.copy()" for n, k in self.copies.items()]
         lines += _calling(self.call, self.given())
         lines += [f"{tape}.append({r})" for r, tape in self.results.items()]
         if self.again:
             lines += [zero(r, bars, self.f) for r in self.call.results if r in bars]
-        if measuring and self.loops:
+        if measured and self.loops:
             sizes = [*(f"{k}[-1].nbytes" for k in self.copies.values()),
                      *(f"{n}.nbytes" if self.f.ranks.get(n) else "8" for n in self.results)]  # fmt: skip
-            lines.append(f"{self.name}_bytes += {' + '.join(sizes)}")
+            lines.append(f"{measured} += {' + '.join(sizes)}")
         return lines
 
     def back(self, bars: dict[str, str]) -> list[str]:
@@ -322,7 +322,7 @@ def _pulling(s: Call, f: Function, heads: list[str], given: list[str]) -> tuple[
     """Code for a call of the vjp, and, of what it gives as `found`, for each argument's cotangent."""
     forms = s.rule.forms(kinds_of(s, f))
     first = [f"({listed(names, True)})" if s.several else names[0] for names in (heads, s.results)]
-    made = f"{s.rule.vjp}({', '.join([*first, *given])})"
+    made = f"{s.vjp}({', '.join([*first, *given])})"
     return made, [None if p is None else f"[{k}]" * forms.several_parts for k, p in enumerate(forms.parts)]
 
 
@@ -345,7 +345,7 @@ def pulled(s: Call, f: Function, kept: Kept | None, bars: dict[str, str], fresh:
         bar = _beside(n, bars)
         if f.ranks.get(_array(n)):
             message = f"{f.name}: {s.rule.vjp} gives for argument {k} an array of another shape than it has"
-            lines += [f"if {found}{part}.shape != {bar}.shape:", f"    raise ValueError({message!r})"]
+            lines += [f"if {found}{part}.shape != {bar}.shape:", f"    raise ValueError({constant(message)})"]
         lines.append(f"{bar} += {found}{part}")
     return [*lines, *back]
 

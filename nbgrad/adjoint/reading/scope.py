@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from ..statements.ir import (
     Block,
     Call,
     Function,
+    Like,
     Put,
     Statement,
     children,
@@ -26,9 +27,9 @@ from ..statements.ir import (
     walk,
     writes,
 )
-from ..statements.names import RESERVED, Names, first_name
+from ..statements.names import RESERVED, Names, bound_to, first_name
 from .meanings import Mixed, meanings
-from .subset import Source
+from .subset import Source, source_of
 from .views import ZERO, Axis, View
 
 if TYPE_CHECKING:
@@ -79,8 +80,15 @@ class Shared:
     apart: set[str] = field(default_factory=set)  # names whose meanings have names of their own
     moving: set[str] = field(default_factory=set)  # parameters that are written, and then stand for other arrays
     still: bool = False  # whether arrays of the caller's never change places
+    sources: dict[object, Source] = field(default_factory=dict)  # of functions that are called
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
+
+    def source_of(self, function: Callable) -> Source:
+        """The source of a function that is called, each time."""
+        if function not in self.sources:
+            self.sources[function] = source_of(function)
+        return self.sources[function]
 
 
 class Scope:
@@ -101,6 +109,7 @@ class Scope:
         self.rename: dict[str, str] = {}
         self.arrays: dict[str, View] = {}
         self.owners: dict[str, str] = {}  # the array that was made for a name
+        self.tuple_with: dict[str, str] = {}  # what arrays in tuples are known by, and the name of the tuple
         self.tuples: dict[str, Pack] = {}
         self.functions: dict[str, object] = {}
         self.lost: dict[str, str] = {}
@@ -162,7 +171,8 @@ class Scope:
         while root.outer is not None:
             root = root.outer
         made = self.made
-        parameter = name in made.parameters and not made.ranks.get(name) and name not in root.stores
+        set_again = {root.rename.get(n, n) for n in root.stores}
+        parameter = name in made.parameters and not made.ranks.get(name) and name not in set_again
         return parameter or (name in made.constants) or name in RESERVED
 
     def number(self, name: str, value: ast.expr, final: bool = True) -> str:
@@ -177,8 +187,6 @@ class Scope:
     def local(self, node: ast.Name) -> str:
         """What a number, or an array made here, is called in the result."""
         name = node.id
-        if name.startswith("="):
-            return name[1:]
         if name not in self.locals and self.around is not None:
             return self.around.local(node)
         if name not in self.rename:
@@ -187,14 +195,12 @@ class Scope:
         return self.rename[name]
 
     def known_here(self, name: str) -> bool:
-        return name.startswith("=") or name in self.locals or (self.around is not None and self.around.known_here(name))
+        return name in self.locals or (self.around is not None and self.around.known_here(name))
 
     def array(self, node: ast.expr) -> View | None:
         """The array or part of one that a name stands for."""
         if not isinstance(node, ast.Name):
             return None
-        if node.id.startswith("="):
-            return self.all_of(node.id[1:]) if self.made.ranks.get(node.id[1:]) else None
         if node.id not in self.locals:
             return self.around.array(node) if self.around is not None else None
         if node.id in self.lost:
@@ -212,7 +218,7 @@ class Scope:
 
     def function_of(self, node: ast.expr) -> object:
         """What is called: a function from outside, one that was defined inside, or one that was passed."""
-        if isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and bound_to(node) is None:
             found = self.functions.get(node.id)
             if found is UNCERTAIN:
                 raise self.source.refuse(
@@ -228,7 +234,14 @@ class Scope:
 
     def resolve(self, node: ast.expr) -> object:
         """What a name, or an attribute of a module, from outside stands for; None for those of the function."""
-        return None if self.known_here(first_name(node)) else self.source.resolve(node)
+        return None if bound_to(node) is None and self.known_here(first_name(node)) else self.source.resolve(node)
+
+    def base(self, name: str) -> str:
+        """The name in the function, of a variable or an item of it."""
+        return self.tuple_with.get(name, name)
+
+    def is_item(self, name: str) -> bool:
+        return name in self.tuple_with or (self.around is not None and self.around.is_item(name))
 
     def bind(self, name: str, view: View) -> None:
         self.texts.pop(name, None)
@@ -343,7 +356,7 @@ class Scope:
         """What is bound to another array somewhere in a loop is not certain when a turn begins."""
         moved = {self.owners[n] for n in stored if n in self.owners}
         for name, view in list(self.arrays.items()):
-            if self.owners.get(name) != view.name and (name.split(".")[0] in stored or self.root(view.name) in moved):
+            if self.owners.get(name) != view.name and (self.base(name) in stored or self.root(view.name) in moved):
                 del self.arrays[name]
                 self.lost[name] = "copy it (.copy()), or give it this name in the loop, before it is used"
         for name in stored & set(self.texts):
@@ -376,15 +389,15 @@ class Scope:
         raise NotImplementedError
 
     def allocate(
-        self, name: str, node: ast.AST, shape: list, kind: str, dtype: str, like: str = "", line: str = ""
+        self, name: str, node: ast.AST, shape: list, kind: str | Like, dtype: str, like: str = "", line: str = ""
     ) -> None:
         """Make an array; one made inside of a loop or branch is made once, at the top of the function.
 
         `kind` is "" where it is that of what is stored into it; `dtype` then is its dtype if these are floats.
         """
         looks = self.shared.looks
-        if not kind or kind[1:] in looks:
-            looks.setdefault(name, looks.get(kind[1:], ""))
+        if not kind or (isinstance(kind, Like) and kind.name in looks):
+            looks.setdefault(name, looks[kind.name] if isinstance(kind, Like) else "")
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.straight and self.in_top
         if not once:
@@ -419,7 +432,7 @@ class Scope:
         sizes = ", ".join(unparse(n) for n in certain)
         text = f"np.empty(({sizes}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
         made = Alloc(name, parse(text), len(shape), like, kind, certain)
-        guessed = self.made.kinds[kind[1:]] if kind.startswith("=") else kind or "float"
+        guessed = self.made.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
         self.made.ranks[name], self.made.kinds[name] = len(shape), guessed
         if once:
             made.line = line

@@ -150,7 +150,7 @@ class Storing(Copies):
         if isinstance(tree, Leaf) and tree.view.name in self.shared.ruled and self.changes(name):
             tree = copied(tree)
         if isinstance(tree, Leaf):
-            base = name.split(".")[0]
+            base = self.base(name)
             given = isinstance(s, ast.FunctionDef)  # an item of a parameter
             varies = base in self.rebound and self.stores.count(base) + given > 1
             lasts = straight or isinstance(value, ast.Name)  # rows in loops are seldom wanted later
@@ -230,7 +230,7 @@ class Storing(Copies):
             name, pack = packs.pop()
             found += [(name, i) for i in pack.items if isinstance(i, View)]
             packs += [(name, i) for i in pack.items if isinstance(i, Pack)]
-        return {n.partition(".")[0] for n, v in found if self.root(v.name) == array}
+        return {self.base(n) for n, v in found if self.root(v.name) == array}
 
     def read_only(self, name: str, value: ast.expr) -> bool:
         """Whether neither the array `value` nor what `name` stands for is written in place, so that copying its values
@@ -406,27 +406,34 @@ class Storing(Copies):
             label = tree.fields[k] if tree.fields else str(k)
             before = known.items[k] if known is not None else None
             if isinstance(item, Several):
+                self.tuple_with[f"{name}.{label}"] = self.base(name)
                 items.append(self.stored(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
             elif item.rank:
                 pseudo = f"{name}.{label}"
                 self.locals.add(pseudo)
-                self.rename.setdefault(pseudo, self.names.fresh(pseudo.replace(".", "_")))
+                self.tuple_with[pseudo] = self.base(name)
+                self.rename.setdefault(pseudo, self.names.fresh(self.spelled(pseudo)))
                 self.array_it(s, pseudo, item, s)  # type: ignore[arg-type]
                 items.append(pseudo)
             else:
                 assert isinstance(item, Scalar)
-                made = before if isinstance(before, str) else self.names.fresh(f"{name}_{label}".replace(".", "_"))
+                made = before if isinstance(before, str) else self.names.fresh(self.spelled(f"{name}.{label}"))
                 self.made.ranks[made] = 0
-                self.emit(Assign(made, item.node), final=self.stores.count(name.partition(".")[0]) == 1)
+                self.emit(Assign(made, item.node), final=self.stores.count(self.base(name)) == 1)
                 items.append(made)
         return Pack(tuple(items), tree.of)
+
+    @staticmethod
+    def spelled(item: str) -> str:
+        """What a variable for an item of a tuple may be called."""
+        return item.replace(".", "_")
 
     def apart(self, s: ast.stmt, tree: Tree, name: str = "held") -> Tree:
         """A number or new array, with a name, before any item is set."""
         if isinstance(tree, Scalar) and not isinstance(tree.node, ast.Constant):
             return Scalar(ast.Name(self.number("held", tree.node), ast.Load()))
         if isinstance(tree, Op):
-            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(name.replace(".", "_"))), True)
+            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(self.spelled(name))), True)
         return tree
 
     def packed(self, tree: Several, node: ast.expr) -> Pack:

@@ -3,15 +3,15 @@ and None are no arguments there: they tell which branches are lowered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...errors import AttrError
+from ...errors import AttrError, DTypeError
 
-__all__ = ["Fixed", "Form", "Structure", "items_of", "put_together", "structure"]
+__all__ = ["Fixed", "Form", "Structure", "items_of", "nothing", "places", "put_together", "structure"]
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,29 @@ class Fixed:
 Form = tuple | Fixed | None
 
 
-def structure(args: tuple) -> Structure | None:
-    """The structure of arguments, if any is a tuple, a text or None."""
-    return Structure(tuple(map(_form, args))) if any(isinstance(a, tuple | str | None) for a in args) else None
+def structure(name: str, names: Sequence[str], args: tuple) -> Structure | None:
+    """The structure of the arguments of the function `name`, if any is a tuple, a text or None; `names` are those of
+    its parameters."""
+    if len(names) != len(args) or not any(isinstance(a, tuple | str | None) for a in args):
+        return None
+    return Structure(tuple(map(_form, args)), name, tuple(names))
+
+
+def places(name: str, argnums: int | tuple[int, ...], names: Sequence[str]) -> list[int]:
+    """The places of parameters that are meant."""
+    found: list[int] = []
+    for k in _several(argnums):
+        if not -len(names) <= k < len(names):
+            raise AttrError(f"{name}: argnums={argnums} and {len(names)} arguments ({', '.join(names)})")
+        if k % len(names) in found:
+            raise AttrError(f"{name}: argnums={argnums} has {names[k]} twice; give each argument once")
+        found.append(k % len(names))
+    return found
+
+
+def nothing(direction: Any) -> bool:
+    """Whether a tangent is none, as that of what is no float has to be."""
+    return direction is None or (not isinstance(direction, tuple | list | str) and not np.any(direction))
 
 
 @dataclass(frozen=True)
@@ -35,11 +55,13 @@ class Structure:
     """What takes arguments apart, and puts gradients together."""
 
     forms: tuple[Form, ...]
+    name: str
+    names: tuple[str, ...]
 
     def leaves(self, args: tuple) -> list[Any]:
         return [x for form, a in zip(self.forms, args, strict=True) for x in _leaves(form, a)]
 
-    def argnums(self, args: tuple, chosen: int | tuple[int, ...] | None) -> tuple[int, ...]:
+    def argnums(self, args: tuple, argnums: int | tuple[int, ...] | None) -> tuple[int, ...]:
         """The places of the floats in the chosen arguments."""
         found: list[list[int]] = []
         at = 0
@@ -47,37 +69,55 @@ class Structure:
             leaves = _leaves(form, a)
             found.append([at + k for k, x in enumerate(leaves) if _is_float(x)])
             at += len(leaves)
-        return tuple(k for n in self.chosen(args, chosen) for k in found[n])
+        chosen = range(len(args)) if argnums is None else places(self.name, argnums, self.names)
+        for n in chosen:
+            if argnums is not None and not found[n]:
+                raise DTypeError(
+                    f"{self.name}: argnums={argnums} asks for the gradient by {self.names[n]}, which has no floats in "
+                    f"this call ({args[n]!r}); pass floats or arrays of floats, or leave it out of argnums"
+                )
+        return tuple(k for n in chosen for k in found[n])
 
-    def chosen(self, args: tuple, argnums: int | tuple[int, ...] | None) -> list[int]:
+    def _chosen(self, argnums: int | tuple[int, ...] | None) -> list[int]:
         """Which arguments have gradients."""
-        if argnums is None:
-            return [
-                k for k, (f, a) in enumerate(zip(self.forms, args, strict=True)) if any(map(_is_float, _leaves(f, a)))
-            ]
-        given = (argnums,) if isinstance(argnums, int) else argnums
-        for k in given:
-            if not -len(args) <= k < len(args):
-                raise AttrError(f"adjoint: argnums={argnums} and {len(args)} arguments")
-        return [k % len(args) for k in given]
+        count = len(self.forms)
+        return [*range(count)] if argnums is None else [k % count for k in _several(argnums)]
 
     def gradients(self, args: tuple, argnums: int | tuple[int, ...] | None, flat: tuple) -> Any:
         """Gradients in the form of the arguments; None for what is no float."""
         rest = iter(flat)
-        found = tuple(_rebuilt(self.forms[k], args[k], rest) for k in self.chosen(args, argnums))
+        found = tuple(_rebuilt(self.forms[k], args[k], rest) for k in self._chosen(argnums))
         return found[0] if isinstance(argnums, int) else found
 
     def along(self, args: tuple, argnums: int | tuple[int, ...] | None, given: tuple) -> tuple:
         """Directions, one per argument that is differentiated, as those of the floats in them."""
-        chosen = self.chosen(args, argnums)
+        chosen = self._chosen(argnums)
         if len(given) != len(chosen):
-            raise AttrError(f"adjoint: {len(chosen)} directions expected, one per argument, {len(given)} given")
+            names = ", ".join(self.names[k] for k in chosen)
+            raise AttrError(
+                f"{self.name}: {len(chosen)} directions expected ({names}), {len(given)} given; one per "
+                f"{'parameter' if argnums is None else 'argnum'}, None for zeros and for what is no float"
+            )
         found = []
         for k, d in zip(chosen, given, strict=True):
             leaves = _leaves(self.forms[k], args[k])
-            parts = [None] * len(leaves) if d is None else _leaves(self.forms[k], d)
-            found += [part for part, x in zip(parts, leaves, strict=True) if _is_float(x)]
+            parts = [None] * len(leaves) if nothing(d) and self.forms[k] else _leaves(self.forms[k], d)
+            wrong = d if isinstance(self.forms[k], Fixed) and not nothing(d) else None
+            for part, x in zip(parts, leaves, strict=True):
+                if _is_float(x):
+                    found.append(part)
+                elif not nothing(part):
+                    wrong = part
+            if wrong is not None:
+                raise DTypeError(
+                    f"{self.name}: {self.names[k]} is or has what is no float, and {wrong!r} was given as its "
+                    "direction; only floats have derivatives: give None or 0 there"
+                )
         return tuple(found)
+
+
+def _several(argnums: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (argnums,) if isinstance(argnums, int) else argnums
 
 
 def _form(a: Any) -> Form:

@@ -7,7 +7,6 @@ import builtins
 import copy
 import functools
 import inspect
-import textwrap
 import types
 from collections import Counter
 from collections.abc import Callable, Hashable
@@ -16,18 +15,23 @@ from typing import Any
 import numba
 import numpy as np
 
+from ...codegen.generated import is_generated
 from ...errors import TraceError
+from ...source_text import lines_of
 from ..adopted import adopted, rule_of
 from ..memory import in_large_pages
+from ..outside import outside
 from ..statements.algebra import FUNCTIONS, OPERATORS, PASSIVE
 from ..statements.ir import subtrees
 from ..statements.jumps import LoopElse, located
-from ..statements.names import Names, all_names, first_name
+from ..statements.names import Names, all_names, bound_to, first_name, known, outside_names
 from .arrays import MAKERS
 from .library import LIBRARY
 from .meanings import separated
+from .outside import unfit
 from .reductions import PRODUCTS, REDUCTIONS
 from .structures import Fixed
+from .unchanged import changed
 
 __all__ = ["KNOWN", "LOOPS", "RANGES", "Source", "source_of"]
 
@@ -127,22 +131,26 @@ class Source:
             raise TraceError(
                 f"adjoint: the source of {self.name} cannot be read ({err}); define it in a file or a notebook cell"
             ) from None
-        self.lines = textwrap.dedent("".join(lines)).splitlines()
-        try:
-            node = ast.parse("\n".join(self.lines)).body[0]
-        except SyntaxError:
-            node = ast.Pass()
+        self.generated = is_generated(plain)
+        if not self.generated and changed(plain):
+            raise TraceError(
+                f"adjoint: {self.file}, line {self.first}: the source of {self.name} is another one than when it was "
+                "defined, and what is read now would be differentiated: import the module again (importlib.reload), "
+                "run the cell again, or begin a new process"
+            )
+        self.lines = lines_of("".join(lines))
+        node = _definition("\n".join(self.lines))
         if isinstance(node, ast.AsyncFunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: {self.name} is async; write a plain def")
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
-        node = LoopElse(Names(all_names(node))).visit(_Lists().visit(_Exchanges().visit(node)))
         self.first -= 1
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
-        self.outside = {**vars(builtins), **plain.__globals__, **closed, "np.sort": np.sort}
+        self.outside = {**vars(builtins), **plain.__globals__, **closed}
         self.signature = inspect.signature(plain, follow_wrapped=False)
         given = getattr(function, "targetoptions", {})
+        node = LoopElse(Names(all_names(node))).visit(_Lists(self).visit(_Exchanges().visit(node)))
         self.node = _Outs(self).visit(node)
         self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
 
@@ -198,6 +206,11 @@ class Source:
         made.signature = inspect.Signature([inspect.Parameter(n, kind) for n in flat])
         return made
 
+    def line_of(self, node: ast.AST) -> str:
+        """Where a statement is, and its text, for errors of what is generated."""
+        line = getattr(node, "lineno", 1)
+        return f"{self.file}, line {self.first + line}: {self.lines[line - 1].strip()}"
+
     def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
         line = getattr(node, "lineno", 1)
         text = self.lines[line - 1].strip()
@@ -209,9 +222,9 @@ class Source:
     def resolve(self, node: ast.expr) -> object:
         """What a name, or an attribute of a module, stands for; None if that is not known."""
         if isinstance(node, ast.Name):
-            found = adopted(self.outside.get(node.id), self.module)
+            found = bound_to(node) or adopted(self.outside.get(node.id), self.generated)
         elif isinstance(node, ast.Attribute):
-            found = adopted(getattr(self.resolve(node.value), node.attr, None), self.module)
+            found = adopted(getattr(self.resolve(node.value), node.attr, None), self.generated)
         else:
             return None
         return LIBRARY.get(found, found) if callable(found) and isinstance(found, Hashable) else found
@@ -224,6 +237,20 @@ def _flat(pack: Packed) -> list[str]:
     if isinstance(pack, list):
         return [n for part in pack[1:] for n in _flat(part)]
     return [pack] if isinstance(pack, str) else []
+
+
+def _definition(text: str) -> ast.stmt:
+    """The first statement of source text, which may be indented: what it has of lines that are not, in texts and after
+    form feeds, stays as it is."""
+    indented = text.lstrip("\f")[:1] in (" ", "\t")
+    try:
+        (whole,) = ast.parse(f"if True:\n{text}" if indented else text).body
+    except (SyntaxError, ValueError):  # part of a statement
+        return ast.Pass()
+    if not indented:
+        return whole
+    ast.increment_lineno(whole, -1)
+    return whole.body[0]  # type: ignore[attr-defined]
 
 
 class _Exchanges(ast.NodeTransformer):
@@ -249,15 +276,20 @@ class _Exchanges(ast.NodeTransformer):
 class _Lists(ast.NodeTransformer):
     """Lists that do not change, as tuples: ``c = [0.5, 2.0]``, where only loops, ``len`` and indices read `c`."""
 
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         uses = Counter(n.id for n in subtrees(node) if isinstance(n, ast.Name))
         reads: Counter[str] = Counter()
+        outside = outside_names(node)
         for n in subtrees(node):
             match n:
                 case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()) | ast.For(iter=ast.Name(id=name)):
                     reads[name] += 1
-                case ast.Call(func=ast.Name(id="len" | "enumerate" | "zip"), args=args):
-                    reads.update(a.id for a in args if isinstance(a, ast.Name))
+                case ast.Call(func=ast.Name(id=name) as called, args=args) if name in outside:
+                    if any(self.source.resolve(called) is f for f in (len, enumerate, zip)):
+                        reads.update(a.id for a in args if isinstance(a, ast.Name))
 
         def fixed(target: ast.expr, value: ast.expr) -> ast.expr:
             match target, value:
@@ -296,7 +328,7 @@ class _Outs(ast.NodeTransformer):
         call, called = node.value, self.source.resolve(node.value.func)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" and called is None and not call.args:
             array = call.func.value
-            made = ast.Call(ast.Name("np.sort", ast.Load()), [array], call.keywords)
+            made = ast.Call(known(np.sort, "np.sort"), [array], call.keywords)
             return located(ast.Assign([ast.Subscript(array, ast.Constant(...), ast.Store())], made), node)
         inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
         given = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
@@ -353,7 +385,7 @@ class _Check:
         if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
             raise refuse(node, f"{what} is outside of the subset", instead)
         if isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and id(node) not in self.listed:
-            if not node.elts and self.source.module.startswith("nbgrad_"):  # where calls in loops keep arrays
+            if not node.elts and self.source.generated:  # where calls in loops keep arrays
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
                 raise refuse(
                     node, what, "give it an infer that tells sizes known before the loop, or leave out its vjp"
@@ -363,8 +395,8 @@ class _Check:
             not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)
         ):
             raise refuse(node, f"{what} is outside of the subset", instead)
-        if isinstance(node, ast.Constant) and isinstance(node.value, complex):
-            raise refuse(node, "a complex number", "write real and imaginary parts apart")
+        if isinstance(node, ast.Constant) and (wrong := unfit(node.value)):
+            raise refuse(node, *wrong)
         if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.AugAssign):
             self.operator(node, node.op)
         elif isinstance(node, ast.Compare):
@@ -396,7 +428,7 @@ class _Check:
         """Whether a function of the user's is called, which is then checked as well."""
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             return True
-        if called is in_large_pages:  # of what was generated; it has no derivative
+        if called in (in_large_pages, outside):  # of what was generated; they have no derivatives
             return True
         plain = getattr(called, "py_func", called)
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":

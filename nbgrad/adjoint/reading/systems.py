@@ -53,9 +53,11 @@ def factors(a, order):
 
 def solve(a, b):
     n = a.shape[0]
+    if b.shape[0] != n:
+        raise ValueError("the right-hand side has another length than the matrix")
     order = pivots(a)
     lu = factors(a, order)
-    if lu[n - 1, n - 1] == 0.0:
+    if n > 0 and lu[n - 1, n - 1] == 0.0:
         raise ValueError("the matrix is singular")
     y, x = np.empty(b.shape), np.empty(b.shape)
     for i in range(n):

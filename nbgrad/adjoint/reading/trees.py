@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..statements.indices import minus, offset, parts, plus
-from ..statements.ir import Block, Check, Loop, Store, parse, subtrees, unparse
+from ..statements.ir import Block, Check, Like, Loop, Store, parse, subtrees, unparse
 from .views import ONE, ZERO, Axis, View, added, count, size_of, times
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Leaf(Tree):
 
     view: View
     fresh: bool = False
+    masked = False  # whether the part by a mask is meant
 
     @property
     def rank(self) -> int:  # type: ignore[override]
@@ -76,7 +77,7 @@ class Op(Tree):
 
     build: Callable[..., ast.expr]
     args: list[Tree]
-    kind: str = ""
+    kind: str | Like = ""
     dtype: str = ""
 
     @property
@@ -98,7 +99,7 @@ class Made(Tree):
 
     sizes: list[ast.expr]
     build: Callable[..., ast.expr] | None  # None: anything
-    kind: str = ""  # of a new array, "" for that of the elements
+    kind: str | Like = ""  # of a new array, "" for that of the elements
     dtype: str = ""
 
     @property
@@ -112,7 +113,7 @@ def combine(build: Callable[..., ast.expr], args: list[Tree]) -> Tree:
     return Op(build, args)
 
 
-def copied(tree: Tree, kind: str = "", dtype: str = "") -> Tree:
+def copied(tree: Tree, kind: str | Like = "", dtype: str = "") -> Tree:
     """The values of `tree`, not its memory."""
     return Op(lambda e: e, [tree], kind, dtype)
 
@@ -175,6 +176,7 @@ class Elementwise:
         self.checked: set[str] = set()
         self.overlap = False  # elements are read that the statement writes for another turn
         self.instead = ""  # what to do about arrays of different lengths
+        self.masks = False  # whether it is about a mask, whose length must be that of an axis
         self.scattered = False  # whether several turns may write one element
 
     def over(self, tree: Tree) -> None:
@@ -206,9 +208,11 @@ class Elementwise:
         if tree.rank > len(turns):
             raise self.low.source.refuse(self.node, "more axes than what it is assigned to", "write a loop")
         mine = turns[len(turns) - tree.rank :]
+        masks, self.masks = self.masks, self.masks or (isinstance(tree, Leaf) and tree.masked)
         for d, t in enumerate(mine):
-            if not _single(tree, d):
+            if not _single(tree, d) or self.masks:
                 self.same(count(_axis(tree, d)), t.size)
+        self.masks = masks
         if isinstance(tree, Made):
             assert tree.build is not None
             return tree.build(*[t.position() for t in mine])
@@ -235,13 +239,14 @@ class Elementwise:
         a, b = self.plain(mine), self.plain(other)
         if mine == other or a == b:
             return
-        message = f"{self.low.made.name}: arrays of different lengths in '{self.text}'{self.instead}"
+        what = "a mask of another length than the axis" if self.masks else "arrays of different lengths"
+        message = f"{self.low.made.name}: {what} in '{self.text}'{self.instead}"
         test = f"{a} != {b}"
-        if mine.isdigit() and other.isdigit():
+        if mine.isdigit() and other.isdigit() and not self.masks:
             raise self.low.source.refuse(self.node, "arrays of different lengths", "use arrays of one shape")
         if test not in self.checked:
             self.checked.add(test)
-            self.low.out.append(Check(parse(test), message))
+            self.low.out.append(Check(parse(test), message, "IndexError" if self.masks else "ValueError"))
 
     def plain(self, text: str) -> str:
         """A number of elements that is not negative."""
@@ -294,7 +299,7 @@ class Elementwise:
         # NumPy reads everything before it writes.
         held = self.low.names.fresh("held")
         place = [t.position() for t in self.turns]
-        self.low.allocate(held, self.node, [size_of(a) for a in axes], f"={target.name}",
+        self.low.allocate(held, self.node, [size_of(a) for a in axes], Like(target.name),
                           f"{target.name}.dtype", target.name)  # fmt: skip
         index: ast.expr = ast.Tuple(place, ast.Load()) if len(place) > 1 else place[0]
         again = ast.Subscript(ast.Name(held, ast.Load()), index, ast.Load())

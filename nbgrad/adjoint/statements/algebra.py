@@ -24,17 +24,20 @@ from ...expr import (
     order,
     rebuild,
     select,
+    strong,
     substitute,
     var,
     vjp,
 )
 from ...kernels import scalar as vm
-from .ir import children, parse, unparse
-from .names import FUNCTION_NAMES, HELPERS, INTEGERS
-from .roots import finite, lower_powers, roots_in
+from ...source_text import constant
+from .ir import children, duplicate, parse, parsed, unparse
+from .names import FUNCTION_NAMES, INTEGERS, Names
+from .roots import arriving, finite, is_multiple, lower_powers, products, roots_in, strongly
 from .selections import is_select, settled
 
-__all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common"]
+__all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common",
+           "helper_of"]  # fmt: skip
 
 #: The cotangent of what is differentiated; no name of a program looks like it.
 COTANGENT = var("@")
@@ -75,7 +78,7 @@ def _table() -> dict[object, Callable]:
             name, _, slots = fn.template.partition("(")
             if name in fn.helpers and slots.rstrip(")") == ", ".join(f"{{{k}}}" for k in range(slots.count("{"))):
                 function = fn.helpers[name]
-                found[function], HELPERS[name], FUNCTION_NAMES[function] = fn, function, name
+                found[function] = fn
     found[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
     found[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
     return found
@@ -198,7 +201,13 @@ class Algebra:
             case ast.BinOp():
                 return _OPERATIONS[type(node.op)](self.expression(node.left), self.expression(node.right))
             case ast.IfExp():
-                return select(var(unparse(node.test)), self.expression(node.body), self.expression(node.orelse))
+                body, orelse = self.expression(node.body), self.expression(node.orelse)
+                match node.test:  # a strong product, as adjoints are made of
+                    case ast.Compare(left, [ast.NotEq()], [ast.Constant(value=0)]) if orelse.value == 0:
+                        factor = self.expression(left)
+                        if is_multiple(body, factor):
+                            return strong(body, factor)
+                return select(var(unparse(node.test)), body, orelse)
             case ast.Call():
                 return as_expr(FUNCTIONS[self.resolve(node.func)](*[self.expression(a) for a in node.args]))
         return var(unparse(node))
@@ -231,17 +240,24 @@ class Algebra:
         atoms = self.atoms(node)
         names = [unparse(a) for a in atoms]
 
-        def moved(inside: Expr) -> Expr:
-            """What the derivative of a function of `inside` is a factor of."""
-            parts = zip(vjp(inside, ONE, names), atoms, strict=True)
-            return g if dot is None else sum((p * dot(a) for p, a in parts if p is not ZERO), ZERO)
+        def moved(root: Expr) -> Expr:
+            """What the derivative of a root is a factor of."""
+            if dot is None:
+                return arriving(e, g, root)
+            parts = zip(vjp(root.args[0], ONE, names), atoms, strict=True)
+            return sum((p * dot(a) for p, a in parts if p is not ZERO), ZERO)
 
         roots = roots_in(e, moved, self.squares)
         found = [finite(p, n if dot is None else "", roots) for p, n in zip(vjp(e, g, names), names, strict=True)]
         found = [settled(p, e, known) for p in found]
+        lower = {} if known is None else lower_powers(e, known, roots)
         if known is not None and e.fn is not None:
-            found = [_rebuilt(p, {e: known, **lower_powers(e, known, roots)}) for p in found]
+            found = [_rebuilt(p, {e: known, **lower}) for p in found]
         found = inverted(shared(map(simplify, found)), g)
+        if dot is None:
+            tame = dict.fromkeys([*(root.factor for root in roots.values()), *map(simplify, lower.values())], ONE)
+            found = [strongly(p, g, tame) for p in found]
+        found = [products(p) for p in found]
         return [(a, p) for a, p in zip(atoms, found, strict=True) if p is not ZERO]
 
 
@@ -306,7 +322,7 @@ def _inverse(e: Expr) -> Expr:
     if e.value is None:
         return ONE / e
     exact = math.frexp(e.value)[0] in (0.5, -0.5)
-    return const(1.0 / e.value) if exact else var(f"1.0 / {e.value}")
+    return const(1.0 / e.value) if exact else var(f"1.0 / {constant(e.value)}")
 
 
 def common(roots: list[Expr]) -> list[Expr]:
@@ -335,7 +351,11 @@ def common(roots: list[Expr]) -> list[Expr]:
             certain.add(node)
             lazy = node.fn is not None and node.fn.name in ("select", "and", "or") and not _is_usual(node)
             stack += node.args[:1] if lazy else node.args
-    return [n for n in nodes if n in certain | cheap and uses[n] > 1 and weight[n] >= 3 and n.fn and not n.fn.boolean]
+    # What stands under a test is not made once before the loop: a division is worth a name then.
+    tested = order(n.args[0] for n in certain if n.fn is not None and n.fn.name == "strong")
+    apart = {n for n in tested if n.fn is not None and n.fn.name == "div" and n.args[0] is ONE}
+    often = {n for n in certain | cheap if uses[n] > 1 and weight[n] >= 3}
+    return [n for n in nodes if n in often | apart and n.fn and not n.fn.boolean]
 
 
 def _is_usual(e: Expr) -> bool:
@@ -395,31 +415,42 @@ def _template(fn: Fn, ours: bool) -> tuple[str, dict[str, object]]:
     return fn.template, {k: v for k, v in fn.helpers.items() if k not in ("math", "np") and k in fn.template}
 
 
-def code(e: Expr, helpers: dict[str, object], ours: bool = False) -> str:
-    """`e` as Python code; the names that it uses are put into `helpers`. `ours`: with functions that can be packed."""
+def helper_of(called: object) -> tuple[str, object] | None:
+    """What generated code imports to call a function of the table, and by which name; None for Python's and NumPy's."""
+    fn = FUNCTIONS.get(called)
+    if not isinstance(fn, Fn) or called in FUNCTION_NAMES:
+        return None
+    name = fn.template.partition("(")[0]
+    return name, fn.helpers[name]
+
+
+def code(e: Expr, names: Names, ours: bool = False) -> str:
+    """`e` as Python code; the functions that it calls are imported. `ours`: with functions that can be packed."""
     made: dict[Expr, ast.expr] = {}
     for node in order([e]):
-        made[node] = _node(node, made, helpers, ours)
+        made[node] = _node(node, made, names, ours)
     return unparse(made[e])
 
 
-def _node(e: Expr, made: dict[Expr, ast.expr], helpers: dict[str, object], ours: bool) -> ast.expr:
+def _node(e: Expr, made: dict[Expr, ast.expr], names: Names, ours: bool) -> ast.expr:
     if e.name is not None:
-        return parse(e.name)
+        return parsed(e.name)
     if e.fn is None:
         return _constant(e.value)  # type: ignore[arg-type]
     root = e.fn.name == "power" and e.args[1].value == 0.5
     template, needed = ("math.sqrt({0})", {}) if root else _template(e.fn, ours)
-    helpers.update(needed)
-    holes = {f"hole{k}": made[a] for k, a in enumerate(e.args)}
-    return _Fill(holes).visit(parse(template.format(*holes)))
+    hole = "hole"
+    while any(f"{hole}{k}" in needed for k in range(len(e.args))):
+        hole += "_"
+    put = {f"{hole}{k}": made[a] for k, a in enumerate(e.args)}
+    tree = duplicate(parsed(template.format(*put)))
+    for name, function in needed.items():
+        put[name] = ast.Name(names.imported(name, function, function), ast.Load())
+    return _Fill(put).visit(tree)
 
 
 def _constant(value: float) -> ast.expr:
-    if value != value or value in (math.inf, -math.inf):
-        text = "nan" if value != value else "inf"
-        return parse(f"{'-' if value < 0 else ''}math.{text}")
-    return ast.UnaryOp(ast.USub(), ast.Constant(-value)) if value < 0 else ast.Constant(value)
+    return parse(constant(value))
 
 
 class _Fill(ast.NodeTransformer):

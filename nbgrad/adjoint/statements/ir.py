@@ -10,33 +10,50 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from ...source_text import constant
+
 if TYPE_CHECKING:
     from ..adopted import Rule
     from ..reading.structures import Form
+    from .names import Names
 
-__all__ = ["Alloc", "Assign", "Block", "Call", "Check", "Function", "Grow", "If", "Loop", "Put", "Statement", "Store",
-           "Swap", "below", "changed", "children", "duplicate", "elements_in", "listed", "mentioned", "mentions",
-           "parse", "parsed", "reads", "subtrees", "touched", "unparse", "uses", "walk", "writes"]  # fmt: skip
+__all__ = ["Alloc", "Assign", "Block", "Call", "Check", "Function", "Grow", "If", "Like", "Look", "Loop", "Made", "Put",
+           "Statement", "Store", "Swap", "Within", "below", "changed", "children", "duplicate", "elements_in", "listed",
+           "mentioned", "mentions", "parse", "parsed", "reads", "subtrees", "touched", "unparse", "uses", "walk",
+           "writes"]  # fmt: skip
 
 
 @dataclass(eq=False)
 class Statement:
-    """`line` is the text of the line it came from, for comments; empty where it shares the one before."""
+    """`line` is the text of the line it came from, for comments; empty where it shares the one before. `place` says
+    where that line is, for errors; empty where it is that of the statement before or around it."""
 
     line: str = field(default="", kw_only=True)
+    place: str = field(default="", kw_only=True)
+
+
+class Made(Enum):
+    """For what a pass made a number."""
+
+    FACTOR = "a product that does not change in the loops after it"
+    BRANCH = "what a test gave"
+    BOUND = "a bound of a loop"
 
 
 @dataclass(eq=False)
 class Assign(Statement):
-    """``name = value``, of numbers; `free`: a sum whose additions may be reordered, ``name + term``."""
+    """``name = value``, of numbers; `free`: a sum whose additions may be reordered, ``name + term``; `made`: for what a
+    pass made it, None for those of the function."""
 
     name: str
     value: ast.expr
     free: bool = False
+    made: Made | None = field(default=None, kw_only=True)
 
 
 @dataclass(eq=False)
@@ -52,6 +69,13 @@ class Store(Statement):
         return ast.Subscript(ast.Name(self.array, ast.Load()), self.index, ast.Load())
 
 
+@dataclass(frozen=True)
+class Like:
+    """The kind that another array has, which may not be known yet."""
+
+    name: str
+
+
 @dataclass(eq=False)
 class Alloc(Statement):
     """``name = value``, an array made anew: `value` is a call of np.empty, np.zeros or the like, or a copy."""
@@ -60,7 +84,7 @@ class Alloc(Statement):
     value: ast.expr
     rank: int
     source: str  # the array whose values or dtype it has, or ""
-    kind: str  # "float", "int" or "bool"
+    kind: str | Like  # "float", "int" or "bool"; "" for that of what is stored into it
     shape: list[ast.expr]
 
 
@@ -73,7 +97,28 @@ class Check(Statement):
     error: str = "ValueError"
 
     def code(self) -> list[str]:
-        return [f"if {unparse(self.test)}:", f"    raise {self.error}({self.message!r})"]
+        return [f"if {unparse(self.test)}:", f"    raise {self.error}({constant(self.message)})"]
+
+
+@dataclass(eq=False)
+class Look(Check):
+    """Where `test` holds, ask a program (`message`, see :mod:`..outside`) whether an index is out of range; `given` are
+    numbers and arrays that it gets."""
+
+    given: list[ast.expr] = field(default_factory=list)
+
+    def code(self) -> list[str]:
+        given = listed([unparse(n) for n in self.given], True)
+        return [f"{self.error}({unparse(self.test)}, {constant(self.message)}, ({given}))"]
+
+
+@dataclass(eq=False)
+class Within(Statement):
+    """`index` must be one of a part of an array, `what`, which has `size` elements along that axis."""
+
+    index: ast.expr
+    size: ast.expr
+    what: str
 
 
 @dataclass(eq=False)
@@ -97,12 +142,15 @@ class Call(Statement):
     """``results = function(given)``: of a primitive with a rule of its own, which makes new arrays and numbers.
 
     `lengths` has, for each result that is an array, names of the numbers of elements along its axes; `given` are names
-    of arrays, with ``[:n]`` where not all of it is meant, names of numbers, and constants. With a name `found` for what
-    the function gives, its elements are copied into the results, which are there before and have just been set to zero:
-    so what they were is stored as if statements had overwritten it. `places` are names for loops over an array then.
+    of arrays, with ``[:n]`` where not all of it is meant, names of numbers, and constants; `function` and `vjp`: what
+    the primitive and its rule are called. With a name `found` for what the function gives, its elements are copied into
+    the results, which are there before and have just been set to zero: so what they were is stored as if statements had
+    overwritten it. `places` are names for loops over an array then.
     """
 
     rule: Rule
+    function: str
+    vjp: str
     results: list[str]
     lengths: dict[str, list[str]]
     given: list[ast.expr]
@@ -128,7 +176,8 @@ class Loop(Statement):
 
     `until`: a flag that ends the loop after the turn that sets it; `count`: the variable with the number of turns, of
     loops whose number of turns is not known when they begin; `resets`: numbers that the loop changes, with the names of
-    the values that they had before; `parallel`: whether it is over ``prange``.
+    the values that they had before; `parallel`: whether it is over ``prange``; `target`: the variables that it has in
+    the function.
     """
 
     index: str
@@ -141,6 +190,7 @@ class Loop(Statement):
     count: str = ""
     resets: dict[str, str] = field(default_factory=dict)
     parallel: bool = False
+    target: str = ""
 
 
 Block = list[Statement]
@@ -151,11 +201,13 @@ class Function:
     """A lowered function.
 
     `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for, and `helpers` those of functions; `results` the names returned, None for a function that returns
+    stand for; `names` are all that are in use, with the functions that are imported; `called` says what a parameter of
+    the function is called here; `results` the names returned, None for a function that returns
     nothing, and `form` how they are in tuples; `options` are for ``njit``. `doubtful` are arrays with what they are
     made of, whose kind must be that of the array, or else an error; `reused` are such whose names got new elements,
     which the array must hold; `copies` are copies with the names of the arrays that they stand for. `narrow` says that
     arguments are float32: what is calculated again, of numbers that were stored, may then differ in the last digits.
+    `checked` says that indices are looked at before they are used.
     """
 
     name: str
@@ -166,13 +218,15 @@ class Function:
     kinds: dict[str, str]
     constants: dict[str, object]
     where: str
+    names: Names
     form: Form = None
-    helpers: dict[str, object] = field(default_factory=dict)
+    called: dict[str, str] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
     doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
     reused: list[tuple[str, ast.expr, Exception]] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     narrow: bool = False
+    checked: bool = True
 
     def explained(self, text: str) -> str:
         """`text`, with what copies in it are called in the function."""
@@ -339,7 +393,9 @@ def uses(s: Statement) -> set[str]:
         case Call():
             return reads(*s.given)
         case If() | Check():
-            return reads(s.test)
+            return reads(s.test, *getattr(s, "given", ()))
+        case Within():
+            return reads(s.index, s.size)
         case Loop():
             return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count, *s.resets.values()) if n}
     return set()

@@ -11,8 +11,8 @@ from numba.core.errors import NumbaError
 from ...errors import TraceError
 from ..adopted import Kind
 from .indices import parts
-from .ir import Alloc, Assign, Call, Function, Loop, Statement, Store, children, parse, unparse, walk
-from .names import INTEGERS, resolve
+from .ir import Alloc, Assign, Call, Function, Like, Loop, Statement, Store, children, parse, unparse, walk
+from .names import INTEGERS
 
 __all__ = ["ZEROS", "infer", "kind_of", "kinds_of"]
 
@@ -38,8 +38,8 @@ def infer(f: Function) -> None:
     while grew or _typed(f):
         grew = False
         for s in made:
-            if s.kind.startswith("="):
-                f.kinds[s.name] = f.kinds[s.kind[1:]]
+            if isinstance(s.kind, Like):
+                f.kinds[s.name] = f.kinds[s.kind.name]
         for t in assigned:
             name = t.array if isinstance(t, Store) else t.name
             widest = max(kind_of(t.value, f), f.kinds.get(name, "bool"), key=_ORDER.index)
@@ -68,7 +68,7 @@ def infer(f: Function) -> None:
 
 def _dtype(s: Alloc, made: dict[str, Alloc], f: Function) -> str:
     """Code for a dtype. Where it is that of another array, which may be made later, it is written as that one's."""
-    other = s.kind[1:] if s.kind.startswith("=") else ""
+    other = s.kind.name if isinstance(s.kind, Like) else ""
     if other in made:
         return _dtype(made[other], made, f)
     if not s.kind and f.kinds[s.name] != "float":
@@ -98,7 +98,7 @@ def _typed(f: Function) -> bool:
 
 def kinds_of(s: Call, f: Function) -> tuple[Kind, ...]:
     """The kinds of the arguments."""
-    names = [unparse(n).partition("[")[0] for n in s.given]
+    names = [unparse(n.value if isinstance(n, ast.Subscript) else n) for n in s.given]
     return tuple([(f.ranks.get(name, 0), kind_of(n, f)) for n, name in zip(s.given, names, strict=True)])
 
 
@@ -153,7 +153,7 @@ def kind_of(node: ast.expr, f: Function) -> str:
         case ast.IfExp():
             return max(kind_of(node.body, f), kind_of(node.orelse, f), key=_ORDER.index)
         case ast.Call():
-            called = resolve(node.func)
+            called = f.names.resolve(node.func)
             if called in _TRUTH:
                 return "bool"
             if called in _INTEGERS or (called is round and len(node.args) == 1):

@@ -6,10 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
-from ...expr import ONE, ZERO, Expr, both, const, either, lt, ne, order, rebuild, select, vjp
+from ...expr import (
+    ONE,
+    ZERO,
+    Expr,
+    both,
+    const,
+    either,
+    has_poles,
+    lt,
+    ne,
+    neg,
+    order,
+    rebuild,
+    select,
+    strong,
+    substitute,
+    var,
+    vjp,
+    weak,
+)
 from ...kernels import scalar as vm
 
-__all__ = ["finite", "lower_powers", "of_squares", "roots_in"]
+__all__ = ["arriving", "finite", "is_multiple", "lower_powers", "of_squares", "products", "roots_in", "strongly"]
 
 
 @dataclass(frozen=True)
@@ -32,20 +51,32 @@ class Root:
 def roots_in(e: Expr, moved: Callable[[Expr], Expr], squares: set[str]) -> dict[Expr, Root]:
     """The factors in derivatives of `e` that are infinite where a root is one of 0, with what stands for them.
 
-    `moved` gives what a root is multiplied by, as far as it is known, and `squares` the names of sums of squares. The
-    roots of these are lengths: where one is zero, 0 is a subgradient.
+    `moved` gives what the derivative of a root is multiplied by, as far as it is known, and `squares` the names of sums
+    of squares. The roots of these are lengths: where one is zero, 0 is a subgradient.
     """
     found: dict[Expr, Root] = {}
     for y in order([e]):
         if y.fn is vm.sqrt:
             (x,) = y.args
             known = of_squares(x, squares)
-            divisor = select(ne(y, 0), y, 1) if known else _unless(y, moved(x))
+            divisor = select(ne(y, 0), y, 1) if known else _unless(y, moved(y))
             found[const(0.5) / y] = Root(const(0.5) / divisor, y, None if known else x)
         elif y.fn is vm.power and 0 < (y.args[1].value or 0) < 1:
             x, p = y.args
-            found[vm.power(x, p - 1)] = Root(vm.power(_unless(x, moved(x)), p - 1), x, x)
+            found[vm.power(x, p - 1)] = Root(vm.power(_unless(x, moved(y)), p - 1), x, x)
     return found
+
+
+def arriving(e: Expr, g: Expr, y: Expr) -> Expr:
+    """The cotangent of `y`, a part of `e`, when that of `e` is `g`, where it is a product of `g` and variables; or else
+    `g`, where the other factors are taken for other than zero."""
+    there = var("@there")
+    found = vjp(substitute(e, {y: there}), g, [there.name])[0]  # type: ignore[list-item]
+    return found if there not in order([found]) and _is_product(found) else g
+
+
+def _is_product(e: Expr) -> bool:
+    return e.fn is None or (e.fn.name in ("mul", "neg") and all(map(_is_product, e.args)))
 
 
 def finite(part: Expr, name: str, roots: dict[Expr, Root]) -> Expr:
@@ -74,6 +105,69 @@ def finite(part: Expr, name: str, roots: dict[Expr, Root]) -> Expr:
         args = tuple(made[a] if product else whole(a) for a in node.args)
         made[node] = node if args == node.args else rebuild(node.fn, args)  # type: ignore[arg-type]
     return whole(part)
+
+
+def strongly(part: Expr, g: Expr, tame: dict[Expr, Expr] | None = None) -> Expr:
+    """`part`, a multiple of `g`, as a strong product where it has poles (but for what is `tame`: no pole where `g` is
+    zero); inside of what chooses it, and of its sign."""
+    name = part.fn and part.fn.name
+    if name == "select":
+        test, a, b = part.args
+        return select(test, strongly(a, g, tame), strongly(b, g, tame))
+    if name == "neg":
+        return neg(strongly(part.args[0], g, tame))
+    return strong(part, g) if has_poles(substitute(part, tame or {})) else part
+
+
+def is_multiple(e: Expr, factor: Expr) -> bool:
+    """Whether `e` is `factor` times something that does not depend on it: as a strong product it has the derivative
+    that it has as a plain one, where it has one."""
+    name, args = e.fn and e.fn.name, e.args
+    if name == "mul":
+        return any(is_multiple(a, factor) and factor not in order([b]) for a, b in (args, args[::-1]))
+    return e is factor or (name in ("neg", "strong") and is_multiple(args[0], factor))
+
+
+def products(e: Expr) -> Expr:
+    """`e`, whose strong products are all ``factor * partial``: what does not depend on the factor can have a name, and
+    :func:`is_multiple` knows them again where an adjoint is differentiated."""
+    made: dict[Expr, Expr] = {}
+    for node in order([e]):
+        args = tuple(made[a] for a in node.args)
+        made[node] = node if args == node.args else rebuild(node.fn, args)  # type: ignore[arg-type]
+        if made[node].fn is not None and made[node].fn.name == "strong":  # type: ignore[union-attr]
+            inner, factors = weak(made[node])
+            partial = _without(inner, factors[0])
+            made[node] = made[node] if partial is None else _within(partial, factors)
+    return made[e]
+
+
+def _within(partial: Expr, factors: tuple[Expr, ...]) -> Expr:
+    """The product with the first of the factors, strong in all of them, inside of what chooses the derivative."""
+    if partial.fn is not None and partial.fn.name == "select":
+        test, a, b = partial.args
+        return select(test, _within(a, factors), _within(b, factors))
+    return ZERO if partial.value == 0 else reduce(strong, factors[::-1], factors[0] * partial)
+
+
+def _without(e: Expr, factor: Expr) -> Expr | None:
+    """What `factor` is multiplied by in `e`; None if it is not multiplied by anything."""
+    if e is factor or e.value == 0:
+        return ONE if e is factor else e
+    args = e.args
+    parts = [_without(a, factor) for a in args]
+    match e.fn and e.fn.name, parts:
+        case "neg" | "add" | "sub", [*_] if None not in parts:
+            return rebuild(e.fn, tuple(parts))  # type: ignore[arg-type]
+        case "select", [_, Expr() as a, Expr() as b]:
+            return select(args[0], a, b)
+        case "div", [Expr() as a, *_]:
+            return a / args[1]
+        case "mul", [Expr() as a, _]:
+            return a * args[1]
+        case "mul", [_, Expr() as b]:
+            return args[0] * b
+    return None
 
 
 def _needed(root: Root, name: str) -> list[Expr]:

@@ -1,17 +1,18 @@
-"""The sweep back before it is text: single assignments, blocks with a head, and lines as they are."""
+"""The sweep back before it is text: single assignments, blocks with a head, comments, and lines as they are."""
 
 from __future__ import annotations
 
 import ast
-import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ...source_text import comment
 from .ir import Loop, parse, parsed, subtrees, unparse
 
-__all__ = ["Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of", "mentions",
-           "names", "negative", "over", "steps", "tidy", "words"]  # fmt: skip
+__all__ = ["Comment", "Item", "Nest", "Step", "elements", "exchange", "factored", "flat", "loop_head", "loop_of",
+           "mentions", "names", "negative", "over", "steps", "tidy", "words"]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -34,10 +35,25 @@ class Step:
         target = self.target.value if isinstance(self.target, ast.Subscript) else self.target
         return target.id  # type: ignore[attr-defined]
 
+    @property
+    def zeroes(self) -> bool:
+        """Whether it sets something to zero."""
+        return self.how == "=" and not self.free and self.value == "0.0"
+
     def read(self) -> list[ast.expr]:
         """What is evaluated, besides the old value of the target."""
         index = [self.target.slice] if isinstance(self.target, ast.Subscript) else []
         return [parsed(self.value), *index]
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment for who reads the code."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return comment(self.text)
 
 
 @dataclass(eq=False)
@@ -54,7 +70,8 @@ class Nest:
         return parsed(self.test) if self.test else _first(self.head)
 
 
-Item = str | Step | Nest
+#: Strings are lines of code, of which nobody knows what they do.
+Item = str | Comment | Step | Nest
 
 
 def loop_head(s: Loop, turns: str = "range") -> str:
@@ -85,7 +102,9 @@ def loop_of(item: Nest) -> ast.For | None:
     """The loop over ``range``, if it is one."""
     tree = None if item.test else item.first
     loop = tree.body[0] if isinstance(tree, ast.Module) else None
-    return loop if isinstance(loop, ast.For) and " in range(" in item.head else None
+    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
+        return None
+    return loop if isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "range" else None
 
 
 def negative(value: str) -> str:
@@ -95,10 +114,16 @@ def negative(value: str) -> str:
 def tidy(items: list[Item]) -> list[Item]:
     """`items`, a whole block, with ``v = 0.0; v += e`` as one step."""
     made = list(items)
+    places: dict[str, list[int]] = {}  # of what mentions a name, in order
+    for k, item in enumerate(made):
+        for name in _mentioned(item):
+            places.setdefault(name, []).append(k)
     for k, start in enumerate(made):
         if not (isinstance(start, Step) and isinstance(start.target, ast.Name) and start.value == "0.0"):
             continue
-        later = next((s for s in made[k + 1 :] if mentions(s, start.name)), None)
+        after = places[start.name]
+        at = bisect_right(after, k)
+        later = made[after[at]] if at < len(after) else None
         if not isinstance(later, Step) or later.name != start.name or later.how == "=" or later.free:
             continue
         if start.name not in names(later.value):
@@ -108,25 +133,55 @@ def tidy(items: list[Item]) -> list[Item]:
     return [item for item in made if item != ""]
 
 
+def _mentioned(item: Item) -> frozenset[str]:
+    """All names in an item."""
+    if isinstance(item, Nest):
+        return _in_head(item.test, item.head).union(*map(_mentioned, item.body))
+    if isinstance(item, Step):
+        return names(item.value) | _names_in(item.target)
+    return words(item) if isinstance(item, str) else frozenset()
+
+
 def mentions(item: Item, name: str) -> bool:
     """Whether a name is in an item."""
     if isinstance(item, Nest):
-        return name in names(item.test or item.head) or any(mentions(s, name) for s in item.body)
+        return name in _in_head(item.test, item.head) or any(mentions(s, name) for s in item.body)
     if isinstance(item, Step):
         return name in names(item.value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(item.target))
-    return name in words(item)
+    return isinstance(item, str) and name in words(item)
 
 
 @lru_cache(4096)
 def words(line: str) -> frozenset[str]:
-    """The names in a line of code."""
-    return frozenset() if line.lstrip().startswith("#") else frozenset(re.findall(r"\w+", line))
+    """The names in a line of code: what consists of characters that names may have, up to a comment."""
+    found: set[str] = set()
+    word, quote = "", ""
+    for k, c in enumerate(f"{line}#"):
+        if quote:
+            quote = "" if c == quote and line[k - 1] != "\\" else quote
+        elif f"_{c}".isidentifier():
+            word += c
+        else:
+            found.add(word)
+            word, quote = "", c if c in "'\"" else ""
+            if c == "#":
+                break
+    return frozenset(found)
 
 
 @lru_cache(4096)
 def names(code: str) -> frozenset[str]:
-    """The names in an expression, or in the first line of a loop or branch."""
-    tree = _first(code) if code.endswith(":") else parsed(code)
+    """The names in an expression."""
+    return _names_in(parsed(code))
+
+
+@lru_cache(4096)
+def _in_head(test: str, head: str) -> frozenset[str]:
+    """The names in the first line of a loop or branch."""
+    return _names_in(parsed(test) if test else _first(head))
+
+
+def _names_in(tree: ast.AST) -> frozenset[str]:
     return frozenset(n.id for n in subtrees(tree) if isinstance(n, ast.Name))
 
 
@@ -147,7 +202,7 @@ def factored(body: list[Item], orelse: list[Item], test: str) -> tuple[list[Item
     after = _common(body, orelse, names, set())[::-1]
     for items in (body, orelse):
         items.reverse()
-        if all(isinstance(item, str) and item.startswith("#") for item in items):
+        if all(isinstance(item, Comment) for item in items):
             items.clear()
     return before, after
 
@@ -174,7 +229,7 @@ def _movable(items: list[Item], names: dict[Step, set[str]]) -> list[Step]:
             if all(s.name not in names[item] and item.name not in names[s] for s in passed):
                 found.append(item)
             passed.append(item)
-        elif isinstance(item, Nest) or not item.startswith("#"):
+        elif not isinstance(item, Comment):
             break
     return found
 

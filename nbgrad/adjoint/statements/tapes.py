@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 
 from .indices import minus, plus
-from .ir import Assign, Loop, changed, reads, unparse, walk, writes
+from .ir import Assign, Loop, changed, parsed, reads, unparse, walk, writes
 from .steps import Item, Step
 
 __all__ = ["GROWN", "Stack", "Tape", "grows_by_one", "head_back", "trips", "turn_of"]
@@ -28,8 +29,8 @@ class Stack:
     around them, they are counted before, and there is room for all (`whole` is how many); `bounds` are the numbers that
     must be set for that before each of the loops."""
 
-    def __init__(self, loops: tuple[Loop, ...], known: int, top: str) -> None:
-        self.top = top
+    def __init__(self, loops: tuple[Loop, ...], known: int) -> None:
+        self.top = ""  # what tells how much is used
         self.tapes: list[Tape] = []
         self.whole = ""
         self.loops = loops
@@ -66,8 +67,9 @@ class Tape:
     """
 
     def __init__(
-        self, name: str, dtype: str, loops: tuple[Loop, ...], turn: str, stacks: dict[tuple[object, ...], Stack]
-    ) -> None:
+        self, name: str, dtype: str, loops: tuple[Loop, ...], turn: str, stacks: dict[tuple[object, ...], Stack],
+        fresh: Callable[[str], str],
+    ) -> None:  # fmt: skip
         self.name = name
         self.dtype = dtype
         self.loops = loops
@@ -82,8 +84,9 @@ class Tape:
             self.used = loops[0].count
             self.index = turn_of(loops[0]) if loops[0].index else f"{self.used} - 1"
         elif known:
-            stack = Stack(loops, known, f"{name}_top")
+            stack = Stack(loops, known)
             self.stack = stacks.setdefault((stack.around, stack.frame, stack.room), stack)
+            self.stack.top = self.stack.top or fresh(f"{name}_top")
             self.stack.tapes.append(self)
             self.used = self.stack.top
             flat = turns[0] if turns else ""
@@ -119,7 +122,9 @@ class Tape:
 
     def nbytes_before(self) -> str | None:
         """Code for the bytes of the array, before it is made; None for a stack."""
-        item = f"{self.dtype.removesuffix('.dtype')}.itemsize" if self.dtype.endswith(".dtype") else "8"
+        dtype = parsed(self.dtype)
+        of_array = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype"
+        item = f"{unparse(dtype.value)}.itemsize" if of_array else "8"  # type: ignore[attr-defined]
         return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
 
     def record(self, value: str) -> list[str]:

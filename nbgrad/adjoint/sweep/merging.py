@@ -20,7 +20,7 @@ from ..analysis.parallel import first, sums_of
 from ..analysis.surely import surely
 from ..statements.indices import joined, offset, parts
 from ..statements.ir import Alloc, Call, Function, Statement, Swap, children, reads, unparse, uses, walk, writes
-from ..statements.steps import Item, Nest, Step, exchange, loop_of, negative
+from ..statements.steps import Comment, Item, Nest, Step, exchange, loop_of, negative
 
 if TYPE_CHECKING:
     from ..analysis.plan import Plan
@@ -91,14 +91,14 @@ def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
     return True
 
 
-def _since_last(made: list[Item]) -> tuple[int, list[Step], list[str]]:
+def _since_last(made: list[Item]) -> tuple[int, list[Step], list[Comment]]:
     """The place of the last loop or branch, and the steps and notes after it; -1 if there is more than these."""
     at = len(made) - 1
     while at >= 0 and not isinstance(made[at], Nest):
         at -= 1
     steps = [item for item in made[at + 1 :] if isinstance(item, Step)]
-    notes = [item for item in made[at + 1 :] if isinstance(item, str)]
-    return at if all(note.startswith("#") for note in notes) else -1, steps, notes
+    notes = [item for item in made[at + 1 :] if isinstance(item, Comment)]
+    return at if len(steps) + len(notes) == len(made) - at - 1 else -1, steps, notes
 
 
 def _around(steps: list[Step], before: Nest, after: Nest) -> tuple[list[Step], list[Step]]:
@@ -130,7 +130,7 @@ def _divided(loop: Nest, alone: set[str], written: set[str]) -> tuple[Nest, Nest
         if isinstance(item, Nest) and head is not None and not reads(head.iter) & written:
             inner, late = _divided(item, alone, written)
             first.body += [inner] if inner.body else []
-            rest.body += [late] if any(isinstance(i, Nest) or not str(i).startswith("#") for i in late.body) else []
+            rest.body += [late] if not all(isinstance(i, Comment) for i in late.body) else []
         elif isinstance(item, Step) and item.how == "=" and item.name in alone and not _reads(item) & written:
             first.body.append(item)
         else:
@@ -151,7 +151,7 @@ def hand_over(body: list[Item], array: str, number: str) -> None:
     element = unparse(add.target)
     used = Used(body[met[0] : met[-1] + 1])
     if (
-        str(take) != f"{element} = 0.0"
+        not (take.zeroes and unparse(take.target) == element)
         or {unparse(ast.Subscript(ast.Name(array), joined(e))) for e in used.elements[array]} != {element}
         or array in used.whole | reads(*add.read())
         or reads(*used.elements[array][0]) & used.written
@@ -167,7 +167,7 @@ def hand_over(body: list[Item], array: str, number: str) -> None:
 
 def _zeroed(body: list[Item]) -> list[Step]:
     """What sets elements to zero."""
-    return [s for s in body if isinstance(s, Step) and str(s).endswith("] = 0.0")]
+    return [s for s in body if isinstance(s, Step) and isinstance(s.target, ast.Subscript) and s.zeroes]
 
 
 def _places(s: Step) -> set[str]:
@@ -194,7 +194,9 @@ def _gets_back(body: list[Item], zero: Step, back: Step) -> bool:
     taken = body[at - 1] if at else None
     return (
         isinstance(taken, Step)
-        and str(taken) == f"{taken.name} = {element}"
+        and isinstance(taken.target, ast.Name)
+        and taken.how == "="
+        and taken.value == element
         and unparse(back.target) == element
         and back.value in _copies(taken.name, body[at + 1 : body.index(back)])
     )
@@ -264,7 +266,7 @@ class Used:
                     self._look(node)
                 (self.numbers if isinstance(item.target, ast.Name) else self.changed).add(item.name)
             else:
-                self.plain = self.plain and item.startswith("#")
+                self.plain = self.plain and isinstance(item, Comment)
 
     def _look(self, tree: ast.AST) -> None:
         stack = [tree]

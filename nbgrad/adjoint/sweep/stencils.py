@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from ...source_text import constant
 from ..analysis.surely import surely
 from ..statements.indices import offset, parts, plus
 from ..statements.ir import Loop, changed, parse, parsed, reads, subtrees, unparse
@@ -387,10 +388,10 @@ def _scaled(node: ast.expr) -> _Scaled:
             return _Scaled(inner.value, inner.factors, not inner.negative)
         case ast.BinOp(op=ast.Mult(), left=ast.Constant(value), right=other):
             inner = _scaled(other)
-            return _Scaled(inner.value, [repr(value), *inner.factors], inner.negative)
+            return _Scaled(inner.value, [constant(value), *inner.factors], inner.negative)
         case ast.BinOp(op=ast.Mult(), left=other, right=ast.Constant(value)):
             inner = _scaled(other)
-            return _Scaled(inner.value, [*inner.factors, repr(value)], inner.negative)
+            return _Scaled(inner.value, [*inner.factors, constant(value)], inner.negative)
         case ast.BinOp(op=ast.Mult()):
             left, right = _scaled(node.left), _scaled(node.right)
             made = ast.BinOp(left.value, node.op, right.value)

@@ -16,7 +16,7 @@ from ..analysis.parallel import Sum, Verdict, first, for_turns, private, renamed
 from ..analysis.surely import surely
 from ..statements.indices import distance, offset, parts, plus
 from ..statements.ir import Assign, Loop, Store, changed, parse, parsed, subtrees, unparse, walk
-from ..statements.steps import Item, Nest, Step, exchange, loop_head, steps
+from ..statements.steps import Comment, Item, Nest, Step, exchange, loop_head, steps
 from .merging import set_once
 from .postponed import postponed
 from .shares import Share, in_parts, shared
@@ -38,6 +38,7 @@ class Turns:
         self.body = body
         self.inner = True  # whether it is an innermost loop
         self.loops = (*self.plan.enclosing[loop], loop)
+        self.changing = changed(loop)
         set_once(body, self.differ)
         self.begin()
 
@@ -101,7 +102,7 @@ class Turns:
 
     def said(self, verdict: Verdict) -> list[Item]:
         self.reverse.verdicts[self.loop, " backwards"] = verdict
-        return [f"# {verdict}"] if verdict.why or verdict.shared else []
+        return [Comment(str(verdict))] if verdict.why or verdict.shared else []
 
     def together(self, verdict: Verdict, local: list[str]) -> list[Item]:
         """The turns on several threads, in parts if they add to something that belongs to all."""
@@ -133,7 +134,7 @@ class Turns:
                 self.inner = self.inner and bool(item.test)
                 nodes.append(item.first)
                 stack += item.body
-            elif isinstance(item, str) and not item.startswith("#"):
+            elif isinstance(item, str):
                 return False
         for s, depth in self.steps:
             nodes += s.read()
@@ -192,7 +193,7 @@ class Turns:
     def constant(self, *nodes: ast.expr) -> bool:
         """Whether what is evaluated is the same in all turns."""
         names = {n.id for node in nodes for n in subtrees(node) if isinstance(n, ast.Name)}
-        return not names & {*changed(self.loop), *(s.name for s, _ in self.steps)}
+        return not names & self.changing and not any(s.name in names for s, _ in self.steps)
 
     def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
         """Make sums apart; what goes before the loop and after it. Those of numbers begin anew each time that the loop

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..statements.ir import parsed, unparse
-from ..statements.steps import Item, Nest, Step, mentions, names, words
+from ..statements.ir import parsed
+from ..statements.steps import Comment, Item, Nest, Step, mentions, names, words
 from .merging import hand_over
 
 __all__ = ["without_zeros"]
@@ -36,9 +36,13 @@ def without_zeros(
         A new name for what an element of such an array has.
     """
     items, gone = _without_last(items, set(made)), set[str]()
+    mentioned: dict[str, list[str]] = {}
+    for text in lines:
+        for word in words(text):
+            mentioned.setdefault(word, []).append(text.strip())
     for array, name in made.items():
         line = f"{array} = np.zeros_like({name})"
-        if [text.strip() for text in lines if array in words(text)] != [line]:
+        if mentioned.get(array) != [line]:
             continue
         _hand_over(items, array, named)
         silent = _silent(items, array)
@@ -59,7 +63,7 @@ def _hand_over(items: list[Item], array: str, named: Callable[[str], str]) -> No
                 blocks.append(item.body)
             elif isinstance(item, str) and array in words(item):
                 return  # it changes places
-            elif isinstance(item, Step) and item.name == array and str(item) != f"{unparse(item.target)} = 0.0":
+            elif isinstance(item, Step) and item.name == array and not item.zeroes:
                 added.append(block)
     if len(added) == 1:
         hand_over(added[0], array, named(array))
@@ -82,9 +86,9 @@ def _zeroed(item: Item) -> set[str]:
         inner = stack.pop()
         if isinstance(inner, Nest) and not inner.test:
             stack += inner.body
-        elif isinstance(inner, Step) and isinstance(inner.target, ast.Subscript) and str(inner).endswith(" = 0.0"):
+        elif isinstance(inner, Step) and isinstance(inner.target, ast.Subscript) and inner.zeroes:
             found.add(inner.name)
-        elif not isinstance(inner, str) or not inner.startswith("#"):
+        elif not isinstance(inner, Comment):
             return set()
     return found
 
@@ -99,24 +103,25 @@ def _silent(items: list[Item], array: str) -> list[Item] | None:
             inner = None if zero and mentions(item, zero) else _silent(item.body, array)
             if inner is None or mentions(replace(item, body=[]), array):
                 return None
-            if len(inner) < len(item.body) and all(isinstance(s, str) and s.startswith("#") for s in inner):
-                if made and isinstance(made[-1], str):
+            if len(inner) < len(item.body) and all(isinstance(s, Comment) for s in inner):
+                if made and isinstance(made[-1], Comment):
                     made.pop()  # the line of the function that it undid
             else:
                 made.append(replace(item, body=inner))
-        elif isinstance(item, Step) and (_element(item.value, array) or (zero and item.value == zero)):
+        elif isinstance(item, Step) and (_element(parsed(item.value), array) or (zero and item.value == zero)):
             if item.how == "=":
                 if item.value == zero or zero not in ("", item.name) or not isinstance(item.target, ast.Name):
                     return None
                 zero = item.name
-        elif isinstance(item, Step) and _element(unparse(item.target), array) and item.how == "=":
+        elif isinstance(item, Step) and _element(item.target, array) and item.how == "=":
             if item.value != "0.0":
                 return None
         elif mentions(item, array):
             return None
         else:
             if zero and mentions(item, zero):
-                if str(item).startswith(f"{zero} = ") and zero not in names(item.value):  # type: ignore[union-attr]
+                again = isinstance(item, Step) and isinstance(item.target, ast.Name) and item.name == zero
+                if again and item.how == "=" and zero not in names(item.value):  # type: ignore[union-attr]
                     zero = ""
                 else:
                     return None
@@ -124,6 +129,5 @@ def _silent(items: list[Item], array: str) -> list[Item] | None:
     return made
 
 
-def _element(code: str, array: str) -> bool:
-    node = parsed(code) if code.startswith(f"{array}[") else None
-    return isinstance(node, ast.Subscript)
+def _element(node: ast.expr, array: str) -> bool:
+    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == array

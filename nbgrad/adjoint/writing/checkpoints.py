@@ -11,6 +11,7 @@ import ast
 from copy import copy
 
 from ...errors import AttrError, TraceError
+from ...source_text import comment
 from ..analysis.plan import Plan
 from ..reading.subset import Source
 from ..statements.ir import (
@@ -32,8 +33,10 @@ from ..statements.ir import (
     walk,
     writes,
 )
+from ..statements.names import normal
 from ..statements.steps import elements, flat, loop_head
 from ..statements.tapes import Tape, trips
+from . import bounds_checks
 from .printer import Printer, definition, indent
 from .reverse import Reverse
 
@@ -54,7 +57,7 @@ def check(source: Source, name: str | None) -> None:
     if name is None:
         return
     loops = [n for n in subtrees(source.node) if isinstance(n, ast.For)]
-    found = [n for n in loops if unparse(n.target).strip("()") == name.strip("()")]
+    found = [n for n in loops if unparse(n.target).strip("()") == normal(name).strip("()")]
     if not found:
         raise AttrError(f"{source.name}: checkpoints: there is no loop of the variable {name}")
     if found[0] not in source.node.body:
@@ -65,8 +68,7 @@ def choose(plain: Reverse, name: str | None) -> Loop | None:
     """The loop named, or that with the largest tapes: with most axes, and then most of them."""
     loops = [s for s in plain.f.body if isinstance(s, Loop)]
     if name is not None:
-        first = f"for {name.strip('()')} in "
-        loops = [s for s in loops if s.index == name or s.line.startswith(first)][:1]
+        loops = [s for s in loops if s.index == name or s.target == normal(name).strip("()")][:1]
         if not loops:
             raise AttrError(
                 f"{plain.f.name}: checkpoints: there is no loop of the variable {name}, or it is written out"
@@ -110,6 +112,8 @@ class Checkpointed(Reverse):
         self.tapes_before: list[str] = []  # code for tapes of which each turn has the same use
         self.changed = changed(loop)
         self.snapshots = self.fresh("snapshots")
+        self.further = [self.snapshots]
+        self.budget_entry = self.fresh(f"{f.name}_budget")
         self.kept_of = {n: self.fresh(f"{n}_kept") for n in self.state}
         self.counters_of = {n: self.counters(n) for n in self.state if f.ranks.get(n)}
         self.sizes = [t.nbytes_before() for t in Reverse(f, plan, wrt).tapes.values() if t.loops and t.loops[0] is loop]
@@ -123,11 +127,6 @@ class Checkpointed(Reverse):
         names = [n for n in self.state if not self.f.ranks.get(n) and n not in self.f.parameters]
         return list(dict.fromkeys([*super().begin(), *(self.zero(n) for n in names)]))
 
-    def source(self) -> str:
-        made = super().source()
-        head, _, rest = made.partition("):\n")
-        return f"{head}, {self.snapshots}):\n{rest}"
-
     def budget(self) -> str:
         """The source of a function that returns the number of turns, the bytes of a snapshot, and those of the tapes
         without checkpoints, -1 if that is not known."""
@@ -137,7 +136,7 @@ class Checkpointed(Reverse):
         lines = [*self.begin(), *self.plain(self.before), *([] if self.known else self.plain([self.loop]))]
         turns = trips(self.loop) if self.known else self.loop.count
         lines.append(f"return {turns}, {' + '.join(['0', *each])}, {tapes}")
-        return definition(f"{self.f.name}_budget", self.f.parameters, lines)
+        return definition(self.budget_entry, self.f.parameters, lines)
 
     def sweeps(self) -> list[str]:
         f, plan, loop = self.f, self.plan, self.loop
@@ -156,6 +155,7 @@ class Checkpointed(Reverse):
         made = [
             *self.begin(),
             *before,
+            *(bounds_checks.lines(self.bounds.before.get(loop, [])) if self.known else []),
             *([f"{turns} = {trips(loop)}"] if self.known else []),
             f"{self.snapshots} = max({f'min({self.snapshots}, {turns})' if self.known else self.snapshots}, 1)",
             *(f"{kept} = {self.room(n)}" for n, kept in self.kept_of.items()),
@@ -167,7 +167,7 @@ class Checkpointed(Reverse):
             f"while {first} or {left} > 0:",
             f"    while {turn} < {left} - 1:",
             f"        {stop} = {turn} + ahead({left} - {turn}, {self.snapshots} - {latest})",
-            f"        # {loop.line}",
+            f"        {comment(loop.line)}",
             f"        {self.head(turn, stop)}",
             *indent(indent(indent(self.plain(loop.body)))),
             f"        {turn} = {stop}",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from ...expr import ONE, ZERO, Expr, scale, select, var
+import ast
+
+from ...expr import ONE, ZERO, Expr, order, scale, select, substitute, var
 from ..analysis.plan import Plan
 from ..analysis.surely import guarded
 from ..reading.ruled import pushed
-from ..statements.algebra import code
+from ..statements.algebra import COTANGENT, code
 from ..statements.ir import Assign, Call, Function, Store, unparse, walk, writes
+from ..statements.roots import products, strongly
 from ..statements.selections import is_select
+from . import bounds_checks
 from .printer import Printer, definition
 
 __all__ = ["Forward"]
@@ -26,11 +30,11 @@ class Forward(Printer):
     def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
         super().__init__(f, plan)
         self.wrt = wrt
-        self.helpers: dict[str, object] = {}
         names = [n for n in f.parameters if n in plan.active]
         names += [n for s in walk(f.body) for n in writes(s) if n in plan.active]
         self.dots = self.beside = {n: self.fresh(f"{n}_dot") for n in dict.fromkeys(names)}
         self.given = [p for p in f.parameters if p in plan.active]
+        self.entry = self.fresh(f"{f.name}_tangent")
 
     def source(self) -> str:
         results = list(self.f.results or [])
@@ -38,7 +42,8 @@ class Forward(Printer):
         head = [f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.given and not self.f.ranks.get(n)]
         tail = [f"return {', '.join(values)}"] if values else []
         given = [*self.f.parameters, *(self.dots[n] for n in self.given)]
-        return definition(f"{self.f.name}_tangent", given, [*head, *self.block(self.f.body), *tail])
+        alike = bounds_checks.alike({n: self.dots[n] for n in self.given if self.f.ranks[n]}, self.f)
+        return definition(self.entry, given, [*alike, *head, *self.block(self.f.body), *tail])
 
     def carries(self, name: str) -> bool:
         return name in self.f.ranks or name in self.dots.values()
@@ -60,14 +65,23 @@ class Forward(Printer):
     def derivative(self, s: Assign | Store, known: Expr | None = None) -> str:
         """The derivative of what `s` writes; `known` has the value where it is written before."""
         total: Expr | None = None
-        for atom, part in self.plan.algebra.pull(s.value, ONE, known, dot=lambda a: var(self.dot(a))):
+        inside = order([self.plan.algebra.expression(s.value)])
+        strong = any(node.fn is not None and node.fn.name == "strong" for node in inside)
+        seed = COTANGENT if strong else ONE
+        for atom, part in self.plan.algebra.pull(s.value, seed, known, dot=lambda a: var(self.dot(a))):
             there, part = guarded(s, atom, part, self.plan)
             dot = var(self.dot(atom))
-            term = scale(dot, part) if is_select(part) else part * dot  # 0 where one is chosen, whatever is infinite
+            if strong:
+                term = substitute(part, {COTANGENT: dot})
+            else:  # 0 where one is chosen, whatever is infinite
+                term = scale(dot, part) if is_select(part) else part * dot
+            term = term if dot in order([part]) else strongly(term, dot)
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
-        return "0.0" if total is None else code(total, self.helpers, s in self.plan.packed)
+        return "0.0" if total is None else code(products(total), self.free, s in self.plan.packed)
 
-    def dot(self, node) -> str:
-        name = node.id if hasattr(node, "id") else node.value.id
-        return unparse(node).replace(name, self.dots[name], 1)
+    def dot(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Name):
+            return self.dots[node.id]
+        assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+        return unparse(ast.Subscript(ast.Name(self.dots[node.value.id]), node.slice, ast.Load()))

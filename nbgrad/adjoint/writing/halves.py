@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..statements.ir import Swap, subtrees, walk
+from ..statements.ir import Swap, children, subtrees, walk
 from ..statements.steps import elements, flat
 from .printer import definition
 from .pure import Pullback
@@ -20,6 +20,7 @@ class Sweeps(Pullback):
 
     def halves(self) -> tuple[str, str]:
         f, changed = self.f, self.f.written
+        self.entries = self.fresh(f"{f.name}_forward"), self.fresh(f"{f.name}_backward")
         moving = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
         head, gradients = self.begun({})
         arrays, bars = dict(zip(changed, changed)), {n: self.bars[n] for n in self.given}
@@ -36,12 +37,14 @@ class Sweeps(Pullback):
         found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())
         state = sorted(live & {*found, *f.parameters} - set(given))
+        steering = _steering(_parsed(back)) & {p for p in f.parameters if f.ranks[p]} - set(changed)
         self.whole = not self.calls and set(state) <= {*_made(_parsed(there).body), *f.parameters}
         results = [f"{n}.copy()" if f.ranks.get(n) and n in live else n for n in f.results or []]
-        there.append(_returned([*results, *arrays.values(), *state]))
+        handed = [f"{n}.copy()" if n in steering else n for n in state]  # the caller may change them in between
+        there.append(_returned([*results, *arrays.values(), *handed]))
         return (
-            definition(f"{f.name}_forward", f.parameters, there),
-            definition(f"{f.name}_backward", [*state, *given], back),
+            definition(self.entries[0], f.parameters, there),
+            definition(self.entries[1], [*state, *given], back),
         )
 
 
@@ -87,6 +90,44 @@ def _live(body: list[ast.stmt], after: set[str], exits: set[str]) -> set[str]:
             case _:
                 live |= _read(s)
     return live
+
+
+def _steering(sweep: ast.FunctionDef) -> set[str]:
+    """The names that say where `sweep` goes, or which elements it takes: what tests, bounds of loops and indices are
+    made of."""
+    asked: list[ast.AST] = []
+    made: dict[str, list[ast.expr]] = {}
+    for node in subtrees(sweep):
+        match node:
+            case ast.If() | ast.While():
+                asked.append(node.test)
+            case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in subtrees(node.body) + subtrees(node.orelse)):
+                asked.append(node.test)
+            case ast.For():
+                asked.append(node.iter)
+            case ast.Subscript():
+                asked.append(node.slice)
+            case ast.Assign() | ast.AugAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]:
+                    name = target.value if isinstance(target, ast.Subscript) else target
+                    made.setdefault(name.id, []).append(node.value)  # type: ignore[attr-defined]
+    found: set[str] = set()
+    new = {n for node in asked for n in _elements(node)}
+    while new:
+        found |= new
+        new = {m for n in new for value in made.get(n, ()) for m in _elements(value)} - found
+    return found
+
+
+def _elements(node: ast.AST) -> set[str]:
+    """The names in an expression of which more than a length is meant."""
+    match node:
+        case ast.Name():
+            return {node.id}
+        case ast.Attribute(attr="shape" | "size" | "dtype"):
+            return set()
+    return {n for child in children(node) for n in _elements(child)}
 
 
 def _set(node: ast.Name) -> bool:

@@ -24,7 +24,8 @@ from ..statements.ir import (
     unparse,
     walk,
 )
-from ..statements.steps import Item, Nest, flat, loop_head
+from ..statements.steps import Comment, Item, Nest, flat, loop_head
+from . import bounds_checks
 
 __all__ = ["Printer", "definition", "indent"]
 
@@ -44,18 +45,9 @@ class Printer:
     def __init__(self, f: Function, plan: Plan) -> None:
         self.f = f
         self.plan = plan
-        self.taken = {
-            *f.ranks,
-            *f.parameters,
-            *f.constants,
-            "np",
-            "math",
-            "njit",
-            "prange",
-            "grown",
-            "plus",
-            "in_large_pages",
-        }
+        self.bounds = plan.looks(f)  # gives names
+        self.free = f.names.copy()  # several files may be made of a function
+        bounds_checks.imports(self.bounds, self.free)
         self.beside: dict[str, str] = {}
         self.names: dict[tuple[Statement, str, str], str] = {}
         self.sums: dict[str, Sum] = {}  # those of the parallel loop at hand
@@ -63,12 +55,7 @@ class Printer:
 
     def fresh(self, name: str) -> str:
         """`name`, or with a number after it if that is taken."""
-        made, k = name, 1
-        while made in self.taken:
-            k += 1
-            made = f"{name}{k}"
-        self.taken.add(made)
-        return made
+        return self.free.fresh(name, 2)
 
     def counters(self, array: str) -> list[str]:
         """New names of loops' variables, one for each axis of an array."""
@@ -84,6 +71,9 @@ class Printer:
     def block(self, block: Block) -> list[str]:
         lines: list[str] = []
         for s in block:
+            lines += bounds_checks.lines(self.bounds.before.get(s, []))
+            if self.elsewhere(s):
+                continue
             match s:
                 case Assign():
                     lines += self.in_turn(self.assign(s)) if s.name in self.sums else self.assign(s)
@@ -108,6 +98,10 @@ class Printer:
                 case Loop():
                     lines += self.loop_lines(s)
         return lines
+
+    def elsewhere(self, s: Statement) -> bool:
+        """Whether another statement does what this one says."""
+        return False
 
     def assign(self, s: Assign) -> list[str]:
         if s.free and isinstance(s.value, ast.BinOp):
@@ -144,7 +138,7 @@ class Printer:
             return [Nest(loop_head(s), self.one_turn(s))]
         verdict = self.verdicts[s, ""] = self.verdict(s)
         if verdict.why:
-            return [f"# {verdict}", Nest(loop_head(s), self.one_turn(s))]
+            return [Comment(str(verdict)), Nest(loop_head(s), self.one_turn(s))]
         names = [n for name in verdict.sums for n in (name, self.beside.get(name)) if n and self.carries(n)]
         self.sums = {n: self.sum_of(s, n) for n in names}
         body = self.one_turn(s)
@@ -164,7 +158,8 @@ class Printer:
         return Sum(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
 
     def one_turn(self, s: Loop) -> list[Item]:
-        return [*self.block(s.body), *self.end_of_turn(s), *([f"if {s.until}:", "    break"] if s.until else [])]
+        return [*self.block(s.body), *self.end_of_turn(s), *([f"if {s.until}:", "    break"] if s.until else []),
+                *bounds_checks.lines(self.bounds.after_turn.get(s, []))]  # fmt: skip
 
     def end_of_turn(self, s: Loop) -> list[str]:
         """What else there is at the end of a turn."""

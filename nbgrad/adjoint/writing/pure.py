@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..analysis.plan import Plan, survey
 from ..arguments import outputs
 from ..statements.ir import Function, Swap, walk
-from ..statements.names import Names
 from .forward import Forward
 from .printer import definition
 from .reverse import Reverse
@@ -17,17 +16,18 @@ __all__ = ["Pullback", "function"]
 def function(f: Function) -> tuple[str, str]:
     """The name and the file of `f` without effects: the arrays that it writes are copied, and returned at the end."""
     made = Forward(f, survey(f, set()), [])
-    changed, free = f.written, Names({*f.ranks, *f.constants})
+    changed = f.written
     names = {n: n for n in changed}
     head = [f"{n} = {n}.copy()" for n in changed]
     moving = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     for n in set(changed) & moving:
-        names[n] = free.fresh(f"{n}_array")
+        names[n] = made.fresh(f"{n}_array")
         head.append(f"{names[n]} = {n}")
     results = list(f.results or [])
     found = [*results, *(names[n] for n in changed if n not in results)]
     lines = [*head, *made.block(f.body), f"return {', '.join(found)}"]
-    return f.name, module(definition(f.name, f.parameters, lines), f, made.helpers)
+    entry = made.fresh(f.name)
+    return entry, module(definition(entry, f.parameters, lines), f, made.free)
 
 
 class Pullback(Reverse):
@@ -45,13 +45,14 @@ class Pullback(Reverse):
         self.cotangents = [n for n in outputs(f) if n in plan.active]
         arrays = [n for n in self.cotangents if n in self.arrays]
         self.given = {n: self.fresh(f"{self.bars[n]}_given") for n in arrays}
+        self.entry = self.fresh(f"{f.name}_vjp")
 
     def source(self) -> str:
         f = self.f
         head, found = self.begun(self.given)
         parameters = [*(self.given.get(n) or self.seed(n) for n in self.cotangents), *f.parameters]
         lines = [*head, *self.sweeps(), f"return {', '.join(found)}"]
-        return definition(f"{f.name}_vjp", parameters, lines)
+        return definition(self.entry, parameters, lines)
 
     def begun(self, given: dict[str, str]) -> tuple[list[str], list[str]]:
         """Code for copies of what is written, and for the cotangents of arguments: those `given`, or zeros; the names

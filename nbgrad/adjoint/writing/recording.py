@@ -8,7 +8,7 @@ from ..analysis.parallel import Verdict, ends, function_turns
 from ..analysis.plan import Plan
 from ..memory import in_large_pages
 from ..reading.ruled import Kept
-from ..statements.ir import Assign, Block, Call, Function, Loop, Statement, Store, unparse, walk, writes
+from ..statements.ir import Assign, Call, Function, Loop, Statement, Store, unparse, walk, writes
 from ..statements.kinds import ZEROS
 from ..statements.steps import Item, Nest, Step, loop_head
 from ..statements.tapes import Stack, Tape
@@ -35,8 +35,8 @@ class Recording(Printer):
 
     def __init__(self, f: Function, plan: Plan) -> None:
         super().__init__(f, plan)
-        self.helpers: dict[str, object] = {}
         self.measuring = False
+        self.measured: dict[Tape | Kept, str] = {}
         self.ends = ends(f, plan)
         self.calls = {s: Kept(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call) and not s.found}
         self.tapes: dict[Statement, Tape] = {}
@@ -48,8 +48,7 @@ class Recording(Printer):
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
                 loops = plan.fusion.rest(plan.enclosing[s])
                 turn = self.turn(loops[0]) if loops else ""
-                tape = self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks)
-                self.taken |= {f"{tape.name}_top", f"{tape.name}_size"}
+                self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks, self.fresh)
         self.stacks = list(stacks.values())
         self.updates = Updates(f, plan, self.tapes)
 
@@ -62,6 +61,12 @@ class Recording(Printer):
         """What is stored in loops, by its name and the loops."""
         every: list[Tape | Kept] = [*self.tapes.values(), *self.calls.values()]
         return {f"{t.name} over {', '.join(p.index or 'while' for p in t.loops)}": t for t in every if t.loops}
+
+    def bytes_of(self, tape: Tape | Kept) -> str:
+        """What has the number of bytes of a tape, where they are measured."""
+        if tape not in self.measured:
+            self.measured[tape] = self.fresh(f"{tape.name}_bytes")
+        return self.measured[tape]
 
     def axes(self) -> int:
         """The number of axes that all tapes have."""
@@ -89,8 +94,8 @@ class Recording(Printer):
         names |= dict.fromkeys(n for s in every if isinstance(s, Loop) for n in s.resets)
         return [n for n in names if n not in self.f.parameters]
 
-    def block(self, block: Block) -> list[str]:
-        return super().block([s for s in block if s not in self.updates.unread])
+    def elsewhere(self, s: Statement) -> bool:
+        return s in self.updates.unread
 
     def assign(self, s: Assign) -> list[str]:
         before = self.tapes[s].record(s.name) if s in self.plan.save & self.tapes.keys() and s not in self.ends else []
@@ -102,7 +107,9 @@ class Recording(Printer):
         return [*saved, *super().store(Store(s.array, s.index, self.updates.values.get(s, s.value)))]
 
     def call(self, s: Call) -> list[str]:
-        return self.calls[s].there(self.beside, self.measuring) if s in self.calls else super().call(s)
+        if s not in self.calls:
+            return super().call(s)
+        return self.calls[s].there(self.beside, self.bytes_of(self.calls[s]) if self.measuring else "")
 
     def one_turn(self, s: Loop) -> list[Item]:
         """A turn, after room is made in tapes that grow by turns."""
@@ -138,7 +145,7 @@ class Recording(Printer):
             bounds = stack.bounds or {}
             sure = all(t in self.plan.defined for every in bounds.values() for t in every)  # none is read before
             if sure and not tests[stack.frame]:  # a branch may need none, and its arrays no place
-                stack.whole = f"{stack.tapes[0].name}_size"
+                stack.whole = self.fresh(f"{stack.tapes[0].name}_size")
                 inner: list[Item] = [Step(ast.Name(stack.whole), "+=", stack.room)]
                 for p in reversed(stack.loops):
                     inner = [Nest(loop_head(p), inner)] if p in stack.around else inner
@@ -148,5 +155,5 @@ class Recording(Printer):
 
     def allocate(self, tape: Tape) -> list[str]:
         if tape.sizes or (tape.stack is not None and tape.stack.whole):
-            self.helpers["in_large_pages"] = in_large_pages
+            self.free.imported("in_large_pages", in_large_pages)
         return tape.allocate()

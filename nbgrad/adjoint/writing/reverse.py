@@ -6,6 +6,7 @@ import ast
 from functools import cached_property
 
 from ...expr import ONE, ZERO, Expr, neg, substitute, var
+from ...source_text import constant
 from ..analysis.fusion import name_of
 from ..analysis.plan import Plan
 from ..analysis.surely import guarded
@@ -26,12 +27,13 @@ from ..statements.ir import (
     walk,
     writes,
 )
-from ..statements.steps import Item, Nest, Step, elements, factored, flat, loop_head, tidy
+from ..statements.steps import Comment, Item, Nest, Step, elements, factored, flat, loop_head, tidy
 from ..statements.tapes import head_back
 from ..sweep.jam import jammed
 from ..sweep.merging import merged, read_once
 from ..sweep.turns import Turns
 from ..sweep.zeros import without_zeros
+from . import bounds_checks
 from .printer import Printer, definition
 from .recording import Recording
 
@@ -55,6 +57,9 @@ class Reverse(Recording):
         super().__init__(f, plan)
         self.bars = self.beside = {n: self.fresh(f"{n}_bar") for n in self.active_names()}
         self.g, self.y = self.fresh("g"), self.fresh("y")
+        self.entry = self.fresh(f"{f.name}_adjoint")
+        self.further: list[str] = []  # parameters after the others
+        self.seeds_given: dict[str, str] = {}  # arguments with what cotangents of arrays begin with
         self.copied: list[str] = []  # arrays of which copies are put aside
         self.done = plan.fusion.done
         self.shared: list[str] = []  # names of what several derivatives of a statement have in common
@@ -62,6 +67,7 @@ class Reverse(Recording):
         self.ahead: list[Item] = []  # what goes before the outermost loop at hand
         self.later: dict[Loop, list[Item]] = {}  # what goes after a loop
         self.own: dict[Loop, dict[str, str]] = {}  # arrays of a turn, and what makes them
+        self.one_sided: set[Statement] = set()  # branches whose other side undoes nothing
         self.value = ""  # what the statement at hand wrote
         self.ours = False  # whether it calls functions that can be packed
         self.seeds = [
@@ -86,12 +92,12 @@ class Reverse(Recording):
         are made before the sweep back."""
         f, tapes = self.f, list(self.stored().values())
         self.measuring = True
-        head = [*self.begin(), *(f"{tape.name}_bytes = 0" for tape in tapes)]
+        head = [*self.begin(), *(f"{self.bytes_of(tape)} = 0" for tape in tapes)]
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
-        found = [*(f"{tape.name}_bytes" for tape in tapes), *(f"{n}.nbytes" for n in self.copied)]
+        found = [*(self.bytes_of(tape) for tape in tapes), *(f"{n}.nbytes" for n in self.copied)]
         lines = [*head, *self.block(f.body), f"return ({', '.join(found)},)"]
         self.measuring = False
-        return definition(f"{f.name}_adjoint", given, lines)
+        return definition(self.entry, given, lines)
 
     def source(self) -> str:
         f = self.f
@@ -99,7 +105,8 @@ class Reverse(Recording):
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
         results = [*(self.kept.get(r, r) for r in f.results or []), *(self.bars[n] for n in self.numbers)]
         tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
-        return definition(f"{f.name}_adjoint", given, [*lines, *tail])
+        alike = bounds_checks.alike({n: self.seed(n) for n in self.arrays}, f)
+        return definition(self.entry, [*given, *self.further], [*alike, *lines, *tail])
 
     def sweeps(self) -> list[str]:
         """The function, and the sweep back."""
@@ -123,7 +130,11 @@ class Reverse(Recording):
 
     def seed(self, name: str) -> str:
         """What the cotangent of a result, or of an array, is called as an argument."""
-        return f"{self.bars[name]}_given" if self.f.ranks.get(name) and name in self.seeds else self.bars[name]
+        if not self.f.ranks.get(name) or name not in self.seeds:
+            return self.bars[name]
+        if name not in self.seeds_given:
+            self.seeds_given[name] = self.fresh(f"{self.bars[name]}_given")
+        return self.seeds_given[name]
 
     def turn_round(self) -> list[str]:
         """Between the two sweeps: copies of what the caller gets and the sweep back changes, and zeros."""
@@ -138,7 +149,9 @@ class Reverse(Recording):
         for n in (n for n in self.seeds if self.f.ranks.get(n)):
             given, names = self.seed(n), self.counters(n)
             differ = " or ".join(f"{given}.shape[{d}] != {n}.shape[{d}]" for d in range(len(names)))
-            items.append(Nest(f"if {differ}:", [f"raise ValueError('{given} must have the shape of {n}')"], differ))
+            items.append(
+                Nest(f"if {differ}:", [f"raise ValueError({constant(f'{given} must have the shape of {n}')})"], differ)
+            )
             items.append(elements(n, names, f"{self.bars[n]}[", "=", f"{given}["))
         for n, bar in self.bars.items():
             if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
@@ -182,7 +195,8 @@ class Reverse(Recording):
     def loop_lines(self, s: Loop) -> list[str]:
         """A loop, and, where its turns are undone at once, what undoes each."""
         fusion, enclosing = self.plan.fusion, self.plan.enclosing[s]
-        pair = None if s.parallel else jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k)))
+        plain = not s.parallel and s not in self.bounds.inside
+        pair = jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k))) if plain else None
         if pair is not None:
             return Printer(self.f, self.plan).block([*pair])
         made: list[Item] = [] if enclosing else self.counted(s)
@@ -205,7 +219,7 @@ class Reverse(Recording):
                 first = 0 if not enclosing or tape.bounds() & changed(enclosing[0]) else 2 if tape.sizes else 1
                 self.before_all(*lines[:first])
                 made += lines[first:]
-                size = f"{tape.name}_bytes"  # turns between checkpoints may have tapes of several sizes
+                size = self.bytes_of(tape)  # turns between checkpoints may have tapes of several sizes
                 after += [f"{size} = max({size}, {tape.nbytes()})"] if self.measuring else []
         for stack in self.stacks:
             if stack.frame is s and not stack.by_one:
@@ -257,14 +271,14 @@ class Reverse(Recording):
                 made = self.pull_partly(s)
             else:
                 made = self.undo(s) if early or s not in self.done else []
-            line = [f"# {s.line}"] if made and s.line else []
+            line = [Comment(s.line)] if made and s.line else []
             if (
                 made
                 and isinstance(s, If)
                 and last
                 and not items
+                and s in self.one_sided
                 and self.only_definitions(block[:k])
-                and not self.backward(s.orelse)
             ):
                 assert isinstance(made[-1], Nest)
                 made[-1].body += self.undone(block[:k])
@@ -299,6 +313,8 @@ class Reverse(Recording):
                 return list(pulled(s, self.f, self.calls.get(s), self.bars, self.fresh))
             case If():
                 body, orelse = self.backward(s.body), self.backward(s.orelse)
+                if not orelse:
+                    self.one_sided.add(s)
                 test = unparse(s.test)
                 before, after = factored(body, orelse, test)
                 if body:
@@ -393,4 +409,4 @@ class Reverse(Recording):
         return items
 
     def code(self, e: Expr, g: str) -> str:
-        return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.helpers, self.ours)
+        return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.free, self.ours)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+import ast
 
+from ...source_text import constant
 from ..adopted import home
-from ..statements.ir import Function
+from ..statements.ir import Function, subtrees
+from ..statements.names import Names
 from ..statements.tapes import GROWN
 
 __all__ = ["module", "routines"]
@@ -32,40 +34,36 @@ _PLUS = """def plus(total, term):
 """
 
 
-def routines(body: str) -> str:
-    """The definitions of those that `body` calls."""
-    used = (text for text in (GROWN, _AHEAD, _PLUS) if f" {text[4 : text.index('(')]}(" in body)
-    options = {_PLUS: '(fastmath={"reassoc", "nsz"}, forceinline=True)'}
-    return "".join(f"@njit{options.get(text, '')}\n{text}\n\n" for text in used)
+_ROUTINES = {
+    "grown": f"@njit\n{GROWN}",
+    "ahead": f"@njit\n{_AHEAD}",
+    "plus": f'@njit(fastmath={{"reassoc", "nsz"}}, forceinline=True)\n{_PLUS}',
+}
+
+
+def routines(calls: set[str]) -> str:
+    """The definitions of those that are among `calls`."""
+    return "".join(f"{text}\n\n" for name, text in _ROUTINES.items() if name in calls)
 
 
 #: Loops over prange, and nothing else, run on several threads.
 _PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
 
 
-def module(body: str, f: Function, helpers: dict[str, object]) -> str:
-    """A whole file around a generated function, to be pasted anywhere."""
-    parallel = any(" in prange(" in line for line in body.split("\n") if not line.lstrip().startswith("#"))
+def module(body: str, f: Function, names: Names) -> str:
+    """A whole file around a generated function, to be pasted anywhere; `names` are those in it."""
+    calls = {n.func.id for n in subtrees(ast.parse(body)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    parallel = "prange" in calls  # these names are reserved: nothing else has them
     head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
-    helpers = {**f.helpers, **helpers}
-    head += [f"from {home(k, v)} import {k}" for k, v in sorted(helpers.items())]
+    head += [f"from {home(i.name, i.function)} import {i.name}{f' as {k}' * (k != i.name)}"
+             for k, i in sorted(names.imports.items())]  # fmt: skip
     plain = [(k, v) for k, v in f.constants.items()]
-    options = "".join(f", {k}={_option(v)}" for k, v in f.options.items())
+    options = "".join(f", {k}={constant(v)}" for k, v in f.options.items())
     if plain:
-        head += ["", *(f"{k} = {_literal(v)}" for k, v in plain)]
+        head += ["", *(f"{k} = {constant(v)}" for k, v in plain)]
     return (
         "\n".join([*head, "", "", ""])
-        + routines(body)
+        + routines(calls)
         + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel}{options})\n"
         + body
     )
-
-
-def _option(value: object) -> str:
-    return repr(value) if isinstance(value, bool) else f"{{{', '.join(sorted(map(repr, value)))}}}"  # type: ignore[call-overload]
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"np.array({value.tolist()!r}, np.{value.dtype.name})"
-    return repr(value.item() if isinstance(value, np.generic) else value)

@@ -61,7 +61,7 @@ class Updates:
         self.tapes = tapes
         self.values: dict[Statement, ast.expr] = {}
         self.unread: set[Statement] = set()
-        if f.narrow or any(isinstance(s, Alloc) and "float32" in unparse(s.value) for s in walk(f.body)):
+        if f.narrow or any(isinstance(s, Alloc) and unparse(_dtype(s)) == "np.float32" for s in walk(f.body)):
             return  # an array may round what it holds
         for block in (f.body, *(b for s in walk(f.body) for b in below(s))):
             for first, between, second in _neighbours(block):
@@ -100,7 +100,7 @@ class Updates:
         read = any(array in uses(s) | sweep_reads(s, self.plan) for s in every if s is not copy)
         read |= array in sweep_reads(copy, self.plan) or any(self.plan.pulls[s].value for s in stores)
         moves = any(array in writes(s) for s in every if isinstance(s, Swap)) or array in (self.f.results or [])
-        exact = all(unparse(s.value).endswith((".dtype)", "np.float64)")) for s in made)
+        exact = all(_is_dtype(_dtype(s)) or unparse(_dtype(s)) == "np.float64" for s in made)
         exact &= self.f.kinds.get(array) == self.f.kinds.get(copy.array) == "float"
         return stores if made and exact and not read and not moves and not stores & self.tapes.keys() else set()
 
@@ -134,6 +134,16 @@ class Updates:
                 return None
             names[n] = again
         return _put(names, value)
+
+
+def _dtype(s: Alloc) -> ast.expr:
+    """Code for the dtype of a new array."""
+    return s.value.args[1]  # type: ignore[attr-defined]
+
+
+def _is_dtype(node: ast.expr) -> bool:
+    """Whether it is that of another array."""
+    return isinstance(node, ast.Attribute) and node.attr == "dtype"
 
 
 def _neighbours(block: Block) -> Iterator[tuple[Loop, Block, Loop]]:

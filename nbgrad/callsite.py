@@ -1,0 +1,45 @@
+"""Where the user's code called into this package: for messages that name the call and the line."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+
+__all__ = ["called"]
+
+#: Packages whose frames lie between the user's code and what it called.
+_BETWEEN = frozenset({__name__.partition(".")[0], "numpy", "scipy", "pandas", "xarray"})
+
+_SPOKEN = {
+    "__array__": "numpy.asarray(x), or a function that calls it,",
+    "__cuda_array_interface__": "x.__cuda_array_interface__",
+    "__dlpack__": "from_dlpack(x), or another call of x.__dlpack__(),",
+    "__bool__": "the truth value of an array (if, while, and, or, not, bool)",
+    "__complex__": "complex(x), or a function that calls it,",
+    "__float__": "float(x), or a function that calls it,",
+    "__format__": "format(x)",
+    "__index__": "an array as an index or a count (range, slices, operator.index)",
+    "__int__": "int(x), or a function that calls it,",
+    "__iter__": "iterating",
+    "__len__": "len(x)",
+    "__repr__": "print(x), repr(x) or str(x)",
+    "__str__": "print(x), repr(x) or str(x)",
+    "full_of": "nd.full(shape, x)",
+    "getitem": "x[...]",
+    "setitem": "x[...] = value",
+}
+
+
+def called() -> tuple[str, str]:
+    """What the user's code called, as far as this package sees it, and from where: function, file, line and text."""
+    frame = sys._getframe(1)
+    method = frame.f_code.co_name
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+        if frame.f_globals["__name__"].partition(".")[0] == __name__.partition(".")[0]:
+            method = frame.f_code.co_name
+        frame = frame.f_back
+    code, line = frame.f_code, frame.f_lineno
+    text = linecache.getline(code.co_filename, line).strip()
+    place = f"{code.co_name} ({os.path.basename(code.co_filename)}, line {line})"
+    return _SPOKEN.get(method, f"{method}()"), f"{place}: `{text}`" if text else place

@@ -1,0 +1,221 @@
+"""No name means anything to adjoints: programs under names of generated code, of Python, of NumPy, and of Unicode."""
+
+import sys
+from types import ModuleType
+
+import numba
+import numpy as np
+import pytest
+from hygiene import pool, renamed
+from loop_programs import agrees, copies, uncompiled
+from random_loops import function
+
+import nbgrad as nb
+from nbgrad.adjoint.statements.names import RESERVED, Names, normal
+from nbgrad.codegen.generated import is_generated
+
+U = np.array([1.0, 2.0, 4.0])
+
+
+@pytest.fixture(autouse=True)
+def by_python():
+    with uncompiled(shuffle=False):
+        yield
+
+
+def checked(source, args, names=None):
+    f = function(source, names)
+    return agrees(f, args, rtol=1e-5)
+
+
+def test_a_variable_called_factor():
+    source = """
+def f(u, c, dt, limited):
+    factor = c * dt
+    if limited > 0.0: factor = 0.5
+    total = 0.0
+    for i in range(1, u.size):
+        u[i] = u[i] - c*dt*(u[i]-u[i-1]); total += factor*u[i]
+    return total
+"""
+    checked(source.lstrip(), (U, 0.3, 0.1, 1.0))
+    value, gradients = nb.adjoint(function(source.lstrip())).value_and_grad(U.copy(), 0.3, 0.1, 1.0)
+    assert value == pytest.approx(2.95455) and gradients[1] != 0.0 and gradients[2] != 0.0
+
+
+def test_variables_called_like_what_tests_gave():
+    """These are kept where others are calculated again."""
+    plain = """
+def f(u, a):
+    s = 0.0
+    for i in range(u.size):
+        {flag} = u[i] * a
+        if u[i] > 1.5:
+            u[i] = u[i] * a
+        s += {flag} * {flag}
+    return s
+"""
+    texts = [nb.adjoint(function(plain.format(flag=name).lstrip())) for name in ("branch7", "other")]
+    for adj in texts:
+        adj.value_and_grad(U.copy(), 0.7)
+    assert texts[0].source.replace("branch7", "other") == texts[1].source
+
+
+def test_a_variable_called_underscore_goes_from_turn_to_turn():
+    source = """
+def f(u, a):
+    _ = a
+    s = 0.0
+    for i in prange(u.size):
+        t = u[i] * _
+        for j in range(2):
+            t = t * t * a
+        _ = _ * 0.5 + t
+        s += t
+    return s + _
+"""
+    f = function(source.lstrip())
+    agrees(f, (0.3 * U, 0.7), rtol=1e-5)
+    assert all(said.startswith("serial") for said in nb.adjoint(f).parallel(0.3 * U, 0.7).values())
+
+
+@pytest.mark.parametrize("name", ["turns_tape_top", "u_tape_size", "s_bar_given", "u_bar", "found", "k1", "g", "entry"])
+def test_names_that_are_put_together(name):
+    source = f"""
+def f(u, {name}):
+    s = 0.0
+    k = 0
+    while u[0] < 9.0:
+        for i in range(1 + k % 3):
+            u[i % 3] = u[i % 3] * u[0] * {name} + 0.4
+        k += 1
+        s += u[1] * {name}
+    w = u * {name}
+    return s, w
+"""
+    agrees(function(source.lstrip()), (U, 1.3), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(RESERVED & {"np", "math", "min", "len", "range", "grown", "plus", "ValueError"})
+)
+def test_parameters_and_variables_may_be_called_what_generated_code_calls_others(name):
+    source = f"""
+def f(u, {name}):
+    s = 0.0
+    for i in prange(u.size):
+        if u[i] > {name}:
+            s += u[i] * {name}
+        else:
+            u[i] = sine(u[i]) * {name}
+    {name} = {name} * s
+    return {name}
+"""
+    adj = checked(source.lstrip(), (U, 1.5), {"sine": np.sin})
+    assert len(adj.vjp(U.copy(), 1.5)((1.0, None))) == 2
+
+
+def test_constants_called_like_the_function_that_is_made():
+    source = """
+def f(u):
+    s = 0.0
+    for i in range(u.size):
+        s += f_adjoint * u[i] * u[i] + f_tangent + f_forward
+    return s
+"""
+    checked(source.lstrip(), (U,), {"f_adjoint": 3.0, "f_tangent": 2.0, "f_forward": 0.5})
+
+
+def test_primitives_called_like_functions_of_the_table():
+    """Whatever it is called, it is the primitive, and neither NumPy's function nor a variable of the code."""
+    for called in ("sin", "power", "select", "mul", "g", "s_bar", "hole0", "np", "max", "plus", "u"):
+        made = {}
+        exec(f"def {called}(x):\n    return 2.5 * x * x\n\n\ndef rule(c, y, x):\n    return 5.0 * x * c\n", made)
+        own = nb.primitive(numba.njit(made[called]))
+        own.defvjp(numba.njit(made["rule"]))
+        source = "def f(u):\n    s = 0.0\n    for i in range(u.size):\n        s += own(u[i]) * 0.5\n    return s\n"
+        adj = nb.adjoint(function(source, {"own": own}))
+        value, gradient = adj.value_and_grad(U.copy())
+        assert value == pytest.approx(np.sum(1.25 * U * U)), called
+        np.testing.assert_allclose(gradient[0], 2.5 * U, err_msg=called)
+        assert nb.tangent(function(source, {"own": own})).jvp((U,), (np.ones(3),))[1] == pytest.approx(np.sum(2.5 * U))
+
+
+def test_users_modules_are_not_ours_whatever_they_are_called(monkeypatch):
+    module = ModuleType("nbgrad_mine_0123456789ab")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec("def f(x):\n    return x\n", vars(module))
+    assert not is_generated(module.f)
+
+
+def test_python_takes_some_names_for_the_same():
+    source = """
+def f(u, ﬁ, µ):
+    ℌ = 0.0
+    for i in range(u.size):
+        t_baｒ = fi * u[i] * μ
+        ℌ += t_bar * fi
+        factor·x = u[i] * ﬁ
+        H += factor·x * factor·x
+    return H
+"""
+    checked(source.lstrip(), (U, 0.7, 0.4))
+
+
+def test_no_name_is_given_twice():
+    names = Names({"x", "x1", "µ"}, {"x1"})
+    made = [*map(names.fresh, ["x", "x", "μ", "sum", "if", "ﬁ", "fi"]), *map(names.keep, ["x1", "x1"])]
+    made.append(names.fresh("x", plain=False))
+    assert len(set(made)) == len(made) and not {"x", "μ", "sum", "if"} & set(made)
+    assert all(normal(n) == n and n.isidentifier() for n in made)
+    apart = names.copy()
+    assert apart.fresh("y") == names.fresh("y") == "y"
+
+
+def test_the_names_to_choose_from_are_those_of_generated_code():
+    found = {ways[0] for group in pool()[0] for ways in group}
+    assert {"factor", "g", "u_bar", "result", "k1", "plus", "held", "part", "turns"} <= found
+
+
+def test_other_names_are_other_names():
+    from random import Random
+
+    text, given, name = renamed(Random(3), "def f(x, a):\n    return np.sum(x) * a\n", {})
+    f = function(text, given, name=name)
+    assert f(U, 2.0) == 14.0 and f.__name__ == name != "f"
+
+
+def chain(count):
+    lines = []
+    for k in range(count):
+        lines += [f"        {'el' * (k > 0)}if u[i] < {k}.5:", f"            u[i] = u[i] * u[i] * {k + 1}.0 * a"]
+    return "\n".join(
+        ["def f(u, a):", "    s = 0.0", "    for i in range(u.size):", *lines, "        s += u[i]", "    return s\n"]
+    )
+
+
+def test_a_chain_of_branches_takes_time_in_proportion_to_its_length():
+    """Calls of functions, not time: 16 and 32 branches take about twice and four times as many as 8. With checks of
+    indices, which ask of each branch for all tests before it, it is less than that of the square."""
+
+    def calls(f, **options):
+        counted = 0
+
+        def look(frame, event, arg):
+            nonlocal counted
+            counted += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(look)
+        try:
+            nb.adjoint(f, **options)._generated((U.copy(), 0.7))
+        finally:
+            sys.setprofile(before)
+        return counted
+
+    calls(function(chain(4)))
+    found = {n: calls(function(chain(n)), boundscheck=False) for n in (8, 16, 32)}
+    assert found[16] < 2.6 * found[8] and found[32] < 2.6 * found[16], found
+    checked = {n: calls(function(chain(n))) for n in (8, 16, 32)}
+    assert checked[16] < 3.0 * checked[8] and checked[32] < 3.0 * checked[16], checked
+    agrees(function(chain(12)), copies((U, 0.3)), rtol=1e-5)

@@ -1,0 +1,95 @@
+"""What names axes: an axis twice, axes that are not there and what is no integer are refused, by every operator."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from nbgrad import nd
+from nbgrad.errors import NBGradError
+from nbgrad.registry import operators
+
+NAMES = {"axis", "axes", "dim", "axis1", "axis2", "dim1", "dim2", "lhs_axes", "rhs_axes"}
+#: An axis twice has a meaning here: shifts add up, as in NumPy, and one axis of each operand.
+TWICE = {"roll", "tensordot"}
+#: Read for arrays of more axes alone, as NumPy does.
+SOMETIMES = {("diag", 1)}
+
+PARAMETERS = [
+    (entry.name, name)
+    for entry in operators.values()
+    if not entry.name.startswith("_")
+    for name in inspect.signature(entry.call).parameters
+    if name in NAMES
+]
+
+
+def calls(operator, name):
+    """Every sample of an operator: arrays, attributes, and the most axes of an operand."""
+    entry = operators[operator]
+    for sample in entry.samples:
+        arrays = [nd.array(a) for a in sample.draw("float64")]
+        ndim = max([a.ndim for a in arrays])
+        if (operator, ndim) not in SOMETIMES:
+            yield arrays, {k: v for k, v in sample.attrs.items() if k != name}, ndim
+
+
+def refused(operator, name, value):
+    tried = 0
+    for arrays, attrs, ndim in calls(operator, name):
+        with pytest.raises(NBGradError, match=":"):  # of what, and what was given
+            operators[operator].call(*arrays, **attrs, **{name: value(ndim) if callable(value) else value})
+        tried += 1
+    assert tried
+
+
+def test_it_finds_the_operators():
+    found = {operator for operator, _ in PARAMETERS}
+    assert len(found) > 50 and found >= {"sum", "flip", "squeeze", "transpose", "expand_dims", "concat", "take", "roll"}
+
+
+@pytest.mark.parametrize(("operator", "name"), PARAMETERS)
+@pytest.mark.parametrize(
+    "value",
+    [0.5, 1.0, np.float64(0), "a", (0.5,), ((0,),), {0}, nd.array([0.5]), np.array([[0]]), True, (True,)],
+    ids=repr,
+)
+def test_what_is_no_integer(operator, name, value):
+    refused(operator, name, value)
+
+
+@pytest.mark.parametrize(("operator", "name"), PARAMETERS)
+@pytest.mark.parametrize("make", [lambda n: n + 3, lambda n: -n - 4, lambda n: (n + 3,)], ids=["high", "low", "tuple"])
+def test_axes_that_are_not_there(operator, name, make):
+    refused(operator, name, make)
+
+
+@pytest.mark.parametrize(("operator", "name"), [p for p in PARAMETERS if p[0] not in TWICE])
+@pytest.mark.parametrize("make", [lambda n: (0, 0), lambda n: [0, 0], lambda n: (0, -max(n, 1)), lambda n: (0, 1, 0)])
+def test_an_axis_twice(operator, name, make):
+    for arrays, attrs, _ in calls(operator, name):
+        n = arrays[-1 if name == "rhs_axes" else 0].ndim
+        with pytest.raises(NBGradError):
+            operators[operator].call(*arrays, **attrs, **{name: make(n)})
+
+
+@pytest.mark.parametrize("axis", [(0, 0), (0, -2), [1, 1]])
+def test_the_message_says_what_was_given(axis):
+    with pytest.raises(ValueError, match=r"flip: axis [\(\[].*[\)\]] names one of 2 axes twice"):
+        nd.ones((2, 3)).flip(axis=axis)
+    with pytest.raises(ValueError, match="twice"):
+        nd.tensordot(nd.ones((2, 3)), nd.ones((2, 3)), axes=(axis, axis))
+
+
+def test_sequences_of_axes():
+    x = nd.ones((1, 2, 1))
+    for axes in ((0, 2), [0, -1], range(0, 3, 2), np.array([0, 2])):
+        assert x.squeeze(axis=axes).shape == (2,) and x.sum(axis=axes).shape == (2,)
+    assert x.sum(axis=np.int64(1)).shape == x.sum(axis=nd.array(1, dtype="int32")).shape == (1, 1)
+
+
+@pytest.mark.parametrize(("shift", "axis"), [((1, 2), 0), (1, (0, 1)), ((1,), (0, 1)), (0.5, 0), ("a", None)])
+def test_shifts(shift, axis):
+    with pytest.raises(ValueError, match="roll: a shift"):
+        nd.ones((2, 3)).roll(shift, axis)
+    assert nd.arange(3).roll((1, 1), (0, -1)).tolist() == [1, 2, 0]
