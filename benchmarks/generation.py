@@ -66,14 +66,16 @@ def loops(n: int) -> str:
 
 def straight(n: int) -> str:
     """`n` statements."""
-    lines = "".join(f"    v{k + 1} = v{k} * a + {k}.5 * v{max(k - 2, 0)}\n" for k in range(n))
-    return f"def f(u, a):\n    v0 = u[0]\n{lines}    return v{n}\n"
+    return _lines("v0 = u[0]", [f"v{k + 1} = v{k} * a + {k}.5 * v{max(k - 2, 0)}" for k in range(n)], f"v{n}")
 
 
 def again(n: int) -> str:
     """`n` statements that set the same numbers."""
-    lines = "".join(f"    {'st'[k % 2]} = {'ts'[k % 2]} * a + 0.5 * s\n" for k in range(n))
-    return f"def f(u, a):\n    s = u[0]\n    t = u[1]\n{lines}    return s\n"
+    return _lines("s = u[0]; t = u[1]", [f"{'st'[k % 2]} = {'ts'[k % 2]} * a + 0.5 * s" for k in range(n)], "s")
+
+
+def _lines(first: str, lines: list[str], result: str) -> str:
+    return "\n    ".join(["def f(u, a):", first, *lines, f"return {result}\n"])
 
 
 def elements(n: int) -> str:
@@ -148,8 +150,8 @@ def seconds(f: Callable) -> float:
     return process_time() - start
 
 
-def calls(f: Callable) -> int:
-    """How many calls of Python functions it takes."""
+def calls(work: Callable, *args, **options) -> int:
+    """How many calls of Python functions it takes to call `work`."""
     count = 0
 
     def look(frame, event, arg):
@@ -159,7 +161,7 @@ def calls(f: Callable) -> int:
     before = sys.getprofile()
     sys.setprofile(look)
     try:
-        generate(f)
+        work(*args, **options)
     finally:
         sys.setprofile(before)
     return count
@@ -182,7 +184,7 @@ def main() -> None:
             if n > options.most or (found and max(found.values()) > options.budget and not options.calls):
                 break
             f = function(write(n))
-            found[n] = calls(f) if options.calls else seconds(f)
+            found[n] = calls(generate, f) if options.calls else seconds(f)
         (n, a), (m, b) = list(found.items())[-2:] if len(found) > 1 else [(1, 1.0), (2, 1.0)]
         row = "  ".join(f"{k}: {v:,.0f}" if options.calls else f"{k}: {v:.2f} s" for k, v in found.items())
         print(f"{kind:<9} {row}   exponent {math.log(b / a) / math.log(m / n):.2f}", flush=True)

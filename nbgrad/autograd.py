@@ -124,22 +124,25 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
                 f"mark_variables: variable {k} has shape {x._shape} and is {x._kind}, its gradient buffer has shape "
                 f"{g._shape} and is {g._kind}; they must be the same"
             )
-        for what, others in (("variable", variables), ("gradient buffer", gradients[:k])):
-            for j, other in enumerate(others):
-                if _share(g, other):
-                    raise NBGradError(
-                        f"mark_variables: gradient buffer {k} and {what} {j} have memory in common, "
-                        "and backward would write both; give each a buffer of its own"
-                    )
+    _check_apart(variables, gradients)
     for x, g, request in zip(variables, gradients, requests, strict=True):
         x._node = Leaf(g, request, x._cell)
 
 
-def _share(x: NDArray, y: NDArray) -> bool:
-    """Whether two arrays have elements in common."""
-    if x._cell is not y._cell:  # of different memory
-        return False
-    return x._buf is y._buf or bool(np.may_share_memory(x._view(), y._view()))
+def _check_apart(variables: list[NDArray], gradients: list[NDArray]) -> None:
+    """Refuse gradient buffers that have elements in common with a variable, or with another buffer."""
+    known: dict[int, list[tuple[str, NDArray]]] = {}  # by version cell, which is one for a memory
+    for k, x in enumerate(variables):
+        known.setdefault(id(x._cell), []).append((f"variable {k}", x))
+    for k, g in enumerate(gradients):
+        there = known.setdefault(id(g._cell), [])
+        for what, other in there:
+            if g._buf is other._buf or np.may_share_memory(g._view(), other._view()):
+                raise NBGradError(
+                    f"mark_variables: gradient buffer {k} and {what} have memory in common, "
+                    "and backward would write both; give each a buffer of its own"
+                )
+        there.append((f"gradient buffer {k}", g))
 
 
 def _check_request(request, function: str) -> None:

@@ -1,6 +1,7 @@
 """No name means anything to adjoints: programs under names of generated code, of Python, of NumPy, and of Unicode."""
 
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import numba
@@ -13,6 +14,11 @@ from random_loops import function
 import nbgrad as nb
 from nbgrad.adjoint.statements.names import RESERVED, Names, normal
 from nbgrad.codegen.generated import is_generated
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+import generation
+
+del sys.path[0]
 
 U = np.array([1.0, 2.0, 4.0])
 
@@ -198,24 +204,15 @@ def test_a_chain_of_branches_takes_time_in_proportion_to_its_length():
     """Calls of functions, not time: 16 and 32 branches take about twice and four times as many as 8. With checks of
     indices, which ask of each branch for all tests before it, it is less than that of the square."""
 
-    def calls(f, **options):
-        counted = 0
+    def made(f, **options):
+        nb.adjoint(f, **options)._generated((U.copy(), 0.7))
 
-        def look(frame, event, arg):
-            nonlocal counted
-            counted += event == "call"
+    def calls(count, **options):
+        return generation.calls(made, function(chain(count)), **options)
 
-        before = sys.getprofile()
-        sys.setprofile(look)
-        try:
-            nb.adjoint(f, **options)._generated((U.copy(), 0.7))
-        finally:
-            sys.setprofile(before)
-        return counted
-
-    calls(function(chain(4)))
-    found = {n: calls(function(chain(n)), boundscheck=False) for n in (8, 16, 32)}
+    calls(4)
+    found = {n: calls(n, boundscheck=False) for n in (8, 16, 32)}
     assert found[16] < 2.6 * found[8] and found[32] < 2.6 * found[16], found
-    checked = {n: calls(function(chain(n))) for n in (8, 16, 32)}
+    checked = {n: calls(n) for n in (8, 16, 32)}
     assert checked[16] < 3.0 * checked[8] and checked[32] < 3.0 * checked[16], checked
     agrees(function(chain(12)), copies((U, 0.3)), rtol=1e-5)
