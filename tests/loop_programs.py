@@ -9,6 +9,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad.adjoint import generated
+from nbgrad.adjoint.statements.ir import subtrees
 from nbgrad.codegen import compile as compiling
 from nbgrad.demo import loops
 
@@ -50,12 +51,13 @@ def plain_module(name, source, tapes=()):
     Indices of tapes are looked at, which the text does not say."""
     source = re.sub(r"@njit.*\n", "", source)
     made, tree = compiling.module(name, source), ast.parse(source)
-    for node in ast.walk(tree):
+    for node in subtrees(tree) if tapes else ():
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in tapes:
             index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            node.slice = ast.Call(ast.Name("forward", ast.Load()), index, [])
+            node.slice = ast.copy_location(ast.Call(ast.Name("forward", ast.Load()), index, []), node)
+            ast.copy_location(node.slice.func, node)
     names = {**made.__globals__}
-    exec(compile(ast.fix_missing_locations(tree), made.__code__.co_filename, "exec"), names)
+    exec(compile(tree, made.__code__.co_filename, "exec"), names)
     made.__code__ = names[name].__code__
     made.__globals__["forward"] = forward
     return made
