@@ -125,6 +125,61 @@ def test_code_that_was_compiled_with_other_values_is_not_stored(tmp_path):
     assert start(tmp_path) == ([5.0, 5.0], "compiled")
 
 
+#: Two modules, made anew in one process, whose functions are called alike: `of` is too long to be inlined.
+ALIKE = """
+import linecache, sys, types
+import numpy as np, nbgrad as nb
+def made(name, text):
+    module = sys.modules[name] = types.ModuleType(name)
+    file = f"{name} {hash(text)}.py"
+    linecache.cache[file] = len(text), None, text.splitlines(True), file
+    exec(compile(text, file, "exec"), vars(module))
+    return module
+def gradient(k):
+    text = "import math, numba, numpy as np\\n@numba.njit\\ndef of(x, n):\\n    a = np.zeros(n)\\n"
+    text += "    for i in range(1, n):\\n        a[i] = math.sqrt(a[i - 1] / (a[i] + x))\\n" * 40
+    text += f"    return 0.0 * a.sum() + {k}.0\\n@numba.njit\\ndef f{k}(x):\\n    return x * of(x, 3)\\n"
+    text += "@numba.njit\\ndef vjp(g, y, x):\\n    return g * of(x, 3)\\n"
+    users = made("users", text)
+    loop = made("loops", f"def g(x):\\n    s = 0.0\\n    for i in range(2):\\n        s += f{k}(x)\\n    return s\\n")
+    setattr(loop, f"f{k}", nb.primitive(getattr(users, f"f{k}"), vjp=users.vjp))
+    return nb.adjoint(loop.g).value_and_grad(1.0)[1][0]
+print(*[gradient(int(k)) for k in sys.argv[1:]])
+"""
+
+
+def test_functions_of_one_name_in_code_of_two_processes_are_told_apart(tmp_path):
+    """Numba numbers functions of one name from 1 in each process, and the linker keeps the first (numba#10486)."""
+    (tmp_path / "main.py").write_text(ALIKE)
+    for k in (2, 3):
+        assert start(tmp_path, "main.py", str(k)) == ([2.0 * k], "compiled")
+    assert start(tmp_path, "main.py", "2", "3") == ([4.0, 6.0], "loaded")
+    assert start(tmp_path, "main.py", "3", "2") == ([6.0, 4.0], "loaded")
+
+
+def test_functions_that_call_themselves_are_in_no_file(tmp_path):
+    """Numba links these when it compiles them; loaded, they call nothing."""
+    (tmp_path / "helpers.py").write_text(
+        "import numba\n@numba.njit\ndef h(x, n):\n"
+        "    if n <= 0:\n        return x\n    return h(x, n - 1) + h(0.5 * x, n - 2)\n"
+    )
+    (tmp_path / "main.py").write_text(MAIN.format(use="helpers.h(1.0, 5)"))
+    for _ in range(2):
+        assert start(tmp_path) == ([5.125, 5.125], "not kept")
+
+
+def test_what_was_compiled_before_us_is_in_no_file(tmp_path):
+    """It has a number of Numba's own count, and so a name that another function may have in another process."""
+    (tmp_path / "helpers.py").write_text(
+        "import numba, numpy as np\n@numba.njit\ndef first(n):\n    return np.sort(np.ones(n)).sum()\nfirst(3)\n"
+    )
+    main = MAIN.format(use="np.sort(np.ones(3)).sum()")
+    (tmp_path / "main.py").write_text(f"import helpers\n{main}")
+    assert start(tmp_path) == ([3.0, 3.0], "not kept")
+    (tmp_path / "main.py").write_text(main.replace(", helpers", ""))
+    assert start(tmp_path) == ([3.0, 3.0], "compiled")
+
+
 def test_a_pass_of_ours_that_was_mended_does_not_meet_old_code(tmp_path):
     shutil.copytree(ROOT / "nbgrad", tmp_path / "nbgrad", ignore=shutil.ignore_patterns("__pycache__", "*.gz"))
     program = "import numpy as np\nfrom nbgrad.codegen.compile import generate\nout = np.zeros(1)\n"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import os
 import pickle
+import re
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +18,9 @@ import numpy as np
 from llvmlite import binding as llvm
 from numba import types
 from numba.core import serialize
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
+from numba.core.codegen import RuntimeLinker
 from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
@@ -48,6 +54,27 @@ _KNOBS = (
 )
 
 witness.watch()
+
+
+#: Above all numbers that Numba has given to functions before it was told where to begin.
+_OURS = 1 << 60
+_NUMBER = re.compile(r"B\d+v(\d+)")
+
+
+def _number_functions() -> None:
+    """Let Numba's numbers of functions be those of this process alone.
+
+    A compiled function is called ``module.name`` with its number, and so are the functions that it calls, whose code is
+    stored with it. Where two pieces of code have a function of one name, the linker keeps the first. Counted from 1,
+    two processes give one name to what is not one function, and a third that loads the code of both calls one of them
+    for the other.
+    """
+    FunctionIdentity._unique_ids = itertools.count(_OURS + secrets.randbits(60))
+
+
+_number_functions()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_number_functions)
 
 
 class Keep(NullCache):
@@ -115,12 +142,12 @@ def log(how: str, key: str, name: str, signature: tuple, start: float) -> None:
 
 
 def store(key: str, name: str, result: CompileResult) -> None:
-    """Keep code, if it can run in another process: there are no addresses of this one in it."""
+    """Keep code, if it can run in another process."""
     if not key:
         return
-    if result.library.has_dynamic_globals or result.lifted or result.objectmode:
+    if why := _tied(result):
         if "compile" in config.LOG:
-            print(f"nbgrad: {name} is not kept on disk: it holds addresses of this process", file=sys.stderr)
+            print(f"nbgrad: {name} is not kept on disk: it holds {why}", file=sys.stderr)
         return
     try:
         cache.store(key, serialize.dumps(result._reduce()))
@@ -132,6 +159,18 @@ def store(key: str, name: str, result: CompileResult) -> None:
     ) as err:  # another Numba's internals
         if "compile" in config.LOG:
             print(f"nbgrad: {name} cannot be stored: {err}", file=sys.stderr)
+
+
+def _tied(result: CompileResult) -> str:
+    """What ties code to this process; "" if nothing does."""
+    library = result.library
+    if library.has_dynamic_globals or result.lifted or result.objectmode:
+        return "addresses of this process"
+    if any(g.name.startswith(RuntimeLinker.PREFIX) for g in library._final_module.global_variables):
+        return "functions that call each other, which Numba links in this process alone"
+    if any(int(n) < _OURS for f in library.get_defined_functions() for n in _NUMBER.findall(f.name)):
+        return "functions that were compiled before nbgrad was imported, under names that others may have"
+    return ""
 
 
 def load(key: str) -> CompileResult | None:

@@ -50,7 +50,7 @@ class _Busy:
 
     def __init__(self) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks with threads
-        on_disk.store = lambda key, payload: None
+        on_disk.store = lambda *_: None
         threads.GRAIN = 2048
         nb.set_num_threads(2)
         self.expected = _program()

@@ -31,7 +31,7 @@ class _Graphs:
     """Gradients that are all one number, and are written over, or added to, by one backward."""
 
     def __init__(self) -> None:
-        on_disk.store = lambda key, payload: None  # what is compiled here is of no use to anybody
+        on_disk.store = lambda *_: None  # what is compiled here is of no use to anybody
         sys.unraisablehook = lambda given: _printed.append(repr(given.exc_value))
         self.leaves = {req: [nd.ones(20_000) for _ in range(6)] for req in ("write", "add")}
         self.kept = [w.attach_grad(req) for req, ws in self.leaves.items() for w in ws]
