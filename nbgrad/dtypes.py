@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .errors import DTypeError
 
-__all__ = ["DType", "as_dtype", "default_dtype", "plain", "promote", "set_default_dtype"]
+__all__ = ["DType", "as_dtype", "default_dtype", "demand_readable", "plain", "promote", "set_default_dtype"]
 
 
 class DType:
@@ -104,6 +105,24 @@ def plain(value: Any, what: str) -> Any:
             "masked, x.filled(0.0), and the mask, numpy.ma.getmaskarray(x), as another array (for nd.where)"
         )
     return np.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def demand_readable(name: str, values: Iterable) -> None:
+    """Refuse NumPy arrays that Numba would misread: in the byte order of other machines, and masked ones.
+
+    Numba tells types of arrays that are not plainly writeable and native apart by a fingerprint without the byte order,
+    and takes the one for a native array that it has seen before.
+    """
+    for x in values:
+        if x.__class__ is np.ndarray and x.dtype.isnative:
+            continue
+        if isinstance(x, np.ndarray):
+            plain(x, name)
+            if not x.dtype.isnative:
+                raise DTypeError(
+                    f"{name}: an array of dtype {x.dtype.str} is in the byte order of other machines, which compiled "
+                    f"code does not read; pass x.astype('{x.dtype.newbyteorder('=')}')"
+                )
 
 
 def default_dtype() -> DType:

@@ -18,6 +18,7 @@ from .codegen.compile import is_nopython, returned
 from .codegen.launch import kind_of
 from .compiler import opaque
 from .context import CPU0, Context
+from .dtypes import demand_readable
 from .errors import AttrError, DTypeError, NBGradError, ShapeError
 from .functional.trees import flatten, flatten_like
 from .ndarray import NDArray, from_value, wrap
@@ -226,6 +227,8 @@ class _Call:
         self.name = name
         self.leaves: list = []
         self.build: Callable[[Iterator], tuple] = flatten(args, self.leaves)
+        if is_nopython(function):
+            demand_readable(name, self.leaves)
         self.places = [k for k, x in enumerate(self.leaves) if isinstance(x, NDArray)]
         self.arrays: list[NDArray] = [self.leaves[k] for k in self.places]
         self.derived: Variant | str = ""  # or why there is none

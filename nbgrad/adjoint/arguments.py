@@ -95,7 +95,7 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
     for name, a in zip(names, args, strict=True):
         if isinstance(a, np.ndarray):
             letter, ranks[name] = a.dtype.kind, a.ndim
-            wrong = a.ndim == 0 or (letter == "f" and a.dtype not in (np.float32, np.float64))
+            wrong = a.ndim == 0 or (letter == "f" and a.dtype not in (np.float32, np.float64)) or not a.dtype.isnative
         elif isinstance(a, bool | int | float | np.number | np.bool_):
             letter, ranks[name] = np.asarray(a).dtype.kind, 0
             wrong = isinstance(a, np.float16 | np.longdouble)
@@ -108,6 +108,8 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
             what += _HINTS.get(type(a).__name__, "")
             if isinstance(a, np.ndarray) and a.ndim == 0:
                 what += f" (pass {name}[()], a number)"
+            elif plain and not a.dtype.isnative:
+                what += f" (pass {name}.astype('{a.dtype.newbyteorder('=')}'), in the byte order of this machine)"
             raise DTypeError(
                 f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
                 "one axis or more, and numbers are expected"
