@@ -9,7 +9,17 @@ import numpy as np
 
 from .errors import DTypeError
 
-__all__ = ["DType", "as_dtype", "default_dtype", "demand_readable", "plain", "promote", "set_default_dtype"]
+__all__ = [
+    "DType",
+    "as_dtype",
+    "convertible",
+    "default_dtype",
+    "demand_readable",
+    "plain",
+    "promote",
+    "said",
+    "set_default_dtype",
+]
 
 
 class DType:
@@ -105,6 +115,22 @@ def plain(value: Any, what: str) -> Any:
             "masked, x.filled(0.0), and the mask, numpy.ma.getmaskarray(x), as another array (for nd.where)"
         )
     return np.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def said(value: Any) -> str:
+    """What is given where an array is expected, in a few words."""
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array of dtype {value.dtype} and shape {value.shape}"
+    if convertible(value) or hasattr(value, "__array__"):
+        return f"a {kind.__name__} ({kind.__module__.partition('.')[0]})"
+    text = repr(value)
+    return text if len(text) < 80 else f"{text[:60]} ... (a {kind.__name__})"
+
+
+def convertible(value: Any) -> bool:
+    """Whether it is what other libraries make of NumPy arrays: Series, DataFrames, DataArrays."""
+    return not isinstance(value, np.ndarray) and callable(getattr(value, "to_numpy", None))
 
 
 def demand_readable(name: str, values: Iterable) -> None:
