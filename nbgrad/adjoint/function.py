@@ -122,6 +122,7 @@ class _Differentiated(Made):
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
 
     _make: Callable
+    _methods: str  # for messages
     _still = False  # whether arguments may not change places
 
     def __init__(
@@ -169,14 +170,10 @@ class _Differentiated(Made):
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
 
     def __call__(self, *args, **kwargs):
-        raise DTypeError(f"{self!r} is called by its methods: {self._methods()}")
+        raise DTypeError(f"{self!r} is called by its methods: {self._methods}")
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__} has no {name!r}; its methods are {self._methods()}")
-
-    def _methods(self) -> str:
-        own = [n for n, v in vars(type(self)).items() if callable(v) and not n.startswith("_")]
-        return ", ".join(f".{n}(...)" for n in [*own, "compiled"])
+        raise AttributeError(f"{type(self).__name__} has no {name!r}; its methods are {self._methods}")
 
     def _origin(self) -> tuple[Callable, tuple]:
         return type(self), self._made_of
@@ -265,6 +262,7 @@ class _Differentiated(Made):
 class Tangent(_Differentiated):
     """What :func:`tangent` gives."""
 
+    _methods = ".jvp(args, tangents), .compiled(...)"
     _make = Forwards
 
     def jvp(self, args: tuple, tangents: tuple) -> tuple[Any, Any]:
@@ -296,6 +294,8 @@ class Tangent(_Differentiated):
 
 class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
+
+    _methods = ".value_and_grad(...), .vjp(...), .hvp(args, direction), .report(...), .parallel(...), .compiled(...)"
 
     def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None, boundscheck=True) -> None:
         super().__init__(f, argnums, boundscheck)
