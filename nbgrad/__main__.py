@@ -128,6 +128,12 @@ def compile_ahead(names: list[str], dtypes: list[str], jobs: int, order: int) ->
         print(f"failed: {failure}")
 
 
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"a number from 1 on is expected, got {text!r}")
+    return int(text)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m nbgrad", description="Arrays with gradients of any order.")
@@ -141,8 +147,8 @@ def main(arguments: list[str] | None = None) -> None:
     ahead = commands.add_parser("warmup", help="compile kernels ahead, in parallel processes")
     ahead.add_argument("--ops", nargs="+", default=[], metavar="NAME", help="operators (default: all)")
     ahead.add_argument("--dtypes", nargs="+", default=["float32", "float64"], metavar="DTYPE")
-    ahead.add_argument("--jobs", type=int, default=0, help="processes (default: one per processor)")
-    ahead.add_argument("--order", type=int, default=1, help="derivatives up to this order (default: %(default)s)")
+    ahead.add_argument("--jobs", type=_positive, default=0, help="processes (default: one per processor)")
+    ahead.add_argument("--order", type=_positive, default=1, help="derivatives up to this order (default: %(default)s)")
     given = parser.parse_args(arguments)
     if given.command is None:
         parser.print_help()

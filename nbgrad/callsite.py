@@ -17,7 +17,9 @@ _SPOKEN = {
     "__dlpack__": "from_dlpack(x), or another call of x.__dlpack__(),",
     "__bool__": "the truth value of an array (if, while, and, or, not, bool)",
     "__complex__": "complex(x), or a function that calls it,",
+    "__ceil__": "math.ceil(x)",
     "__float__": "float(x), or a function that calls it,",
+    "__floor__": "math.floor(x)",
     "__format__": "format(x)",
     "__index__": "an array as an index or a count (range, slices, operator.index)",
     "__int__": "int(x), or a function that calls it,",
@@ -25,21 +27,23 @@ _SPOKEN = {
     "__len__": "len(x)",
     "__repr__": "print(x), repr(x) or str(x)",
     "__str__": "print(x), repr(x) or str(x)",
+    "__trunc__": "math.trunc(x)",
     "full_of": "nd.full(shape, x)",
     "getitem": "x[...]",
     "setitem": "x[...] = value",
 }
 
 
-def called() -> tuple[str, str]:
-    """What the user's code called, as far as this package sees it, and from where: function, file, line and text."""
+def called() -> tuple[str, str, str]:
+    """What the user's code called, as far as this package sees it, and from where: function, file, line and text; and
+    the name of the function that it called itself, be it of another package."""
     frame = sys._getframe(1)
-    method = frame.f_code.co_name
+    method = outer = frame.f_code.co_name
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
         if frame.f_globals["__name__"].partition(".")[0] == __name__.partition(".")[0]:
             method = frame.f_code.co_name
-        frame = frame.f_back
+        outer, frame = frame.f_code.co_name, frame.f_back
     code, line = frame.f_code, frame.f_lineno
     text = linecache.getline(code.co_filename, line).strip()
     place = f"{code.co_name} ({os.path.basename(code.co_filename)}, line {line})"
-    return _SPOKEN.get(method, f"{method}()"), f"{place}: `{text}`" if text else place
+    return _SPOKEN.get(method, f"{method}()"), f"{place}: `{text}`" if text else place, outer

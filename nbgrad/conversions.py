@@ -16,6 +16,7 @@ from typing import Any
 
 from .callsite import called
 from .constants import carries_gradient
+from .entry import namesake
 from .errors import LostGradientError
 from .ndarray import NDArray
 from .state import recording
@@ -23,7 +24,10 @@ from .state import recording
 __all__ = ["IMPLICIT", "demand_constant", "guarded"]
 
 #: The methods by which others take the numbers without being asked to; :mod:`.methods` has them guarded.
-IMPLICIT = ("__array__", "__float__", "__int__", "__index__", "__dlpack__", "__cuda_array_interface__")
+IMPLICIT = (
+    *("__array__", "__dlpack__", "__cuda_array_interface__"),
+    *("__complex__", "__float__", "__int__", "__index__", "__trunc__", "__floor__", "__ceil__"),
+)
 
 
 def guarded(name: str, method: Callable) -> Callable:
@@ -48,11 +52,12 @@ def guarded(name: str, method: Callable) -> Callable:
 def demand_constant(x: NDArray) -> None:
     """A :class:`LostGradientError` if `x` carries a gradient, which the user's call would lose."""
     if carries_gradient(x):
-        what, where = called()
+        what, where, outer = called()
+        instead = namesake(outer.strip("_")) or "functions of nd"
         raise LostGradientError(
             f"{what} takes the numbers of an array that is being recorded, in {where}. "
-            "What is computed from them would be a constant, and gradients through it lost: use functions of nd "
-            "instead of NumPy's, math's and SciPy's (nd.exp, nd.stack, nd.linalg, ...), or nb.primitive for a function "
-            "of your own. Where a constant is meant, say so: x.asnumpy(), x.item(), x.asscalar(), x.tolist(), "
-            "x.detach(), or autograd.pause() around it"
+            "What is computed from them would be a constant, and gradients through it lost: use "
+            f"{instead} instead of NumPy's, math's and SciPy's (nd.exp, nd.stack, nd.linalg, ...), or nb.primitive for "
+            "a function of your own. Where a constant is meant, say so: x.asnumpy(), x.item(), x.asscalar(), "
+            "x.tolist(), x.detach(), or autograd.pause() around it"
         )

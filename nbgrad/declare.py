@@ -240,7 +240,8 @@ def _operand(value, like: NDArray, op: str) -> NDArray:
         whole = not like._kind.dtype.is_float and not (x._view() % 1).any()
         kind = like._kind if whole or like._kind.dtype.is_float else kind_of(dtypes.default_dtype(), like._kind.ctx)
         return cast(x, kind)
-    raise DTypeError(f"{op}: type {type(value)} not supported; use an NDArray, a NumPy array or a number")
+    instead = "x.to_numpy()" if dtypes.convertible(value) else "an NDArray, a NumPy array or a number"
+    raise DTypeError(f"{op}: type {type(value)} not supported; use {instead}")
 
 
 def _with_scalar(choose: Callable, x: NDArray, s):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .errors import DTypeError
 
-__all__ = ["DType", "as_dtype", "default_dtype", "plain", "promote", "set_default_dtype"]
+__all__ = [
+    "DType",
+    "as_dtype",
+    "convertible",
+    "default_dtype",
+    "demand_readable",
+    "plain",
+    "promote",
+    "said",
+    "set_default_dtype",
+]
 
 
 class DType:
@@ -104,6 +115,40 @@ def plain(value: Any, what: str) -> Any:
             "masked, x.filled(0.0), and the mask, numpy.ma.getmaskarray(x), as another array (for nd.where)"
         )
     return np.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def said(value: Any) -> str:
+    """What is given where an array is expected, in a few words."""
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        return f"a NumPy array of dtype {value.dtype} and shape {value.shape}"
+    if convertible(value) or hasattr(value, "__array__"):
+        return f"a {kind.__name__} ({kind.__module__.partition('.')[0]})"
+    text = repr(value)
+    return text if len(text) < 80 else f"{text[:60]} ... (a {kind.__name__})"
+
+
+def convertible(value: Any) -> bool:
+    """Whether it is what other libraries make of NumPy arrays: Series, DataFrames, DataArrays."""
+    return not isinstance(value, np.ndarray) and callable(getattr(value, "to_numpy", None))
+
+
+def demand_readable(name: str, values: Iterable) -> None:
+    """Refuse NumPy arrays that Numba would misread: in the byte order of other machines, and masked ones.
+
+    Numba tells types of arrays that are not plainly writeable and native apart by a fingerprint without the byte order,
+    and takes the one for a native array that it has seen before.
+    """
+    for x in values:
+        if x.__class__ is np.ndarray and x.dtype.isnative:
+            continue
+        if isinstance(x, np.ndarray):
+            plain(x, name)
+            if not x.dtype.isnative:
+                raise DTypeError(
+                    f"{name}: an array of dtype {x.dtype.str} is in the byte order of other machines, which compiled "
+                    f"code does not read; pass x.astype('{x.dtype.newbyteorder('=')}')"
+                )
 
 
 def default_dtype() -> DType:

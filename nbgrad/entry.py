@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from . import tracing
 from .documentation import completed
+from .dtypes import convertible, said
 from .errors import DTypeError, ShapeError
 from .ndarray import NDArray
 from .registry import operators, register
 from .samples import Sample
 from .writes import check_target, overwrite
 
-__all__ = ["Entry", "as_array", "lookup", "store_out"]
+__all__ = ["Entry", "as_array", "lookup", "namesake", "store_out"]
 
 
 class Entry:
@@ -81,7 +84,14 @@ def as_array(x, op: str, argument: str = "data") -> NDArray:
     """`x` if it is an NDArray; else an error that says so."""
     if isinstance(x, NDArray):
         return x
-    raise DTypeError(f"{op}: Argument {argument} must have NDArray type, but got {x!r}")
+    instead = ""
+    if isinstance(x, np.ndarray):
+        instead = "; pass nd.array(x), or nd.from_numpy(x), which takes its memory"
+    elif convertible(x):
+        instead = "; pass nd.array(x.to_numpy())"
+    elif isinstance(x, list | tuple | float | int):
+        instead = "; pass nd.array(x)"
+    raise DTypeError(f"{op}: Argument {argument} must have NDArray type, but got {said(x)}{instead}")
 
 
 def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
@@ -106,3 +116,11 @@ def lookup(name: str) -> Entry:
         if name == entry.name or name in entry.aliases:
             return entry
     raise KeyError(f"no operator is called {name!r}")
+
+
+def namesake(name: str) -> str:
+    """How users call the operator that is called as a function of another library is; "" if there is none."""
+    for prefix, written in (("linalg_", "nd.linalg."), ("", "nd.")):
+        if not name.startswith("_") and any(prefix + name in (e.name, *e.aliases) for e in operators.values()):
+            return written + name
+    return ""

@@ -39,6 +39,10 @@ class InPlaceError(NBGradError):
     """A write into an array whose old value a recorded graph still needs."""
 
 
+class OutOfMemoryError(NBGradError, MemoryError):
+    """An array for which there is no memory."""
+
+
 class SymbolError(NBGradError, ValueError):
     """A Symbol that cannot be read from a text, or cannot be run. `node` is the name of the node, or None."""
 

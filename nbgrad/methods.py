@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import autograd, conversions, dlpack, inplace, numpy_functions
+from .errors import DTypeError
 from .kernels import creation, linear, subscript
 from .ndarray import NDArray
 from .registry import operators
@@ -19,6 +20,11 @@ _BINARY = {
     "floordiv": "floor_divide",
     "mod": "modulo",
     "pow": "power",
+}
+_BITS = {
+    "and": ("&", "nd.logical_and"),
+    "or": ("|", "nd.logical_or"),
+    "xor": ("^", "nd.logical_xor"),
 }
 _COMPARE = {
     "eq": "equal",
@@ -46,6 +52,16 @@ def _comparison(call):
     return method
 
 
+def _bits(sign: str, instead: str):
+    def method(self, *other):
+        raise DTypeError(
+            f"{sign} is not defined for NDArrays, whose comparisons give zeros and ones; use {instead} "
+            "(nd.logical_and(x > 0, x < 1)), or NumPy's on x.asnumpy().astype(bool)"
+        )
+
+    return method
+
+
 def _attach() -> None:
     for entry in operators.values():
         if entry.method:
@@ -59,7 +75,11 @@ def _attach() -> None:
         setattr(NDArray, f"__i{short}__", inplace.operator(name))
     for short, name in _COMPARE.items():
         setattr(NDArray, f"__{short}__", _comparison(operators[name].operator))
+    for short, (sign, instead) in _BITS.items():
+        for form in (f"__{short}__", f"__r{short}__"):
+            setattr(NDArray, form, _bits(sign, instead))
     more = {
+        "__invert__": _bits("~", "nd.logical_not"),
         "__neg__": operators["negative"].call,
         "__pos__": creation.copy,
         "__abs__": operators["abs"].call,

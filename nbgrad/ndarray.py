@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -152,7 +153,10 @@ class NDArray:
             If the size is not 1.
         """
         if self._buf.size != 1:
-            raise ShapeError(f"The current array is not a scalar: its shape is {self._shape}")
+            raise ShapeError(
+                f"The current array is not a scalar: its shape is {self._shape}; take one element of it (x[i]), or all "
+                "of them (x.asnumpy())"
+            )
         return self._buf.view(self._kind.dtype.np)[0]
 
     def item(self):
@@ -212,6 +216,18 @@ class NDArray:
 
     def __int__(self) -> int:
         return int(self.asscalar())
+
+    def __complex__(self) -> complex:
+        return complex(self.asscalar())
+
+    def __trunc__(self) -> int:
+        return math.trunc(self.item())
+
+    def __floor__(self) -> int:
+        return math.floor(self.item())
+
+    def __ceil__(self) -> int:
+        return math.ceil(self.item())
 
     def __index__(self) -> int:
         if self._kind.dtype.is_float:

@@ -12,13 +12,14 @@ import math
 import sys
 from collections.abc import Callable
 from operator import attrgetter, index
+from typing import Any
 
 import numpy as np
 from numba.core.typing.typeof import typeof_impl
 
 from .constants import carries_gradient
 from .elementwise import Elementwise
-from .entry import lookup, store_out
+from .entry import lookup, namesake, store_out
 from .errors import AttrError, DTypeError, LostGradientError, ShapeError
 from .kernels import linear, shape
 from .ndarray import NDArray, from_value
@@ -42,12 +43,26 @@ _NAMES = {
 }
 #: The same name for something else: scipy.special.round rounds halves to even.
 _OTHERS = {"round"}
-_INSTEAD = {
+_INSTEAD: dict[Any, str] = {
+    "append": "nd.concat",
+    "average": "nd.mean",
+    "bitwise_and": "nd.logical_and",
+    "bitwise_or": "nd.logical_or",
+    "bitwise_xor": "nd.logical_xor",
+    "column_stack": "nd.concat and nd.stack",
+    "dstack": "nd.concat and nd.stack",
+    "eigvalsh": "nd.linalg.eigh",
     "exp2": "2**x",
     "float_power": "nd.power",
     "fmax": "nd.maximum",
     "fmin": "nd.minimum",
     "fmod": "nd.modulo",
+    "hstack": "nd.concat",
+    "invert": "nd.logical_not",
+    "matrix_norm": "nd.norm",
+    "svdvals": "nd.linalg.svd",
+    "vector_norm": "nd.norm",
+    "vstack": "nd.concat",
     ("add", "accumulate"): "nd.cumsum",
     ("add", "reduce"): "nd.sum",
     ("maximum", "reduce"): "nd.max",
@@ -379,17 +394,20 @@ def array_function(self: NDArray, func: Callable, types, args: tuple, kwargs: di
         )
     lost = state.recording and _any((args, kwargs), _recorded)
     if lost and out is not None:
-        raise LostGradientError(_NO_FUNCTION.format(name=func.__name__))
+        raise _lost(func)
     result = func(*_plain(args), **_plain(kwargs))
     if lost and _any(result, _has_floats):
-        raise LostGradientError(_NO_FUNCTION.format(name=func.__name__))
+        raise _lost(func)
     return result
 
 
-_NO_FUNCTION = (
-    "numpy.{name} is no function of nbgrad: its result would be a constant, and gradients through it would be lost; "
-    "use functions of nd, or call it with x.asnumpy() if a constant is meant"
-)
+def _lost(func: Callable) -> LostGradientError:
+    name = f"{func.__module__}.{func.__name__}"
+    instead = _INSTEAD.get(func.__name__) or namesake(func.__name__) or "functions of nd"
+    return LostGradientError(
+        f"{name} is no function of nbgrad: its result would be a constant, and gradients through it would be lost; "
+        f"use {instead}, or call it with x.asnumpy() if a constant is meant"
+    )
 
 
 def _any(x, holds: Callable) -> bool:

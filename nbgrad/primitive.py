@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from . import tape, tracing
-from .adjoint.composed import Loops, Variant
+from .adjoint.composed import Loops, Variant, without_fixed
 from .cast import cast
 from .codegen.compile import is_nopython, returned
 from .codegen.launch import kind_of
 from .compiler import opaque
 from .context import CPU0, Context
+from .dtypes import demand_readable
 from .errors import AttrError, DTypeError, NBGradError, ShapeError
 from .functional.trees import flatten, flatten_like
 from .ndarray import NDArray, from_value, wrap
@@ -147,7 +148,7 @@ class Primitive(Made):
         if is_nopython(call.function) and any(x._kind.dtype.name == "float16" for x in call.arrays):
             raise DTypeError(f"{self.name}: Numba has no arrays of float16; give it astype('float32')")
         if tracing.current.graph is not None:
-            call = self._call(call.args(tracing.lifted(call.arrays)))
+            call = call.of(tracing.lifted(call.arrays))
             several, results = self._traced(call)
         else:
             given = call.run(call.arrays)
@@ -181,9 +182,10 @@ class Primitive(Made):
             key = tuple([_kind(x) for x in args])
             if key not in self._variants:
                 self._variants[key] = self._read().variant([_described(x) for x in args])
-            call.derived = self._variants[key]
-            if isinstance(call.derived, Variant):
-                call.function = call.derived.function
+            derived = self._variants[key]
+            if isinstance(derived, Variant):
+                call = _Call(derived.function, self.name, without_fixed(args))
+            call.derived = derived
         return call
 
     def _traced(self, call: _Call) -> tuple[type | None, list[NDArray]]:
@@ -226,16 +228,23 @@ class _Call:
         self.name = name
         self.leaves: list = []
         self.build: Callable[[Iterator], tuple] = flatten(args, self.leaves)
+        if is_nopython(function):
+            demand_readable(name, self.leaves)
         self.places = [k for k, x in enumerate(self.leaves) if isinstance(x, NDArray)]
         self.arrays: list[NDArray] = [self.leaves[k] for k in self.places]
         self.derived: Variant | str = ""  # or why there is none
 
     def args(self, arrays: Sequence[Any]) -> tuple:
         """The arguments, with others in place of the arrays."""
-        leaves = list(self.leaves)
+        return self.build(iter(self.of(arrays).leaves))
+
+    def of(self, arrays: Sequence[Any]) -> _Call:
+        """The same call of others."""
+        made = copy.copy(self)
+        made.arrays, made.leaves = list(arrays), list(self.leaves)
         for k, x in zip(self.places, arrays, strict=True):
-            leaves[k] = x
-        return self.build(iter(leaves))
+            made.leaves[k] = x
+        return made
 
     def kept(self) -> _Call:
         """The same without the arrays, and safe from changes of NumPy's."""
@@ -405,7 +414,7 @@ def _kind(x: Any) -> Any:
     """What :meth:`.Loops.variant` depends on, of an argument."""
     if isinstance(x, NDArray):
         return len(x._shape), x._kind.dtype
-    return (x.ndim, x.dtype) if isinstance(x, np.ndarray) else type(x)
+    return (x.ndim, x.dtype) if isinstance(x, np.ndarray) else x if isinstance(x, str) else type(x)
 
 
 def _described(x: Any) -> Any:

@@ -65,11 +65,13 @@ def warmup(
     Raises
     ------
     AttrError
-        If no operator has one of the names.
+        If no operator has one of the names, or a number is too small.
     DTypeError
         If there is no such dtype.
     """
     dtypes = [as_dtype(dtype).name for dtype in dtypes]
+    if jobs < 0 or order < 1:
+        raise AttrError(f"warmup: jobs is at least 1 (0: one per processor), and order too; got {jobs=}, {order=}")
     entries = list(dict.fromkeys(map(_found, names))) if names else list(operators.values())
     start = time.perf_counter()
     jobs = min(jobs or _processors(), len(entries))

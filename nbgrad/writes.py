@@ -21,9 +21,13 @@ __all__ = ["IN_GRAPH", "IN_PLACE", "check_target", "overwrite"]
 
 IN_GRAPH = (
     "Assigning to NDArrays that are already in a computational graph will cause undefined behavior when evaluating "
-    "gradients. Please call backward first to clear the graph or do this out side of a record section."
+    "gradients. Please call backward first to clear the graph or do this out side of a record section. Or compute a "
+    "new array (x = x + y, nd.where, nd.stack, nd.concat)."
 )
-IN_PLACE = "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd."
+IN_PLACE = (
+    "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd. Compute a new array "
+    "(x = x + y, nd.where, nd.stack, nd.concat); what needs no gradient may be written under autograd.pause()."
+)
 _SHARED = " The array itself is not, but shares memory with one of shape {shape} that is."
 _RETYPED = (
     "a recorded value of dtype {dtype} is written into memory that another array reads as {other}: its gradient would "

@@ -230,8 +230,10 @@ def test_under_jit_the_message_names_the_call_and_the_line(what):
 
 # Every protocol is classified.
 
-#: By these nothing leaves for Python or NumPy, or it is said explicitly. `__bool__`: control flow on values.
+#: By these nothing leaves for Python or NumPy, or it is said explicitly. `__bool__`: control flow on values. Those of
+#: bits are errors at any time.
 FREE = {
+    "__and__", "__invert__", "__or__", "__rand__", "__ror__", "__rxor__", "__xor__",
     "__abs__", "__add__", "__array_function__", "__array_ufunc__", "__bool__", "__copy__", "__deepcopy__", "__divmod__",
     "__dlpack_device__", "__eq__", "__floordiv__", "__ge__", "__getitem__", "__gt__", "__iadd__", "__ifloordiv__",
     "__imod__", "__imul__", "__ipow__", "__isub__", "__iter__", "__itruediv__", "__le__", "__len__", "__lt__",

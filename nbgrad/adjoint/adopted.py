@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import opcode
+import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -81,7 +83,9 @@ def _adopt(called: Any) -> None:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    raise ImportError(
+    frame = sys._getframe(1)
+    importing = frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
+    raise (ImportError if importing else AttributeError)(  # an import makes a message of its own of the latter
         f"{__name__} has no {name}: primitives are here once a function that calls them was differentiated in this "
         f"process; in a file of your own, import what nb.primitive was given as {name}"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from ..dtypes import plain
+from ..dtypes import convertible, plain
 from ..errors import AttrError, DTypeError, ShapeError
 from .reading.structures import items_of, nothing, places, put_together
 from .reading.subset import Source
@@ -64,7 +64,13 @@ def listed(given: Any) -> tuple:
 def completed(source: Source, args: tuple) -> tuple:
     """The arguments, with defaults for those that are not given."""
     missing = [p.default for p in source.signature.parameters.values()][len(args) :]
-    return args if inspect.Parameter.empty in missing else (*args, *missing)
+    args = args if inspect.Parameter.empty in missing else (*args, *missing)
+    return tuple(map(_signed, args)) if any(isinstance(a, np.unsignedinteger) for a in args) else args
+
+
+def _signed(x: Any) -> Any:
+    """Not one of NumPy's unsigned integers: Numba makes floats of these and what is counted."""
+    return int(x) if isinstance(x, np.unsignedinteger) else x
 
 
 def bound(source: Source, args: tuple, kwargs: dict[str, Any]) -> tuple:
@@ -79,7 +85,7 @@ def bound(source: Source, args: tuple, kwargs: dict[str, Any]) -> tuple:
         text = ", ".join([*places, *(["*", *named] if named else [])])
         raise AttrError(f"{source.name}: {err}; its parameters are ({text})") from None
     given.apply_defaults()
-    return tuple([given.arguments[n] for n in parameters(source)])
+    return tuple([_signed(given.arguments[n]) for n in parameters(source)])
 
 
 def parameters(source: Source) -> list[str]:
@@ -95,7 +101,7 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
     for name, a in zip(names, args, strict=True):
         if isinstance(a, np.ndarray):
             letter, ranks[name] = a.dtype.kind, a.ndim
-            wrong = a.ndim == 0 or (letter == "f" and a.dtype not in (np.float32, np.float64))
+            wrong = a.ndim == 0 or (letter == "f" and a.dtype not in (np.float32, np.float64)) or not a.dtype.isnative
         elif isinstance(a, bool | int | float | np.number | np.bool_):
             letter, ranks[name] = np.asarray(a).dtype.kind, 0
             wrong = isinstance(a, np.float16 | np.longdouble)
@@ -105,9 +111,11 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
         if wrong or letter not in "fiub":
             plain = isinstance(a, np.ndarray) and type(a).__name__ not in _HINTS
             what = f"{a.dtype} array of {a.ndim} axes" if plain else type(a).__name__
-            what += _HINTS.get(type(a).__name__, "")
+            what += _HINTS.get(type(a).__name__, f" (pass {name}.to_numpy())" if convertible(a) else "")
             if isinstance(a, np.ndarray) and a.ndim == 0:
                 what += f" (pass {name}[()], a number)"
+            elif plain and not a.dtype.isnative:
+                what += f" (pass {name}.astype('{a.dtype.newbyteorder('=')}'), in the byte order of this machine)"
             raise DTypeError(
                 f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
                 "one axis or more, and numbers are expected"

@@ -10,12 +10,13 @@ from ..errors import NBGradError
 from .analysis.plan import plan
 from .arguments import completed, describe, narrow, parameters, wide
 from .reading.lower import lower
+from .reading.structures import structure
 from .reading.subset import Source, source_of
 from .statements.kinds import infer
 from .writing.pure import Pullback, function
 from .writing.routines import module as file_of
 
-__all__ = ["Loops", "Variant"]
+__all__ = ["Loops", "Variant", "without_fixed"]
 
 
 class Loops:
@@ -39,21 +40,33 @@ class Loops:
         """The operation for arguments like these, or why there is none."""
         if self._source is None:
             return self.why
+        source, given = self._source, tuple(args)
+        forms: tuple = ()
+        if len(without_fixed(given)) < len(given) and (form := structure(source.name, parameters(source), given)):
+            forms, given = form.forms, tuple(form.leaves(given))
+            source = source.taken_apart(forms)
         try:
-            ranks, kinds = describe(self._source, tuple(args))
+            ranks, kinds = describe(source, given)
         except NBGradError as err:
             return str(err)
-        single = narrow(tuple(args))
-        doubles = wide(self._source, tuple(args))
-        key = (single, doubles, *ranks.values(), *kinds.values())
+        single = narrow(given)
+        doubles = wide(source, given)
+        key = (forms, single, doubles, *ranks.values(), *kinds.values())
         made = self._made.get(key)
         if made is None:
             try:
-                made = Variant(self.function, self._source, (ranks, kinds, False, doubles), single)
+                made = Variant(self.function, source, (ranks, kinds, False, doubles), single, bool(forms))
             except NBGradError as err:
                 made = str(err)
             self._made[key] = made
         return made
+
+
+def without_fixed(args: tuple) -> tuple:
+    """The arguments but texts and None, which are no arguments of variants; all if there are tuples."""
+    if any(isinstance(a, tuple) for a in args):
+        return args
+    return tuple([a for a in args if not isinstance(a, str | None)])
 
 
 class Variant:
@@ -62,16 +75,17 @@ class Variant:
     Attributes
     ----------
     function : callable
-        Compiled; it leaves its arguments alone and returns, after the results, the arrays that the function writes.
+        Compiled, of the arguments without texts and None. It leaves them alone and returns, after the results, the
+        arrays that the function writes.
     """
 
-    def __init__(self, original: Callable, source: Source, given: tuple, narrow: bool) -> None:
+    def __init__(self, original: Callable, source: Source, given: tuple, narrow: bool, apart: bool) -> None:
         self.source = source
         self.given = given  # what is known of arguments
         self.narrow = narrow
         self.parameters = parameters(source)
         f = self._lowered()
-        plain = is_nopython(original) and not f.written
+        plain = is_nopython(original) and not f.written and not apart
         self.function = original if plain else module(*function(f))
         results = list(f.results or [])
         self.outputs = [*results, *(n for n in f.written if n not in results)]

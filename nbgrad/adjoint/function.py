@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import AttrError, TraceError
+from ..errors import AttrError, DTypeError, TraceError
 from ..pickling import Made
 from .arguments import (
     along,
@@ -122,6 +122,7 @@ class _Differentiated(Made):
     """What adjoints and tangents share: code per combination of ranks and kinds of arguments."""
 
     _make: Callable
+    _methods: str  # for messages
     _still = False  # whether arguments may not change places
 
     def __init__(
@@ -134,7 +135,7 @@ class _Differentiated(Made):
         self._sources: dict[Any, Source] = {}
         self._source: Source | None = None
         if self._of is None:
-            self._source = f if isinstance(f, Source) else source_of(f)  # type: ignore[arg-type]
+            self._source = f if isinstance(f, Source) else source_of(f)
         of = self._of.__name__ if self._source is None else self._source.name  # type: ignore[union-attr]
         self._argnums = chosen(of, argnums)
         if self._source is not None and self._argnums is not None:
@@ -167,6 +168,12 @@ class _Differentiated(Made):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
+
+    def __call__(self, *args, **kwargs):
+        raise DTypeError(f"{self!r} is called by its methods: {self._methods}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no {name!r}; its methods are {self._methods}")
 
     def _origin(self) -> tuple[Callable, tuple]:
         return type(self), self._made_of
@@ -255,6 +262,7 @@ class _Differentiated(Made):
 class Tangent(_Differentiated):
     """What :func:`tangent` gives."""
 
+    _methods = ".jvp(args, tangents), .compiled(...)"
     _make = Forwards
 
     def jvp(self, args: tuple, tangents: tuple) -> tuple[Any, Any]:
@@ -286,6 +294,8 @@ class Tangent(_Differentiated):
 
 class Adjoint(_Differentiated):
     """What :func:`adjoint` gives."""
+
+    _methods = ".value_and_grad(...), .vjp(...), .hvp(args, direction), .report(...), .parallel(...), .compiled(...)"
 
     def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None, boundscheck=True) -> None:
         super().__init__(f, argnums, boundscheck)
@@ -343,7 +353,8 @@ class Adjoint(_Differentiated):
         f = made.f
         if not self._one_number(f):
             raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
-        if len(given) == len(args) and type(made) is Backwards and self._source is not None:
+        same = len(given) == len(args) and all(a is b for a, b in zip(given, args, strict=True))
+        if same and type(made) is Backwards and self._source is not None:
             self._ready[key] = made
         results, gradients = made(given, {f.results[0]: 1.0})
         return results[0], self._form(made, gradients)

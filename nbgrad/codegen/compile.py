@@ -45,6 +45,7 @@ from .aliases import ApartLowering, FindRoots
 from .direct import Direct
 from .fingerprint import identity, of_function, of_source
 from .generated import GeneratedModule
+from .handed import Generated, Handed
 from .inference import TypeInference
 from .linking import ParallelLowering
 from .pieces import in_pieces
@@ -231,7 +232,9 @@ def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) ->
     signature = tuple(
         [numba.from_dtype(d) if rank is None else types.Array(numba.from_dtype(d), rank, "C") for rank, d in kinds]
     )
-    return uninterrupted(numba.njit(signature, nogil=True, error_model="numpy"), namespace[name])
+    made = uninterrupted(numba.njit(signature, nogil=True, error_model="numpy"), namespace[name])
+    made.__class__ = Handed
+    return made
 
 
 def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
@@ -282,15 +285,8 @@ def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
     if is_nopython(function):
         function._cache = stored.OnDisk(name, source, function)
         function._compiler.compile = _compiling(function._compiler, name)
-        function.__class__ = _Generated
+        function.__class__ = Generated
     return function
-
-
-class _Generated(CPUDispatcher):
-    """What Numba makes of a generated file's function, compiled where nothing interrupts."""
-
-    def compile(self, sig):
-        return uninterrupted(super().compile, sig)
 
 
 def _compiling(compiler, name: str) -> Callable:

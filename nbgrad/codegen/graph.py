@@ -294,7 +294,7 @@ class Flat:
 
 
 def _concrete() -> str:
-    what, where = called()
+    what, where, _ = called()
     return (
         f"{what} asks for the numbers in an array of a traced function, in {where}. "
         "Under jit there are none yet: use functions of nd instead of NumPy's, math's and SciPy's; nd.where for a "

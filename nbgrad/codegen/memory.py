@@ -21,6 +21,7 @@ import numpy as np
 
 from .. import config
 from ..context import emptying
+from ..errors import OutOfMemoryError
 from ..forks import lock
 
 __all__ = ["LARGE", "Pool", "empty", "longer", "pool"]
@@ -188,7 +189,7 @@ class Pool:
         try:
             return _map(size)
         except (OSError, OverflowError) as err:
-            raise MemoryError(f"no memory for {what} ({size} bytes): {err}") from None
+            raise OutOfMemoryError(f"no memory for {what} ({size} bytes): {err}") from None
 
     def clear(self) -> int:
         """Free what is kept; how many bytes that were."""

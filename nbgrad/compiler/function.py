@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.graph import current
-from ..dtypes import plain
+from ..dtypes import convertible, plain
 from ..errors import AttrError, DTypeError, TraceError
 from ..functional.trees import flatten
 from ..ndarray import NDArray
@@ -134,7 +134,8 @@ class Jitted(Made):
         try:
             program = self.programs.get(tuple(key))
         except TypeError as err:
-            raise DTypeError(f"{self.name}: a static argument cannot be hashed: {err}") from None
+            instead = "" if not any(map(convertible, leaves)) else "; pass x.to_numpy(), which is an array"
+            raise DTypeError(f"{self.name}: a static argument cannot be hashed: {err}{instead}") from None
         if program is None:
             program = self._trace(tuple(key), build, leaves)
         self.latest = program

@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ..context import Context, emptying
-from ..errors import TraceError
+from ..errors import OutOfMemoryError, TraceError
 from ..forks import lock
 from . import driver
 from .launches import local, place
@@ -103,7 +103,7 @@ class DevicePool:
             return driver.allocate(self.number, size)
         except MemoryError as err:
             free, total = driver.memory_info(self.number)
-            raise MemoryError(
+            raise OutOfMemoryError(
                 f"gpu({self.number}): no memory for {size} bytes: {free} of {total} are free, and nbgrad's arrays use "
                 f"{self.lent}; drop arrays that are not needed, or use autograd.checkpoint ({err})"
             ) from None

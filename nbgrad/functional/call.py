@@ -114,6 +114,8 @@ _PLAIN = {NDArray, int, float, bool, str, type(None)}
 
 def _said(leaf: Any) -> str:
     """What is given instead of floats, and what to do."""
+    if dtypes.convertible(leaf):
+        return f"{dtypes.said(leaf)} is no NumPy array; use x.to_numpy()"
     dtype = getattr(leaf, "dtype", None)
     if dtype is None:
         instead = "give a float, or an array of floats"

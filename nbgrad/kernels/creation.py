@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -11,9 +14,10 @@ from ..codegen.launch import kind_of
 from ..context import Context, usable
 from ..dtypes import as_dtype
 from ..entry import as_array
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, OutOfMemoryError, ShapeError
 from ..ndarray import NDArray, empty, from_value, full, label
 from ..samples import table
+from ..shapes import size
 from ..structured import Spec, composite, structured
 from .unary import identity
 
@@ -136,18 +140,33 @@ def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx: Context 
         if not whole:
             raise AttrError(f"arange: step {step!r} is 0 as {target}; use a floating dtype, and astype")
         step = whole
-    values = start + step * np.arange(count)
-    return from_value(np.repeat(values, repeat), dtype=target, ctx=ctx)
+    with _room("arange", (count * max(repeat, 1),)):
+        return from_value(np.repeat(start + step * np.arange(count), repeat), dtype=target, ctx=ctx)
 
 
 def linspace(start, stop, num: int, endpoint: bool = True, ctx: Context | None = None, dtype=None) -> NDArray:
     """`num` evenly spaced numbers from `start` to `stop` (without it if not `endpoint`)."""
-    return from_value(np.linspace(start, stop, num, endpoint=endpoint), dtype=as_dtype(dtype), ctx=ctx)
+    with _room("linspace", (num,)):
+        return from_value(np.linspace(start, stop, num, endpoint=endpoint), dtype=as_dtype(dtype), ctx=ctx)
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None, dtype=None) -> NDArray:
     """Ones on diagonal `k`, zeros elsewhere, in shape (N, M or N)."""
-    return from_value(np.eye(N, M or N, k), dtype=as_dtype(dtype), ctx=ctx)
+    with _room("eye", (N, M or N)):
+        return from_value(np.eye(N, M or N, k), dtype=as_dtype(dtype), ctx=ctx)
+
+
+@contextmanager
+def _room(op: str, shape: tuple[int, ...]) -> Iterator[None]:
+    """Around what NumPy makes, of this shape."""
+    count = size(shape)
+    try:
+        if count > sys.maxsize // 8:  # NumPy has several errors for it
+            raise MemoryError
+        yield
+    except MemoryError:
+        what = f"no memory for an array of shape {shape}, {count} elements ({8 * count} bytes while it is made)"
+        raise OutOfMemoryError(f"{op}: {what}; make a smaller one") from None
 
 
 def _like(value: float, name: str):

@@ -12,7 +12,7 @@ from ...errors import TraceError
 from ..adopted import Kind
 from .indices import parts
 from .ir import Alloc, Assign, Call, Function, Like, Loop, Statement, Store, children, parse, unparse, walk
-from .names import INTEGERS
+from .names import INTEGERS, known
 
 __all__ = ["ZEROS", "infer", "kind_of", "kinds_of"]
 
@@ -62,6 +62,9 @@ def infer(f: Function) -> None:
                 _check(node, every, f, part == "value")
         if isinstance(every, Loop) and every.index:
             _integers([every.start, every.stop, every.step], every, f)
+            for part in ("start", "stop", "step"):  # of truth values Numba has a range, but no differences and no max
+                if kind_of(bound := getattr(every, part), f) == "bool":
+                    setattr(every, part, ast.Call(known(int, "int"), [bound], []))
         elif isinstance(every, Store):
             _integers(parts(every.index), every, f)
 
