@@ -1,4 +1,4 @@
-"""Truth values, unsigned integers, texts and None as arguments of functions with loops."""
+"""Truth values, unsigned integers, strings and None as arguments of functions with loops."""
 
 import math
 

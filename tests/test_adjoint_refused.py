@@ -64,7 +64,7 @@ AT_ONCE = {
     "return 1.0 if a in {1, 2} else a": "use a tuple, or write a loop",
     "b, *c = x\nreturn b": "write the items one by one",
     "global q\nq = a\nreturn a": "pass and return the value",
-    "c = f'{a}'\nreturn a": "texts are for the caller",
+    "c = f'{a}'\nreturn a": "strings are for the caller",
     "import math\nreturn a": "import outside of the function",
     "return f(x, y, a, n)": "a function that calls itself",
     "return lists(a)": "use np.array([...])",

@@ -63,7 +63,7 @@ class Loops:
 
 
 def without_fixed(args: tuple) -> tuple:
-    """The arguments but texts and None, which are no arguments of variants; all if there are tuples."""
+    """The arguments but strings and None, which are no arguments of variants; all if there are tuples."""
     if any(isinstance(a, tuple) for a in args):
         return args
     return tuple([a for a in args if not isinstance(a, str | None)])
@@ -75,7 +75,7 @@ class Variant:
     Attributes
     ----------
     function : callable
-        Compiled, of the arguments without texts and None. It leaves them alone and returns, after the results, the
+        Compiled, of the arguments without strings and None. It leaves them alone and returns, after the results, the
         arrays that the function writes.
     """
 

@@ -61,7 +61,7 @@ def adjoint(
     argnums : int or tuple of int, optional
         The arguments to differentiate with respect to: their gradients come in this order, and that of an int alone.
         Without it there is one gradient per parameter, in their order, and it is None where the value that was given
-        has none: integers, bools, arrays of these, texts and None.
+        has none: integers, bools, arrays of these, strings and None.
     checkpoint : int or "auto", optional
         Keep this many snapshots of what an outermost loop changes, and run its turns again from them, instead of
         storing what all of them overwrite. With "auto", as many as `memory` holds; none if what is stored fits.
@@ -336,8 +336,8 @@ class Adjoint(_Differentiated):
         -------
         value : float
         gradients : tuple, or a single one where `argnums` is an int
-            One per parameter, in their order, and None where the value that was given has none (integers, bools, texts,
-            None, and arrays that are not of floats); or one per argnum. Those of tuples are such tuples.
+            One per parameter, in their order, and None where the value that was given has none (integers, bools,
+            strings, None, and arrays that are not of floats); or one per argnum. Those of tuples are such tuples.
         """
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
         made = None if kwargs else self._ready.get(key)

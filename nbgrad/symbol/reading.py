@@ -179,7 +179,7 @@ def _node(given, results: list[tuple], nodes: list[Node]) -> Node:
     if type(op) is not str or not _is_text(op):
         _refuse(f"op must be a word, got {_short(op)}", name)
     if type(attrs) is not dict or not all(type(v) is str and _is_text(f"{k}{v} ") for k, v in attrs.items()):
-        _refuse(f"attrs must be an object of texts, got {_short(attrs)}", name)
+        _refuse(f"attrs must be an object of strings, got {_short(attrs)}", name)
     inputs = tuple([_entry(e, nodes, "an input", name) for e in _list(given["inputs"], "inputs", name)])
     outs = tuple([_aval(shape, dtype, name) for shape, dtype in results])
     if op == "null":

@@ -22,7 +22,7 @@ _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, as
 
 
 def decided(low: Scope, node: ast.expr) -> bool | None:
-    """Whether a test holds, if that is known: of numbers of axes, integers that never change, texts and None, and
+    """Whether a test holds, if that is known: of numbers of axes, integers that never change, strings and None, and
     numbers from outside. (Numba leaves such branches out, too: nothing may depend on what they make.)"""
     match node:
         case ast.BoolOp():

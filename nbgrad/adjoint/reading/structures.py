@@ -127,7 +127,7 @@ def _form(a: Any) -> Form:
         return None
     inner = tuple(map(_form, a))
     if any(isinstance(form, Fixed) for form in inner):
-        raise AttrError(f"adjoint: a tuple of numbers and arrays is expected, got {a!r}; pass texts and None apart")
+        raise AttrError(f"adjoint: a tuple of numbers and arrays is expected, got {a!r}; pass strings and None apart")
     return type(a), inner
 
 

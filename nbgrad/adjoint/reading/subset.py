@@ -49,7 +49,7 @@ _INSTEAD = {
     ast.List: "use np.array([...]), or fill an array in a loop",
     ast.Dict: "use arrays or separate arguments",
     ast.Set: "use an array",
-    ast.JoinedStr: "texts are for the caller",
+    ast.JoinedStr: "strings are for the caller",
     ast.Delete: "leave it out",
     ast.Global: "pass and return the value",
     ast.Nonlocal: "pass and return the value",
