@@ -141,7 +141,10 @@ def _define_scalar(module, symbol, limit, count, answer, widths):
 def _define_vector(module, scalar, limit, count, width):
     vector, index = ir.VectorType(limit.type, width), ir.IntType(32)
     function = _declare(module, f"{scalar}x{width}", [vector] * count, vector)
-    if module.triple.startswith("x86_64"):  # half of the vector registers survive the call, for the loop's constants
+    if module.triple.startswith("x86_64") and 8 * width * (8 if limit.type == DOUBLE else 4) > 128:
+        # Half of the vector registers survive the call, for the loop's constants. Not so with vectors of 16 bytes:
+        # before a call without longer ones, LLVM clears the upper halves of all registers (vzeroupper), whatever the
+        # function promises to keep.
         function.calling_convention = "intel_ocl_bicc"
     *known, y = function.args
     start = function.append_basic_block()
