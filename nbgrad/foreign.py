@@ -58,8 +58,9 @@ def register(values: np.ndarray, cell: list) -> None:
 
 def _owner(values: np.ndarray) -> np.ndarray:
     base = values.base
-    while base is not None and isinstance(base, np.ndarray):
-        values, base = base, base.base
+    while isinstance(base, np.ndarray | _Piece):
+        values = base if isinstance(base, np.ndarray) else base.owner
+        base = values.base
     return values
 
 

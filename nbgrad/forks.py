@@ -21,7 +21,7 @@ from typing import Any
 from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
 
-__all__ = ["COMPILING", "among_helpers", "flag", "lock"]
+__all__ = ["COMPILING", "among_helpers", "compiles_here", "flag", "lock"]
 
 #: The order in which a fork takes them, and in which who holds one may take others.
 _ORDER = ("gradients", "compiling", "llvm", "expressions", "random", "gpu", "gpu memory", "driver", "memory", "threads")
@@ -55,8 +55,15 @@ def among_helpers() -> threading.Condition:
 
 #: Numba's compiler, and all that compiles for us: one lock, so that no two can be taken in two orders.
 COMPILING = _enter(global_compiler_lock._lock, "compiling")
-if (_llvm := getattr(getattr(ffi.lib, "_lock", None), "_lock", None)) is not None:  # a newer llvmlite may have none
+_llvm = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)  # a newer llvmlite may have none
+if _llvm is not None:
     _enter(_llvm, "llvm")
+
+
+def compiles_here() -> bool:
+    """Whether this thread is in the middle of compiling, or of anything of LLVM's: another one would wait for it."""
+    return COMPILING._is_owned() or (_llvm is not None and _llvm._is_owned())
+
 
 _held: list[Any] = []
 

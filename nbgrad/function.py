@@ -7,20 +7,17 @@ import functools
 import weakref
 from collections.abc import Sequence
 
-import numpy as np
-
 from . import dtypes, tape, tracing
 from .cast import cast
 from .codegen.launch import kind_of
 from .compiler import opaque
 from .context import CPU0
-from .cotangents import add_raw
-from .errors import DTypeError, NBGradError, ShapeError, TraceError
-from .ndarray import NDArray, from_value, joined, shared, wrap
+from .errors import DTypeError, NBGradError, TraceError
+from .function_rules import Call, gradients, guarded, zeros
+from .ndarray import NDArray, joined, shared, wrap
 from .observe import observed, observers
 from .orders import end_at
-from .shapes import size
-from .state import state
+from .state import recording, state
 
 __all__ = ["Function"]
 
@@ -73,6 +70,7 @@ class Function:
     _used = False
     _saved: tuple = ()
     _node = None  # this call's node, while backward runs
+    _hides = False  # whether the instance holds arrays of floats that forward made, of which the tape knows nothing
 
     def save_for_backward(self, *args: NDArray) -> None:
         """Keep arrays for `backward`, which finds them in :attr:`saved_tensors`."""
@@ -124,11 +122,14 @@ class Function:
 
     def _called(self, inputs: tuple):
         recording, state.recording = state.recording, False
+        before = self._held()
         try:
             given = self.forward(*inputs)
         finally:
             state.recording = recording
         arrays, outputs = [x for x in inputs if isinstance(x, NDArray)], self._results(given)
+        known = {id(x) for x in (*before, *arrays, *outputs)}
+        self._hides = any(id(x) not in known and x._node is None and x._kind.dtype.is_float for x in self._held())
         if recording and any(x._node is not None for x in arrays):
             self._record(arrays, outputs)
         if outputs and outputs[0]._kind.traced:
@@ -151,7 +152,7 @@ class Function:
         recording, state.recording = state.recording, False
         try:
             with graph.attempt(keep=False):
-                copy.copy(self).backward(*[_zeros(y._shape, y._kind) for y in outputs])
+                copy.copy(self).backward(*[zeros(y._shape, y._kind) for y in outputs])
         except TraceError:
             raise
         except Exception:
@@ -187,17 +188,22 @@ class Function:
 
     def _reads(self, inputs: list[NDArray]) -> list[NDArray]:
         """What `backward` may read: what was saved and what the instance holds; all inputs, if it saved nothing."""
-        found: dict[int, NDArray] = {}
-        stack: list = [self._saved, vars(self), () if self._saved else inputs]
+        found = [*self._held(), *(() if self._saved else inputs)]
+        return list({id(x._cell): x for x in reversed(found)}.values())
+
+    def _held(self) -> list[NDArray]:
+        """The arrays that were saved, or are in attributes, also in lists, tuples and dicts."""
+        found: list[NDArray] = []
+        stack: list = [self._saved, vars(self)]
         seen: set[int] = set()
         while stack:
             value = stack.pop()
             if isinstance(value, NDArray):
-                found.setdefault(id(value._cell), value)
+                found.append(value)
             elif isinstance(value, dict | list | tuple | set | frozenset) and id(value) not in seen:
                 seen.add(id(value))
                 stack += value.values() if isinstance(value, dict) else value
-        return list(found.values())
+        return found
 
 
 def _keep(x, operands: list[NDArray], results: list[NDArray]):
@@ -225,70 +231,6 @@ class _Saved:
         elif node is not None and self.operand is not None and type(node.parents[self.operand]) is not list:
             place = node.parents[self.operand]
         return joined(wrap(*self.parts, place), self.cell)
-
-
-class Call(tape.Rule):
-    """The tape's rule for a call of a :class:`Function`.
-
-    The instance and the inputs' (shape, kind) pairs are the node's `attrs`, which backward lets go.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def grads(self, node, g, useful):
-        several = isinstance(g, list)
-        gs = [
-            _zeros(shape, kind) if h is None else cast(h, kind)  # a copy, which the user may change
-            for h, shape, kind in zip(
-                g if several else [g],
-                node.shape if several else [node.shape],
-                node.kind if several else [node.kind],
-                strict=True,
-            )
-        ]
-        function, avals = node.attrs
-        function._node = node
-        try:
-            given = gradients(self.name, function.backward(*gs), avals)
-        finally:
-            function._node = None
-        found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
-        return opaque.ended(self.name, found, node, gs) if self.max_order == 1 and avals[0][1].traced else found
-
-    def pull_raw(self, node, g, cotangents, borrowed, useful):
-        g = tape.wrap_cotangent(node, g)
-        for p, h in zip(node.parents, self.grads(node, g, useful), strict=True):
-            if h is not None:  # the user may keep, and change, what backward returned
-                add_raw(p, h._buf.copy(), h._kind, cotangents, borrowed)
-
-
-def gradients(name: str, found, avals: Sequence) -> list[NDArray]:
-    """What `backward` of the function `name` returned, checked: one per array of these shapes and kinds."""
-    found = list(found) if isinstance(found, list | tuple) else [found]
-    if len(found) != len(avals):
-        raise NBGradError(
-            f"{name}.backward must return {len(avals)} gradient(s), one per NDArray input of forward; "
-            f"it returned {len(found)}"
-        )
-    results: list[NDArray] = []
-    for k, (h, (shape, kind)) in enumerate(zip(found, avals, strict=True)):
-        if h is None:
-            h = _zeros(shape, kind)
-        elif isinstance(h, np.ndarray | np.generic):  # of arrays without axes NumPy makes numbers
-            h = from_value(h, like=kind, dtype=kind.dtype)
-        if not isinstance(h, NDArray):
-            raise DTypeError(f"{name}.backward: gradient {k} must be an NDArray or None, got {h!r}")
-        if h._shape != shape:
-            raise ShapeError(f"{name}.backward: gradient {k} has shape {h._shape}, its input has shape {shape}")
-        results.append(h if h._kind is kind else cast(h, kind))
-    return results
-
-
-def _zeros(shape, kind) -> NDArray:
-    out = wrap(kind.empty(size(shape), kind.storage), shape, kind)
-    out._buf.fill(0)
-    return out
 
 
 class Opaque(tape.Rule):
@@ -394,8 +336,8 @@ class Opaque(tape.Rule):
         recording, state.recording = state.recording, False
         try:
             with graph.attempt(keep=False):
-                zeros = [_zeros(shape, kind_of(dtype, graph.ctx)) for shape, dtype in avals]
-                self._restored([*operands, *zeros]).backward(*zeros[:count])
+                empty = [zeros(shape, kind_of(dtype, graph.ctx)) for shape, dtype in avals]
+                self._restored([*operands, *empty]).backward(*empty[:count])
         except Exception:
             return False
         finally:
@@ -417,7 +359,7 @@ class Opaque(tape.Rule):
         gs = g if isinstance(g, list) else [g]
         several = isinstance(node.kind, tuple)
         shapes, kinds = (node.shape, node.kind) if several else ([node.shape], [node.kind])
-        gs = [_zeros(*aval) if h is None else h for h, *aval in zip(gs, shapes, kinds, strict=True)]
+        gs = [zeros(*aval) if h is None else h for h, *aval in zip(gs, shapes, kinds, strict=True)]
         if self.left is not None:
             places = [None if type(p) is list else p for p in node.parents] + [None] * len(self.fields)
             places += [tape.select(node, k) for k in range(len(kinds))] if several else [node]
@@ -426,7 +368,11 @@ class Opaque(tape.Rule):
             made = self._restored([wrap(buf, shape, kind, place) for (buf, shape, kind), place in memory])
             given = gradients(self.name, made.backward(*gs), [(x._shape, x._kind) for x in self.arrays])
             found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
-            return opaque.ended(self.name, found, node, gs) if self.function.max_order == 1 else found
+            if self.function.max_order == 1:
+                return opaque.ended(self.name, found, node, gs)
+            made_inside = self.memory[len(self.arrays) + len(self.fields) + len(kinds) :]
+            hides = any(kind.dtype.is_float for *_, kind in made_inside)
+            return guarded(self.name, found, node.parents) if hides and recording() else found
         wanted = [k for k, p in enumerate(node.parents) if tape.wanted(p, useful)]
         avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in self.arrays]
 

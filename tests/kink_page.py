@@ -38,8 +38,9 @@ NaN. The rules behind the rows:
   `einsum`) multiply and add as they always did, and do not have it: 0 times an operand that is infinite is NaN there.
   Nor have `LayerNorm` and the other normalizations, which have poles at infinite operands alone.
   Compiled programs keep it where a derivative has poles or a condition chose the zero, adjoints of loops where the
-  derivative of a statement has poles, and where a root within one is multiplied by zero (not where a factor is a
-  variable that is infinite itself: in `l = log(x); h = l*x` the derivative of `h` by `x` at 0 is `l`).
+  derivative of a statement has poles, and where a root within one is multiplied by zero. Within a statement they have
+  no other: `exp(-1/(x*x))` and `sqrt(x)**2` have NaN at 0, and 0 as two statements; tangents have NaN. Nor where a
+  factor is a variable that is infinite itself: in `l = log(x); h = l*x` the derivative of `h` by `x` at 0 is `l`.
 
 Each block is one operator: operands, the result `y`, and the gradient of the sum of `y`. The tests run these rows, with
 `backward()` and with `create_graph=True`. This page is generated from them: `python tests/kink_page.py`.

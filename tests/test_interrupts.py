@@ -119,6 +119,25 @@ def test_interrupts_print_nothing_and_break_nothing():
 
 
 @FORK
+def test_a_handler_compiles_while_the_program_is_in_llvm():
+    """In a lock that another thread, which compiles, would wait for."""
+    source = """
+    import llvmlite.binding as llvm
+    from llvmlite.binding import ffi
+    number = time.time_ns() % (1 << 40)
+    signal.signal(signal.SIGALRM, lambda *_: print(fresh(number)[1]() == [float(number)] * 3))
+    module = llvm.parse_assembly("define i64 @f() { ret i64 1 }")
+    once = [1]
+    def acquired():
+        if once and threading.current_thread() is threading.main_thread():
+            once.clear()
+            signal.raise_signal(signal.SIGALRM)
+    ffi.register_lock_callback(acquired, lambda: None)
+    module.close()
+    """
+    assert script(HEAD + _dedented(source)) == ["True"]
+
+
 def test_a_fork_waits_for_a_thread_that_compiles():
     source = """
     numbers = iter(range(number, number + 1000))

@@ -32,18 +32,18 @@ class Sine(autograd.Function):
 
 
 class Pair(autograd.Function):
-    """Two results, a constant, an array that is an attribute, NumPy in forward alone."""
+    """Two results, a constant, which is a whole number, an array that is an attribute, NumPy in forward alone."""
 
     def __init__(self, v):
         self.v = v
 
     def forward(self, x, k, y):
-        self.save_for_backward(x, y, nd.array(self.v.asnumpy() * k))
+        self.save_for_backward(x, y, nd.array([k], dtype="int64"))
         return nd.array(k * x.asnumpy() * self.v.asnumpy()), x * y
 
     def backward(self, g, h):
-        x, y, kv = self.saved_tensors
-        return g * kv + h * y, h * x
+        x, y, k = self.saved_tensors
+        return g * self.v * k + h * y, h * x
 
 
 class Mask(autograd.Function):
@@ -279,7 +279,7 @@ class Kept(autograd.Function):
 
     def forward(self, x):
         y = nd.array(np.exp(x.asnumpy()) * self.scale)
-        self.double = nd.array(2 * x.asnumpy())
+        self.double = nd.array((2 * x.asnumpy()).astype("int64"))
         self.x = x
         self.save_for_backward(y, self.double)
         return y, nd.array(np.sin(x.asnumpy()))

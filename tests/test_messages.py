@@ -211,3 +211,25 @@ def test_modules_of_primitives_can_be_asked():
     assert getattr(adopted, "nobody", None) is None and not hasattr(adopted, "nobody")
     with pytest.raises(ImportError, match="has no nobody: primitives are here once"):
         exec("from nbgrad.adjoint.adopted import nobody")
+
+
+def test_a_pullback_takes_its_cotangents_in_one_tuple():
+    def two(x):
+        return 2 * x, 3 * x
+
+    with pytest.raises(
+        nb.NBGradError, match=r"takes one argument, 2 are given; put the cotangents of \(.*\) in a tuple"
+    ):
+        nb.adjoint(two).vjp(2.0)(1.0, 2.0)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    "gives", [lambda x: (x * x, x), lambda x: [x], lambda x: {"a": x}], ids=["tuple", "list", "dict"]
+)
+def test_what_a_function_gives_instead_of_an_array_is_said(gives, compiled):
+    made = nb.jit if compiled else lambda f: f
+    with pytest.raises(nb.NBGradError, match=r"must give an NDArray, got a (tuple of 2|list of 1|dict of 1)"):
+        made(nb.grad(gives))(2.0)
+    with pytest.raises(nb.NBGradError, match="must give a pair"):
+        made(nb.value_and_grad(lambda x: x * x, has_aux=True))(2.0)

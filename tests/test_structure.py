@@ -38,6 +38,7 @@ LAYERS = [
         "scopes",
         "adjoint",
         "function",
+        "function_rules",
         "primitive",
         "checkpoint",
         "control_flow",

@@ -219,6 +219,16 @@ def test_memory_taken_in_pieces_and_then_whole():
     nd.from_dlpack(np.frombuffer(a, np.float64))
 
 
+def test_memory_that_a_compiled_function_reads_in_pieces_and_then_whole():
+    a = np.arange(12.0).reshape(4, 3)
+    pieces = nb.jit(lambda w: (a[0] * w).sum() + (a[1] * w).sum() + (a[2:] * w).sum())
+    assert pieces(np.ones(3)) == 66
+    assert (nb.grad(lambda d: (d * d).sum())(a) == 2 * a).all()
+    assert nd.from_numpy(a).asnumpy().sum() == 66
+    whole = nb.jit(nb.grad(lambda w: (a[:2] * w).sum() + (a[2:] * w).sum() + (a * w).sum()))
+    assert whole(np.ones(3)).tolist() == [36, 44, 52]
+
+
 def test_memory_that_is_gone_is_forgotten():
     gc.collect()
     before = len(foreign._owners)

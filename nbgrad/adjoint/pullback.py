@@ -30,9 +30,14 @@ class Pullback:
         self.outputs = tuple(outputs(made.f))
         self.value = None if made.f.results is None else put_together(made.f.form, iter(results))
 
-    def __call__(self, cotangents: Any) -> Any:
+    def __call__(self, cotangents: Any, *more: Any) -> Any:
         f, made = self._generated.f, self._generated
         names = self.outputs
+        if more:
+            raise AttrError(
+                f"{f.name}: the pullback takes one argument, {1 + len(more)} are given; put the cotangents of "
+                f"({', '.join(names)}) in a tuple"
+            )
         given = one_by_one(f, listed(cotangents))
         if len(given) != len(names):
             raise AttrError(

@@ -19,7 +19,7 @@ from contextvars import copy_context
 from typing import Any
 
 from .. import config
-from ..forks import COMPILING
+from ..forks import compiles_here
 
 __all__ = ["compiles", "uninterrupted"]
 
@@ -88,7 +88,7 @@ class _Task:
 
 def uninterrupted(call: Callable, *args: Any) -> Any:
     """``call(*args)``, which compiles, where no signal interrupts it."""
-    if threading.current_thread() is not threading.main_thread() or COMPILING._is_owned() or _imports():
+    if threading.current_thread() is not threading.main_thread() or compiles_here() or _imports():
         return call(*args)  # nothing interrupts this thread; or another one would wait for it
     task = _Task(call, args)
     try:

@@ -131,6 +131,15 @@ def _said(leaf: Any) -> str:
     return f"{what}; {instead}"
 
 
+def _shown(result: Any) -> str:
+    """What a function gave, whose numbers there may not be yet."""
+    if isinstance(result, NDArray):
+        return f"an NDArray of shape {result._shape}"
+    if isinstance(result, tuple | list):
+        return f"a {type(result).__name__} of {len(result)}"
+    return f"a dict of {len(result)}" if isinstance(result, dict) else dtypes.said(result)
+
+
 class Call:
     """A call of `function`, recorded, with variables in place of the arguments to differentiate by.
 
@@ -196,7 +205,9 @@ class Call:
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
-                raise DTypeError(f"{name}: with has_aux=True the function must give a pair (y, aux), got {result!r}")
+                raise DTypeError(
+                    f"{name}: with has_aux=True the function must give a pair (y, aux), got {_shown(result)}"
+                )
             result, self.aux = result
         self.result = result
         self.open = outside and self._is_open()
@@ -261,7 +272,7 @@ class Call:
         place = "" if y is self.result else f" at {leaf_path(self.result, number)}"
         if not isinstance(y, NDArray):
             raise DTypeError(
-                f"{self.name}: the function must give an NDArray{place}, got {y!r}; float(), "
+                f"{self.name}: the function must give an NDArray{place}, got {_shown(y)}; float(), "
                 "asscalar() and asnumpy() leave the record; a constant can be given as nd.array(...)"
             )
         raise DTypeError(

@@ -16,7 +16,7 @@ from ..context import CPU0, Context
 from ..dtypes import DType, as_dtype, default_dtype, promote
 from ..elementwise import Elementwise, derived
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
-from ..function import Call
+from ..function_rules import Call
 from ..kernels.shape import reshape, slice_
 from ..ndarray import NDArray, wrap
 from ..plan import Plan, Spec
