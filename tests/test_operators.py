@@ -72,12 +72,12 @@ def distance(found, expected, elementwise):
 
 
 def reference(sample, values, wide):
-    """What the reference gives, calculated in float64 where `wide`."""
+    """What the reference gives, calculated in the dtype `wide` if there is one."""
     if sample.random:
         nb.random.seed(0)
     elif wide:
         pairs = zip(values, sample.inputs, strict=True)
-        values = [v.astype(np.float64) if i.dtype is None else v for v, i in pairs]
+        values = [v.astype(wide) if i.dtype is None else v for v, i in pairs]
     with np.errstate(all="ignore"):
         return [np.asarray(v) for v in listed(sample.reference(*values))]
 
@@ -88,16 +88,22 @@ def check_value(entry, sample, dtype, values=None, arrays=None):
     result, changed = run(entry, sample, arrays)
     found = listed(result) + changed
     target = result_dtype(sample, dtype)
-    expected = reference(sample, values, wide=np.dtype(dtype).kind == "f" or sample.result == "float")
+    wide = np.float64 if np.dtype(dtype).kind == "f" or sample.result == "float" else None
+    expected = reference(sample, values, wide)
     assert len(found) == len(expected)
-    for y, want in zip(found, expected, strict=True):
+    for k, (y, want) in enumerate(zip(found, expected, strict=True)):
         want = want.astype(target)
         got = y.asnumpy()
         assert got.dtype == target
         assert got.shape == want.shape
         if target.kind == "f":
-            limit = min(1, sample.ulp) if target == np.float16 else sample.ulp
-            assert distance(got, want, isinstance(entry.rule, Elementwise)) <= limit
+            limit, elementwise = (
+                min(1, sample.ulp) if target == np.float16 else sample.ulp,
+                isinstance(entry.rule, Elementwise),
+            )
+            if elementwise and distance(got, want, True) > limit:  # NumPy's are off by more on some processors
+                want = reference(sample, values, np.longdouble)[k].astype(target)
+            assert distance(got, want, elementwise) <= limit
         else:
             assert (got == want).all()
     for x, before in zip(arrays, values, strict=True):
