@@ -471,3 +471,28 @@ def test_what_a_branch_stores_has_a_value_beside_it():
             np.testing.assert_allclose(x_bar, [0, slope * a])
     lines = adj.source.splitlines()
     assert lines.index("    x_tape = 0.0") < lines.index("        x_tape = x[1]")
+
+
+K = 7.0
+
+
+def times_k(a):
+    return a * K
+
+
+def test_constants_are_of_the_moment_when_adjoint_is_called(monkeypatch):
+    """In functions that are called, too: two moments gave 7 * 8, which the module never stood for."""
+
+    def f(x):
+        s = 0.0
+        for i in range(x.size):
+            s += times_k(x[i]) * K
+        return s
+
+    with uncompiled():
+        before, tangent = nb.adjoint(f), nb.tangent(f)
+        monkeypatch.setitem(globals(), "K", 8.0)
+        for x in (np.ones(1), np.ones(1, np.float32)):
+            assert before.value_and_grad(x)[0] == 49.0
+        assert tangent.jvp((np.ones(1),), (np.ones(1),)) == (49.0, 49.0)
+        assert nb.adjoint(f).value_and_grad(np.ones(1))[0] == 64.0

@@ -57,7 +57,8 @@ def _lowered(
     name = identifier(source.name)
     made = Function(name, list(ranks), [], None, ranks, kinds, {}, where, names, None, own, source.options)
     given["wide"] = frozenset(own[p] for p in given["wide"])
-    lowering = Lowering(source, Shared(made, names, apart=apart, moving=moving, **given), None, None)
+    given |= {"apart": apart, "moving": moving, "sources": dict(source.called)}
+    lowering = Lowering(source, Shared(made, names, **given), None, None)
     for p, name in own.items():
         lowering.rename[p] = name
         lowering.given.add(name)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..statements.indices import length, offset, plus
 from ..statements.ir import (
@@ -80,15 +80,16 @@ class Shared:
     apart: set[str] = field(default_factory=set)  # names whose meanings have names of their own
     moving: set[str] = field(default_factory=set)  # parameters that are written, and then stand for other arrays
     still: bool = False  # whether arrays of the caller's never change places
-    sources: dict[object, Source] = field(default_factory=dict)  # of functions that are called
+    sources: dict[Callable, Source] = field(default_factory=dict)  # of functions that are called
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # what is being lowered of it, and what follows
 
     def source_of(self, function: Callable) -> Source:
         """The source of a function that is called, each time."""
-        if function not in self.sources:
-            self.sources[function] = source_of(function)
-        return self.sources[function]
+        plain: Any = getattr(function, "py_func", function)
+        if plain not in self.sources:
+            self.sources[plain] = source_of(function)
+        return self.sources[plain]
 
 
 class Scope:

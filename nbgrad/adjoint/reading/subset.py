@@ -112,13 +112,15 @@ class Source:
     """The text and tree of a function, and what the names in it stand for.
 
     `around`: for a function defined inside of another one, the lowering whose variables it sees; `options`: those of
-    ``njit`` that what is made of it has as well.
+    ``njit`` that what is made of it has as well; `called`: the sources of the functions that are called, directly or
+    not, so that all are of one moment.
     """
 
     around: object = None
     packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and names of items or such; and those that are fixed)
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:
+        self.called = {} if called is None else called
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):
             kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; pass what it is made of")
@@ -435,7 +437,9 @@ class _Check:
             return False
         if plain in self.within:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
-        check(Source(plain), (*self.within, plain))
+        if plain not in self.source.called:
+            self.source.called[plain] = Source(plain, self.source.called)
+        check(self.source.called[plain], (*self.within, plain))
         return True
 
     def inside(self, node: ast.expr) -> bool:
