@@ -209,7 +209,7 @@ def test_nothing_outlives_its_last_reference(entry, sample, monkeypatch):
 class Square(autograd.Function):
     def forward(self, x):
         y = x * x
-        self.save_for_backward(x, y, nd.ones_like(x))
+        self.save_for_backward(x, y, nd.ones_like(x).astype("int32"))
         return y
 
     def backward(self, dy):

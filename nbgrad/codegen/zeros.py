@@ -36,6 +36,18 @@ _NODES, _CHOICES = 400, 3
 _TESTS: dict[Fn, Callable] = {eq: operator.eq, ne: operator.ne, lt: operator.lt, le: operator.le}
 
 
+def _decided(name: str, e: Expr) -> Expr:
+    """``and``, ``or`` or ``not``, of which a side may be decided: compiled code has no numbers among truth values."""
+    known = [a for a in e.args if a.value is not None]
+    if not known:
+        return e
+    if name == "not":
+        return ZERO if known[0].value else ONE
+    if any(bool(a.value) is (name == "or") for a in known):
+        return ONE if name == "or" else ZERO
+    return next((a for a in e.args if a.value is None), known[0])
+
+
 class Formulas:
     """What the values of a graph are computed from."""
 
@@ -58,6 +70,8 @@ class Formulas:
             made[node] = node if args == node.args else rebuild(node.fn, args)
             if node.fn in _TESTS and all(a.value is not None for a in args):
                 made[node] = const(int(_TESTS[node.fn](*(a.value for a in args))))
+            elif node.fn.name in ("and", "or", "not"):
+                made[node] = _decided(node.fn.name, made[node])
             elif node.fn.name == "strong" and made[node].fn is node.fn:
                 made[node] = step.product(made[node])
             elif node.fn.name == "div":
