@@ -310,14 +310,13 @@ def _finite(e: Expr) -> bool:
 
 def has_poles(e: Expr) -> bool:
     """Whether it may be infinite or NaN where its variables are finite (other than by the overflow of a product)."""
-    return any(is_pole(node) for node in order([e]))
-
-
-def is_pole(node: Expr) -> bool:
-    """Whether a node may be infinite or NaN where what it is computed from is finite."""
-    if node.fn is None:
-        return node.name is None and not _finite(node)
-    return not (node.fn.finite or (node.fn is _div and _finite(node.args[1]) and not _is(node.args[1], 0)))
+    return any(
+        not _finite(node)
+        if node.fn is None
+        else not (node.fn.finite or (node.fn is _div and _finite(node.args[1]) and not _is(node.args[1], 0)))
+        for node in order([e])
+        if node.name is None
+    )
 
 
 def weak(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:

@@ -138,61 +138,6 @@ def test_a_compiled_program_without_poles_has_plain_products():
     assert "!=" in g.source()
 
 
-def pairs(x):
-    """The Lennard-Jones energy; a body's distance from itself is left out."""
-    apart = nd.expand_dims(x, axis=1) - nd.expand_dims(x, axis=0)
-    square = nd.sum(apart**2, axis=2)
-    others = square > 0
-    s = 1 / nd.where(others, square, nd.ones_like(square)) ** 3
-    return 2 * nd.sum(nd.where(others, s**2 - s, nd.zeros_like(s)))
-
-
-def test_a_choice_is_made_once():
-    """What is chosen needs no comparison with zero where the other side is finite: 1/1 is, in place of 1/0."""
-    g = nb.grad(pairs)
-    f, x = nb.jit(g), nd.array([[0.0, 1.0], [1.5, 0.5], [0.2, 0.1], [0.2, 0.1]], dtype="float64")
-    np.testing.assert_allclose(f(x).asnumpy(), g(x).asnumpy(), rtol=1e-12)
-    source = f.source()  # of 16 pairs, each with the test of the choice, 1/r**6, and no other quotient
-    assert source.count("!=") == source.count(" / ") == 16
-    missing = nd.array([[0.0, 1.0], [1.5, 0.5], [np.nan, 0.1]], dtype="float64")
-    expected = g(missing[:2]).asnumpy()
-    np.testing.assert_allclose(f(missing).asnumpy(), [*expected, [0, 0]], rtol=1e-12)
-
-
-def test_a_cotangent_that_is_finite_has_finite_factors():
-    f = nb.jit(nb.grad(lambda x: (nd.reciprocal(x) ** 6 - nd.reciprocal(x) ** 3).sum()))
-    f(nd.ones(3))
-    assert "!=" not in f.source()
-
-
-TWO = {
-    "reciprocal": lambda x, w: w * (1 / x),
-    "cube": lambda x, w: w * (1 / x) ** 3 - 1 / x,
-    "optimum": lambda x, w: nd.square(1 / x - w),
-    "roots": lambda x, w: nd.square(nd.sqrt(x)) * w + nd.sqrt(x * w),
-    "logarithm": lambda x, w: w * nd.log(x) + x * nd.log(w),
-    "entropy": lambda x, w: nd.where(w > 0, x * nd.log(x), w * x),
-    "safe": lambda x, w: nd.where(x > 0, w / nd.where(x > 0, x, nd.ones_like(x)), w),
-    "safe twice": lambda x, w: nd.where(x != 0, (1 / nd.where(x != 0, x, nd.ones_like(x))) ** 2 * w, 0 * x),
-    "unsafe": lambda x, w: nd.where(x != 0, w / x, w * x),
-    "another": lambda x, w: nd.where(w > 0, 1 / nd.where(x > 0, x, nd.ones_like(x)), 1 / x),
-    "sides": lambda x, w: nd.where(w > 0, 1 / x, nd.where(x > 0, nd.log(x), 0 * x)) * w,
-    "mask": lambda x, w: nd.where(w > 0, nd.ones_like(w), nd.zeros_like(w)) * nd.square(1 / x - 1) * nd.log(x),
-    "rows": lambda x, w: nd.where(nd.expand_dims(w, axis=1) > 0, nd.expand_dims(1 / x, axis=1), 0.0 * nd.ones((1, 3))),
-}
-
-
-@pytest.mark.parametrize("name", TWO)
-def test_compiled_programs_have_the_zeros_of_operators(name):
-    """At poles and at zeros, chosen and not."""
-    finite = EDGES[np.isfinite(EDGES)]
-    x, w = (nd.array(v.ravel(), dtype="float64") for v in np.meshgrid(finite, finite))
-    first = nb.grad(lambda x, w: TWO[name](x, w).sum(), (0, 1))
-    for g in (first, nb.grad(lambda x, w: (first(x, w)[0] * nd.cos(x)).sum(), (0, 1))):
-        for found, expected in zip(nb.jit(g)(x, w), g(x, w), strict=True):
-            np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-10)
-
-
 # Tangents.
 
 

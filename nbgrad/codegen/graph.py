@@ -23,7 +23,7 @@ from ..dtypes import DType
 from ..errors import TraceError
 from ..expr import Expr, const, free, has_poles, substitute, var
 from ..shapes import Shape, size
-from .zeros import Formulas, chooses
+from .zeros import chooses, plain
 
 __all__ = ["LEAKED", "Flat", "Graph", "Seen", "Value", "allocator", "current", "large"]
 
@@ -98,7 +98,6 @@ class Graph:
         self.ctx = traced_at(self.level)
         self.values: list[Value] = []
         self._known: dict[tuple, Value] = {}
-        self._formulas = Formulas()
         self.captured: list = []  # (array from outside, what stands for it)
         self.drawn = 0  # blocks of random numbers
         self.sources: dict = {} if outer is None else outer.sources  # see :mod:`..foreign`
@@ -158,11 +157,12 @@ class Graph:
                 known[var(f"x{k}")] = var(f"x{len(kept)}_")
                 kept.append(x)
         expr = substitute(expr, known)
-        names = {var(f"x{k}_"): x for k, x in enumerate(kept)}
-        expr = self._formulas.plain(expr, names, shape, compute, self.look)
-        used = [name for name in names if name.name in free(expr)]
-        expr = substitute(expr, {name: var(f"x{n}") for n, name in enumerate(used)})
-        kept = [names[name] for name in used]
+        used = [k for k in range(len(kept)) if f"x{k}_" in free(expr)]
+        expr = substitute(expr, {var(f"x{k}_"): var(f"x{n}") for n, k in enumerate(used)})
+        kept = [kept[k] for k in used]
+        finite = {var(f"x{k}") for k, x in enumerate(kept) if x.value.finite}
+        chosen = {var(f"x{k}") for k, x in enumerate(kept) if x.value.chosen}
+        expr = plain(expr, finite, chosen)
         if not used and expr.value is not None:
             return self.constant(_as(expr.value, dtype), shape, dtype)
         if expr is var("x0") and kept[0].value.dtype is dtype:
