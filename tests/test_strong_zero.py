@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nbgrad as nb
@@ -136,6 +136,51 @@ def test_a_compiled_program_without_poles_has_plain_products():
     g = nb.jit(nb.grad(lambda x, v: (nd.log(x) * x * v).sum()))
     g(nd.ones(3), nd.ones(3))
     assert "!=" in g.source()
+
+
+def lennard_jones(x, v):
+    s = 1 / (x * x)
+    return 4 * (s * s * s * s * s * s - s * s * s) + v
+
+
+def partly(x, v):
+    return nd.exp(-1 / (x * x)) * v  # the cotangent of 1/(x*x) is zero where that is infinite
+
+
+def elsewhere(x, v):
+    return x[0] / x[1:] + v[1:] * nd.where(v[1:] > 1, 1 / x[:-1], 0 * v[1:])
+
+
+@pytest.mark.parametrize(("f", "tests"), [(lennard_jones, False), (partly, True), (elsewhere, True)])
+def test_a_cotangent_that_is_infinite_wherever_the_partial_is_has_plain_products(f, tests):
+    g = nb.jit(nb.grad(lambda x, v: f(x, v).sum()))
+    g(nd.ones(3), nd.ones(3))
+    assert ("!=" in g.source()) == tests
+
+
+RATIONAL = st.recursive(
+    st.sampled_from(["x", "v", 0.5, 2.0]),
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from(["reciprocal", "negative", "square", "rsqrt", "tanh"]), inner),
+        st.tuples(st.sampled_from(["add", "subtract", "multiply", "divide", "chosen"]), inner, inner),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=20)
+@given(RATIONAL)
+def test_compiled_derivatives_are_those_of_eager_code_at_poles(tree):
+    x, v = (np.ravel(a) for a in np.meshgrid(*[[0.0, 1.0, -1.0, 2.0, 0.5]] * 2))
+
+    def f(x, v):
+        return evaluated(tree, x, v)
+
+    for g in (nb.elementwise_grad(f), nb.elementwise_grad(nb.elementwise_grad(f))):
+        with np.errstate(all="ignore"):
+            found, expected = nb.jit(g)(nd.array(x), nd.array(v)).asnumpy(), g(nd.array(x), nd.array(v)).asnumpy()
+        scale = np.max(np.abs(expected), initial=1.0, where=np.isfinite(expected))
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * scale)
 
 
 # Tangents.
@@ -286,13 +331,14 @@ TREES = st.recursive(
 )
 
 
-def evaluated(tree, x):
-    if tree == "x":
-        return x
+def evaluated(tree, x, v=None):
+    if isinstance(tree, str):
+        return {"x": x, "v": v}[tree]
     if isinstance(tree, float):
         return tree * nd.ones_like(x)
     name, *parts = tree
-    return getattr(nd, name)(*[evaluated(p, x) for p in parts])
+    parts = [evaluated(p, x, v) for p in parts]
+    return nd.where(x > v, *parts) if name == "chosen" else getattr(nd, name)(*parts)
 
 
 @given(TREES, TREES, st.lists(st.tuples(st.sampled_from(EDGES.tolist()), st.booleans()), min_size=1, max_size=6))

@@ -51,9 +51,11 @@ class Value:
     chosen : bool
         A zero in it may have been chosen (by a condition, or as what surrounds a part), and is not only a number that
         happens to be zero.
+    causes : object
+        Of its infinities and NaNs, once that is asked: see :mod:`.zeros`.
     """
 
-    __slots__ = ("attrs", "chosen", "dtype", "finite", "inputs", "number", "op", "shape")
+    __slots__ = ("attrs", "causes", "chosen", "dtype", "finite", "inputs", "number", "op", "shape")
 
     def __init__(self, op: str, inputs: tuple, attrs: Any, shape: Shape, dtype: DType, number: int) -> None:
         self.op = op
@@ -62,6 +64,7 @@ class Value:
         self.shape = shape
         self.dtype = dtype
         self.number = number
+        self.causes: Any = None
         values = [x.value for x in inputs]
         self.finite = op not in _UNKNOWN and all(v.finite for v in values)
         self.chosen = op in _UNKNOWN or op in ("embed", "scatter") or any(v.chosen for v in values)
@@ -160,9 +163,7 @@ class Graph:
         used = [k for k in range(len(kept)) if f"x{k}_" in free(expr)]
         expr = substitute(expr, {var(f"x{k}_"): var(f"x{n}") for n, k in enumerate(used)})
         kept = [kept[k] for k in used]
-        finite = {var(f"x{k}") for k, x in enumerate(kept) if x.value.finite}
-        chosen = {var(f"x{k}") for k, x in enumerate(kept) if x.value.chosen}
-        expr = plain(expr, finite, chosen)
+        expr = plain(expr, kept, None if self.outer else size(shape))
         if not used and expr.value is not None:
             return self.constant(_as(expr.value, dtype), shape, dtype)
         if expr is var("x0") and kept[0].value.dtype is dtype:
