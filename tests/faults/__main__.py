@@ -1,6 +1,7 @@
 """Run campaigns and print a table: ``python -m faults [name ...] [--count N] [--seed S]``."""
 
 import argparse
+import gc
 import sys
 import time
 
@@ -14,6 +15,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="attempts of each, instead of the campaign's own number")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    gc.freeze()  # what is imported is no garbage: a sixth of the time
     wrong = 0
     print(f"| {'campaign':<12} | attempts | wrong | seconds | what came of them")
     print(f"|{'-' * 14}|{'-' * 10}|{'-' * 7}|{'-' * 9}|{'-' * 20}")
