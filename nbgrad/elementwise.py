@@ -20,7 +20,7 @@ from .cast import unify
 from .codegen import loops, threads
 from .codegen.launch import Kind
 from .codegen.memory import LARGE
-from .expr import Expr, max_orders, strong, substitute, var, vjp, weak, work
+from .expr import Expr, gradual, max_orders, strong, substitute, var, vjp, weak, work
 from .ndarray import NDArray, wrap
 from .observe import observed, observers
 from .orders import GRADIENT, ByOperands, end_at
@@ -158,7 +158,7 @@ class Elementwise(tape.Rule):
             # product, of which the product must be seen to be a multiple.
             if self.expr.fn is not None and not weak(self.expr)[1]:
                 found = substitute(found, {self.expr: RESULT})
-            self._vjps[k] = found = strong(found, COTANGENT)
+            self._vjps[k] = found = strong(gradual(found, COTANGENT), COTANGENT)
         return found
 
     def partial(self, k: int) -> tuple[Elementwise | None, tuple[int, ...]]:

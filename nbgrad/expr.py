@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from .forks import lock
 from .source_text import constant
 
-__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "free", "scale", "select", "strong", "var", "vjp", "work"]
+__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "free", "gradual", "scale", "select", "strong", "var", "vjp", "work"]
 
 
 class Fn:
@@ -346,6 +346,22 @@ def scale(g: Expr, partial: Expr) -> Expr:
     if partial.fn is _div and partial.args[0] is ONE:
         return div(g, partial.args[1])
     return mul(g, partial)
+
+
+def gradual(e: Expr, g: Expr) -> Expr:
+    """`e` with ``h * (n / d)`` as ``(h * n) / d`` where `h` depends on `g`: a quotient such as ``y / x**2`` may under-
+    or overflow by itself where the cotangent that it comes to is as large as the other is small."""
+    made: dict[Expr, Expr] = {}
+    below: set[Expr] = {g}
+    for node in order([e]):
+        args = tuple(made[a] for a in node.args)
+        made[node] = node if args == node.args else rebuild(node.fn, args)  # type: ignore[arg-type]
+        if not below.isdisjoint(node.args):
+            below.add(node)
+            h, quotient = args[:2] if node.fn is _mul else (ZERO, ZERO)
+            if node.args[:1] and node.args[0] in below and quotient.fn is _div:
+                made[node] = div(scale(h, quotient.args[0]), quotient.args[1])
+    return made[e]
 
 
 def _sum(a: Expr, b: Expr) -> Expr:

@@ -277,3 +277,25 @@ def test_polygamma_of_a_number(n):
             values += autograd.grad(values[-1], [x], create_graph=True)
     for value, expected in zip(values, want, strict=True):
         np.testing.assert_allclose(value.asnumpy(), expected, rtol=1e-14)
+
+
+INVERSE_SQUARES = {
+    "1/(x*x)": lambda x: 1 / (x * x),
+    "x**-2": lambda x: x**-2.0,
+    "1/x/x": lambda x: 1 / x / x,
+    "reciprocal(square(x))": lambda x: nd.reciprocal(nd.square(x)),
+    "1/(1 + x*x)": lambda x: 1 / (1 + x * x),
+}
+
+
+@pytest.mark.parametrize("name", INVERSE_SQUARES)
+def test_partial_derivatives_do_not_underflow_by_themselves(name):
+    """The quotient 1/x**4 is no number of float32 at 1e10; what it is multiplied by is as large."""
+    second = nb.elementwise_grad(nb.elementwise_grad(INVERSE_SQUARES[name]))
+    for dtype, at, rtol in (("float32", [30.0, 1e6, 1e8], 1e-5), ("float64", [30.0, 1e50, 1e60], 1e-14)):
+        x = nd.array(np.array(at, dtype))
+        expected = 6 / x.asnumpy().astype(float) ** 4
+        if name == "1/(1 + x*x)":
+            expected[0] = (6 * 900 - 2) / 901**3
+        for g in (second, nb.jit(second)):
+            np.testing.assert_allclose(g(x).asnumpy(), expected, rtol=rtol)
