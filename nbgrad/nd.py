@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches as _near
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,23 @@ arange = _creation.arange
 linspace = _creation.linspace
 eye = _creation.eye
 
-random: Any = SimpleNamespace(
-    **{name: getattr(m, name) for m in (_random, _sampling, _random_like) for name in m.__all__}
+
+class _Names(SimpleNamespace):
+    """A namespace inside of this one; each has a class of its own, called like it."""
+
+    def __getattr__(self, name: str) -> Any:
+        near = _near(name, vars(self))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise AttributeError(f"nd.{type(self).__name__} has no {name!r}{hint}")
+
+
+def _namespace(_name: str, **members: Any) -> Any:
+    return type(_name, (_Names,), {})(**members)
+
+
+random: Any = _namespace(
+    "random",
+    **{name: getattr(m, name) for m in (_random, _sampling, _random_like) for name in m.__all__},
 )
 random_uniform, random_normal, random_randint = _random.uniform, _random.normal, _random.randint
 sample_uniform = _random.uniform
@@ -54,10 +70,10 @@ sample_multinomial = _sampling.multinomial
 shuffle, uniform, normal = _random.shuffle, _random.uniform, _random.normal
 
 #: Linear algebra; ``linalg.potrf`` is ``linalg_potrf``.
-linalg: Any = SimpleNamespace()
+linalg: Any = _namespace("linalg")
 
 #: What MXNet has in ``nd.contrib``.
-contrib: Any = SimpleNamespace(**{name: getattr(_control_flow, name) for name in _control_flow.__all__})
+contrib: Any = _namespace("contrib", **{name: getattr(_control_flow, name) for name in _control_flow.__all__})
 _CONTRIB = (
     "arange_like",
     "isnan",
@@ -77,7 +93,7 @@ _CONTRIB = (
 )
 
 #: Operators that MXNet has in ``nd._internal`` and this library under a name of their own.
-_internal: Any = SimpleNamespace()
+_internal: Any = _namespace("_internal")
 
 
 if TYPE_CHECKING:  # the registry's operators

@@ -397,6 +397,8 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
         values = np.asarray(source)
     except (ValueError, TypeError) as err:
         raise ShapeError(f"array: nested sequences of equal lengths are needed: {err}") from None
+    if values.dtype.kind == "O" and hasattr(source, "toarray"):
+        raise DTypeError(f"array: a {type(source).__name__} is sparse, and arrays are dense: pass its toarray()")
     if dtype is not None:
         target = as_dtype(dtype)
     elif typed:

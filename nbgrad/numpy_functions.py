@@ -20,7 +20,7 @@ from numba.core.typing.typeof import typeof_impl
 from .constants import carries_gradient
 from .elementwise import Elementwise
 from .entry import lookup, namesake, store_out
-from .errors import AttrError, DTypeError, LostGradientError, ShapeError
+from .errors import AttrError, DTypeError, LostGradientError, ShapeError, TraceError
 from .kernels import linear, shape
 from .ndarray import NDArray, from_value
 from .registry import operators
@@ -395,19 +395,32 @@ def array_function(self: NDArray, func: Callable, types, args: tuple, kwargs: di
     lost = state.recording and _any((args, kwargs), _recorded)
     if lost and out is not None:
         raise _lost(func)
-    result = func(*_plain(args), **_plain(kwargs))
+    try:
+        given = _plain(args), _plain(kwargs)
+    except TraceError:
+        raise TraceError(
+            f"{_name(func)} is no function of nbgrad, and asks for the numbers in an array of a traced function: under "
+            f"jit there are none yet; use {_instead(func)}"
+        ) from None
+    result = func(*given[0], **given[1])
     if lost and _any(result, _has_floats):
         raise _lost(func)
     return result
 
 
 def _lost(func: Callable) -> LostGradientError:
-    name = f"{func.__module__}.{func.__name__}"
-    instead = _INSTEAD.get(func.__name__) or namesake(func.__name__) or "functions of nd"
     return LostGradientError(
-        f"{name} is no function of nbgrad: its result would be a constant, and gradients through it would be lost; "
-        f"use {instead}, or call it with x.asnumpy() if a constant is meant"
+        f"{_name(func)} is no function of nbgrad: its result would be a constant, and gradients through it would be "
+        f"lost; use {_instead(func)}, or call it with x.asnumpy() if a constant is meant"
     )
+
+
+def _name(func: Callable) -> str:
+    return f"{func.__module__}.{func.__name__}"
+
+
+def _instead(func: Callable) -> str:
+    return _INSTEAD.get(func.__name__) or namesake(func.__name__) or "functions of nd"
 
 
 def _any(x, holds: Callable) -> bool:

@@ -97,3 +97,19 @@ def test_adjoints_read_arrays_of_any_layout(x):
     value, (x_bar, _) = nb.adjoint(weighted).value_and_grad(x, K)
     assert value == np.sum(x * x * K)
     np.testing.assert_array_equal(x_bar, 2 * x * K)
+
+
+@pytest.mark.parametrize("place", [0, 3])
+def test_handed_out_adjoints_take_floats_for_floats(place):
+    """An array of integers would cut off what is added to it."""
+    adjoint = nb.adjoint(weighted).compiled(X, K)
+    args = [X, K, 0.1, np.zeros(3)]
+    args[place] = args[place].astype(int)
+    name = ["x", "", "", "x_bar"][place]
+    with pytest.raises(nb.errors.DTypeError, match=rf"argument {name} is an array of int64, .* pass {name}\.astype"):
+        adjoint(*args)
+    with pytest.raises((nb.errors.DTypeError, numba.TypingError), match=f"argument {name} is an array of int64"):
+        numba.njit(lambda *args: adjoint(*args))(*args)
+    tangent = nb.tangent(weighted).compiled(X, K)
+    with pytest.raises(nb.errors.DTypeError, match="x_dot is an array of int64"):
+        tangent(X, K, np.ones(3, int))

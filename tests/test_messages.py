@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-import scipy
+import scipy.sparse
 
 import nbgrad as nb
 from nbgrad import autograd, errors, nd
@@ -233,3 +233,25 @@ def test_what_a_function_gives_instead_of_an_array_is_said(gives, compiled):
         made(nb.grad(gives))(2.0)
     with pytest.raises(nb.NBGradError, match="must give a pair"):
         made(nb.value_and_grad(lambda x: x * x, has_aux=True))(2.0)
+
+
+def test_namespaces_say_what_they_have_instead():
+    with pytest.raises(AttributeError, match=r"nd\.linalg has no 'inv'; did you mean pinv or inverse\?"):
+        nd.linalg.inv(nd.ones((2, 2)))
+    assert not hasattr(nd.random, "nothing_like_it")
+
+
+def test_sparse_matrices_are_to_be_made_dense():
+    sparse = scipy.sparse.csr_matrix(M)
+    with pytest.raises(errors.DTypeError, match=r"a csr_matrix is sparse, .* pass its toarray\(\)"):
+        nd.array(sparse)
+    with pytest.raises(errors.DTypeError, match=r"toarray\(\)"):
+        nd.array(M) @ sparse
+
+
+def test_a_missing_argument_of_an_adjoint_is_told_from_one_that_may_be_left_out():
+    def scaled(x, a, b=2.0):
+        return x * a * b
+
+    with pytest.raises(errors.AttrError, match=r"3 arguments expected \(x, a, b\), 1 given; b may be left out"):
+        nb.adjoint(scaled).hvp((1.0,), (1.0,))

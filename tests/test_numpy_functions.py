@@ -333,6 +333,13 @@ def test_other_functions_get_numpy_copies():
     assert np.asarray(x).tolist() == M.tolist()
 
 
+@pytest.mark.parametrize("name", ["partition", "unwrap", "linalg.svd"])
+def test_functions_without_a_namesake_are_named_under_jit(name):
+    f = operator.attrgetter(name)(np)
+    with pytest.raises(nb.errors.TraceError, match=rf"numpy\.{name} is no function of nbgrad, and asks for the numbers"):
+        nb.jit(lambda x: f(x, 1))(nd.array(M))
+
+
 def test_no_gradient_is_lost_in_a_copy():
     x = nd.array(M)
     x.attach_grad()

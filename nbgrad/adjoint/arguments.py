@@ -96,7 +96,10 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
     """The ranks and kinds of arguments."""
     names = parameters(source)
     if len(args) != len(names):
-        raise AttrError(f"{source.name}: {len(names)} arguments expected ({', '.join(names)}), {len(args)} given")
+        given = source.signature.parameters.values()
+        optional = [p.name for p in given if p.default is not inspect.Parameter.empty]
+        hint = f"; {', '.join(optional)} may be left out at the end" if optional else ""
+        raise AttrError(f"{source.name}: {len(names)} arguments expected ({', '.join(names)}), {len(args)} given{hint}")
     ranks, kinds = {}, {}
     for name, a in zip(names, args, strict=True):
         if isinstance(a, np.ndarray):

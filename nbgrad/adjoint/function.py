@@ -189,7 +189,11 @@ class _Differentiated(Made):
         given = self._given(args, kwargs)
         if (parts := self._apart(given)) is not None:
             return parts[0].compiled(*parts[2])
-        return self._generated(given).entry
+        made = self._generated(given)
+        f, entry = made.f, made.entry
+        theirs = [k for k, n in enumerate(f.parameters) if f.kinds.get(n) == "float"]
+        entry.floats = (*theirs, *range(len(f.parameters), entry.__code__.co_argcount))
+        return entry
 
     @property
     def source(self) -> str:

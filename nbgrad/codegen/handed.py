@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from numba.core import sigutils, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
@@ -36,9 +37,19 @@ class Handed(CPUDispatcher):
 
 
 class Generated(Handed):
-    """What Numba makes of a generated file's function, compiled where nothing interrupts."""
+    """What Numba makes of a generated file's function, compiled where nothing interrupts. `floats` are the places of
+    its arrays that must have floats in them, also where other compiled code calls it."""
+
+    floats: tuple[int, ...] = ()
 
     def compile(self, sig):
+        for k, kind in enumerate(sigutils.normalize_signature(sig)[0]) if self.floats else ():
+            if k in self.floats and isinstance(kind, types.Array) and not isinstance(kind.dtype, types.Float):
+                name = self.py_func.__code__.co_varnames[k]
+                raise DTypeError(
+                    f"{self.__name__}: argument {name} is an array of {kind.dtype}, and one of floats is expected, for "
+                    f"derivatives are stored in it or belong to it: pass {name}.astype('float64')"
+                )
         return uninterrupted(super().compile, sig)
 
 
