@@ -169,8 +169,9 @@ class Primitive(Made):
         return *bound.args, *bound.kwargs.values()
 
     def _read(self) -> Loops:
-        if self._loops is None:
+        if self._loops is None or self._loops.stale:
             self._loops = Loops(self.forward)
+            self._variants = {}
         return self._loops
 
     def _call(self, args: tuple) -> _Call:

@@ -50,8 +50,11 @@ def plain_module(name, source, tapes=()):
     """A generated file that Python runs: for arrays of few elements that is a hundred times faster than compiling it.
     Indices of tapes are looked at, which the text does not say."""
     source = re.sub(r"@njit.*\n", "", source)
-    made, tree = compiling.module(name, source), ast.parse(source)
-    for node in subtrees(tree) if tapes else ():
+    made = compiling.module(name, source)
+    if not tapes:
+        return made
+    tree = ast.parse(source)
+    for node in subtrees(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in tapes:
             index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             node.slice = ast.copy_location(ast.Call(ast.Name("forward", ast.Load()), index, []), node)

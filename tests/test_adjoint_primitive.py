@@ -294,3 +294,31 @@ def test_primitives_in_functions_that_are_differentiated():
 
     with pytest.raises(TraceError, match="plain, a primitive whose vjp is not compiled"):
         nb.adjoint(python)
+
+
+FACTOR = 2.0
+
+
+def times_factor(x):
+    total = 0.0
+    for i in range(x.size):
+        total += _factor() * x[i] ** 2
+    return total
+
+
+def _factor():
+    return FACTOR
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["python", "njit"])
+def test_values_and_gradients_have_the_constants_of_one_moment(compiled, monkeypatch):
+    f = numba.njit(times_factor) if compiled else times_factor
+    monkeypatch.setitem(globals(), "_factor", numba.njit(_factor) if compiled else _factor)
+    x = nd.array([1.0, 2.0], dtype="float64")
+    assert f(x.asnumpy()) == 10.0  # compiled by Numba with this factor
+    made = nb.primitive(f)
+    for factor in (3.0, 5.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        value, gradient = nb.value_and_grad(made)(x)
+        np.testing.assert_allclose(gradient.asnumpy(), 2 * value.asnumpy() / 5 * x.asnumpy())
+        assert value == (15.0 if compiled else 5 * factor)  # what Numba compiles keeps what it read

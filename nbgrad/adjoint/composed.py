@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import ismodule
 from typing import Any
 
 from ..codegen.compile import is_nopython, module
@@ -31,6 +32,14 @@ class Loops:
             self._source = source_of(function)
         except NBGradError as err:
             self.why = str(err)
+
+    @property
+    def stale(self) -> bool:
+        """Whether a name of the module stands for something else than when it was read; what Numba compiles stays."""
+        if self._source is None or is_nopython(self.function):
+            return False
+        moments = self._source.moments()
+        return any(now.get(n, self) is not v for now, then in moments for n, v in then.items())
 
     def completed(self, args: tuple) -> tuple:
         """The arguments of a call, with defaults."""
@@ -85,7 +94,9 @@ class Variant:
         self.narrow = narrow
         self.parameters = parameters(source)
         f = self._lowered()
-        plain = is_nopython(original) and not f.written and not apart
+        # Numba read constants when it compiled, which may have been another moment than when we did.
+        constants = any(not callable(v) and not ismodule(v) for _, then in source.moments() for v in then.values())
+        plain = is_nopython(original) and not f.written and not apart and not constants
         self.function = original if plain else module(*function(f))
         results = list(f.results or [])
         self.outputs = [*results, *(n for n in f.written if n not in results)]

@@ -9,7 +9,7 @@ import functools
 import inspect
 import types
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import numba
@@ -150,6 +150,8 @@ class Source:
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
+        names = plain.__globals__
+        self.globals = names, {n: names[n] for n in plain.__code__.co_names if n in names}
         self.signature = inspect.signature(plain, follow_wrapped=False)
         given = getattr(function, "targetoptions", {})
         node = LoopElse(Names(all_names(node))).visit(_Lists(self).visit(_Exchanges().visit(node)))
@@ -174,6 +176,10 @@ class Source:
             ]
         )
         return made
+
+    def moments(self) -> Iterator[tuple[dict, dict]]:
+        """The names of modules, of this function's and of those that are called: as they are, and as they were read."""
+        return (s.globals for s in (self, *self.called.values()))
 
     @property
     def place(self) -> tuple[str, str, int, int]:
