@@ -170,8 +170,7 @@ class Primitive(Made):
 
     def _read(self) -> Loops:
         if self._loops is None or self._loops.stale:
-            self._loops = Loops(self.forward)
-            self._variants = {}
+            self._loops, self._variants = Loops(self.forward), {}
         return self._loops
 
     def _call(self, args: tuple) -> _Call:

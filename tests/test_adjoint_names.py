@@ -14,6 +14,7 @@ from random_loops import function
 import nbgrad as nb
 from nbgrad.adjoint.statements.names import RESERVED, Names, normal
 from nbgrad.codegen.generated import is_generated
+from nbgrad.errors import TraceError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import generation
@@ -201,8 +202,8 @@ def chain(count):
 
 
 def test_a_chain_of_branches_takes_time_in_proportion_to_its_length():
-    """Calls of functions, not time: 16 and 32 branches take about twice and four times as many as 8. With checks of
-    indices, which ask of each branch for all tests before it, it is less than that of the square."""
+    """Calls of functions, not time: 16 and 32 branches take about twice and four times as many as 8, with checks of
+    indices, too, which ask of each branch for all tests before it."""
 
     def made(f, **options):
         nb.adjoint(f, **options)._generated((U.copy(), 0.7))
@@ -211,8 +212,16 @@ def test_a_chain_of_branches_takes_time_in_proportion_to_its_length():
         return generation.calls(made, function(chain(count)), **options)
 
     calls(4)
-    found = {n: calls(n, boundscheck=False) for n in (8, 16, 32)}
-    assert found[16] < 2.6 * found[8] and found[32] < 2.6 * found[16], found
-    checked = {n: calls(n) for n in (8, 16, 32)}
-    assert checked[16] < 3.0 * checked[8] and checked[32] < 3.0 * checked[16], checked
+    for options in ({"boundscheck": False}, {}):
+        found = {n: calls(n, **options) for n in (8, 16, 32)}
+        assert found[16] < 2.6 * found[8] and found[32] < 2.6 * found[16], found
     agrees(function(chain(12)), copies((U, 0.3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+@pytest.mark.parametrize("transform", [nb.adjoint, nb.tangent])
+def test_more_branches_than_python_takes_are_refused(transform, count):
+    """Generated code has each branch inside of the one before."""
+    with pytest.raises(TraceError, match=r"line \d+: too many branches and loops around this, .* choose by an index"):
+        transform(function(chain(count)))
+    agrees(function(chain(80)), copies((U, 0.3)), rtol=1e-5)

@@ -143,6 +143,8 @@ class Accesses:
 
     def _sized(self, *nodes: ast.expr) -> set[str]:
         """The arrays in an expression that are not of one length all the time."""
+        if not self.growing:
+            return set()
         return self.growing & {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 

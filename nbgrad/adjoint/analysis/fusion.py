@@ -200,8 +200,10 @@ class Fusion:
                 made.atoms.add(name_of(atom))
                 if isinstance(atom, ast.Subscript):
                     elements.setdefault(name_of(atom), []).append(atom.slice)
-        for name in {t.name if isinstance(t, Assign) else t.array for t in stored}:
-            own = [t for t in stored if name in writes(t)]
+        by_name: dict[str, list[Assign | Store]] = {}
+        for t in stored:
+            by_name.setdefault(t.name if isinstance(t, Assign) else t.array, []).append(t)
+        for name, own in by_name.items():
             if name not in made.atoms and all(self.made.pulls[t].own is ONE for t in own):
                 made.totals.add(name)
             elif self.f.ranks.get(name):

@@ -25,6 +25,7 @@ class Facts(Accesses):
     def __init__(self, f: Function, plan: Plan) -> None:
         super().__init__(f, plan)
         self.made_of: dict[str, ast.expr] = {}  # what symbols of linear forms stand for
+        self.branches_write: dict[Statement | None, set[str]] = {}
         self.met = set(self.checks)  # the tests that have been made, and raised no error
 
     # What is certain.
@@ -74,8 +75,7 @@ class Facts(Accesses):
         forms: list[Form] = [*self.sizes]
         for p in a.path:
             if isinstance(p, Test):
-                inside = {n for t in walk([p.at]) for n in writes(t)} if isinstance(p.at, If) else set()
-                if not (reads(p.node) | self._sized(p.node)) & inside:
+                if not (reads(p.node) | self._sized(p.node)) & self._written_in(p.at):
                     forms += self._told(p.node, p.holds, self._form)
                 continue
             step = offset(p.step) if p.index else ("", 0)
@@ -96,6 +96,12 @@ class Facts(Accesses):
             ):
                 forms += self._told(s.test, False, self._form)
         return forms + self._defined({n for form in forms for n in form} | reads(a.index, a.size), a)
+
+    def _written_in(self, s: Statement | None) -> set[str]:
+        """The names that the branches of a statement write."""
+        if s not in self.branches_write:
+            self.branches_write[s] = {n for t in walk([s]) for n in writes(t)} if isinstance(s, If) else set()
+        return self.branches_write[s]
 
     def _defined(self, names: set[str], a: Access) -> list[Form]:
         """What numbers that are set once per turn are made of."""

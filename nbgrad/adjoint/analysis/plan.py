@@ -295,19 +295,28 @@ def _enclose(block: Block, loops: tuple[Loop, ...], made: Plan) -> None:
 
 # Definitions.
 
+#: The statements of a block that read or write a name, by the name.
+_Occurrences = dict[str, list[Statement]]
+
 
 def find_definitions(f: Function, made: Plan) -> None:
     fixed = {*f.parameters, *(f.results or []), *(s.index for s in walk(f.body) if isinstance(s, Loop)), *f.constants}
     names = touched(f.body, lambda s: {*writes(s), *uses(s)})
+    touching: dict[int, _Occurrences] = {}  # by block
+    for block in (f.body, *(inner for s in walk(f.body) for inner in below(s))):
+        of = touching[id(block)] = {}
+        for s in block:
+            for name in names[s]:
+                of.setdefault(name, []).append(s)
     for name in sorted({s.name for s in walk(f.body) if isinstance(s, Assign)} - fixed):
         found: dict[Statement, Block] = {}
-        if _cover(name, f.body, found, names):
+        if _cover(name, f.body, found, touching):
             made.defined |= found
 
 
-def _cover(name: str, block: Block, found: dict[Statement, Block], names: dict[Statement, set[str]]) -> bool:
-    """Find blocks in which `name` is set once before it is used, with all occurrences in them."""
-    touching = [s for s in block if name in names[s]]
+def _cover(name: str, block: Block, found: dict[Statement, Block], where: dict[int, _Occurrences]) -> bool:
+    """Find blocks in which `name` is set once before it is used, with all occurrences in them; `where` it occurs."""
+    touching = where[id(block)].get(name)
     if not touching:
         return True
     first = touching[0]
@@ -319,7 +328,7 @@ def _cover(name: str, block: Block, found: dict[Statement, Block], names: dict[S
         return False
     if any(name in writes(s) or name in uses(s) for s in touching):
         return False
-    return all(_cover(name, inner, found, names) for s in touching for inner in below(s))
+    return all(_cover(name, inner, found, where) for s in touching for inner in below(s))
 
 
 # Derivatives.

@@ -22,7 +22,7 @@ from ..adopted import adopted, rule_of
 from ..memory import in_large_pages
 from ..outside import outside
 from ..statements.algebra import FUNCTIONS, OPERATORS, PASSIVE
-from ..statements.ir import subtrees
+from ..statements.ir import subtrees, too_deep
 from ..statements.jumps import LoopElse, located
 from ..statements.names import Names, all_names, bound_to, first_name, known, outside_names
 from .arrays import MAKERS
@@ -147,6 +147,10 @@ class Source:
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
         self.first -= 1
+        if deep := too_deep(node):
+            at = f"{self.file}, line {self.first + deep.lineno}"
+            what = "too many branches and loops around this, where each elif is one, too"
+            raise TraceError(f"adjoint: {at}: {what}; choose by an index into an array, or in a loop")
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}

@@ -249,7 +249,7 @@ def parse(code: str) -> ast.expr:
     return ast.parse(code, mode="eval").body
 
 
-@lru_cache(4096)
+@lru_cache(16_384)
 def parsed(code: str) -> ast.expr:
     """The same, to be looked at and not to be changed."""
     return parse(code)
@@ -296,6 +296,21 @@ def subtrees(tree: ast.AST) -> list[ast.AST]:
     for node in found:
         found += children(node)
     return found
+
+
+#: Python takes 100 levels of indentation, and what is generated may need a few more than the function.
+_LEVELS = 92
+
+
+def too_deep(tree: ast.FunctionDef) -> ast.stmt | None:
+    """A statement with too many branches and loops around it for code that is made of it, if there is one."""
+    stack: list[tuple[ast.stmt, int]] = [(s, 1) for s in tree.body]
+    while stack:
+        s, level = stack.pop()
+        if level > _LEVELS:
+            return s
+        stack += [(n, level + 1) for n in children(s) if isinstance(n, ast.stmt)]
+    return None
 
 
 def duplicate(node: ast.AST) -> ast.AST:

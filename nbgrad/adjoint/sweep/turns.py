@@ -45,6 +45,7 @@ class Turns:
     def begin(self) -> None:
         """Before anything is known of the body."""
         self.steps = list(steps(self.body))  # with the number of branches around each
+        self.targets = {s.name for s, _ in self.steps}
         self.tests = dict(_tests(self.body, ()))
         self.set: set[str] = {s.name for s, _ in self.steps if isinstance(s.target, ast.Name) and s.how == "="}
         self.stored: dict[str, set[str]] = {}  # indices of the elements that are set, by array
@@ -193,7 +194,7 @@ class Turns:
     def constant(self, *nodes: ast.expr) -> bool:
         """Whether what is evaluated is the same in all turns."""
         names = {n.id for node in nodes for n in subtrees(node) if isinstance(n, ast.Name)}
-        return not names & self.changing and not any(s.name in names for s, _ in self.steps)
+        return not names & self.changing and not names & self.targets
 
     def sums(self, free: bool) -> tuple[list[Item], list[Item]]:
         """Make sums apart; what goes before the loop and after it. Those of numbers begin anew each time that the loop

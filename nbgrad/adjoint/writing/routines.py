@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ...errors import TraceError
 from ...source_text import constant
 from ..adopted import home
 from ..statements.ir import Function, subtrees
@@ -52,7 +53,14 @@ _PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'redu
 
 def module(body: str, f: Function, names: Names) -> str:
     """A whole file around a generated function, to be pasted anywhere; `names` are those in it."""
-    calls = {n.func.id for n in subtrees(ast.parse(body)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    try:
+        tree = ast.parse(body)
+    except (IndentationError, RecursionError, MemoryError):  # whatever Python says of too many levels
+        raise TraceError(
+            f"adjoint: {f.where}: branches and loops are nested too deep, where each elif is one level, too: Python "
+            "takes 100 levels; choose by an index into an array, or in a loop"
+        ) from None
+    calls = {n.func.id for n in subtrees(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     parallel = "prange" in calls  # these names are reserved: nothing else has them
     head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
     head += [f"from {home(i.name, i.function)} import {i.name}{f' as {k}' * (k != i.name)}"

@@ -149,8 +149,10 @@ def _is_dtype(node: ast.expr) -> bool:
 def _neighbours(block: Block) -> Iterator[tuple[Loop, Block, Loop]]:
     """Loops that follow each other, with what sets numbers between them."""
     for k, first in enumerate(block):
+        if not isinstance(first, Loop):
+            continue
         for later, second in enumerate(block[k + 1 :], k + 1):
-            if isinstance(second, Loop) and isinstance(first, Loop):
+            if isinstance(second, Loop):
                 yield first, block[k + 1 : later], second
             if not isinstance(second, Assign | Check):
                 break
