@@ -98,7 +98,7 @@ def test_turns_that_run(uncompiled, monkeypatch):
         made = adj._generated((x, n, 0))
         entry = plain_module("counted_adjoint", made.text.replace(" sin(x[i])", " sin(x[seen(i)])"))
         entry.__globals__["seen"] = lambda i, seen=seen: seen.append(i) or i
-        monkeypatch.setattr(made, "entry", entry)
+        monkeypatch.setattr(made, "_call", entry)
         made((x.copy(), n, 0), {"x": np.ones(4)})
         report = adj.report(x, n, 0)
         assert len(seen) // 4 == n + runs(n, min(k, max(n, 1)))

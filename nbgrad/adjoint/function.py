@@ -382,7 +382,9 @@ class Adjoint(_Differentiated):
             return pull
         made = self._generated(args)
         snapshot = kept(made.f, args)
-        halves = None if isinstance(made, Checkpointing) else self._variant(Halves, args, True)
+        halves = made.halves
+        if halves is None and not isinstance(made, Checkpointing):
+            halves = made.halves = self._variant(Halves, args, True)
         if halves is None or halves.stored is None or halves.stored > made.reverse.axes():
             return Pullback(partial(self._form, made), made, snapshot, self._primal(args))
         results, state = halves.forward(args)

@@ -25,7 +25,10 @@ __all__ = ["Backwards", "Checkpointing", "Forwards", "Halves"]
 
 
 class Backwards:
-    """The adjoint for one combination of ranks and kinds of arguments; `argnums` as they were given."""
+    """The adjoint for one combination of ranks and kinds of arguments; `argnums` as they were given, `halves` the same
+    in two functions, once it is needed."""
+
+    halves: Halves | None = None
 
     def __init__(self, f: Function, wrt: list[str], argnums: int | tuple[int, ...] | None = ()) -> None:
         self.f = f
@@ -38,6 +41,7 @@ class Backwards:
         self.reverse = reverse
         self.text = module(reverse.source(), self.f, reverse.free)
         self.entry = compiled_module(reverse.entry, self.text, reverse.arrays_of_tapes)
+        self._call = trusting(self.entry)
 
     def more(self, args: tuple) -> tuple:
         """Further arguments of the code."""
@@ -64,7 +68,7 @@ class Backwards:
         f, names = self.f, self.reverse
         given = dict(zip(f.parameters, args, strict=True))
         bars = self.bars(args, cotangents, values)
-        found = self.entry(*args, *bars.values(), *self.more(args)) or ()
+        found = self._call(*args, *bars.values(), *self.more(args)) or ()
         count = len(f.results or [])
         numbers = dict(zip(names.numbers, found[count:], strict=True))
         gradients = []
@@ -94,7 +98,7 @@ class Backwards:
         if isinstance(gradients, tuple):
             gradients = f"({''.join(f'{g}, ' for g in gradients)})"
         text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, {gradients}"])
-        used = {"entry": trusting(self.entry), "zeros_like": np.zeros_like, "apart": apart, "f": f}
+        used = {"entry": self._call, "zeros_like": np.zeros_like, "apart": apart, "f": f}
         return python(f.name, text, {**used, "may_share": np.may_share_memory})
 
 
@@ -169,8 +173,8 @@ class Halves:
         self.stored = sweeps.axes() if sweeps.whole else None
         tapes = sweeps.arrays_of_tapes
         there, back = sweeps.entries
-        self._forward = compiled_module(there, module(forward, f, sweeps.free), tapes)
-        self._backward = compiled_module(back, module(backward, f, sweeps.free), tapes)
+        self._forward = trusting(compiled_module(there, module(forward, f, sweeps.free), tapes))
+        self._backward = trusting(compiled_module(back, module(backward, f, sweeps.free), tapes))
 
     def forward(self, args: tuple) -> tuple[tuple, tuple]:
         """Call the function; the results, and what is handed over."""
@@ -202,6 +206,7 @@ class Forwards:
         self.forward = Forward(f, survey(f, set(wrt)), wrt)
         self.text = module(self.forward.source(), f, self.forward.free)
         self.entry = compiled_module(self.forward.entry, self.text)
+        self._call = trusting(self.entry)
 
     def __call__(self, args: tuple, tangents: dict[str, Any]) -> tuple[tuple, tuple]:
         """The outputs and their tangents."""
@@ -219,5 +224,5 @@ class Forwards:
 
     def run(self, args: tuple) -> tuple:
         """Call the code; what it returns."""
-        found = self.entry(*args)
+        found = self._call(*args)
         return () if found is None else found if isinstance(found, tuple) else (found,)
