@@ -118,6 +118,7 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
         )
     for k, (x, g, request) in enumerate(zip(variables, gradients, requests, strict=True)):
         _check_request(request, "mark_variables")
+        _demand_floats(x, request, "mark_variables")
         if x._shape != g._shape or x._kind is not g._kind:
             error = DTypeError if x._shape == g._shape else ShapeError
             raise error(
@@ -150,6 +151,14 @@ def _check_request(request, function: str) -> None:
         raise KeyError(f"{function}: unknown grad_req {request!r}; use 'write', 'add' or 'null'")
 
 
+def _demand_floats(x: NDArray, request: str, function: str) -> None:
+    if request != "null" and not x._kind.dtype.is_float:
+        raise DTypeError(
+            f"{function}: an array of {x._kind.dtype.name} would have a gradient of that dtype, cut to whole numbers; "
+            "use x.astype('float32') or 'float64' first"
+        )
+
+
 def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None) -> None:
     """Mark this array as a variable, with a new gradient buffer of zeros in ``.grad``.
 
@@ -167,6 +176,8 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     ------
     KeyError
         For another request.
+    DTypeError
+        For an array of integers or truth values, but for the request 'null'.
 
     Examples
     --------
@@ -180,6 +191,7 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     """
     tracing.check_write("attach_grad")
     _check_request(grad_req, "attach_grad")
+    _demand_floats(self, grad_req, "attach_grad")
     grad = wrap(self._kind.empty(self._buf.size, self._kind.storage), self._shape, self._kind)
     fill(label(grad, stype or self.stype)._buf, self._kind.dtype, 0)
     self._node = Leaf(grad, grad_req, self._cell, replaceable=True)

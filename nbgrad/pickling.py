@@ -35,6 +35,10 @@ class Made:
         place = _place(self._origin()[1][0])
         return place if _stands_at(place, self) else None
 
+    def _current(self) -> bool:
+        """Whether it would be made like this now."""
+        return True
+
     def __reduce__(self) -> tuple[Callable, tuple]:
         place = self._at()
         if place is not None:
@@ -104,7 +108,8 @@ def _once(make: Callable, *args: Any) -> Any:
         known = _kept.get(key)
     except TypeError:  # something in it has no hash
         return make(*args)
-    if known is not None and _key(*known._origin()) == key:  # a primitive may have got another derivative since
+    # A primitive may have got another derivative since, and constants of modules other values.
+    if known is not None and known._current() and _key(*known._origin()) == key:
         return known
     made = make(*args)
     if all(map(_lasts, args)):

@@ -322,3 +322,34 @@ def test_values_and_gradients_have_the_constants_of_one_moment(compiled, monkeyp
         value, gradient = nb.value_and_grad(made)(x)
         np.testing.assert_allclose(gradient.asnumpy(), 2 * value.asnumpy() / 5 * x.asnumpy())
         assert value == (15.0 if compiled else 5 * factor)  # what Numba compiles keeps what it read
+
+
+TABLE = np.array([1.0, 2.0])
+
+
+def weighed(x):
+    total = 0.0
+    for i in range(x.size):
+        total += TABLE[i] * x[i]
+    return total
+
+
+def test_constants_that_change_in_place_or_in_closures_are_read_again(monkeypatch):
+    scale = 2.0
+
+    def scaled(x):
+        total = 0.0
+        for i in range(x.size):
+            total += scale * x[i]
+        return total
+
+    monkeypatch.setitem(globals(), "TABLE", TABLE.copy())
+    x = np.ones(2)
+    for f in (weighed, scaled):
+        made = nb.primitive(f)
+        for _ in range(2):
+            value, gradient = nb.value_and_grad(lambda x, made=made: made(x))(x)
+            assert value == made(x) == f(x)
+            np.testing.assert_allclose(gradient, TABLE if f is weighed else scale)
+            TABLE[0] = 4.0
+            scale = 7.0

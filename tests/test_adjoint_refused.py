@@ -309,3 +309,61 @@ def test_an_edited_source_is_not_that_of_the_function(tmp_path, what, edit):
     exec(compile(BEFORE.replace(*edit), str(file), "exec"), namespace)
     f = namespace["f"]
     differentiated()
+
+
+def test_integers_to_negative_powers_are_refused():
+    """Numba gives 0 for them."""
+
+    def series(x):
+        total = 0.0
+        for i in range(1, 4):
+            total += x * i**-2
+        return total
+
+    def scaled(x, n):
+        return x * (10**n if n != 1 else 5.0) + (0.0 if n < 0 or 2**n > 3 else 1.0)
+
+    for transform in (nb.adjoint, nb.tangent):
+        with pytest.raises(TraceError, match=r"to a negative power in 'total \+= x \* i\*\*-2'; write float"):
+            transform(series)._generated((2.0,))
+    adj = nb.adjoint(scaled)
+    assert [adj.value_and_grad(2.0, n)[0] for n in (0, 1, 2)] == [scaled(2.0, n) for n in (0, 1, 2)]
+    with pytest.raises(ValueError, match=r"line \d+: an integer to a negative power in 'return x"):
+        adj.value_and_grad(2.0, -3)
+    with pytest.raises(ValueError, match="an integer to a negative power"):
+        nb.primitive(scaled)(nb.nd.array(2.0), -3)
+
+
+def test_floats_added_in_place_to_arrays_of_integers_are_refused():
+    """NumPy refuses them; element by element it cuts them off, and so do adjoints."""
+
+    def drift(v, f):
+        v += 0.5 * f
+        return np.sum(v * v)
+
+    def made_inside(x):
+        v = np.array([1, 2, 3])
+        v /= 2
+        return np.sum(v * x)
+
+    def element(v, f):
+        v[0] += 1.5 * f[0]
+        return v[0] * f[1]
+
+    f = np.array([10.0, 20.0, 30.0])
+    for function, args in ((drift, (np.zeros(3, int), f)), (made_inside, (f,))):
+        with pytest.raises(TraceError, match="an array of integers that floats are added to in place"):
+            nb.adjoint(function).value_and_grad(*args)
+    assert nb.adjoint(drift).value_and_grad(np.zeros(3), f)[0] == 350.0
+    assert nb.adjoint(element).value_and_grad(np.zeros(3, int), f)[0] == 300.0
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_arrays_of_unsigned_integers_are_refused(dtype):
+    def edges(image, x):
+        return np.sum((image[1:] - image[:-1]) * x)
+
+    image = np.array([10, 250, 5, 7], dtype)
+    with pytest.raises(DTypeError, match=rf"argument image is a {dtype} array .*pass image\.astype\(int\)"):
+        nb.adjoint(edges).value_and_grad(image, 2.0)
+    assert nb.adjoint(edges).value_and_grad(image.astype(int), 2.0)[0] == -6.0

@@ -453,9 +453,19 @@ def test_gradients_have_the_dtype_of_the_variable():
     y.backward()
     assert (a.grad.dtype, b.grad.dtype) == (np.float32, np.float64)
     assert (values(a.grad), values(b.grad)) == ([2.5], [1.5])
-    i = marked([2], dtype="int32")
-    recorded(lambda: i * i).backward()
-    assert i.grad.dtype is np.int32 and values(i.grad) == [4]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_integers_have_no_gradient_buffers(dtype):
+    """They would cut off what is after the point, and nothing would say so."""
+    i = nd.array([2, 3], dtype=dtype)
+    with pytest.raises(nb.errors.DTypeError, match=rf"attach_grad: an array of {dtype} .* x\.astype\('float32'\)"):
+        i.attach_grad()
+    with pytest.raises(nb.errors.DTypeError, match="mark_variables"):
+        autograd.mark_variables([i], [nd.zeros_like(i)])
+    with autograd.record():
+        i = i * 1
+    i.attach_grad("null")
 
 
 def test_operators_without_derivative_give_zeros():

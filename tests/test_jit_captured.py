@@ -5,7 +5,7 @@ import pytest
 from recording import marked, recorded, values
 
 import nbgrad as nb
-from nbgrad import nd
+from nbgrad import autograd, nd
 
 USES = {
     "x * D": lambda x, D: x * D,
@@ -78,3 +78,46 @@ def test_a_write_between_forward_and_backward_is_noticed():
     shared[:] = 50
     with pytest.raises(nb.NBGradError, match="changed in place"):
         y.backward()
+
+
+class TestConstantsThatChangeBeforeTheFirstBackward:
+    """The pullback is traced when it is needed: it must be that of the program whose value was given."""
+
+    def recorded(self, f):
+        x = nd.array([1.0, 2.0], dtype="float64")
+        x.attach_grad()
+        with autograd.record():
+            return x, f(x)
+
+    @pytest.mark.parametrize("order", [1, 2])
+    @pytest.mark.parametrize(
+        "f",
+        [lambda x, c: c[0] * nd.sum(x * x * x), lambda x, c: nd.sum(c[1](x)), lambda x, c: nd.sum(x * x * (c[2] * 1))],
+        ids=["number", "function", "array"],
+    )
+    def test_is_an_error(self, f, order):
+        constants = [2.0, lambda x: x * x * x, np.array([1.0, 2.0])]
+        program = nb.jit(lambda x: f(x, constants))
+        program = program if order == 1 else nb.jit(lambda x: nb.grad(lambda z: f(z, constants))(x).sum())
+        x, y = self.recorded(program)
+        constants[:] = [3.0, lambda x: x * x, np.array([5.0, 2.0])]
+        with pytest.raises(nb.errors.TraceError, match=r"that it reads from outside has changed since it was compiled"):
+            y.backward()
+        assert x.grad.asnumpy().tolist() == [0, 0]
+
+    @pytest.mark.parametrize(
+        "f",
+        [
+            lambda x: nd.sum(x * nd.array([1.0, 2.0]) * np.array([3.0, 1.0])),
+            lambda x: nd.sum(nd.Dropout(x * x) * nd.random.uniform(shape=(2,))),
+            lambda x: nd.sum(nb.grad(lambda z: nd.sum(nd.log(z) * z))(x) * float(np.float64(2))),
+        ],
+        ids=["arrays made anew", "random", "derivatives"],
+    )
+    def test_what_is_made_anew_and_equal_is_none(self, f):
+        program = nb.jit(f)
+        _, y = self.recorded(program)
+        y.backward()
+        x, y = self.recorded(program)
+        y.backward()
+        assert np.isfinite(x.grad.asnumpy()).all()

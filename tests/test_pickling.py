@@ -277,3 +277,19 @@ def test_worker_processes():
         np.testing.assert_array_equal(pool.apply(decorated.value_and_grad, (X,))[1][0], 3 * X**2)
     assert value == expected[0]
     np.testing.assert_array_equal(x_bar, expected[1])
+
+
+def test_pickles_of_adjoints_have_the_constants_of_now(tmp_path, monkeypatch):
+    (tmp_path / "springs_of_pickles.py").write_text("K = 2.0\ndef energy(x):\n    return K * x * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import springs_of_pickles as springs
+
+    def again(made):
+        return pickle.loads(pickle.dumps(made))
+
+    first = again(nb.adjoint(springs.energy))
+    assert again(nb.adjoint(springs.energy)) is first
+    springs.K = 3.0
+    for made in (nb.adjoint(springs.energy), again(nb.adjoint(springs.energy)), again(first)):
+        assert made.value_and_grad(1.0) == (3.0, (6.0,))
+    assert first.value_and_grad(1.0) == (2.0, (4.0,))

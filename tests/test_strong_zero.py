@@ -158,10 +158,25 @@ def test_a_cotangent_that_is_infinite_wherever_the_partial_is_has_plain_products
     assert ("!=" in g.source()) == tests
 
 
+def same_root(x):
+    return nd.sqrt(x) * x**0.5  # the cotangent of each is the other, which is the same value
+
+
+def quotient(x, v=1.5):
+    return v * (x / v) + nd.sqrt(x) * nd.sqrt(x) + x * nd.log(x + 1)
+
+
+@pytest.mark.parametrize("f", [same_root, quotient, lambda x: nd.where(x > 0, x * nd.log(x), x)])
+def test_a_cotangent_that_is_an_operand_of_the_partial_as_well(f):
+    x = nd.array([0.0, 4.0], dtype="float64")
+    for g in (nb.elementwise_grad(f), nb.elementwise_grad(nb.elementwise_grad(f))):
+        np.testing.assert_allclose(nb.jit(g)(x).asnumpy(), g(x).asnumpy(), rtol=1e-12)
+
+
 RATIONAL = st.recursive(
     st.sampled_from(["x", "v", 0.5, 2.0]),
     lambda inner: st.one_of(
-        st.tuples(st.sampled_from(["reciprocal", "negative", "square", "rsqrt", "tanh"]), inner),
+        st.tuples(st.sampled_from(["reciprocal", "negative", "square", "rsqrt", "sqrt", "log", "tanh"]), inner),
         st.tuples(st.sampled_from(["add", "subtract", "multiply", "divide", "chosen"]), inner, inner),
     ),
     max_leaves=8,

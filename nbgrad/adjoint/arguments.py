@@ -110,12 +110,15 @@ def describe(source: Source, args: tuple) -> tuple[dict[str, int], dict[str, str
             wrong = isinstance(a, np.float16 | np.longdouble)
         else:
             letter, wrong = "", True
-        wrong = wrong or isinstance(a, np.ma.MaskedArray | np.matrix)
+        unsigned = letter == "u" and ranks[name] > 0
+        wrong = wrong or unsigned or isinstance(a, np.ma.MaskedArray | np.matrix)
         if wrong or letter not in "fiub":
             plain = isinstance(a, np.ndarray) and type(a).__name__ not in _HINTS
             what = f"{a.dtype} array of {a.ndim} axes" if plain else type(a).__name__
             what += _HINTS.get(type(a).__name__, f" (pass {name}.to_numpy())" if convertible(a) else "")
-            if isinstance(a, np.ndarray) and a.ndim == 0:
+            if unsigned and plain:
+                what += f" (pass {name}.astype(int): with unsigned ones NumPy and Numba calculate differently)"
+            elif isinstance(a, np.ndarray) and a.ndim == 0:
                 what += f" (pass {name}[()], a number)"
             elif plain and not a.dtype.isnative:
                 what += f" (pass {name}.astype('{a.dtype.newbyteorder('=')}'), in the byte order of this machine)"

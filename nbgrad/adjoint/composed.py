@@ -36,10 +36,7 @@ class Loops:
     @property
     def stale(self) -> bool:
         """Whether a name of the module stands for something else than when it was read; what Numba compiles stays."""
-        if self._source is None or is_nopython(self.function):
-            return False
-        moments = self._source.moments()
-        return any(now.get(n, self) is not v for now, then in moments for n, v in then.items())
+        return not (self._source is None or is_nopython(self.function) or self._source.current())
 
     def completed(self, args: tuple) -> tuple:
         """The arguments of a call, with defaults."""
@@ -95,7 +92,7 @@ class Variant:
         self.parameters = parameters(source)
         f = self._lowered()
         # Numba read constants when it compiled, which may have been another moment than when we did.
-        constants = any(not callable(v) and not ismodule(v) for _, then in source.moments() for v in then.values())
+        constants = any(not callable(v) and not ismodule(v) for s in source.every() for v, _ in s.constants.values())
         plain = is_nopython(original) and not f.written and not apart and not constants
         self.function = original if plain else module(*function(f))
         results = list(f.results or [])

@@ -178,6 +178,9 @@ class _Differentiated(Made):
     def _origin(self) -> tuple[Callable, tuple]:
         return type(self), self._made_of
 
+    def _current(self) -> bool:
+        return self._source.current() if self._source is not None else self._of._current()  # type: ignore[union-attr]
+
     def compiled(self, *args, **kwargs) -> Callable:
         """The generated function for arguments like these, for your own compiled code.
 

@@ -22,7 +22,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..expr import ONE, Expr, free, has_poles, order, rebuild, substitute, var
+from ..expr import ONE, ZERO, Expr, free, has_poles, order, rebuild, var
 from ..shapes import size
 
 if TYPE_CHECKING:
@@ -55,9 +55,11 @@ def plain(e: Expr, inputs: list[Seen], places: int | None) -> Expr:
             continue
         args = tuple(made[a] for a in node.args)
         if node.fn.name == "strong" and not (chooses(args[1]) or not chosen.isdisjoint(map(var, free(args[1])))):
-            partial = substitute(args[0], {args[1]: ONE})
-            tame = finite.issuperset(map(var, free(partial))) and not has_poles(partial)
-            if tame or (places is not None and _covered(partial, args[1], inputs, places)):
+            partial = _partial(args[0], args[1])
+            if partial is not None and (
+                (finite.issuperset(map(var, free(partial))) and not has_poles(partial))
+                or (places is not None and _covered(partial, args[1], inputs, places))
+            ):
                 made[node] = args[0]
                 continue
         made[node] = node if args == node.args else rebuild(node.fn, args)
@@ -67,6 +69,25 @@ def plain(e: Expr, inputs: list[Seen], places: int | None) -> Expr:
 def chooses(e: Expr) -> bool:
     """Whether a condition in `e` chooses."""
     return any(node.fn is not None and node.fn.name == "select" for node in order([e]))
+
+
+def _partial(e: Expr, factor: Expr) -> Expr | None:
+    """What `factor` is multiplied by in `e`, which may depend on the same variable once more; None if that is not
+    seen."""
+    name = e.fn and e.fn.name
+    if e is factor:
+        return ONE
+    if name in ("add", "sub", "select"):
+        a, b = (_partial(part, factor) for part in e.args[-2:])
+        return None if a is None or b is None else rebuild(e.fn, (*e.args[:-2], a, b))  # type: ignore[arg-type]
+    if name in ("neg", "div", "strong"):
+        part = _partial(e.args[0], factor)
+        return None if part is None else rebuild(e.fn, (part, *e.args[1:]))  # type: ignore[arg-type]
+    if name == "mul":
+        for a, b in (e.args, e.args[::-1]):
+            if (part := _partial(a, factor)) is not None:
+                return part * b
+    return ZERO if e is ZERO else None
 
 
 def _covered(partial: Expr, factor: Expr, inputs: list[Seen], places: int) -> bool:

@@ -24,6 +24,7 @@ from ..state import state
 from ..tracing import WEAK, Again, captured, is_weak, lifted, seen, traced
 from .compiled import Compiled
 from .device_program import DeviceProgram
+from .retraced import same_steps
 
 if TYPE_CHECKING:
     from .function import Jitted
@@ -305,6 +306,7 @@ class Program:
             inside = [_variable(x) for x in given[:count]]
             before, updates = graph.captured, len(graph.updates)
             graph.captured = [*before, *zip(self.captured, inside[len(self.arrays) :], strict=True)]
+            self._check_same(graph, inside)
             kept, graph.given = graph.given, self._groups(given[count:first])
             floor = tape.next_seq()
             found: list = []
@@ -327,6 +329,31 @@ class Program:
 
         pulled.__name__ = f"{self.jitted.name}_pullback"
         return self.jitted.__class__(pulled)
+
+    def _check_same(self, graph: Graph, inside: list[NDArray]) -> None:
+        """Refuse derivatives of a function that reads other constants than when its value was compiled."""
+        _, arguments, results = self._parts
+        count, given = len(self.arrays), [seen(x).value for x in inside]
+        if graph.outer is not None or any(v.op != "argument" for v in given):
+            return  # inside of another program, which is traced whole
+        found: list = []
+        recording, state.recording = state.recording, False
+        kept, graph.given = graph.given, None
+        try:
+            with graph.attempt(keep=False):
+                flatten(self.again(inside[:count]), found)
+                new = [seen(y if y._kind.traced else captured(y)) for y in found if isinstance(y, NDArray)]
+                read = {seen(x).value: outside for outside, x in graph.captured}
+                old = dict(zip(arguments[count:], self.captured, strict=True))
+                same = same_steps(results[: self.count], new, dict(zip(arguments, given[:count])), (old, read))
+        finally:
+            state.recording, graph.given = recording, kept
+        if not same:
+            raise TraceError(
+                f"{self.jitted.name}: a number, function or array that it reads from outside has changed since it was "
+                "compiled, and its gradient would not be that of its value: pass what changes as an argument, or as an "
+                "NDArray that is written in place, or call nbgrad.jit again"
+            )
 
     def _groups(self, arrays: Sequence[NDArray]) -> Iterator[list[NDArray]]:
         """What is kept, step by step."""

@@ -16,15 +16,13 @@ from ..statements.names import FUNCTION_NAMES
 from .choices import choice, truth
 from .deciding import decided
 from .library import MODULES
-from .outside import same_number, unfit
+from .outside import LARGEST, same_number, unfit
 from .picking import Picked, inside, look, picked
 from .scope import UNCERTAIN, Pack, Scope
 from .trees import Elementwise, Leaf, Scalar, Several, Tree, combine, copied, numbers
 from .views import NUMBERS, ONE, ZERO, Axis, View, added, compose, count, normal, size_of
 
 __all__ = ["Expressions"]
-
-_LARGEST = 4096  # elements of an array from outside that is written into the code
 
 
 class Expressions(Scope):
@@ -205,7 +203,7 @@ class Expressions(Scope):
                 return self.items_outside(node, name, value)
             value = np.array(value)
         if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fiub":
-            if value.size > _LARGEST:
+            if value.size > LARGEST:
                 raise self.source.refuse(node, f"{name}, an array of {value.size} elements", "pass it as an argument")
             made = self.constant(name, value)
             self.made.ranks[made] = value.ndim

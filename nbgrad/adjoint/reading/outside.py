@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import decimal
 import fractions
+import types
 
 import numpy as np
 
 from ...source_text import constant
 from .views import NUMBERS
 
-__all__ = ["same_number", "unfit"]
+__all__ = ["LARGEST", "Constants", "constants_of", "same", "same_number", "unfit"]
+
+#: The elements that an array from outside may have that is written into the code.
+LARGEST = 4096
+
+#: What names stand for, and of what is changed in place the contents.
+Constants = dict[str, tuple[object, object]]
 
 
 def unfit(value: object) -> tuple[str, str] | None:
@@ -25,6 +32,26 @@ def unfit(value: object) -> tuple[str, str] | None:
     elif isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype.itemsize not in (4, 8):
         return f"an array of {value.dtype}", "give it astype(np.float64)"
     return None
+
+
+def constants_of(function: types.FunctionType) -> Constants:
+    """What the names of the module and of closures that a function reads stand for now."""
+    code, names = function.__code__, function.__globals__
+    found = {n: names[n] for n in code.co_names if n in names}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # it has none yet
+            continue
+    for name, value in [item for item in found.items() if isinstance(item[1], types.ModuleType)]:
+        known = vars(value)  # an attribute of any module among them
+        found |= {f"{name}.{n}": known[n] for n in code.co_names if n in known}
+    return {n: (v, v.tobytes() if isinstance(v, np.ndarray) and v.size <= LARGEST else None) for n, v in found.items()}
+
+
+def same(a: Constants, b: Constants) -> bool:
+    """Whether all names stand for the same."""
+    return a.keys() == b.keys() and all(v is b[n][0] and contents == b[n][1] for n, (v, contents) in a.items())
 
 
 def same_number(a: object, b: object) -> bool:

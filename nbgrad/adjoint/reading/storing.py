@@ -91,7 +91,11 @@ class Storing(Copies):
         value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
         view = self.array(s.target)
         if view is not None:
+            before = len(self.out)
             self.write(s.target, view, self.tree(value))
+            error = self.source.refuse(s, "an array of integers that floats are added to in place", "make it of floats")
+            stores = [t for t in walk(self.out[before:]) if isinstance(t, Store) and t.array == view.name]
+            self.made.reused += [(t.array, t.value, error) for t in stores]  # unlike that of elements, NumPy refuses it
         else:
             self.assign(s, s.target, value)
 

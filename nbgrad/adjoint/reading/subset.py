@@ -8,8 +8,7 @@ import copy
 import functools
 import inspect
 import types
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numba
@@ -23,12 +22,13 @@ from ..memory import in_large_pages
 from ..outside import outside
 from ..statements.algebra import FUNCTIONS, OPERATORS, PASSIVE
 from ..statements.ir import subtrees, too_deep
-from ..statements.jumps import LoopElse, located
-from ..statements.names import Names, all_names, bound_to, first_name, known, outside_names
+from ..statements.jumps import LoopElse
+from ..statements.names import Names, all_names, bound_to, first_name
 from .arrays import MAKERS
+from .canonical import Lists, Outs
 from .library import LIBRARY
 from .meanings import separated
-from .outside import unfit
+from .outside import constants_of, same, unfit
 from .reductions import PRODUCTS, REDUCTIONS
 from .structures import Fixed
 from .unchanged import changed
@@ -154,12 +154,12 @@ class Source:
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
-        names = plain.__globals__
-        self.globals = names, {n: names[n] for n in plain.__code__.co_names if n in names}
+        self.function = plain
+        self.constants = constants_of(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         given = getattr(function, "targetoptions", {})
-        node = LoopElse(Names(all_names(node))).visit(_Lists(self).visit(_Exchanges().visit(node)))
-        self.node = _Outs(self).visit(node)
+        node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(_Exchanges().visit(node)))
+        self.node = Outs(self).visit(node)
         self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
 
     def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
@@ -181,9 +181,13 @@ class Source:
         )
         return made
 
-    def moments(self) -> Iterator[tuple[dict, dict]]:
-        """The names of modules, of this function's and of those that are called: as they are, and as they were read."""
-        return (s.globals for s in (self, *self.called.values()))
+    def every(self) -> list[Source]:
+        """This one, and those of the functions that are called."""
+        return [self, *self.called.values()]
+
+    def current(self) -> bool:
+        """Whether all names from outside stand for what they stood for when they were read."""
+        return all(same(s.constants, constants_of(s.function)) for s in self.every())
 
     @property
     def place(self) -> tuple[str, str, int, int]:
@@ -283,71 +287,6 @@ class _Exchanges(ast.NodeTransformer):
                         block[k : k + 3] = [made]
                 k += 1
         return node
-
-
-class _Lists(ast.NodeTransformer):
-    """Lists that do not change, as tuples: ``c = [0.5, 2.0]``, where only loops, ``len`` and indices read `c`."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        uses = Counter(n.id for n in subtrees(node) if isinstance(n, ast.Name))
-        reads: Counter[str] = Counter()
-        outside = outside_names(node)
-        for n in subtrees(node):
-            match n:
-                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()) | ast.For(iter=ast.Name(id=name)):
-                    reads[name] += 1
-                case ast.Call(func=ast.Name(id=name) as called, args=args) if name in outside:
-                    if any(self.source.resolve(called) is f for f in (len, enumerate, zip)):
-                        reads.update(a.id for a in args if isinstance(a, ast.Name))
-
-        def fixed(target: ast.expr, value: ast.expr) -> ast.expr:
-            match target, value:
-                case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
-                    value.elts = [fixed(t, v) for t, v in zip(targets, values, strict=True)]
-                case ast.Name(id=name), ast.List() if uses[name] == reads[name] + 1:
-                    return _tuple(value)
-                case ast.Subscript(), ast.List():
-                    return _tuple(value)
-            return value
-
-        for n in subtrees(node):
-            match n:
-                case ast.Assign(targets=[target]):
-                    n.value = fixed(target, n.value)
-                case ast.Subscript(value=ast.List() as made):
-                    n.value = _tuple(made)
-                case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.List() as made]):
-                    n.comparators = [_tuple(made)]
-        return node
-
-
-def _tuple(made: ast.List) -> ast.expr:
-    return ast.copy_location(ast.Tuple(made.elts, ast.Load()), made) if made.elts else made
-
-
-class _Outs(ast.NodeTransformer):
-    """``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST:
-        if not isinstance(node.value, ast.Call):
-            return node
-        call, called = node.value, self.source.resolve(node.value.func)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" and called is None and not call.args:
-            array = call.func.value
-            made = ast.Call(known(np.sort, "np.sort"), [array], call.keywords)
-            return located(ast.Assign([ast.Subscript(array, ast.Constant(...), ast.Store())], made), node)
-        inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
-        given = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
-        if len(given) != inputs + 1 or len(given) < len(call.args) + len(call.keywords):
-            return node
-        target = ast.Subscript(given[-1], ast.Constant(...), ast.Store())
-        return located(ast.Assign([target], ast.Call(call.func, given[:-1], [])), node)
 
 
 def _pair(s: ast.stmt) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ from ..adopted import Kind
 from .indices import parts
 from .ir import Alloc, Assign, Call, Function, Like, Loop, Statement, Store, children, parse, unparse, walk
 from .names import INTEGERS, known
+from .powers import guard_powers
 
 __all__ = ["ZEROS", "infer", "kind_of", "kinds_of"]
 
@@ -67,6 +68,7 @@ def infer(f: Function) -> None:
                     setattr(every, part, ast.Call(known(int, "int"), [bound], []))
         elif isinstance(every, Store):
             _integers(parts(every.index), every, f)
+    guard_powers(f, lambda n: kind_of(n, f) == "float")
 
 
 def _dtype(s: Alloc, made: dict[str, Alloc], f: Function) -> str:
