@@ -353,3 +353,26 @@ def test_constants_that_change_in_place_or_in_closures_are_read_again(monkeypatc
             np.testing.assert_allclose(gradient, TABLE if f is weighed else scale)
             TABLE[0] = 4.0
             scale = 7.0
+
+
+class Settings:
+    rate = 2.0
+
+
+def rated(x):
+    total = 0.0
+    for i in range(x.size):
+        total += Settings.rate * x[i] * LATER  # noqa: F821
+    return total
+
+
+def test_constants_of_classes_and_constants_that_come_later(monkeypatch):
+    made, x = nb.primitive(rated), np.ones(2)
+    with pytest.raises(NameError, match="LATER"):
+        nb.value_and_grad(lambda x: made(x))(x)
+    monkeypatch.setitem(globals(), "LATER", 3.0)
+    for rate in (2.0, 7.0):
+        monkeypatch.setattr(Settings, "rate", rate)
+        value, gradient = nb.value_and_grad(lambda x: made(x))(x)
+        assert value == made(x) == 6 * rate
+        np.testing.assert_allclose(gradient, 3 * rate)

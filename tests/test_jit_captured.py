@@ -121,3 +121,17 @@ class TestConstantsThatChangeBeforeTheFirstBackward:
         x, y = self.recorded(program)
         y.backward()
         assert np.isfinite(x.grad.asnumpy()).all()
+
+    def test_numpy_arrays_are_as_they_were_at_the_call(self):
+        outside = np.array([2.0, 2.0])
+        program = nb.jit(lambda x: nd.sum(outside * x * x))
+        x, y = self.recorded(program)
+        y.backward()
+        assert x.grad.asnumpy().tolist() == [4, 8]
+        x, y = self.recorded(program)
+        outside[:] = 5.0
+        with pytest.raises(nb.errors.InPlaceError, match="a NumPy array from outside was changed between the call"):
+            y.backward()
+        x, y = self.recorded(program)
+        y.backward()
+        assert x.grad.asnumpy().tolist() == [10, 20]

@@ -330,9 +330,9 @@ def test_backward_is_the_recorded_gradient(entry):
     def total(ys):
         return sum((y.sum() for y in listed(ys)), 0.0)
 
-    for x in operands:
-        x.attach_grad()
     variables = [operands[k] for k in active]
+    for x in variables:
+        x.attach_grad()
     with autograd.record():
         ys = listed(f(*operands))
     single = [g.asnumpy() for g in autograd.grad(ys, variables, heads_of(ys), create_graph=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import ismodule
+from types import FunctionType
 from typing import Any
 
 from ..codegen.compile import is_nopython, module
@@ -11,6 +11,7 @@ from ..errors import NBGradError
 from .analysis.plan import plan
 from .arguments import completed, describe, narrow, parameters, wide
 from .reading.lower import lower
+from .reading.outside import Moment
 from .reading.structures import structure
 from .reading.subset import Source, source_of
 from .statements.kinds import infer
@@ -32,11 +33,15 @@ class Loops:
             self._source = source_of(function)
         except NBGradError as err:
             self.why = str(err)
+            plain = getattr(function, "py_func", function)
+            self._refused = Moment(plain) if isinstance(plain, FunctionType) else None
 
     @property
     def stale(self) -> bool:
         """Whether a name of the module stands for something else than when it was read; what Numba compiles stays."""
-        return not (self._source is None or is_nopython(self.function) or self._source.current())
+        if self._source is None:  # what was missing may be there
+            return self._refused is not None and not self._refused.lasts()
+        return not (is_nopython(self.function) or self._source.current())
 
     def completed(self, args: tuple) -> tuple:
         """The arguments of a call, with defaults."""
@@ -92,7 +97,7 @@ class Variant:
         self.parameters = parameters(source)
         f = self._lowered()
         # Numba read constants when it compiled, which may have been another moment than when we did.
-        constants = any(not callable(v) and not ismodule(v) for s in source.every() for v, _ in s.constants.values())
+        constants = any(s.moment.constants for s in source.every())
         plain = is_nopython(original) and not f.written and not apart and not constants
         self.function = original if plain else module(*function(f))
         results = list(f.results or [])

@@ -13,7 +13,7 @@ from ..codegen.graph import Graph, current
 from ..codegen.launch import Kind, copy, kind_of
 from ..constants import constant
 from ..context import CPU0, Context, gpu
-from ..errors import ContextError, TraceError
+from ..errors import ContextError, InPlaceError, TraceError
 from ..functional.trees import flatten
 from ..kernels import random
 from ..kernels.shape import reshape
@@ -141,12 +141,14 @@ class Program:
     def _from_outside(self, graph: Graph) -> list:
         """The captured arrays; those that were made of NumPy's arrays from outside, on their memory."""
         self.copied: list[tuple[NDArray, np.ndarray]] = []
+        self.foreign: list[np.ndarray] = []
         captured = [x for x, _ in graph.captured]
         for k, x in enumerate(captured):
             _, source = graph.sources.get(id(x._buf), (None, None))
             values = None if source is None else source.found()
             if values is None:
                 continue
+            self.foreign.append(values)
             flags = values.flags
             if flags.c_contiguous and flags.aligned and values.dtype is x._kind.dtype.np and not x._kind.gpu:
                 captured[k] = on_memory(values, x._kind)
@@ -426,8 +428,14 @@ class _Rule(tape.Rule):
         self.program = program
         self.avals = avals
         self.name = f"jit({program.jitted.name})"
+        self.foreign = [(values, values.copy()) for values in program.foreign]  # whose changes nobody counts
 
     def grads(self, node, g, useful):
+        if any(now.tobytes() != then.tobytes() for now, then in self.foreign):
+            raise InPlaceError(
+                f"{self.name}: a NumPy array from outside was changed between the call and backward, which reads it "
+                "again; pass it as an argument, or change it after backward"
+            )
         several = isinstance(g, list)
         results = zip(node.shape, node.kind, strict=True) if several else [(node.shape, node.kind)]
         gs = [_zeros(shape, kind) if h is None else h for h, (shape, kind) in zip(g if several else [g], results)]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import decimal
 import fractions
+import math
 import types
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...source_text import constant
 from .views import NUMBERS
 
-__all__ = ["LARGEST", "Constants", "constants_of", "same", "same_number", "unfit"]
+__all__ = ["LARGEST", "Moment", "same_number", "unfit"]
 
 #: The elements that an array from outside may have that is written into the code.
 LARGEST = 4096
-
-#: What names stand for, and of what is changed in place the contents.
-Constants = dict[str, tuple[object, object]]
 
 
 def unfit(value: object) -> tuple[str, str] | None:
@@ -34,24 +33,49 @@ def unfit(value: object) -> tuple[str, str] | None:
     return None
 
 
-def constants_of(function: types.FunctionType) -> Constants:
-    """What the names of the module and of closures that a function reads stand for now."""
-    code, names = function.__code__, function.__globals__
-    found = {n: names[n] for n in code.co_names if n in names}
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # it has none yet
-            continue
-    for name, value in [item for item in found.items() if isinstance(item[1], types.ModuleType)]:
-        known = vars(value)  # an attribute of any module among them
-        found |= {f"{name}.{n}": known[n] for n in code.co_names if n in known}
-    return {n: (v, v.tobytes() if isinstance(v, np.ndarray) and v.size <= LARGEST else None) for n, v in found.items()}
+class Moment:
+    """What the names from outside that a function reads stand for at a moment: those of its module and of closures, and
+    attributes of what they stand for."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        code, names = function.__code__, function.__globals__
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        self._cells = [(cell, cell.cell_contents) for cell in cells.values() if _filled(cell)]
+        values = [names[n] for n in code.co_names if n in names] + [value for _, value in self._cells]
+        read = [names, *(place for value in values for place in _attributes(value))]
+        self._names = [(place, n, place.get(n, _MISSING)) for place in read for n in code.co_names]
+        values += [value for place, _, value in self._names if place is not names]
+        arrays = [v for v in values if isinstance(v, np.ndarray) and v.size <= LARGEST]
+        self._arrays = [(v, v.tobytes()) for v in arrays]
+        self.constants = any(
+            v is not _MISSING and not callable(v) and not isinstance(v, types.ModuleType) for v in values
+        )
+
+    def lasts(self) -> bool:
+        """Whether all of them still stand for the same."""
+        return (
+            all(place.get(n, _MISSING) is value for place, n, value in self._names)
+            and all(_filled(cell) and cell.cell_contents is value for cell, value in self._cells)
+            and all(array.tobytes() == then for array, then in self._arrays)
+        )
 
 
-def same(a: Constants, b: Constants) -> bool:
-    """Whether all names stand for the same."""
-    return a.keys() == b.keys() and all(v is b[n][0] and contents == b[n][1] for n, (v, contents) in a.items())
+_MISSING = object()
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _attributes(value: object) -> list[Mapping[str, object]]:
+    """Where ``value.name`` is looked for, as far as somebody may set it there."""
+    if isinstance(value, type):
+        return [vars(c) for c in value.__mro__ if c is not object]
+    return [] if callable(value) or value is np or value is math else [getattr(value, "__dict__", {})]
 
 
 def same_number(a: object, b: object) -> bool:

@@ -28,7 +28,7 @@ from .arrays import MAKERS
 from .canonical import Lists, Outs
 from .library import LIBRARY
 from .meanings import separated
-from .outside import constants_of, same, unfit
+from .outside import Moment, unfit
 from .reductions import PRODUCTS, REDUCTIONS
 from .structures import Fixed
 from .unchanged import changed
@@ -154,8 +154,7 @@ class Source:
         closed = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outside = {**vars(builtins), **plain.__globals__, **closed}
-        self.function = plain
-        self.constants = constants_of(plain)
+        self.moment = Moment(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         given = getattr(function, "targetoptions", {})
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(_Exchanges().visit(node)))
@@ -187,7 +186,7 @@ class Source:
 
     def current(self) -> bool:
         """Whether all names from outside stand for what they stood for when they were read."""
-        return all(same(s.constants, constants_of(s.function)) for s in self.every())
+        return all(s.moment.lasts() for s in self.every())
 
     @property
     def place(self) -> tuple[str, str, int, int]:
