@@ -122,7 +122,7 @@ def test_where_and_integers():
     x, c = marked((4,)), nd.array([1, 0, 1, 0], dtype="float64")
     check(lambda x, c: nd.where(c, x, x * 2), x, c)
     k = nd.array([1, 2, 3, 4], dtype="int32")
-    k.attach_grad()
+    k.attach_grad("null")  # to be on the tape
     check(lambda k: (k * 3 - 1) * k, k)
     check(lambda k: k / 2 + nd.exp(k), k)
 
