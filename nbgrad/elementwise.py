@@ -153,12 +153,12 @@ class Elementwise(tape.Rule):
         """The cotangent of operand `k` in terms of g, the operands, y and the parameters."""
         found = self._vjps.get(k)
         if found is None:
-            found = vjp(self.expr, COTANGENT, [f"x{k}"])[0]
+            found = gradual(vjp(self.expr, COTANGENT, [f"x{k}"])[0], COTANGENT)
             # Where the derivative computes the result again, read it instead, unless that hides a factor of a strong
             # product, of which the product must be seen to be a multiple.
             if self.expr.fn is not None and not weak(self.expr)[1]:
                 found = substitute(found, {self.expr: RESULT})
-            self._vjps[k] = found = strong(gradual(found, COTANGENT), COTANGENT)
+            self._vjps[k] = found = strong(found, COTANGENT)
         return found
 
     def partial(self, k: int) -> tuple[Elementwise | None, tuple[int, ...]]:

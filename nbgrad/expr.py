@@ -349,8 +349,9 @@ def scale(g: Expr, partial: Expr) -> Expr:
 
 
 def gradual(e: Expr, g: Expr) -> Expr:
-    """`e` with ``h * (n / d)`` as ``(h * n) / d`` where `h` depends on `g`: a quotient such as ``y / x**2`` may under-
-    or overflow by itself where the cotangent that it comes to is as large as the other is small."""
+    """`e` with ``h * (y / d)`` as ``(h * y) / d`` where `h` depends on `g` and `y` is a quotient by `d` itself: that of
+    both, as in the derivative of ``1 / x**2``, may under- or overflow where the cotangent that it comes to is as large
+    as it is small."""
     made: dict[Expr, Expr] = {}
     below: set[Expr] = {g}
     for node in order([e]):
@@ -358,9 +359,12 @@ def gradual(e: Expr, g: Expr) -> Expr:
         made[node] = node if args == node.args else rebuild(node.fn, args)  # type: ignore[arg-type]
         if not below.isdisjoint(node.args):
             below.add(node)
-            h, quotient = args[:2] if node.fn is _mul else (ZERO, ZERO)
-            if node.args[:1] and node.args[0] in below and quotient.fn is _div:
-                made[node] = div(scale(h, quotient.args[0]), quotient.args[1])
+            quotient = args[1] if node.fn is _mul and node.args[0] in below else ZERO
+            if quotient.fn is _div:
+                y, d = quotient.args
+                inner = y.args[0] if y.fn is _neg else y
+                if inner.fn is _div and inner.args[1] is d:
+                    made[node] = div(scale(args[0], y), d)
     return made[e]
 
 
