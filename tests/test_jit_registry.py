@@ -84,3 +84,16 @@ def test_what_cannot_be_traced_says_so(name):
     sample = entry.samples[0]
     with pytest.raises(TraceError, match=name):
         nb.jit(lambda *xs: entry.call(*xs, **sample.attrs))(*map(nd.array, sample.draw()))
+
+
+def test_the_code_does_not_depend_on_where_objects_are_in_memory():
+    """It would not be found on disk by the next process."""
+    sample = chosen(operators["_embed"])[0]
+    arrays = [nd.array(v) for v in sample.draw()]
+    elsewhere, sources = [], set()
+    for k in range(12):
+        elsewhere.append([[] for _ in range(37 * k)])
+        compiled = nb.jit(lambda *xs: derivatives(operators["_embed"], sample, xs, 2))
+        compiled(*arrays)
+        sources.add(compiled.source())
+    assert len(sources) == 1

@@ -173,6 +173,34 @@ def test_a_cotangent_that_is_an_operand_of_the_partial_as_well(f):
         np.testing.assert_allclose(nb.jit(g)(x).asnumpy(), g(x).asnumpy(), rtol=1e-12)
 
 
+TWO = {
+    "reciprocal": lambda x, w: w * (1 / x),
+    "cube": lambda x, w: w * (1 / x) ** 3 - 1 / x,
+    "optimum": lambda x, w: nd.square(1 / x - w),
+    "roots": lambda x, w: nd.square(nd.sqrt(x)) * w + nd.sqrt(x * w),
+    "logarithm": lambda x, w: w * nd.log(x) + x * nd.log(w),
+    "entropy": lambda x, w: nd.where(w > 0, x * nd.log(x), w * x),
+    "safe": lambda x, w: nd.where(x > 0, w / nd.where(x > 0, x, nd.ones_like(x)), w),
+    "safe twice": lambda x, w: nd.where(x != 0, (1 / nd.where(x != 0, x, nd.ones_like(x))) ** 2 * w, 0 * x),
+    "unsafe": lambda x, w: nd.where(x != 0, w / x, w * x),
+    "another": lambda x, w: nd.where(w > 0, 1 / nd.where(x > 0, x, nd.ones_like(x)), 1 / x),
+    "sides": lambda x, w: nd.where(w > 0, 1 / x, nd.where(x > 0, nd.log(x), 0 * x)) * w,
+    "mask": lambda x, w: nd.where(w > 0, nd.ones_like(w), nd.zeros_like(w)) * nd.square(1 / x - 1) * nd.log(x),
+    "rows": lambda x, w: nd.where(nd.expand_dims(w, axis=1) > 0, nd.expand_dims(1 / x, axis=1), 0.0 * nd.ones((1, 3))),
+}
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_compiled_programs_have_the_zeros_of_operators(name):
+    """At poles and at zeros, chosen and not."""
+    finite = EDGES[np.isfinite(EDGES)]
+    x, w = (nd.array(v.ravel(), dtype="float64") for v in np.meshgrid(finite, finite))
+    first = nb.grad(lambda x, w: TWO[name](x, w).sum(), (0, 1))
+    for g in (first, nb.grad(lambda x, w: (first(x, w)[0] * nd.cos(x)).sum(), (0, 1))):
+        for found, expected in zip(nb.jit(g)(x, w), g(x, w), strict=True):
+            np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-10)
+
+
 RATIONAL = st.recursive(
     st.sampled_from(["x", "v", 0.5, 2.0]),
     lambda inner: st.one_of(

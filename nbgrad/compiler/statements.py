@@ -108,7 +108,7 @@ class _Builder:
     def __init__(self, graph: Graph, outputs: Sequence[Value]) -> None:
         self.graph = graph
         self.full: set[Value] = set(outputs)
-        self.outputs = set(outputs)
+        self.outputs = dict.fromkeys(outputs)  # in order: what is needed in full depends on it
         self.made: dict[Value, Statement] = {}
         self.readers: Counter[Value] = Counter()
         for value in graph.values:
