@@ -16,14 +16,14 @@ from time import process_time
 
 import numpy as np
 
-from nbgrad.adjoint.analysis.plan import plan, survey
-from nbgrad.adjoint.reading.lower import lower
-from nbgrad.adjoint.reading.subset import source_of
-from nbgrad.adjoint.statements.kinds import infer
-from nbgrad.adjoint.writing.forward import Forward
-from nbgrad.adjoint.writing.halves import Sweeps
-from nbgrad.adjoint.writing.reverse import Reverse
-from nbgrad.adjoint.writing.routines import module
+from nbgrad.loops.analysis.activity import plan, survey
+from nbgrad.loops.codegen.module_source import module
+from nbgrad.loops.codegen.reverse_sweep import Reverse
+from nbgrad.loops.codegen.split_mode import Sweeps
+from nbgrad.loops.codegen.tangent import Forward
+from nbgrad.loops.frontend.lowering import lower
+from nbgrad.loops.frontend.source import source_of
+from nbgrad.loops.ir.type_inference import infer
 
 SHORT, LONG = [5, 10, 20, 40], [10, 30, 100, 300, 1000]
 

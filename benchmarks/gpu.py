@@ -36,7 +36,7 @@ import workloads
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.cuda import cublas, driver, product
+from nbgrad.backends.cuda import cublas, driver, product
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the others need memory, too
 

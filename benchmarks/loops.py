@@ -22,8 +22,8 @@ from numba import njit
 from peers import Worker, usable
 
 import nbgrad as nb
-from nbgrad.adjoint.arguments import outputs
 from nbgrad.demo import loops
+from nbgrad.loops.arguments import outputs
 
 
 def cases(n=100_000, grid=48, square=128, order=120, series=300, steps=100, bodies=1000):

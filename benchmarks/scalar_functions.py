@@ -25,7 +25,7 @@ import numpy as np
 from cases import Case, elementwise
 
 from nbgrad import nd
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
 
 try:
     import torch

@@ -13,19 +13,20 @@
 <NDArray 4 @cpu(0)>
 """
 
-from . import config as _config  # noqa: F401  # first: it says when this began
+from .core import config as _config  # noqa: F401  # first: it says when this began
 
 # isort: split
-from . import autograd, functional, methods, nd, symbol, test_utils, testing
+from . import autograd, functional, nd, symbol, test_utils, testing
 from . import errors as base
 from . import symbol as sym
-from .adjoint import adjoint, tangent
+from .arrays.ndarray import NDArray
 from .autograd import checkpoint
-from .codegen.threads import get_num_threads, set_num_threads
+from .backends.threads import get_num_threads, set_num_threads
 from .compiler import jit
-from .config import __version__
-from .context import Context, cpu, current_context, gpu, gpu_memory_info, num_gpus
-from .dtypes import set_default_dtype
+from .core.config import __version__
+from .core.context import Context, cpu, current_context, gpu, gpu_memory_info, num_gpus
+from .core.dtypes import set_default_dtype
+from .custom.primitive import primitive
 from .errors import MXNetError, NBGradError
 from .functional import (
     ScipyObjective,
@@ -41,9 +42,9 @@ from .functional import (
     value_and_grad,
     vjp,
 )
+from .loops import adjoint, tangent
 from .nd import random
-from .ndarray import NDArray
-from .primitive import primitive
+from .protocols import methods
 
 __all__ = [
     "Context",

@@ -14,12 +14,13 @@ import numpy as np
 import scipy
 from llvmlite import binding as llvm
 
-from . import __version__, config
-from .codegen import cache
-from .codegen.memory import pool
-from .codegen.threads import get_num_threads
-from .context import gpu_memory_info, num_gpus
-from .cuda import cublas
+from . import __version__
+from .backends.buffer_pool import pool
+from .backends.cuda import cublas
+from .backends.numba import disk_cache
+from .backends.threads import get_num_threads
+from .core import config
+from .core.context import gpu_memory_info, num_gpus
 from .demo import digits, ecology, plots
 from .errors import ContextError, NBGradError
 from .warmup import warmup
@@ -89,7 +90,7 @@ def _gpus() -> str:
 
 def info() -> None:
     """Print versions, processor, threads, CUDA, the pool of memory and the kernel cache."""
-    where, count, size = cache.info()
+    where, count, size = disk_cache.info()
     rows = {
         "nbgrad": __version__,
         "python": platform.python_version(),
@@ -111,11 +112,11 @@ def info() -> None:
 def manage_cache(action: str) -> None:
     """Show or empty the directory of compiled kernels."""
     if action == "clear":
-        print(f"deleted {cache.clear()} kernels")
+        print(f"deleted {disk_cache.clear()} kernels")
         return
-    where, count, size = cache.info()
+    where, count, size = disk_cache.info()
     print(f"directory  {where or 'none (memory only)'}\nkernels    {count}\nsize       {size / 1e6:.1f} MB")
-    for other in cache.sources():
+    for other in disk_cache.sources():
         if other != where:
             print(f"also read  {other}")
 
@@ -123,7 +124,7 @@ def manage_cache(action: str) -> None:
 def compile_ahead(names: list[str], dtypes: list[str], jobs: int, order: int) -> None:
     """Compile kernels into the cache, and tell what was done."""
     done = warmup(names, dtypes, jobs, order)
-    print(f"{done.compiled} kernels compiled, {done.ready} were ready, {done.seconds:.1f} s: {cache.directory()}")
+    print(f"{done.compiled} kernels compiled, {done.ready} were ready, {done.seconds:.1f} s: {disk_cache.directory()}")
     for failure in done.failures:
         print(f"failed: {failure}")
 

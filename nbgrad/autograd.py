@@ -20,16 +20,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from . import symbol, tape, tracing
-from .anomaly import AnomalyError, detect_anomaly
-from .cast import cast
-from .checkpoint import checkpoint
-from .codegen.launch import fill
-from .constants import constant
-from .errors import DTypeError, NBGradError, ShapeError
-from .function import Function
-from .ndarray import NDArray, alias, from_value, label, wrap
-from .scopes import (
+from . import symbol
+from .arrays.launch import fill
+from .arrays.ndarray import NDArray, alias, from_value, label, wrap
+from .autodiff import tape, tracing
+from .autodiff.anomaly import AnomalyError, detect_anomaly
+from .autodiff.constants import constant
+from .autodiff.scopes import (
     is_recording,
     is_training,
     pause,
@@ -39,8 +36,12 @@ from .scopes import (
     set_training,
     train_mode,
 )
-from .state import put_training, state, training
-from .tape import Leaf
+from .autodiff.state import put_training, state, training
+from .autodiff.tape import Leaf
+from .custom.function import Function
+from .errors import DTypeError, NBGradError, ShapeError
+from .functional.checkpoint import checkpoint
+from .operators.cast import cast
 
 __all__ = [
     "AnomalyError",

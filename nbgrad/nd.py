@@ -9,17 +9,17 @@ from difflib import get_close_matches as _near
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from . import control_flow as _control_flow
-from .cuda.driver import finish as _finish
-from .dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
+from .arrays.ndarray import NDArray, from_numpy
+from .backends.cuda.driver import finish as _finish
+from .compiler import control_flow as _control_flow
+from .core.registry import operators as _operators
 from .errors import AttrError as _AttrError
 from .kernels import creation as _creation
 from .kernels import random as _random
 from .kernels import random_like as _random_like
 from .kernels import sampling as _sampling
-from .ndarray import NDArray, from_numpy
-from .registry import operators as _operators
-from .serialization import load, load_frombuffer, save
+from .protocols.dlpack import from_dlpack, to_dlpack_for_read, to_dlpack_for_write
+from .protocols.serialization import load, load_frombuffer, save
 
 __all__ = [
     "NDArray",

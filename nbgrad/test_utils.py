@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .context import Context, current_context
+from .arrays.ndarray import NDArray, label
+from .core.context import Context, current_context
 from .kernels.random import bernoulli, normal, randint, uniform
-from .ndarray import NDArray, label
 from .testing import check_grads
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from . import autograd
+from .arrays.ndarray import NDArray
 from .kernels.creation import array
-from .ndarray import NDArray
 
 __all__ = ["check_grads"]
 

@@ -16,15 +16,15 @@ from multiprocessing import get_context
 from typing import NamedTuple, TextIO
 
 from . import autograd
-from .codegen import stored
-from .dtypes import as_dtype
-from .elementwise import Elementwise
-from .entry import Entry, lookup
+from .arrays.ndarray import NDArray
+from .backends.numba import code_store
+from .core.dtypes import as_dtype
+from .core.registry import operators
 from .errors import AttrError
 from .kernels.creation import array
-from .ndarray import NDArray
-from .registry import operators
-from .samples import Input, Sample
+from .operators.elementwise import Elementwise
+from .operators.entry import Entry, lookup
+from .operators.samples import Input, Sample
 
 __all__ = ["Outcome", "warmup"]
 
@@ -120,7 +120,7 @@ def _progress(total: int, stream: TextIO) -> Callable[[int, int], None]:
 
 def _run(name: str, dtypes: Sequence[str], order: int) -> tuple[dict[str, str], list[str]]:
     """Run all ways of calling one operator; the kernels it was the first to need here, and what failed."""
-    before = set(stored.history)
+    before = set(code_store.history)
     failures = []
     for dtype in dtypes:
         for way in _ways(operators[name], dtype):
@@ -128,7 +128,7 @@ def _run(name: str, dtypes: Sequence[str], order: int) -> tuple[dict[str, str], 
                 _differentiate(*way, order)
             except Exception as err:  # one operator's trouble is not the others'
                 failures.append(f"{name} on {dtype}: {type(err).__name__}: {err}")
-    return {key: how for key, how in stored.history.items() if key not in before}, list(dict.fromkeys(failures))
+    return {key: how for key, how in code_store.history.items() if key not in before}, list(dict.fromkeys(failures))
 
 
 #: Something to call with operands, the operands, the places of those to differentiate by, whether in several ways.

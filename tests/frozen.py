@@ -46,10 +46,10 @@ from small_programs import arguments as small_arguments
 from workloads import WORKLOADS
 
 import nbgrad as nb
-from nbgrad.adjoint.generated import Halves
-from nbgrad.codegen import compile as compiling
-from nbgrad.codegen import launch
+from nbgrad.arrays import launch
+from nbgrad.backends.numba import compile as compiling
 from nbgrad.errors import NBGradError
+from nbgrad.loops.variants import Halves
 
 #: Random programs of each kind.
 RANDOM = 120
@@ -156,7 +156,7 @@ def part(number: int) -> dict[str, list[str]]:
         kind.empty = kind.small = np.zeros
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiling.Kernel, "_compile", uncompiled)
-        patch.setattr(launch, "memory", SimpleNamespace(empty=np.zeros))
+        patch.setattr(launch, "buffer_pool", SimpleNamespace(empty=np.zeros))
         patch.setattr(launch, "np", SimpleNamespace(**vars(np) | {"empty": np.zeros}))
         tasks = [task for k, task in enumerate([*loops(), *traced()]) if k % PARTS == number]
         return {name: generated(task) for name, task in tasks}

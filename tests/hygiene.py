@@ -20,7 +20,7 @@ from programs import PROGRAMS
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
-from nbgrad.adjoint import generated
+from nbgrad.loops import variants
 
 #: Different ways to write the same name stand together: Python takes them for one (PEP 3131).
 UNICODE = [("ﬁ", "fi"), ("µ", "μ"), ("x１", "x1"), ("ℌ_bar", "H_bar"), ("K", "K"), ("u_taｐe", "u_tape"), ("α",),
@@ -45,18 +45,18 @@ def sources(f, args):
         found.append(source)
         return before(name, source, tapes)
 
-    before, generated.compiled_module = generated.compiled_module, kept
+    before, variants.compiled_module = variants.compiled_module, kept
     try:
         made = nb.adjoint(f)
         reverse = made._generated(copies(args)).reverse
         found += [reverse.measure()] if reverse.stored() else []
-        made._variant(generated.Halves, copies(args), True)
+        made._variant(variants.Halves, copies(args), True)
         nb.tangent(f)._generated(copies(args))
         nb.adjoint(f, checkpoint=2)._generated(copies(args))
     except nb.NBGradError:
         pass  # whatever cannot be had of this one
     finally:
-        generated.compiled_module = before
+        variants.compiled_module = before
     return found
 
 

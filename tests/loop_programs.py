@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import nbgrad as nb
-from nbgrad.adjoint import generated
-from nbgrad.adjoint.statements.ir import subtrees
-from nbgrad.codegen import compile as compiling
+from nbgrad.backends.numba import compile as compiling
 from nbgrad.demo import loops
+from nbgrad.loops import variants
+from nbgrad.loops.ir.statements import subtrees
 
 
 def examples():
@@ -76,7 +76,7 @@ def uncompiled(shuffle=True):
         return plain_module(name, source, tapes)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generated, "compiled_module", plain)
+        patch.setattr(variants, "compiled_module", plain)
         yield
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from test_operators import DIFFERENTIABLE, ENTRIES, ORDERS
 
-from nbgrad.elementwise import Elementwise
+from nbgrad.operators.elementwise import Elementwise
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "operators.md"

@@ -9,8 +9,8 @@ import pytest
 from programs import PROGRAMS
 
 import nbgrad as nb
-from nbgrad.codegen import aliases
-from nbgrad.codegen.compile import module
+from nbgrad.backends.numba import alias_analysis
+from nbgrad.backends.numba.compile import module
 
 HEAD = "from numba import njit\nimport numpy as np\n\n@njit\ndef same(x):\n    return x\n\n@njit\n"
 
@@ -72,7 +72,7 @@ def test_nothing_is_compared_when_it_runs(name, monkeypatch):
         return entry.inspect_llvm(kinds).count("conflict")
 
     assert comparisons() == 0
-    monkeypatch.setattr(aliases.Roots, "apart", lambda *_: False)
+    monkeypatch.setattr(alias_analysis.Roots, "apart", lambda *_: False)
     assert comparisons() > 0
 
 

@@ -13,10 +13,10 @@ from loop_programs import copies, examples, plain_module, there
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
-from nbgrad.adjoint import generated
-from nbgrad.adjoint.writing import routines
-from nbgrad.adjoint.writing.checkpoints import runs
 from nbgrad.errors import AttrError, NBGradError, TraceError
+from nbgrad.loops import variants
+from nbgrad.loops.codegen import module_source
+from nbgrad.loops.codegen.checkpointing import runs
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 6
 PROGRAMS = examples()
@@ -25,7 +25,7 @@ HEAT, (U, CONDUCTIVITY, DT, _) = PROGRAMS["heat"]
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    monkeypatch.setattr(generated, "compiled_module", plain_module)
+    monkeypatch.setattr(variants, "compiled_module", plain_module)
 
 
 def listed(found):
@@ -68,7 +68,7 @@ def fewest(turns, snapshots):
 
 def test_the_schedule_runs_as_few_turns_as_possible():
     names: dict = {}
-    exec(routines.routines(" ahead(").replace("@njit\n", ""), names)
+    exec(module_source.routines(" ahead(").replace("@njit\n", ""), names)
 
     def count(turns, snapshots):
         if turns <= 1:
@@ -166,7 +166,7 @@ def test_results_that_turns_would_overwrite(uncompiled):
 def test_random_functions(seed, count):
     source = Program(randomness.Random(seed)).source()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generated, "compiled_module", plain_module)
+        patch.setattr(variants, "compiled_module", plain_module)
         for loop in [None, *re.findall(r"^    for (\w+) in", source, re.MULTILINE)]:
             same(function(source), arguments(seed % 100), (count,), loop)
 

@@ -12,9 +12,9 @@ from loop_programs import agrees, copies, uncompiled
 from random_loops import function
 
 import nbgrad as nb
-from nbgrad.adjoint.statements.names import RESERVED, Names, normal
-from nbgrad.codegen.generated import is_generated
+from nbgrad.backends.numba.generated_module import is_generated
 from nbgrad.errors import TraceError
+from nbgrad.loops.ir.names import RESERVED, Names, normal
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import generation

@@ -12,9 +12,9 @@ from loop_programs import copies, examples, floats, moved, places, plain_module,
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
-from nbgrad.adjoint import generated
-from nbgrad.adjoint.statements import ir
 from nbgrad.errors import AttrError
+from nbgrad.loops import variants
+from nbgrad.loops.ir import statements
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 20
 RNG = np.random.default_rng(3)
@@ -24,7 +24,7 @@ PROGRAMS = examples()
 @pytest.fixture
 def uncompiled(monkeypatch):
     """Python runs what is generated: for arrays of few elements that is a hundred times faster than compiling it."""
-    monkeypatch.setattr(generated, "compiled_module", plain_module)
+    monkeypatch.setattr(variants, "compiled_module", plain_module)
 
 
 def like(rng, x):
@@ -116,7 +116,7 @@ def test_second_order(name, uncompiled):
 @given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
 def test_second_order_of_random_functions(random, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generated, "compiled_module", plain_module)
+        patch.setattr(variants, "compiled_module", plain_module)
         second_order(function(Program(random).source()), arguments(seed), seed)
 
 
@@ -224,10 +224,10 @@ def test_what_is_remembered_of_expressions_stays_true():
         return q
 
     f = nb.adjoint(scaled)._generated((np.ones(3), 0.3, 0.4)).f
-    assigned = [s for s in ir.walk(f.body) if isinstance(s, ir.Assign | ir.Store)]
-    assert any("factor" in ir.reads(s.value) for s in assigned)
+    assigned = [s for s in statements.walk(f.body) if isinstance(s, statements.Assign | statements.Store)]
+    assert any("factor" in statements.reads(s.value) for s in assigned)
     for s in assigned:
-        assert ir.reads(s.value) == ir.reads(ir.parse(ir.unparse(s.value)))
+        assert statements.reads(s.value) == statements.reads(statements.parse(statements.unparse(s.value)))
 
 
 def test_kinds_of_arguments_say_what_is_differentiated(uncompiled):

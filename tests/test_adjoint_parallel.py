@@ -16,7 +16,7 @@ from loop_programs import agrees, copies, places, there, uncompiled
 from random_loops import function
 
 import nbgrad as nb
-from nbgrad.codegen.stored import history
+from nbgrad.backends.numba.code_store import history
 
 RNG = np.random.default_rng(9)
 

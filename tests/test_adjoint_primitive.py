@@ -9,8 +9,8 @@ from loop_programs import copies, examples, floats, plain_module
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.adjoint import composed, generated
 from nbgrad.errors import AttrError, DTypeError, TraceError
+from nbgrad.loops import differentiable_operator, variants
 
 X = np.linspace(0.2, 1.0, 5)
 PROGRAMS = examples()
@@ -54,8 +54,8 @@ native = nb.primitive(numba.njit(filtered))
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    monkeypatch.setattr(composed, "module", plain_module)
-    monkeypatch.setattr(generated, "compiled_module", plain_module)
+    monkeypatch.setattr(differentiable_operator, "module", plain_module)
+    monkeypatch.setattr(variants, "compiled_module", plain_module)
 
 
 def loss(function):
@@ -277,7 +277,7 @@ def test_primitives_in_functions_that_are_differentiated():
     slope = 2 * y * 2 * a * y * (1 - y)
     np.testing.assert_allclose(v_bar, [4 * 0.3 + slope * 0.5, slope * 0.3, 0], rtol=1e-14)
     assert a_bar == 0
-    assert "from nbgrad.adjoint.adopted import logistic_vjp" in adj.source
+    assert "from nbgrad.loops.custom_rules import logistic_vjp" in adj.source
     with pytest.raises(TraceError):  # the rule has none of its own
         adj.hvp((v, a), (v, None), (1.0, None))
     function = logistic.forward

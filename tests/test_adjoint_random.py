@@ -12,8 +12,8 @@ from loop_programs import agrees, uncompiled
 from random_arrays import NAMES, ArrayProgram
 from random_loops import Program, arguments, function
 
-from nbgrad.adjoint.sweep import stencils
 from nbgrad.errors import TraceError
+from nbgrad.loops.transforms import scatter_to_gather
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))
 
@@ -22,7 +22,7 @@ EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))
 @given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
 def test_random_functions(random, seed):
     with uncompiled(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stencils, "_SHORT", seed % 2 * stencils._SHORT)
+        patch.setattr(scatter_to_gather, "_SHORT", seed % 2 * scatter_to_gather._SHORT)
         source = Program(random).source()
         agrees(function(source), arguments(seed), rtol=1e-5)
 
@@ -31,7 +31,7 @@ def test_random_functions(random, seed):
 @given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
 def test_random_functions_of_arrays(random, seed):
     with uncompiled(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stencils, "_SHORT", seed % 2 * stencils._SHORT)
+        patch.setattr(scatter_to_gather, "_SHORT", seed % 2 * scatter_to_gather._SHORT)
         f = function(ArrayProgram(random).source(), NAMES)
         try:
             agrees(f, arguments(seed), rtol=1e-5)

@@ -10,8 +10,8 @@ from recording import marked
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.observe import observers
-from nbgrad.state import state
+from nbgrad.autodiff.observers import observers
+from nbgrad.autodiff.state import state
 
 INF, NAN = float("inf"), float("nan")
 

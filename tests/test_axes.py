@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nbgrad import nd
+from nbgrad.core.registry import operators
 from nbgrad.errors import NBGradError
-from nbgrad.registry import operators
 
 NAMES = {"axis", "axes", "dim", "axis1", "axis2", "dim1", "dim2", "lhs_axes", "rhs_axes"}
 #: An axis twice has a meaning here: shifts add up, as in NumPy, and one axis of each operand.

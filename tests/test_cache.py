@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nbgrad import config
-from nbgrad.codegen import cache
-from nbgrad.codegen import stored as machine_code
-from nbgrad.codegen.compile import generate, inline, kernel
-from nbgrad.codegen.places import Root
+from nbgrad.backends.numba import code_store as machine_code
+from nbgrad.backends.numba import disk_cache
+from nbgrad.backends.numba.compile import generate, inline, kernel
+from nbgrad.backends.numba.trusted_files import Root
+from nbgrad.core import config
 from nbgrad.vmath import error, exponential
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -53,7 +53,7 @@ def warm(tmp_path_factory):
 def chosen(patch, directory):
     """Let kernels be kept there."""
     root = Root(str(directory))
-    patch.setattr(cache, "_chosen", (root, (root,)))
+    patch.setattr(disk_cache, "_chosen", (root, (root,)))
 
 
 def stored(directory):
@@ -95,7 +95,7 @@ def test_damaged_files_are_compiled_again(warm, tmp_path):
         (tmp_path / path.parent.name / path.name).write_bytes(path.read_bytes())
     copies = stored(tmp_path)
     whole = [path.read_bytes() for path in copies]
-    head = len(cache._MAGIC) + 32
+    head = len(disk_cache._MAGIC) + 32
     copies[0].write_bytes(b"")
     copies[1].write_bytes(whole[1][: len(whole[1]) // 2])
     copies[2].write_bytes(b"#!/bin/sh\necho something else\n" * 100)
@@ -104,8 +104,8 @@ def test_damaged_files_are_compiled_again(warm, tmp_path):
         key = copies[k].stem
         with pytest.MonkeyPatch.context() as patch:
             chosen(patch, tmp_path)
-            cache.store(key, payload)
-            assert cache.load(key) == payload
+            disk_cache.store(key, payload)
+            assert disk_cache.load(key) == payload
         assert whole[k][:head] != copies[k].read_bytes()[:head]
     found = run(tmp_path)
     assert found[:3] == (out, compiled - 6, 6)
@@ -131,7 +131,7 @@ def test_two_processes_at_once(tmp_path):
 @pytest.fixture
 def fresh(monkeypatch):
     """The cache as it is before its directory is chosen."""
-    monkeypatch.setattr(cache, "_chosen", None)
+    monkeypatch.setattr(disk_cache, "_chosen", None)
     return monkeypatch
 
 
@@ -142,10 +142,10 @@ def test_an_unusable_directory_falls_back_to_the_users(fresh, tmp_path):
     fresh.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert cache.directory() == tmp_path / "user" / "nbgrad"
-    cache.store("ab" * 32, b"code")
-    assert cache.load("ab" * 32) == b"code" and cache.info()[1:] == (1, len(cache._MAGIC) + 32 + 64 + 4)
-    assert cache.clear() == 1 and cache.load("ab" * 32) is None
+        assert disk_cache.directory() == tmp_path / "user" / "nbgrad"
+    disk_cache.store("ab" * 32, b"code")
+    assert disk_cache.load("ab" * 32) == b"code" and disk_cache.info()[1:] == (1, len(disk_cache._MAGIC) + 32 + 64 + 4)
+    assert disk_cache.clear() == 1 and disk_cache.load("ab" * 32) is None
 
 
 def test_then_to_a_temporary_one(fresh, tmp_path):
@@ -154,19 +154,19 @@ def test_then_to_a_temporary_one(fresh, tmp_path):
     fresh.setattr(config, "CACHE_DIR", str(file))
     fresh.setenv("XDG_CACHE_HOME", str(file))
     fresh.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    assert cache.directory().parent == tmp_path and cache.directory().name.startswith("nbgrad-")
+    assert disk_cache.directory().parent == tmp_path and disk_cache.directory().name.startswith("nbgrad-")
 
 
 def test_then_to_memory_with_one_warning(fresh):
-    fresh.setattr(cache, "_writable", lambda root: False)
-    fresh.setattr(cache, "_user_cache", lambda: None)
+    fresh.setattr(disk_cache, "_writable", lambda root: False)
+    fresh.setattr(disk_cache, "_user_cache", lambda: None)
     fresh.setattr("tempfile.gettempdir", lambda: (_ for _ in ()).throw(FileNotFoundError("no temporary directory")))
     fresh.setattr(config, "CACHE_DIR", None)
     with pytest.warns(RuntimeWarning, match="NBGRAD_CACHE_DIR") as caught:
         for _ in range(3):
-            assert cache.directory() is None and cache.load("ab" * 32) is None
-            cache.store("ab" * 32, b"code")
-    assert len(caught) == 1 and cache.info() == (None, 0, 0) and cache.clear() == 0
+            assert disk_cache.directory() is None and disk_cache.load("ab" * 32) is None
+            disk_cache.store("ab" * 32, b"code")
+    assert len(caught) == 1 and disk_cache.info() == (None, 0, 0) and disk_cache.clear() == 0
     out = np.zeros(3)
     made = generate("memory_only", "def memory_only(out, s):\n    for i in range(out.size):\n        out[i] = s\n", {})
     made(out, 2.5)
@@ -176,74 +176,74 @@ def test_then_to_memory_with_one_warning(fresh):
 def test_a_directory_that_cannot_be_written_is_still_read(fresh, tmp_path):
     given, other = tmp_path / "given", tmp_path / "other"
     fresh.setattr(config, "CACHE_DIR", str(given))
-    fresh.setattr(cache, "_user_cache", lambda: str(other))
-    cache.store("cd" * 32, b"shipped")
-    fresh.setattr(cache, "_chosen", None)
-    writable = cache._writable
-    fresh.setattr(cache, "_writable", lambda root: root.path != str(given) and writable(root))
-    assert cache.directory() == other and cache.load("cd" * 32) == b"shipped"
-    cache.store("ef" * 32, b"new")
-    assert cache.load("ef" * 32) == b"new" and not stored(given)[1:]
+    fresh.setattr(disk_cache, "_user_cache", lambda: str(other))
+    disk_cache.store("cd" * 32, b"shipped")
+    fresh.setattr(disk_cache, "_chosen", None)
+    writable = disk_cache._writable
+    fresh.setattr(disk_cache, "_writable", lambda root: root.path != str(given) and writable(root))
+    assert disk_cache.directory() == other and disk_cache.load("cd" * 32) == b"shipped"
+    disk_cache.store("ef" * 32, b"new")
+    assert disk_cache.load("ef" * 32) == b"new" and not stored(given)[1:]
 
 
 def test_of_several_directories_the_first_is_written_and_all_are_read(fresh, tmp_path):
     paths = [tmp_path / name for name in ("first", "second", "third")]
     for k, path in enumerate(paths[1:]):
         fresh.setattr(config, "CACHE_DIR", str(path))
-        fresh.setattr(cache, "_chosen", None)
-        cache.store(f"{k}{k}" * 32, b"from %d" % k)
+        fresh.setattr(disk_cache, "_chosen", None)
+        disk_cache.store(f"{k}{k}" * 32, b"from %d" % k)
     before = [stored(path) for path in paths[1:]]
     fresh.setattr(config, "CACHE_DIR", os.pathsep.join(map(str, paths)))
-    fresh.setattr(cache, "_chosen", None)
-    assert cache.directory() == paths[0] and cache.sources() == paths
-    assert [cache.load(f"{k}{k}" * 32) for k in range(2)] == [b"from 0", b"from 1"]
-    cache.store("ef" * 32, b"new")
+    fresh.setattr(disk_cache, "_chosen", None)
+    assert disk_cache.directory() == paths[0] and disk_cache.sources() == paths
+    assert [disk_cache.load(f"{k}{k}" * 32) for k in range(2)] == [b"from 0", b"from 1"]
+    disk_cache.store("ef" * 32, b"new")
     assert len(stored(paths[0])) == 1 and [stored(path) for path in paths[1:]] == before
-    assert cache.clear() == 1 and cache.load("11" * 32) == b"from 1"  # which is not ours to delete
+    assert disk_cache.clear() == 1 and disk_cache.load("11" * 32) == b"from 1"  # which is not ours to delete
 
 
 def test_storing_never_fails(fresh, tmp_path):
     chosen(fresh, tmp_path)
     (tmp_path / "ab").write_text("a file where a folder should be")
-    cache.store("ab" * 32, b"code")
-    assert cache.load("ab" * 32) is None
+    disk_cache.store("ab" * 32, b"code")
+    assert disk_cache.load("ab" * 32) is None
     fresh.setattr("os.replace", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
-    cache.store("cd" * 32, b"code")
-    assert cache.load("cd" * 32) is None and not list(tmp_path.rglob("*.tmp"))
+    disk_cache.store("cd" * 32, b"code")
+    assert disk_cache.load("cd" * 32) is None and not list(tmp_path.rglob("*.tmp"))
 
 
 def test_a_directory_that_is_deleted_is_made_again(fresh, tmp_path):
     chosen(fresh, tmp_path / "cache")
-    cache.store("ab" * 32, b"code")
+    disk_cache.store("ab" * 32, b"code")
     shutil.rmtree(tmp_path / "cache")
-    assert cache.load("ab" * 32) is None and cache.info()[1:] == (0, 0)
-    cache.store("ab" * 32, b"code")
-    assert cache.load("ab" * 32) == b"code"
+    assert disk_cache.load("ab" * 32) is None and disk_cache.info()[1:] == (0, 0)
+    disk_cache.store("ab" * 32, b"code")
+    assert disk_cache.load("ab" * 32) == b"code"
 
 
 def test_a_file_under_another_name_is_no_kernel(fresh, tmp_path):
     chosen(fresh, tmp_path)
     for key in ("ab" * 32, "ac" * 32):
-        cache.store(key, key.encode())
+        disk_cache.store(key, key.encode())
     first, second = stored(tmp_path)
     second.write_bytes(first.read_bytes())
-    assert cache.load("ab" * 32) == b"ab" * 32 and cache.load("ac" * 32) is None
+    assert disk_cache.load("ab" * 32) == b"ab" * 32 and disk_cache.load("ac" * 32) is None
 
 
 def test_what_killed_processes_left_is_deleted_and_what_others_write_is_not(fresh, tmp_path):
     chosen(fresh, tmp_path)
-    cache.store("ab" * 32, b"code")
+    disk_cache.store("ab" * 32, b"code")
     left, writing = (tmp_path / "ab" / f"{'ab' * 8}.{k}.0123abcd.tmp" for k in (1, 2))
     for path in (left, writing):
         path.write_bytes(b"half")
     os.utime(left, (1e9, 1e9))
-    cache.store("ab" * 32, b"code")
+    disk_cache.store("ab" * 32, b"code")
     assert not left.exists() and writing.exists()
 
 
 def test_clear_deletes_our_files_alone(fresh, tmp_path):
     chosen(fresh, tmp_path)
-    cache.store("ab" * 32, b"code")
+    disk_cache.store("ab" * 32, b"code")
     others = [
         tmp_path / "ab" / "notes.txt",
         tmp_path / "ab" / "x.kernel",
@@ -254,7 +254,7 @@ def test_clear_deletes_our_files_alone(fresh, tmp_path):
         path.write_text("mine")
     link = tmp_path / "ab" / f"{'cd' * 32}.kernel"
     link.symlink_to(others[0])
-    assert cache.info()[1] == 1 and cache.clear() == 1
+    assert disk_cache.info()[1] == 1 and disk_cache.clear() == 1
     assert all(path.read_text() == "mine" for path in [*others, link])
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from nbgrad import config
-from nbgrad.codegen import cache, places
+from nbgrad.backends.numba import disk_cache, trusted_files
+from nbgrad.core import config
 
 ROOT = Path(__file__).resolve().parent.parent
 KEY = "ab" * 32
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="modes and owners are PO
 def house(monkeypatch, tmp_path):
     """A cache with a kernel in it, the place of another, and who owns what else than the user."""
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "up" / "given"))
-    monkeypatch.setattr(cache, "_user_cache", lambda: str(tmp_path / "private"))
+    monkeypatch.setattr(disk_cache, "_user_cache", lambda: str(tmp_path / "private"))
     owners = {}
-    monkeypatch.setattr(places, "_owner", lambda found: owners.get(found.st_ino, os.geteuid()))
+    monkeypatch.setattr(trusted_files, "_owner", lambda found: owners.get(found.st_ino, os.geteuid()))
     (tmp_path / "up").mkdir()
 
     class House:
@@ -39,11 +39,11 @@ def house(monkeypatch, tmp_path):
 
         @staticmethod
         def forget():
-            monkeypatch.setattr(cache, "_chosen", None)
+            monkeypatch.setattr(disk_cache, "_chosen", None)
 
     made = House()
     made.forget()
-    cache.store(KEY, b"code")
+    disk_cache.store(KEY, b"code")
     assert made.file.exists()
     made.forget()
     return made
@@ -52,11 +52,11 @@ def house(monkeypatch, tmp_path):
 def refused(house, *words):
     """The cache is not used, one warning says why, and another one is used instead."""
     with pytest.warns(RuntimeWarning) as caught:
-        assert cache.load(KEY) is None and cache.directory() == house.private
+        assert disk_cache.load(KEY) is None and disk_cache.directory() == house.private
     assert len(caught) == 1
     assert all(word in str(caught[0].message) for word in (*words, "NBGRAD_CACHE_DIR", str(house.private)))
-    cache.store(KEY, b"mine")
-    assert cache.load(KEY) == b"mine"
+    disk_cache.store(KEY, b"mine")
+    assert disk_cache.load(KEY) == b"mine"
     assert not house.file.exists() or b"mine" not in house.file.read_bytes()
 
 
@@ -83,7 +83,7 @@ def test_a_directory_in_one_that_everybody_can_write_to(house):
 
 def test_a_directory_in_one_like_tmp(house):
     house.up.chmod(0o1777)
-    assert cache.load(KEY) == b"code"
+    assert disk_cache.load(KEY) == b"code"
     house.belongs(house.given)
     house.forget()
     refused(house)
@@ -91,7 +91,7 @@ def test_a_directory_in_one_like_tmp(house):
 
 def test_a_directory_in_one_that_a_group_can_write_to(house):
     house.up.chmod(0o775)
-    assert cache.load(KEY) == b"code"
+    assert disk_cache.load(KEY) == b"code"
 
 
 @pytest.mark.parametrize("change", ["owner", "group", "world", "link"])
@@ -103,9 +103,9 @@ def test_a_subfolder_of_somebody_else(house, change):
         house.folder.symlink_to(house.up / "elsewhere")
     else:
         house.folder.chmod(0o770 if change == "group" else 0o707)
-    assert cache.load(KEY) is None
-    cache.store(KEY, b"new")
-    assert cache.load(KEY) is None and cache.info()[1] == cache.clear() == 0
+    assert disk_cache.load(KEY) is None
+    disk_cache.store(KEY, b"new")
+    assert disk_cache.load(KEY) is None and disk_cache.info()[1] == disk_cache.clear() == 0
 
 
 @pytest.mark.parametrize("change", ["owner", "group", "world", "link", "fifo", "directory"])
@@ -122,15 +122,15 @@ def test_a_file_of_somebody_else(house, change):
             os.mkfifo(house.file)
         else:
             house.file.mkdir()
-    assert cache.load(KEY) is None
-    cache.store(KEY, b"new")  # takes its place, unless that is a directory
-    assert cache.load(KEY) == (None if change == "directory" else b"new")
+    assert disk_cache.load(KEY) is None
+    disk_cache.store(KEY, b"new")  # takes its place, unless that is a directory
+    assert disk_cache.load(KEY) == (None if change == "directory" else b"new")
 
 
 def test_a_link_of_somebody_else(house):
     house.given.rename(house.up / "elsewhere")
     house.given.symlink_to(house.up / "elsewhere")
-    assert cache.load(KEY) == b"code"  # the user's own
+    assert disk_cache.load(KEY) == b"code"  # the user's own
     house.belongs(house.given)
     house.forget()
     refused(house, "link", str(house.given))
@@ -150,11 +150,11 @@ def test_links_in_a_circle(house):
 
 
 def test_a_directory_that_changes_hands_is_not_used_any_more(house):
-    assert cache.load(KEY) == b"code"
+    assert disk_cache.load(KEY) == b"code"
     house.given.chmod(0o777)
-    assert cache.load(KEY) is None
+    assert disk_cache.load(KEY) is None
     house.given.chmod(0o700)
-    assert cache.load(KEY) == b"code"
+    assert disk_cache.load(KEY) == b"code"
 
 
 def test_a_cache_of_the_administrator_for_all(house, monkeypatch):
@@ -165,24 +165,24 @@ def test_a_cache_of_the_administrator_for_all(house, monkeypatch):
         path.chmod(mode)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert cache.load(KEY) == b"code" and cache.directory() == house.private
+        assert disk_cache.load(KEY) == b"code" and disk_cache.directory() == house.private
     house.file.chmod(0o664)
-    assert cache.load(KEY) is None
+    assert disk_cache.load(KEY) is None
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077])
 def test_nobody_else_can_write_to_what_is_made(house, mask):
     old = os.umask(mask)
     try:
-        cache.load(KEY)
+        disk_cache.load(KEY)
         for path in (house.file, house.folder, house.given):
             path.unlink() if path.is_file() else path.rmdir()
-        cache.store(KEY, b"code")
+        disk_cache.store(KEY, b"code")
     finally:
         os.umask(old)
     for path in (house.file, house.folder, house.given):
         assert path.stat().st_mode & 0o077 == 0
-    assert cache.load(KEY) == b"code"
+    assert disk_cache.load(KEY) == b"code"
 
 
 @pytest.mark.parametrize("path", ["x" * 300, "a/" * 3000, "\0", "/dev/null", "/proc/self/mem/x"])
@@ -190,18 +190,18 @@ def test_directories_that_cannot_be(house, monkeypatch, path):
     monkeypatch.setattr(config, "CACHE_DIR", path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert cache.load(KEY) is None and cache.directory() == house.private
+        assert disk_cache.load(KEY) is None and disk_cache.directory() == house.private
 
 
 def test_without_a_home(house, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(cache, "_chosen", None)
+    monkeypatch.setattr(disk_cache, "_chosen", None)
     monkeypatch.setattr(config, "CACHE_DIR", None)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(house.up))
     for variable in ("HOME", "XDG_CACHE_HOME", "USERPROFILE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)  # nobody knows it
-    assert cache.directory().parent == house.up
+    assert disk_cache.directory().parent == house.up
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="root alone can make what others own")
@@ -218,20 +218,20 @@ for path in (theirs, mine):
 top.chmod(0o755); (top / "tmp").chmod(0o1777)
 os.chown(theirs, 65534, 65534); os.chown(mine, 12345, 12345); mine.chmod(0o700)
 os.setuid(65534)
-config.CACHE_DIR, cache._user_cache = str(theirs), lambda: None
-cache.store("ab" * 32, b"trap")
-assert cache.load("ab" * 32) == b"trap"
+config.CACHE_DIR, disk_cache._user_cache = str(theirs), lambda: None
+disk_cache.store("ab" * 32, b"trap")
+assert disk_cache.load("ab" * 32) == b"trap"
 """
     ancestors = [p for p in tmp_path.parents if p.stat().st_mode & 0o005 != 0o005]
     modes = [p.stat().st_mode for p in ancestors]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     other = code.replace("os.setuid(65534)", "os.setuid(12345)").replace("path.mkdir(parents=True)", "pass")
-    other = other.replace('cache.store("ab" * 32, b"trap")', "cache._user_cache = lambda: str(mine)")
+    other = other.replace('disk_cache.store("ab" * 32, b"trap")', "disk_cache._user_cache = lambda: str(mine)")
     other = other.replace(
-        'assert cache.load("ab" * 32) == b"trap"',
+        'assert disk_cache.load("ab" * 32) == b"trap"',
         "with warnings.catch_warnings(record=True) as caught:\n"
-        "    warnings.simplefilter('always')\n    assert cache.load('ab' * 32) is None\n"
-        "assert cache.directory() == mine and 'belongs to somebody else (user 65534)' in str(caught[0].message)",
+        "    warnings.simplefilter('always')\n    assert disk_cache.load('ab' * 32) is None\n"
+        "assert disk_cache.directory() == mine and 'belongs to somebody else (user 65534)' in str(caught[0].message)",
     )
     try:
         for p in ancestors:

@@ -14,11 +14,11 @@ import numba
 import numpy as np
 import pytest
 
-from nbgrad.codegen import cache, sources, witness
-from nbgrad.codegen.compile import generate
-from nbgrad.codegen.fingerprint import of_function, of_value
-from nbgrad.codegen.known import Unfit
-from nbgrad.codegen.places import Root
+from nbgrad.backends.numba import disk_cache, package_sources, staleness
+from nbgrad.backends.numba.compile import generate
+from nbgrad.backends.numba.fingerprint import of_function, of_value
+from nbgrad.backends.numba.known_names import Unfit
+from nbgrad.backends.numba.trusted_files import Root
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -103,7 +103,7 @@ def test_arrays_of_which_the_address_is_in_the_code_are_in_no_file(tmp_path):
 
 def test_so_it_is_for_kernels_of_ours(monkeypatch, tmp_path):
     root = Root(str(tmp_path))
-    monkeypatch.setattr(cache, "_chosen", (root, (root,)))
+    monkeypatch.setattr(disk_cache, "_chosen", (root, (root,)))
     for table in (np.arange(150_000.0), np.arange(8.0)[::2]):
         out = np.zeros(1)
         source = "def read_table(out):\n    for i in range(2):\n        out[0] += table[i + 1]\n"
@@ -182,7 +182,7 @@ def test_what_was_compiled_before_us_is_in_no_file(tmp_path):
 
 def test_a_pass_of_ours_that_was_mended_does_not_meet_old_code(tmp_path):
     shutil.copytree(ROOT / "nbgrad", tmp_path / "nbgrad", ignore=shutil.ignore_patterns("__pycache__", "*.gz"))
-    program = "import numpy as np\nfrom nbgrad.codegen.compile import generate\nout = np.zeros(1)\n"
+    program = "import numpy as np\nfrom nbgrad.backends.numba.compile import generate\nout = np.zeros(1)\n"
     program += "generate('k', 'def k(out):\\n    out[0] = 3.0\\n', {})(out)\nprint(out[0])\n"
     (tmp_path / "main.py").write_text(program)
     env = {k: v for k, v in os.environ.items() if not k.startswith("NBGRAD") and k != "PYTHONPATH"}
@@ -208,14 +208,14 @@ def test_a_pass_of_ours_that_was_mended_does_not_meet_old_code(tmp_path):
 
 def test_files_that_change_under_a_process_end_its_part_in_the_cache(monkeypatch, tmp_path):
     (tmp_path / "some.py").write_text("x = 1\n")
-    monkeypatch.setattr(sources, "PACKAGE", str(tmp_path))
-    assert sources.digest.__wrapped__() == ""  # it is newer than this process
-    monkeypatch.setattr(sources.config, "STARTED", (tmp_path / "some.py").stat().st_ctime_ns + 1)
-    before = sources.digest.__wrapped__()
-    assert len(before) == 64 and sources.digest.__wrapped__() == before
+    monkeypatch.setattr(package_sources, "PACKAGE", str(tmp_path))
+    assert package_sources.digest.__wrapped__() == ""  # it is newer than this process
+    monkeypatch.setattr(package_sources.config, "STARTED", (tmp_path / "some.py").stat().st_ctime_ns + 1)
+    before = package_sources.digest.__wrapped__()
+    assert len(before) == 64 and package_sources.digest.__wrapped__() == before
     (tmp_path / "some.py").write_text("x = 2\n")
-    monkeypatch.setattr(sources.config, "STARTED", (tmp_path / "some.py").stat().st_ctime_ns + 1)
-    assert len(sources.digest.__wrapped__()) == 64 and sources.digest.__wrapped__() != before
+    monkeypatch.setattr(package_sources.config, "STARTED", (tmp_path / "some.py").stat().st_ctime_ns + 1)
+    assert len(package_sources.digest.__wrapped__()) == 64 and package_sources.digest.__wrapped__() != before
 
 
 # Fingerprints.
@@ -416,9 +416,9 @@ def test_code_compiled_of_other_values_has_no_key():
     h = compiled("x + k", k=1.0)
     space = h.py_func.__globals__
     assert h(1.0) == 2.0
-    witness.check(compiled("h(x)", h=h))
+    staleness.check(compiled("h(x)", h=h))
     space["k"] = 2.0
     with pytest.raises(Unfit, match="older"):
-        witness.check(compiled("h(x)", h=h))
+        staleness.check(compiled("h(x)", h=h))
     space["k"] = 1.0
-    witness.check(compiled("h(x)", h=h))
+    staleness.check(compiled("h(x)", h=h))

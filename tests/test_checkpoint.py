@@ -10,8 +10,8 @@ from recording import marked, recorded
 
 import nbgrad as nb
 from nbgrad import autograd, nd
+from nbgrad.autodiff.state import state
 from nbgrad.errors import DTypeError, InPlaceError
-from nbgrad.state import state
 
 
 def arrays():

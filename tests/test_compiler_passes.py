@@ -15,9 +15,9 @@ from numba.core.ssa import reconstruct_ssa
 from programs import PROGRAMS
 
 import nbgrad as nb
-from nbgrad.codegen import compile as compiling
-from nbgrad.codegen.bounds import Bounds
-from nbgrad.codegen.versions import versions
+from nbgrad.backends.numba import compile as compiling
+from nbgrad.backends.numba.ssa import versions
+from nbgrad.backends.numba.value_range import Bounds
 
 
 def irreducible(n, x):
@@ -165,7 +165,7 @@ def total(x, start):
 @pytest.mark.parametrize("start", [0.5, np.float32(0.5)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 def test_sums_that_may_be_reordered(dtype, start, monkeypatch):
-    monkeypatch.setattr("nbgrad.codegen.stored.load", lambda key: None)
+    monkeypatch.setattr("nbgrad.backends.numba.code_store.load", lambda key: None)
     made = compiling.module("total", TOTAL)
     x = np.arange(-40, 1000).astype(dtype)
     assert made(x, start) == x.sum() + 0.5
@@ -278,7 +278,7 @@ def stack(a, n):
 
 
 def test_indices_of_tapes_are_taken_as_they_are(monkeypatch):
-    monkeypatch.setattr("nbgrad.codegen.stored.load", lambda key: None)
+    monkeypatch.setattr("nbgrad.backends.numba.code_store.load", lambda key: None)
     monkeypatch.setattr(numba.config, "BOUNDSCHECK", None)  # whose comparisons are others
     made = [compiling.module("stack", STACK, tapes) for tapes in ((), ("tape",))]
     a = np.arange(20.0)

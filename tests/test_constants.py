@@ -9,8 +9,8 @@ from recording import marked, recorded, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
+from nbgrad.core.registry import operators
 from nbgrad.errors import LostGradientError
-from nbgrad.registry import operators
 
 SAMPLED = [pytest.param(e, e.samples[0], id=e.name) for e in operators.values() if e.samples]
 

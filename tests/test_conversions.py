@@ -19,9 +19,9 @@ from recording import marked, recorded
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.conversions import IMPLICIT
+from nbgrad.arrays.ndarray import NDArray
 from nbgrad.errors import LostGradientError, TraceError
-from nbgrad.ndarray import NDArray
+from nbgrad.protocols.conversions import IMPLICIT
 
 A = np.eye(2) + 1
 

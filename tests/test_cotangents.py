@@ -6,9 +6,9 @@ import pytest
 
 import nbgrad
 from nbgrad import autograd, nd
-from nbgrad.codegen import threads
-from nbgrad.codegen.memory import LARGE
-from nbgrad.cotangents import dense, repeated, uniform
+from nbgrad.autodiff.cotangents import dense, repeated, uniform
+from nbgrad.backends import threads
+from nbgrad.backends.buffer_pool import LARGE
 
 N = LARGE + 4
 

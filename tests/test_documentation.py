@@ -6,9 +6,9 @@ import re
 import pytest
 
 from nbgrad import nd
-from nbgrad.codegen.emission import pretty
-from nbgrad.expr import var
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
+from nbgrad.ir.expr import var
+from nbgrad.ir.expr_source import pretty
 
 PUBLIC = [pytest.param(e, id=e.name) for e in operators.values() if not e.name.startswith("_")]
 TITLES = ["Parameters", "Returns", "Raises", "Notes", "References", "Examples"]

@@ -10,10 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from nbgrad import expr
-from nbgrad.codegen.compile import generate
-from nbgrad.codegen.emission import emit
-from nbgrad.expr import ONE, ZERO, Expr, Fn, const, free, select, substitute, var, vjp
+from nbgrad.backends.numba.compile import generate
+from nbgrad.ir import expr
+from nbgrad.ir.expr import ONE, ZERO, Expr, Fn, const, free, select, substitute, var, vjp
+from nbgrad.ir.expr_source import emit
 from nbgrad.kernels import scalar as vm
 
 x, y, z = var("x"), var("y"), var("z")

@@ -8,7 +8,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.functional import trees
+from nbgrad.functional import pytrees
 
 Pair = namedtuple("Pair", "left right")
 
@@ -146,7 +146,7 @@ def test_layers_train():
 
 def test_paths():
     tree = {"a": [1, Pair(2, Layer(3, (4, 5)))]}
-    assert [trees.leaf_path(tree, k) for k in range(5)] == [
+    assert [pytrees.leaf_path(tree, k) for k in range(5)] == [
         "['a'][0]",
         "['a'][1].left",
         "['a'][1].right.w",
@@ -158,18 +158,18 @@ def test_paths():
 def test_flatten_and_build():
     tree = {"a": [1, Pair(2, None)], "b": ()}
     leaves = []
-    build = trees.flatten(tree, leaves)
+    build = pytrees.flatten(tree, leaves)
     assert leaves == [1, 2]
     assert build(iter([10, 20])) == {"a": [10, Pair(20, None)], "b": ()}
 
 
 def test_changed_keeps_what_does_not_change():
     tree = {"a": [1, 2], "b": ("x", [3])}
-    new = trees.changed(tree, lambda v: -v if v == 3 else v)
+    new = pytrees.changed(tree, lambda v: -v if v == 3 else v)
     assert new == {"a": [1, 2], "b": ("x", [-3])}
     assert new["a"] is tree["a"]
-    assert trees.changed(tree, lambda v: v) is tree
+    assert pytrees.changed(tree, lambda v: v) is tree
 
 
 def test_a_class_is_a_leaf():
-    assert trees.changed(Layer, lambda v: 1) == 1
+    assert pytrees.changed(Layer, lambda v: 1) == 1

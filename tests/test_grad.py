@@ -12,10 +12,11 @@ import pytest
 from recording import marked, recorded, values
 
 import nbgrad as nb
-from nbgrad import autograd, nd, registry
+from nbgrad import autograd, nd
 from nbgrad.autograd import grad
-from nbgrad.entry import lookup
-from nbgrad.structured import Spec, structured
+from nbgrad.core import registry
+from nbgrad.operators.entry import lookup
+from nbgrad.operators.structured import Spec, structured
 
 
 def test_one_array_gives_one_and_an_iterable_a_list():

@@ -4,7 +4,7 @@ import numpy as np
 from recording import marked
 
 from nbgrad import autograd, nd
-from nbgrad.codegen.memory import LARGE, Pool, longer, rounded
+from nbgrad.backends.buffer_pool import LARGE, Pool, longer, rounded
 
 
 def test_views_of_a_gradient_see_every_backward():

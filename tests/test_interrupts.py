@@ -22,7 +22,7 @@ import numpy as np
 import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.codegen import cache
-from nbgrad.codegen.compile import generate
+from nbgrad.backends.numba.compile import generate
 cache.store = lambda *_: None
 
 def fresh(number):

@@ -7,9 +7,9 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.codegen.graph import current
+from nbgrad.autodiff.state import state
 from nbgrad.errors import AttrError, RangeError, TraceError
-from nbgrad.state import state
+from nbgrad.ir.graph import current
 
 OUTSIDE = nd.ones(3)
 

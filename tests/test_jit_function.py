@@ -9,8 +9,8 @@ from recording import marked, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
+from nbgrad.custom.function import _instances
 from nbgrad.errors import DTypeError, ShapeError, TraceError
-from nbgrad.function import _instances
 
 X = np.linspace(0.2, 1.0, 5)
 RNG = np.random.default_rng(1)

@@ -6,9 +6,9 @@ import numpy as np
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.codegen.compile import STILL, generate
-from nbgrad.compiler.slots import Slots
-from nbgrad.dtypes import float32, float64
+from nbgrad.backends.numba.compile import STILL, generate
+from nbgrad.compiler.memory_plan import Slots
+from nbgrad.core.dtypes import float32, float64
 
 
 def _long_rows(x):

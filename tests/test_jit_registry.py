@@ -7,8 +7,8 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
+from nbgrad.core.registry import operators
 from nbgrad.errors import TraceError
-from nbgrad.registry import operators
 
 #: They change their operands, or give a shape that depends on values.
 REFUSED = ("bincount", "boolean_mask", "sgd_update", "signsgd_update")

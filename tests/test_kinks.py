@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nbgrad import autograd, nd
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
 
 INF, NAN = np.inf, np.nan
 E = np.e

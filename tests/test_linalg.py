@@ -9,7 +9,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
 from nbgrad.testing import check_grads
 
 L = nd.linalg

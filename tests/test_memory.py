@@ -10,11 +10,12 @@ import pytest
 from recording import marked, recorded
 
 import nbgrad as nb
-from nbgrad import autograd, nd, tape
-from nbgrad.codegen import launch
-from nbgrad.codegen.launch import Kind
-from nbgrad.codegen.memory import pool, rounded
-from nbgrad.registry import operators
+from nbgrad import autograd, nd
+from nbgrad.arrays import launch
+from nbgrad.arrays.launch import Kind
+from nbgrad.autodiff import tape
+from nbgrad.backends.buffer_pool import pool, rounded
+from nbgrad.core.registry import operators
 
 CASES = [pytest.param(e, s, id=f"{e.name}-{s!r}") for e in operators.values() for s in e.samples[:3]]
 

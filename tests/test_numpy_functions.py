@@ -8,8 +8,9 @@ import pytest
 import scipy.special
 
 import nbgrad as nb
-from nbgrad import NBGradError, NDArray, autograd, nd, numpy_functions
-from nbgrad.registry import operators
+from nbgrad import NBGradError, NDArray, autograd, nd
+from nbgrad.core.registry import operators
+from nbgrad.protocols import numpy_functions
 
 UFUNCS = sorted(
     {

@@ -1,6 +1,6 @@
 """Every operator of the registry, by its table of samples: values, dtypes, shapes, errors, gradients.
 
-A sample says what goes in and what NumPy or SciPy gives; see :mod:`nbgrad.samples`. What a table cannot
+A sample says what goes in and what NumPy or SciPy gives; see :mod:`nbgrad.operators.samples`. What a table cannot
 say is in the literal rows of :mod:`test_kinks`.
 """
 
@@ -13,9 +13,9 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.elementwise import Elementwise
-from nbgrad.registry import operators
-from nbgrad.samples import Input
+from nbgrad.core.registry import operators
+from nbgrad.operators.elementwise import Elementwise
+from nbgrad.operators.samples import Input
 from nbgrad.testing import check_grads
 
 ENTRIES = list(operators.values())

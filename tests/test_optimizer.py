@@ -5,7 +5,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
 
 UPDATES = [e for e in operators.values() if e.name.endswith("_update")]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from nbgrad.codegen.compile import kernel
+from nbgrad.backends.numba.compile import kernel
 from nbgrad.kernels import philox
 
 KEY = 20240229

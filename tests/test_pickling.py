@@ -14,7 +14,7 @@ from numba import cloudpickle
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
 
 
 def energy(x, k):

@@ -5,8 +5,8 @@ import inspect
 
 import numpy as np
 
-from nbgrad.codegen import compile as compiling
-from nbgrad.codegen.pieces import in_pieces
+from nbgrad.backends.numba import compile as compiling
+from nbgrad.backends.numba.outlining import in_pieces
 
 FILE = """import numpy as np
 from numba import njit, prange

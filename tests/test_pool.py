@@ -14,8 +14,8 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import __main__, autograd, nd
-from nbgrad.codegen import memory
-from nbgrad.codegen.memory import LARGE, Pool, rounded
+from nbgrad.backends import buffer_pool
+from nbgrad.backends.buffer_pool import LARGE, Pool, rounded
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOAT = np.dtype("float64")
@@ -109,9 +109,9 @@ def test_limit_zero_keeps_nothing():
 
 
 def test_small_buffers_do_not_come_from_the_pool():
-    before = memory.pool.lent
-    held = memory.empty(LARGE - 1, FLOAT), memory.empty(LARGE, FLOAT)
-    assert memory.pool.lent - before == rounded(8 * LARGE)
+    before = buffer_pool.pool.lent
+    held = buffer_pool.empty(LARGE - 1, FLOAT), buffer_pool.empty(LARGE, FLOAT)
+    assert buffer_pool.pool.lent - before == rounded(8 * LARGE)
     assert len(held) == 2
 
 
@@ -119,10 +119,10 @@ def test_empty_cache_frees_what_is_kept_and_nothing_else():
     x = nd.ones(N)
     y = nd.ones(2 * N)
     del y
-    assert memory.pool.kept >= 2 * N * x.dtype().itemsize
-    lent = memory.pool.lent
+    assert buffer_pool.pool.kept >= 2 * N * x.dtype().itemsize
+    lent = buffer_pool.pool.lent
     assert nb.cpu(1).empty_cache() is None  # all CPU contexts have the same memory
-    assert (memory.pool.kept, memory.pool.lent) == (0, lent)
+    assert (buffer_pool.pool.kept, buffer_pool.pool.lent) == (0, lent)
     assert (x.asnumpy() == 1).all()
     with pytest.raises(nb.MXNetError, match="not available"):
         nb.gpu().empty_cache()
@@ -139,8 +139,10 @@ def test_what_is_kept_is_given_up_before_there_is_no_memory(monkeypatch):
     pool = Pool(10 * ONE)
     del [pool.lend(N, FLOAT)][0]
     assert pool.kept == ONE
-    made = memory._map
-    monkeypatch.setattr(memory, "_map", lambda size: made(size) if not pool.kept else (_ for _ in ()).throw(OSError()))
+    made = buffer_pool._map
+    monkeypatch.setattr(
+        buffer_pool, "_map", lambda size: made(size) if not pool.kept else (_ for _ in ()).throw(OSError())
+    )
     buf = pool.lend(3 * N, FLOAT)
     assert pool.kept == 0 and buf.size == 3 * N
 
@@ -205,7 +207,7 @@ def test_forking_while_another_thread_is_in_the_pool():
 
     def busy():
         while not stop.is_set():
-            memory.empty(LARGE, FLOAT)
+            buffer_pool.empty(LARGE, FLOAT)
 
     thread = threading.Thread(target=busy)
     thread.start()
@@ -213,7 +215,7 @@ def test_forking_while_another_thread_is_in_the_pool():
         for _ in range(20):
             child = os.fork()
             if child == 0:
-                memory.empty(LARGE, FLOAT)
+                buffer_pool.empty(LARGE, FLOAT)
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
     finally:
@@ -230,6 +232,6 @@ def test_info_tells_about_the_pool():
 
 
 def test_the_environment_sets_the_limit():
-    code = "from nbgrad.codegen.memory import pool; print(pool.limit)"
+    code = "from nbgrad.backends.buffer_pool import pool; print(pool.limit)"
     env = os.environ | {"NBGRAD_POOL_MB": "1.5", "PYTHONPATH": str(ROOT)}
     assert subprocess.check_output([sys.executable, "-c", code], env=env, text=True) == "1500000\n"

@@ -8,7 +8,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.single import Single
+from nbgrad.core.single_element import Single
 
 X = np.array([1.0, 2.0])
 GIVEN = {"numpy": lambda: X, "nd": lambda: nd.array(X), "float": lambda: 2.0}

@@ -19,9 +19,9 @@ from random_loops import function
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.adjoint import composed
+from nbgrad.core.source_text import comment, constant, file_lines, identifier, lines_of
 from nbgrad.errors import DTypeError, TraceError
-from nbgrad.source_text import comment, constant, file_lines, identifier, lines_of
+from nbgrad.loops import differentiable_operator
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))
 X = np.array([0.75, -1.5, 2.0])
@@ -191,7 +191,7 @@ def run_by_python():
         return plain_module(name, source, tapes)
 
     with uncompiled(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(composed, "module", plain)
+        patch.setattr(differentiable_operator, "module", plain)
         yield
 
 

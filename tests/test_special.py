@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from nbgrad.codegen.compile import generate
+from nbgrad.backends.numba.compile import generate
 from nbgrad.kernels import special
 
 INF, NAN = math.inf, math.nan

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.elementwise import Elementwise
-from nbgrad.expr import ZERO, add, has_poles, strong, substitute, var, vjp
+from nbgrad.core.registry import operators
+from nbgrad.ir.expr import ZERO, add, has_poles, strong, substitute, var, vjp
 from nbgrad.kernels import scalar as vm
-from nbgrad.registry import operators
+from nbgrad.operators.elementwise import Elementwise
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.5, 0.5, 1e-320, 710.5, -1e5, np.inf, -np.inf, np.nan])
 ELEMENTWISE = {

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from symbols import array, check, marked, recorded, round_trips, same
 
-from nbgrad import autograd, nd, registry, symbol
+from nbgrad import autograd, nd, symbol
+from nbgrad.core import registry
 from nbgrad.errors import AttrError, DTypeError
-from nbgrad.structured import Spec, structured
+from nbgrad.operators.structured import Spec, structured
 
 ONE = {
     "unary": lambda x: nd.tanh(nd.exp(x)),

@@ -10,7 +10,7 @@ from symbols import array, marked, recorded, round_trips, same
 
 from nbgrad import autograd, nd, symbol
 from nbgrad.errors import AttrError, DTypeError, NBGradError, ShapeError
-from nbgrad.expr import const, order, var
+from nbgrad.ir.expr import const, order, var
 from nbgrad.kernels import scalar
 from nbgrad.symbol.text import NotWritable, decode, encode, functions, read_expr, write_expr
 

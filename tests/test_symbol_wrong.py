@@ -8,10 +8,10 @@ from symbols import marked, recorded, same
 
 import nbgrad as nb
 from nbgrad import autograd, nd, symbol
+from nbgrad.core.registry import operators
 from nbgrad.errors import NBGradError, SymbolError
-from nbgrad.registry import operators
-from nbgrad.structured import Structured
-from nbgrad.symbol.demands import DEMANDS
+from nbgrad.operators.structured import Structured
+from nbgrad.symbol.operand_checks import DEMANDS
 
 
 def content(f, shape=(3, 4)):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nbgrad as nb
-from nbgrad.codegen import threads
+from nbgrad.backends import threads
 from nbgrad.errors import AttrError
 
 
@@ -194,7 +194,7 @@ def test_the_pool_of_buffers_under_threads():
     source = (
         PROGRAM
         + """
-from nbgrad.codegen.memory import pool
+from nbgrad.backends.buffer_pool import pool
 import gc
 
 def work(k):

@@ -7,7 +7,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.codegen import threads
+from nbgrad.backends import threads
 
 NUMBERS = (1, 2, 3, 7)
 

@@ -11,11 +11,12 @@ import numba
 import numpy as np
 import pytest
 
-from nbgrad import dtypes, nd
-from nbgrad.codegen import loops
-from nbgrad.codegen.compile import inline
-from nbgrad.pullback import argument_kinds
-from nbgrad.registry import operators
+from nbgrad import nd
+from nbgrad.arrays import templates
+from nbgrad.autodiff.pullback import argument_kinds
+from nbgrad.backends.numba.compile import inline
+from nbgrad.core import dtypes
+from nbgrad.core.registry import operators
 
 ROWS = {
     row.name: row
@@ -77,8 +78,10 @@ def test_loop_is_packed(name, dtype):
 def test_a_strong_zero_is_a_mask(name, dtype):
     """The derivative of a function with poles compares its cotangent with zero and masks, packed: no branch."""
     rule = operators[name].rule.partial(0)[0]
-    inputs = [loops.Input(n, dtypes.as_dtype(dtype), loops.STEP) for n in rule.operands]
-    made = loops.elementwise(rule.name, inputs, rule.params, [loops.Output(rule.expr, dtypes.as_dtype(dtype))], 1)
+    inputs = [templates.Input(n, dtypes.as_dtype(dtype), templates.STEP) for n in rule.operands]
+    made = templates.elementwise(
+        rule.name, inputs, rule.params, [templates.Output(rule.expr, dtypes.as_dtype(dtype))], 1
+    )
     kind = nd.zeros(1, dtype=dtype)._kind
     code = made.llvm(*argument_kinds(kind, len(inputs) + 1, 0, 1, len(inputs)), asm=True).split("_ZN7cpython")[0]
     assert not calls(code)

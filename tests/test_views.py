@@ -8,9 +8,10 @@ import pytest
 from recording import marked, recorded, values
 
 import nbgrad as nb
-from nbgrad import autograd, foreign, nd
+from nbgrad import autograd, nd
+from nbgrad.arrays.ndarray import sharers
+from nbgrad.core import foreign_memory
 from nbgrad.errors import InPlaceError
-from nbgrad.ndarray import sharers
 
 IN_GRAPH = "already in a computational graph"
 
@@ -231,15 +232,15 @@ def test_memory_that_a_compiled_function_reads_in_pieces_and_then_whole():
 
 def test_memory_that_is_gone_is_forgotten():
     gc.collect()
-    before = len(foreign._owners)
+    before = len(foreign_memory._owners)
     nd.from_numpy(np.zeros(10**6))
     for _ in range(500):
         nd.from_numpy(np.zeros(5))
         nd.from_dlpack(np.frombuffer(bytearray(16), np.float64))
     gc.collect()
-    assert len(foreign._owners) == before
-    assert len(foreign._ranges) <= foreign._SLACK + 2 * (before + 1)  # they are swept now and then
-    assert foreign._longest < 8 * 10**6  # a long array that is gone makes no search longer
+    assert len(foreign_memory._owners) == before
+    assert len(foreign_memory._ranges) <= foreign_memory._SLACK + 2 * (before + 1)  # they are swept now and then
+    assert foreign_memory._longest < 8 * 10**6  # a long array that is gone makes no search longer
 
 
 # What a Function reads.

@@ -11,7 +11,7 @@ import pytest
 
 from nbgrad import warmup
 from nbgrad.__main__ import main
-from nbgrad.config import __version__
+from nbgrad.core.config import __version__
 from nbgrad.errors import DTypeError, NBGradError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import special
 
 from nbgrad import nd
-from nbgrad.elementwise import Elementwise
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
+from nbgrad.operators.elementwise import Elementwise
 
 __all__ = ["Case", "elementwise", "movements", "reductions"]
 

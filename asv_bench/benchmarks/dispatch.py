@@ -3,8 +3,8 @@
 import numpy as np
 
 from nbgrad import autograd, nd
-from nbgrad.elementwise import Elementwise
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
+from nbgrad.operators.elementwise import Elementwise
 
 from .workloads import chain, operands
 

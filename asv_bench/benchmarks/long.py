@@ -6,7 +6,7 @@ from time import process_time
 import numpy as np
 
 from nbgrad import autograd, nd
-from nbgrad.codegen.memory import pool, rounded
+from nbgrad.backends.buffer_pool import pool, rounded
 
 
 def _recorded(x, length):

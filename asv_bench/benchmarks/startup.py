@@ -22,7 +22,7 @@ _README = re.search(r"```python\n(.*?)```", (_HERE / "README.md").read_text(enco
 _LOAD = """
 import time
 import numpy as np
-from nbgrad.codegen.compile import generate
+from nbgrad.backends.numba.compile import generate
 
 def loaded(name):
     source = f"def {name}(x, out):\\n    for i in range(out.size):\\n        out[i] = 2 * x[i]\\n"

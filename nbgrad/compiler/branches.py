@@ -9,17 +9,17 @@ from collections.abc import Callable, Collection
 from functools import cache, partial
 from typing import Any
 
-from .. import tape
-from ..codegen.compile import nopython
-from ..codegen.graph import Value
-from ..codegen.launch import kind_of
-from ..context import CPU0, Context
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray
+from ..autodiff import tape
+from ..autodiff.tracing import captured, lifted, update
+from ..backends.numba.compile import nopython
+from ..core.context import CPU0, Context
+from ..ir.graph import Value
 from ..kernels.random import PART
-from ..ndarray import NDArray
-from ..tracing import captured, lifted, update
-from .compiled import Compiled, allocated
-from .device_turns import DeviceBranch
-from .steps import Arrays, Traced, added, aval, carried, parts_of, pulled, settled, variable, zeros
+from .compiled_program import Compiled, allocated
+from .device.iteration import DeviceBranch
+from .subprograms import Arrays, Traced, added, aval, carried, parts_of, pulled, settled, variable, zeros
 
 __all__ = ["branch"]
 

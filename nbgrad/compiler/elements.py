@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..codegen.loops import load, store
-from ..dtypes import DType
+from ..arrays.templates import load, store
+from ..core.dtypes import DType
 
 __all__ = ["calculated_in", "rounded"]
 

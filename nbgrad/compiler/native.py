@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 from numba import carray
 
-from ..codegen.compile import for_c, nopython
+from ..arrays.ndarray import NDArray
+from ..backends.numba.compile import for_c, nopython
+from ..core.shapes import size
+from ..core.source_text import constant, identifier
 from ..errors import ContextError, DTypeError, TraceError
 from ..kernels import random
-from ..ndarray import NDArray
-from ..shapes import size
-from ..source_text import constant, identifier
-from .compiled import Compiled, allocated, numpy_name
-from .helpers import memory
-from .signature import Program
+from .compiled_program import Compiled, allocated, numpy_name
+from .program import Program
+from .runtime_helpers import memory
 
 __all__ = ["low_level", "native"]
 
 
 def native(program: Program, out: bool = False) -> Callable:
-    """The nopython function of the program's arrays and floats; see :meth:`.function.Jitted.njit`."""
+    """The nopython function of the program's arrays and floats; see :meth:`.jitted.Jitted.njit`."""
     _check(program)
     made = _Native(program, out)
     name = identifier(made.name, made.names)

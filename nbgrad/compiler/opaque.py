@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import tape
-from ..codegen.graph import current
-from ..codegen.launch import copy, kind_of
-from ..context import CPU0, Context
-from ..dtypes import DType, as_dtype
+from ..arrays.launch import copy, kind_of
+from ..arrays.ndarray import NDArray, alias, from_value
+from ..autodiff import tape
+from ..autodiff.differentiability import GRADIENT, end_at
+from ..autodiff.state import state
+from ..autodiff.tracing import seen, traced
+from ..core.context import CPU0, Context
+from ..core.dtypes import DType, as_dtype
+from ..core.shapes import Shape, as_shape
 from ..errors import DTypeError, ShapeError, TraceError
+from ..ir.graph import current
 from ..kernels.random import aside
-from ..ndarray import NDArray, alias, from_value
-from ..orders import GRADIENT, end_at
-from ..shapes import Shape, as_shape
-from ..state import state
-from ..tracing import seen, traced
-from .steps import Arrays, Aval, aval
+from .subprograms import Arrays, Aval, aval
 
 __all__ = ["Aval", "described", "ended", "form", "lasting", "plainly", "sample", "step", "store", "tried"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..codegen.emission import pretty
-from ..codegen.graph import Value
-from ..expr import order
-from ..shapes import size
-from .compiled import Compiled
-from .device_program import DeviceProgram
-from .nests import Block, Loop
+from ..core.shapes import size
+from ..ir.expr import order
+from ..ir.expr_source import pretty
+from ..ir.graph import Value
+from .compiled_program import Compiled
+from .device.program import DeviceProgram
+from .schedule import Block, Loop
 from .statements import Statement
 
 __all__ = ["drawing", "report"]

@@ -1,4 +1,4 @@
-"""From loops to Python source: one function over flat arrays, which :mod:`..codegen.compile` makes machine code of."""
+"""From loops to Python source: one function over flat arrays, for :mod:`..backends.numba.compile`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..codegen.emission import literal
-from ..codegen.graph import Value
-from ..codegen.loops import load, store
-from ..dtypes import DType
-from ..expr import Expr, const, free, order, substitute, var
-from ..shapes import size
-from .chunks import COMBINE, Chunks
+from ..arrays.templates import load, store
+from ..core.dtypes import DType
+from ..core.shapes import size
+from ..ir.expr import Expr, const, free, order, substitute, var
+from ..ir.expr_source import literal
+from ..ir.graph import Value
+from .buffer_placement import Place, Places, home, position
 from .elements import calculated_in, rounded
-from .helpers import needed, product
-from .nests import Block, Loop, Program, reduced
-from .places import Place, Places, home, position
+from .parallel_chunks import COMBINE, Chunks
+from .runtime_helpers import needed, product
+from .schedule import Block, Loop, Program, reduced
 from .statements import Access, Axis, Guard, Statement
 
 __all__ = ["Source", "written"]

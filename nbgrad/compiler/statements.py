@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..codegen.graph import Graph, Seen, Value, large
-from ..expr import Expr, const, order, select, substitute, var
-from ..shapes import Shape
+from ..core.shapes import Shape
+from ..ir.expr import Expr, const, order, select, substitute, var
+from ..ir.graph import Graph, Seen, Value, large
 
 __all__ = ["Access", "Axis", "Guard", "Statement", "statements"]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import autograd, nd, random
+from ..arrays.ndarray import NDArray
 from ..data import load_digits
-from ..ndarray import NDArray
 
 __all__ = ["Digits", "Network", "train"]
 

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from .. import autograd, nd
+from ..arrays.ndarray import NDArray
 from ..data import load_lynx_hare
-from ..ndarray import NDArray
 
 __all__ = ["NAMES", "UNITS", "Fit", "fit", "hessian", "loss_and_gradient", "simulate"]
 

@@ -14,19 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import context, dtypes, tape, tracing
-from ..cast import cast
-from ..checkpoint import ends_of
-from ..codegen.compile import is_nopython
-from ..codegen.launch import Kind, kind_of
-from ..constants import constant
+from ..arrays.launch import Kind, kind_of
+from ..arrays.ndarray import NDArray, alias, from_value, on_memory, wrap
+from ..autodiff import tape, tracing
+from ..autodiff.constants import constant
+from ..autodiff.state import state
+from ..backends.numba.compile import is_nopython
+from ..core import context, dtypes
+from ..core.shapes import size
+from ..core.single_element import Single
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..kernels.shape import reshape
-from ..ndarray import NDArray, alias, from_value, on_memory, wrap
-from ..shapes import size
-from ..single import Single
-from ..state import state
-from .trees import changed, flatten, flatten_like, leaf_path
+from ..operators.cast import cast
+from .checkpoint import ends_of
+from .pytrees import changed, flatten, flatten_like, leaf_path
 
 __all__ = ["Argnums", "Call", "checked", "like", "ones_like", "sweep", "zeros"]
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import tape
-from ..constants import constant
+from ..arrays.ndarray import NDArray
+from ..autodiff import tape
+from ..autodiff.constants import constant
+from ..autodiff.state import state
+from ..core.pickling import Transformed
 from ..errors import DTypeError
-from ..ndarray import NDArray
-from ..pickling import Transformed
-from ..state import state
 from .call import Argnums, Call, checked, like, ones_like, sweep, zeros
-from .trees import flatten_like
+from .pytrees import flatten_like
 
 __all__ = ["Linear", "elementwise_grad", "grad", "gradient_of", "jvp", "recorded_any", "value_and_grad", "vjp"]
 

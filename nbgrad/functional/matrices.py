@@ -11,23 +11,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import tape
-from ..cast import cast
-from ..codegen.launch import Kind, kind_of
-from ..context import real
-from ..dtypes import float64
+from ..arrays.launch import Kind, kind_of
+from ..arrays.ndarray import NDArray, from_value
+from ..autodiff import tape
+from ..autodiff.state import state
+from ..autodiff.tracing import captured
+from ..core.context import real
+from ..core.dtypes import float64
+from ..core.pickling import Transformed
+from ..core.registry import operators
+from ..core.shapes import size
 from ..errors import AttrError, RangeError
 from ..kernels.shape import reshape
 from ..kernels.traced_index import one_hot
-from ..ndarray import NDArray, from_value
-from ..pickling import Transformed
-from ..registry import operators
-from ..shapes import size
-from ..state import state
-from ..tracing import captured
+from ..operators.cast import cast
 from .call import Argnums, Call, checked, sweep, zeros
 from .derivatives import Linear, gradient_of, recorded_any
-from .rows import over_rows
+from .row_sweeps import over_rows
 
 __all__ = ["hessian", "hvp", "jacobian"]
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen.launch import kind_of
-from ..dtypes import as_dtype
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, from_value
+from ..autodiff.scopes import pause
+from ..core.dtypes import as_dtype
+from ..core.registry import operators
 from ..errors import DTypeError, ShapeError
 from ..kernels.shape import reshape
-from ..ndarray import NDArray, from_value
-from ..registry import operators
-from ..scopes import pause
+from ..operators.cast import cast
 from .call import Call, checked, sweep
 from .derivatives import Linear, value_and_grad
 from .matrices import hessian, hvp, jacobian
-from .trees import changed, flatten, leaf_path
+from .pytrees import changed, flatten, leaf_path
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator

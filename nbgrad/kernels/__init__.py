@@ -1,6 +1,6 @@
 """The mathematics: operators, their kernels and their rules, a family a file.
 
-Importing this package fills the registry (:mod:`nbgrad.registry`).
+Importing this package fills the registry (:mod:`nbgrad.core.registry`).
 """
 
 from . import (  # noqa: F401

@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 
-from ..cast import cast
-from ..declare import parametric, unary
-from ..dtypes import as_dtype
-from ..elementwise import Elementwise
-from ..entry import as_array
+from ..arrays.ndarray import NDArray
+from ..autodiff.state import state
+from ..core.dtypes import as_dtype
 from ..errors import AttrError, ShapeError
-from ..expr import lt, select, var
-from ..ndarray import NDArray
-from ..samples import Input, table
-from ..state import state
-from ..structured import composite
+from ..ir.expr import lt, select, var
+from ..operators.cast import cast
+from ..operators.declare import parametric, unary
+from ..operators.elementwise import Elementwise
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import composite
 from . import philox
 from . import scalar as vm
 from .random import draw

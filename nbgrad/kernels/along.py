@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.compile import kernel
-from ..codegen.launch import kind_of
-from ..context import real
-from ..cuda.kernels import cuda, device
-from ..dtypes import int64
-from ..ndarray import NDArray, placed
-from ..samples import Input, table
-from ..shapes import size
-from ..structured import REQUIRED, Spec, structured
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, placed
+from ..backends.cuda.kernels import cuda, device
+from ..backends.numba.compile import kernel
+from ..core.context import real
+from ..core.dtypes import int64
+from ..core.shapes import size
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, structured
 from .reduce import split
 
 __all__ = ["DEEP", "PLACES", "add_along", "read_along"]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..declare import binary
-from ..elementwise import derived
-from ..expr import eq, le, lt, ne, strong, var
-from ..ndarray import NDArray
+from ..arrays.ndarray import NDArray
+from ..ir.expr import eq, le, lt, ne, strong, var
+from ..operators.declare import binary
+from ..operators.elementwise import derived
 from . import scalar as vm
 
 __all__ = ["product_of_cotangents", "strong_product"]

@@ -7,17 +7,18 @@ from functools import cache
 
 import numpy as np
 
-from ..codegen import loops, threads
-from ..codegen.launch import Kind
-from ..codegen.memory import LARGE
-from ..cotangents import repeated
-from ..dtypes import DType
-from ..entry import as_array
+from ..arrays import templates
+from ..arrays.launch import Kind
+from ..autodiff.cotangents import repeated
+from ..backends import threads
+from ..backends.buffer_pool import LARGE
+from ..core.dtypes import DType
+from ..core.shapes import Broadcast, Shape, as_shape, broadcast, size
 from ..errors import ShapeError
-from ..expr import var
-from ..samples import table
-from ..shapes import Broadcast, Shape, as_shape, broadcast, size
-from ..structured import REQUIRED, Spec, composite, structured
+from ..ir.expr import var
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 
 __all__ = ["broadcast_to", "spreading"]
 
@@ -39,8 +40,8 @@ def broadcast_to(data, shape=REQUIRED):
 @cache
 def _spread(dtype: DType, rank: int, move: bool, mode: str) -> Callable:
     """The copying loop of this rank; `move`: along the last axis too."""
-    inputs = [loops.Input("x", dtype, loops.STEP if move else loops.HOLD)]
-    kernel = loops.elementwise(f"spread_{dtype}", inputs, [], [loops.Output(var("x"), dtype, mode)], rank)
+    inputs = [templates.Input("x", dtype, templates.STEP if move else templates.HOLD)]
+    kernel = templates.elementwise(f"spread_{dtype}", inputs, [], [templates.Output(var("x"), dtype, mode)], rank)
     return kernel.bind(dtype.storage, dtype.storage, *[int] * (2 * rank - 1 if rank > 1 else 0))
 
 
@@ -53,7 +54,7 @@ def _walk_of(dtype: DType, before: Shape, shape: Shape, mode: str) -> tuple[Call
 @broadcast_to.bind
 def _(operands, results, *, shape):
     ((before, kind),) = operands
-    entry, walk = _walk_of(kind.dtype, before, shape, loops.WRITE)
+    entry, walk = _walk_of(kind.dtype, before, shape, templates.WRITE)
     return lambda data, out: threads.broadcast(entry, [data._buf], [out._buf], (), walk)
 
 
@@ -62,7 +63,7 @@ def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
 
     What comes from one element is uniform.
     """
-    write, walk = _walk_of(kind.dtype, before, shape, loops.WRITE)
+    write, walk = _walk_of(kind.dtype, before, shape, templates.WRITE)
     n = size(shape)
 
     def pull(g, old):
@@ -76,7 +77,7 @@ def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
             old = kind.empty(n, kind.storage)
             threads.broadcast(write, [g], [old], (), walk)
         else:
-            add, _ = _walk_of(kind.dtype, before, shape, loops.ADD)
+            add, _ = _walk_of(kind.dtype, before, shape, templates.ADD)
             threads.broadcast(add, [g], [old], (), walk)
         return old
 

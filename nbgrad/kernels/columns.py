@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..entry import as_array
+from ..arrays.ndarray import NDArray
+from ..core.shapes import Shape, size
 from ..errors import ShapeError
-from ..ndarray import NDArray
-from ..samples import table
-from ..shapes import Shape, size
-from ..structured import composite
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import composite
 from .convolution import outputs, per_dimension
 from .join import stack
 from .selection import add_n

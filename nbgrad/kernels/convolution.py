@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..codegen import threads
+from ..arrays.ndarray import NDArray
+from ..backends import threads
+from ..core.shapes import Shape, as_shape, size
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray
-from ..samples import table
-from ..shapes import Shape, as_shape, size
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.samples import table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import convolution_kernels as raw
 from .convolution_device import convolve
 from .dense import operands

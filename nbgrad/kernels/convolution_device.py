@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.launch import Kind
-from ..cuda.kernels import cuda, device
-from ..cuda.product import product
+from ..arrays.launch import Kind
+from ..backends.cuda.kernels import cuda, device
+from ..backends.cuda.product import product
 
 __all__ = ["avg_pool", "avg_pool_adjoint", "convolve", "gather", "max_pool", "scatter_add"]
 

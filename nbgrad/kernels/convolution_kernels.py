@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.compile import inline, kernel
+from ..backends.numba.compile import inline, kernel
 
 __all__ = [
     "avg_pool",

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..cast import cast as _cast_to
-from ..codegen.launch import kind_of
-from ..context import Context, usable
-from ..dtypes import as_dtype
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, empty, from_value, full, label
+from ..core.context import Context, usable
+from ..core.dtypes import as_dtype
+from ..core.shapes import size
 from ..errors import AttrError, OutOfMemoryError, ShapeError
-from ..ndarray import NDArray, empty, from_value, full, label
-from ..samples import table
-from ..shapes import size
-from ..structured import Spec, composite, structured
+from ..operators.cast import cast as _cast_to
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import Spec, composite, structured
 from .unary import identity
 
 __all__ = ["arange", "array", "eye", "full_of", "linspace", "ones", "zeros"]

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen.compile import inline, kernel
-from ..codegen.launch import kind_of
-from ..dtypes import bool_, float32, float64, int64
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray
+from ..autodiff.state import state
+from ..backends.numba.compile import inline, kernel
+from ..core.dtypes import bool_, float32, float64, int64
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
-from ..ndarray import NDArray
-from ..samples import Input, table
-from ..state import state
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.cast import cast
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import logaddexp as log_sum
 from .binary import logaddexp, maximum
 from .host import arrayed, calculated

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.launch import cast_into
-from ..entry import as_array
-from ..samples import table
-from ..structured import Spec, composite, structured
+from ..arrays.launch import cast_into
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import Spec, composite, structured
 from .binary import multiply
 from .unary import identity, round_, sign
 

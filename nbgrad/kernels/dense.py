@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..cast import unify
-from ..codegen.graph import Seen
-from ..entry import as_array
+from ..arrays.ndarray import NDArray
+from ..core.registry import role
+from ..core.shapes import size
 from ..errors import DTypeError, ShapeError
-from ..expr import var
-from ..ndarray import NDArray
-from ..registry import role
-from ..samples import table
-from ..shapes import size
-from ..structured import Spec, composite, structured
+from ..ir.expr import var
+from ..ir.graph import Seen
+from ..operators.cast import unify
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import Spec, composite, structured
 from .broadcasting import spreading
 from .linear import matmul
 from .reduce import sum_to

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..cast import cast, unify
-from ..codegen.launch import kind_of
-from ..dtypes import float32
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray
+from ..core.dtypes import float32
 from ..errors import DTypeError, ShapeError
-from ..ndarray import NDArray
-from ..samples import Input, table
-from ..structured import composite
+from ..operators.cast import cast, unify
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import composite
 from .reduce import sum_
 from .selection import where
 from .shape import reshape

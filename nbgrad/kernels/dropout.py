@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import as_dtype
-from ..entry import as_array
+from ..autodiff.state import state
+from ..core.dtypes import as_dtype
+from ..core.shapes import distinct_axes
 from ..errors import AttrError, DTypeError
-from ..samples import table
-from ..shapes import distinct_axes
-from ..state import state
-from ..structured import composite
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import composite
 from . import philox
 from .binary import multiply
 from .random import draw

@@ -22,15 +22,15 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from ..cast import cast, unify
-from ..codegen.launch import kind_of
-from ..dtypes import int64
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray
+from ..core.dtypes import int64
+from ..core.shapes import distinct_axes, size
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray
-from ..samples import table
-from ..shapes import distinct_axes, size
-from ..structured import composite
+from ..operators.cast import cast, unify
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import composite
 from .binary import multiply
 from .linear import matmul
 from .reduce import sum_

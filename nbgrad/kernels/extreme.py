@@ -12,17 +12,17 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ..codegen.compile import inline, intrinsic, kernel
-from ..cuda.kernels import cuda, device
-from ..elementwise import derived
-from ..entry import as_array
+from ..arrays.ndarray import NDArray
+from ..backends.cuda.kernels import cuda, device
+from ..backends.numba.compile import inline, intrinsic, kernel
+from ..core.shapes import axes as resolve_axes
+from ..core.shapes import axis as resolve_axis
 from ..errors import ShapeError
-from ..expr import both, const, either, eq, isnan, lt, select, var
-from ..ndarray import NDArray
-from ..samples import table
-from ..shapes import axes as resolve_axes
-from ..shapes import axis as resolve_axis
-from ..structured import Spec, composite, structured
+from ..ir.expr import both, const, either, eq, isnan, lt, select, var
+from ..operators.elementwise import derived
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
 from .reduce import by_blocks, by_groups, expand, is_long, reduced, reduces, rows, split, sum_

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.compile import kernel
+from ..arrays.ndarray import NDArray, from_value
+from ..backends.numba.compile import kernel
 from ..errors import NBGradError
-from ..ndarray import NDArray, from_value
-from ..structured import REQUIRED, Spec, structured
+from ..operators.structured import REQUIRED, Spec, structured
 from . import lapack
 from .binary import multiply
 from .broadcasting import broadcast_to

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import tracing
-from ..cast import cast
-from ..codegen.launch import kind_of
-from ..dtypes import DType, int64
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, from_value
+from ..autodiff import tracing
+from ..core.dtypes import DType, int64
 from ..errors import AttrError, TraceError
-from ..ndarray import NDArray, from_value
-from ..structured import REQUIRED, Spec, structured
+from ..operators.cast import cast
+from ..operators.structured import REQUIRED, Spec, structured
 
 __all__ = ["arrayed", "calculated", "demand_shape", "demanded"]
 

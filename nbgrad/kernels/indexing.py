@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import tracing
-from ..cast import cast
-from ..codegen import threads
-from ..codegen.compile import kernel
-from ..codegen.launch import Kind, kind_of
-from ..context import real
-from ..dtypes import int64
-from ..entry import as_array
+from ..arrays.launch import Kind, kind_of
+from ..arrays.ndarray import NDArray, placed
+from ..autodiff import tracing
+from ..backends import threads
+from ..backends.numba.compile import kernel
+from ..core.context import real
+from ..core.dtypes import int64
+from ..core.shapes import axis as resolve_axis
+from ..core.shapes import size
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
-from ..ndarray import NDArray, placed
-from ..samples import Input, table
-from ..shapes import axis as resolve_axis
-from ..shapes import size
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.cast import cast
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import traced_index
 from .along import read_along
 from .host import calculated

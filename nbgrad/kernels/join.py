@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..dtypes import promote
-from ..entry import as_array
+from ..arrays.ndarray import NDArray, from_value
+from ..core.dtypes import promote
+from ..core.shapes import axis as resolve_axis
+from ..core.shapes import size
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray, from_value
-from ..samples import table
-from ..shapes import axis as resolve_axis
-from ..shapes import size
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from .move import gather, scatter, strides_of
 from .shape import expand_dims, reshape
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numba import types
 
-from ..codegen.compile import inline, kernel
+from ..backends.numba.compile import inline, kernel
 
 __all__ = ["FAILED", "NOT_FINITE", "letter"]
 

@@ -7,15 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..codegen.launch import fill, kind_of
-from ..dtypes import int64
-from ..entry import as_array
+from ..arrays.launch import fill, kind_of
+from ..arrays.ndarray import NDArray, from_value
+from ..core.dtypes import int64
+from ..core.shapes import as_shape, broadcast_shape, distinct_axes, size
+from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray, from_value
-from ..samples import table
-from ..shapes import as_shape, broadcast_shape, distinct_axes, size
-from ..shapes import axis as resolve_axis
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from .broadcasting import broadcast_to
 from .indexing import take_axis
 from .join import pieces

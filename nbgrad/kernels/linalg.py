@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..codegen.launch import Kind
+from ..arrays.launch import Kind
+from ..arrays.ndarray import NDArray
+from ..core.shapes import broadcast_shape
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray
-from ..samples import Input
-from ..shapes import broadcast_shape
+from ..operators.samples import Input
 from . import factorizations as f
 from .broadcasting import broadcast_to
 from .factorizations import identity, turned

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cast import unify
-from ..codegen import threads
-from ..codegen.compile import inline, kernel
-from ..cuda.product import product
-from ..dtypes import promote
-from ..entry import as_array
+from ..arrays.ndarray import NDArray, from_value, label
+from ..backends import threads
+from ..backends.cuda.product import product
+from ..backends.numba.compile import inline, kernel
+from ..core.dtypes import promote
+from ..core.shapes import broadcast_shape, size
 from ..errors import ShapeError
-from ..ndarray import NDArray, from_value, label
-from ..samples import table
-from ..shapes import broadcast_shape, size
-from ..structured import Spec, composite, structured
+from ..operators.cast import unify
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import Spec, composite, structured
 from .binary import multiply
 from .broadcasting import broadcast_to
 from .shape import expand_dims, reshape

@@ -11,16 +11,16 @@ from functools import cache
 
 import numpy as np
 
-from ..cast import cast, unify
-from ..codegen.launch import Kind, kind_of
-from ..dtypes import float32
-from ..entry import as_array
+from ..arrays.launch import Kind, kind_of
+from ..arrays.ndarray import NDArray
+from ..core.dtypes import float32
+from ..core.shapes import Shape, size
+from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray
-from ..samples import Input, table
-from ..shapes import Shape, size
-from ..shapes import axis as resolve_axis
-from ..structured import composite
+from ..operators.cast import cast, unify
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import composite
 from .indexing import take_axis
 from .layout import tril, triu
 from .linear import matmul

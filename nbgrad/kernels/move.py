@@ -13,11 +13,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..codegen import threads
-from ..codegen.compile import kernel
-from ..cuda.buffers import DeviceBuffer
-from ..cuda.kernels import DeviceKernel, cuda, device, device_kernel
-from ..shapes import Shape, size
+from ..backends import threads
+from ..backends.cuda.buffers import DeviceBuffer
+from ..backends.cuda.kernels import DeviceKernel, cuda, device, device_kernel
+from ..backends.numba.compile import kernel
+from ..core.shapes import Shape, size
 
 __all__ = ["band", "gather", "move", "scatter", "scatter_add", "strides_of", "surround"]
 

@@ -15,20 +15,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import tracing
-from ..cast import cast
-from ..codegen import threads
-from ..codegen.launch import cast_into, kind_of
-from ..elementwise import Elementwise
-from ..entry import as_array
+from ..arrays.launch import cast_into, kind_of
+from ..arrays.ndarray import NDArray, wrap
+from ..autodiff import tracing
+from ..autodiff.state import state
+from ..backends import threads
+from ..core.registry import operators
+from ..core.shapes import axis as resolve_axis
+from ..core.shapes import size
 from ..errors import AttrError, DTypeError, ShapeError
-from ..expr import var
-from ..ndarray import NDArray, wrap
-from ..registry import operators
-from ..shapes import axis as resolve_axis
-from ..shapes import size
-from ..state import state
-from ..structured import REQUIRED, Spec, composite, structured
+from ..ir.expr import var
+from ..operators.cast import cast
+from ..operators.elementwise import Elementwise
+from ..operators.entry import as_array
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import normalization_kernels as raw
 from .creation import ones, zeros
 from .normalization_rules import by_operators, expanded, statistics_kind

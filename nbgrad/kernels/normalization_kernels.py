@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen import threads
-from ..codegen.compile import inline, kernel
+from ..backends import threads
+from ..backends.numba.compile import inline, kernel
 
 __all__ = [
     "batch_norm_back_rows",

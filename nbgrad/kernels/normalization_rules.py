@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..cast import cast
-from ..codegen.launch import kind_of
-from ..dtypes import float32
-from ..ndarray import NDArray
-from ..shapes import size
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray
+from ..core.dtypes import float32
+from ..core.shapes import size
+from ..operators.cast import cast
 from .reduce import sum_
 from .shape import reshape
 from .unary import rsqrt, square

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..samples import Input, table
+from ..operators.samples import Input, table
 
 __all__ = ["BATCH_NORM", "GROUP_NORM", "INSTANCE_NORM", "L2", "LAYER_NORM", "MODES", "SYNC_BATCH_NORM"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.launch import kind_of
-from ..cuda.kernels import cuda, device
-from ..dtypes import DType, as_dtype
-from ..entry import as_array
-from ..ndarray import NDArray, placed
-from ..samples import Input, table
-from ..shapes import size
-from ..structured import REQUIRED, Spec, composite, structured
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, placed
+from ..backends.cuda.kernels import cuda, device
+from ..core.dtypes import DType, as_dtype
+from ..core.shapes import size
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import traced_index
 from .indexing import integers
 

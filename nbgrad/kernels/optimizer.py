@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from .. import tracing
-from ..cast import cast
-from ..codegen import loops
-from ..codegen.launch import Kind
-from ..constants import NoDerivative, as_constants, carries_gradient
-from ..documentation import wrapped
-from ..entry import Entry, as_array
+from ..arrays import templates
+from ..arrays.launch import Kind
+from ..arrays.ndarray import wrap
+from ..autodiff import tracing
+from ..autodiff.constants import NoDerivative, as_constants, carries_gradient
+from ..autodiff.state import state
+from ..autodiff.writes import check_target
 from ..errors import AttrError, DTypeError, LostGradientError, ShapeError
-from ..expr import Expr, lt, select, var
-from ..ndarray import wrap
-from ..state import state
-from ..structured import REQUIRED
-from ..writes import check_target
+from ..ir.expr import Expr, lt, select, var
+from ..operators.cast import cast
+from ..operators.documentation import wrapped
+from ..operators.entry import Entry, as_array
+from ..operators.structured import REQUIRED
 from . import scalar as vm
 from .optimizer_samples import update_samples
 
@@ -65,10 +65,10 @@ def _update(
     def kernel(kind: Kind):
         """Weight and states in place."""
         dtype = kind.dtype
-        inputs = [loops.Input("grad", dtype)]
-        inputs += [loops.Input(n, dtype, loops.IN_PLACE, k) for k, n in enumerate(("weight", *states))]
-        outputs = [loops.Output(e, dtype) for e in (weight, *states.values())]
-        made = loops.elementwise(name, inputs, list(params), outputs)
+        inputs = [templates.Input("grad", dtype)]
+        inputs += [templates.Input(n, dtype, templates.IN_PLACE, k) for k, n in enumerate(("weight", *states))]
+        outputs = [templates.Output(e, dtype) for e in (weight, *states.values())]
+        made = templates.elementwise(name, inputs, list(params), outputs)
         return made.bind(*[kind.storage] * (2 + len(states)), *[float] * len(params))
 
     def call(*args, out=None, **kwargs):

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ..samples import Input, Sample, table
+from ..operators.samples import Input, Sample, table
 
 __all__ = ["update_samples"]
 

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen.launch import cast_into
-from ..dtypes import float64
-from ..entry import as_array
+from ..arrays.launch import cast_into
+from ..arrays.ndarray import NDArray, from_value, full
+from ..core.dtypes import float64
+from ..core.shapes import size
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, from_value, full
-from ..samples import Input, table
-from ..shapes import size
-from ..structured import Spec, composite, structured
+from ..operators.cast import cast
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import Spec, composite, structured
 from .binary import greater, multiply, subtract
 from .broadcasting import broadcast_to
 from .host import arrayed, calculated

@@ -20,7 +20,7 @@ elements (or 2), with as many blocks added to `offset`. On a device every thread
 
 import numpy as np
 
-from ..codegen.compile import Kernel, inline, kernel
+from ..backends.numba.compile import Kernel, inline, kernel
 from ..vmath.bits import SQRT_HALF, bits, from_bits
 from ..vmath.coefficients import LN2, LOG
 from ..vmath.exponential import log_of

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cast import unify
-from ..codegen.launch import kind_of
-from ..dtypes import bool_, float32, int64
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, from_value, wrap
+from ..core.dtypes import bool_, float32, int64
+from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, RangeError, ShapeError
-from ..ndarray import NDArray, from_value, wrap
-from ..samples import Input, table
-from ..shapes import axis as resolve_axis
-from ..structured import composite
+from ..operators.cast import unify
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import composite
 from .binary import add
 from .host import arrayed, calculated, demand_shape
 from .indexing import add_axis, in_range, integers, take_axis

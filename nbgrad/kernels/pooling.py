@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen import threads
-from ..elementwise import derived
-from ..entry import as_array
+from ..backends import threads
+from ..core.shapes import Shape, size
 from ..errors import AttrError, DTypeError, ShapeError
-from ..expr import eq, select, var
-from ..samples import Input, table
-from ..shapes import Shape, size
-from ..structured import REQUIRED, Spec, composite, structured
+from ..ir.expr import eq, select, var
+from ..operators.elementwise import derived
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import convolution_device as on_device
 from . import convolution_kernels as raw
 from . import scalar as vm

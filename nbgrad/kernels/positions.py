@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..codegen.launch import kind_of
-from ..context import real
-from ..dtypes import default_dtype, float64, int64
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, placed
+from ..core.context import real
+from ..core.dtypes import default_dtype, float64, int64
+from ..core.shapes import distinct_axes, size
 from ..errors import AttrError, RangeError, ShapeError
-from ..ndarray import NDArray, placed
-from ..samples import Input, table
-from ..shapes import distinct_axes, size
-from ..structured import composite
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import composite
 from .host import arrayed, calculated, demand_shape
 from .indexing import integers
 

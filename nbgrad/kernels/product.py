@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.compile import kernel
-from ..cuda.kernels import cuda, device
-from ..elementwise import derived
-from ..entry import as_array
-from ..expr import const, isnan, select, var
-from ..ndarray import NDArray, from_value
-from ..samples import table
-from ..shapes import size
-from ..structured import Spec, composite, structured
+from ..arrays.ndarray import NDArray, from_value
+from ..backends.cuda.kernels import cuda, device
+from ..backends.numba.compile import kernel
+from ..core.shapes import size
+from ..ir.expr import const, isnan, select, var
+from ..operators.elementwise import derived
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import Spec, composite, structured
 from .binary import strong_product
 from .broadcasting import broadcast_to
 from .reduce import by_groups, expand, reduces, reduction, rows, split, sum_

@@ -18,18 +18,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .. import tracing
-from ..cast import cast
-from ..codegen.graph import Graph
-from ..codegen.launch import kind_of
-from ..context import CPU0, Context, real, usable
-from ..dtypes import DType, as_dtype, float32, int64
-from ..entry import as_array, store_out
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, from_value, wrap
+from ..autodiff import tracing
+from ..core.context import CPU0, Context, real, usable
+from ..core.dtypes import DType, as_dtype, float32, int64
+from ..core.fork_safety import lock
+from ..core.shapes import as_shape, size
 from ..errors import AttrError, NBGradError, ShapeError, TraceError
-from ..forks import lock
-from ..ndarray import NDArray, from_value, wrap
-from ..shapes import as_shape, size
-from ..structured import REQUIRED, Spec, structured
+from ..ir.graph import Graph
+from ..operators.cast import cast
+from ..operators.entry import as_array, store_out
+from ..operators.structured import REQUIRED, Spec, structured
 from . import philox, random_device
 from .binary import add, multiply
 from .host import demanded

@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 
-from ..codegen.compile import Kernel
-from ..context import Context
-from ..cuda.kernels import DeviceKernel, device_kernel
-from ..ndarray import NDArray, from_value
+from ..arrays.ndarray import NDArray, from_value
+from ..backends.cuda.kernels import DeviceKernel, device_kernel
+from ..backends.numba.compile import Kernel
+from ..core.context import Context
 from . import philox
 
 __all__ = ["draws", "fill", "origin"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..entry import as_array
+from ..operators.entry import as_array
 from . import random, sampling
 
 __all__ = [

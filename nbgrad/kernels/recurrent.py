@@ -21,16 +21,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..cast import cast, unify
-from ..codegen.launch import kind_of
-from ..dtypes import float32
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, wrap
+from ..autodiff.state import state as flags
+from ..core.dtypes import float32
+from ..core.shapes import Shape, size
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray, wrap
-from ..samples import Input, table
-from ..shapes import Shape, size
-from ..state import state as flags
-from ..structured import Spec, composite, structured
+from ..operators.cast import cast, unify
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import Spec, composite, structured
 from . import recurrent_device as on_device
 from . import recurrent_kernels as raw
 from .creation import zeros_like

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ndarray import NDArray, wrap
+from ..arrays.ndarray import NDArray, wrap
 from .binary import multiply
 from .linear import matmul
 from .shape import slice_axis

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen.compile import inline, kernel
+from ..backends.numba.compile import inline, kernel
 from ..vmath.exponential import sigmoid
 from ..vmath.hyperbolic import tanh
 

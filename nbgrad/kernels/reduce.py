@@ -18,22 +18,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen import threads
-from ..codegen.compile import inline, kernel
-from ..codegen.launch import Kind, kind_of
-from ..codegen.memory import LARGE
-from ..dtypes import default_dtype
-from ..elementwise import derived
-from ..entry import as_array
+from ..arrays.launch import Kind, kind_of
+from ..arrays.ndarray import NDArray, wrap
+from ..backends import threads
+from ..backends.buffer_pool import LARGE
+from ..backends.numba.compile import inline, kernel
+from ..core.dtypes import default_dtype
+from ..core.registry import set_role
+from ..core.shapes import axes as resolve_axes
+from ..core.shapes import size
 from ..errors import AttrError
-from ..expr import const, eq, isnan, select, var
-from ..ndarray import NDArray, wrap
-from ..registry import set_role
-from ..samples import Input, Sample, table
-from ..shapes import axes as resolve_axes
-from ..shapes import size
-from ..structured import Spec, composite, structured
+from ..ir.expr import const, eq, isnan, select, var
+from ..operators.cast import cast
+from ..operators.elementwise import derived
+from ..operators.entry import as_array
+from ..operators.samples import Input, Sample, table
+from ..operators.structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
 from .broadcasting import broadcast_to, spreading

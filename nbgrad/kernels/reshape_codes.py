@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..core.shapes import Shape, size
 from ..errors import ShapeError
-from ..shapes import Shape, size
 
 __all__ = ["resolve"]
 

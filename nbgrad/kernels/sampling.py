@@ -19,20 +19,20 @@ import math
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen.compile import inline, kernel
-from ..codegen.launch import kind_of
-from ..context import Context, real
-from ..cuda.kernels import cuda, device
-from ..dtypes import as_dtype, float64, int64
-from ..elementwise import derived
-from ..entry import as_array, store_out
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, from_value, full
+from ..autodiff.state import state
+from ..backends.cuda.kernels import cuda, device
+from ..backends.numba.compile import inline, kernel
+from ..core.context import Context, real
+from ..core.dtypes import as_dtype, float64, int64
+from ..core.shapes import as_shape, size
 from ..errors import AttrError, ShapeError
-from ..expr import var
-from ..ndarray import NDArray, from_value, full
-from ..shapes import as_shape, size
-from ..state import state
-from ..structured import Spec, structured
+from ..ir.expr import var
+from ..operators.cast import cast
+from ..operators.elementwise import derived
+from ..operators.entry import as_array, store_out
+from ..operators.structured import Spec, structured
 from . import philox
 from . import scalar as vm
 from .binary import equal, multiply

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import inline
-from ..expr import Expr, Fn, both, either, eq, isnan, le, lt, ne, select
+from ..backends.numba.compile import inline
+from ..ir.expr import Expr, Fn, both, either, eq, isnan, le, lt, ne, select
 from ..vmath import (
     beta,
     bits,

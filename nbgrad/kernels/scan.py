@@ -19,16 +19,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..codegen.compile import inline, kernel
-from ..cuda.kernels import device_kernel
-from ..dtypes import as_dtype
-from ..elementwise import Elementwise
-from ..entry import as_array
-from ..expr import const, eq, select, var
-from ..ndarray import NDArray, from_value
-from ..samples import table
-from ..shapes import axis as resolve_axis
-from ..structured import REQUIRED, Spec, composite, structured
+from ..arrays.ndarray import NDArray, from_value
+from ..backends.cuda.kernels import device_kernel
+from ..backends.numba.compile import inline, kernel
+from ..core.dtypes import as_dtype
+from ..core.shapes import axis as resolve_axis
+from ..ir.expr import const, eq, select, var
+from ..operators.elementwise import Elementwise
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import logaddexp
 from . import scalar as vm
 from .binary import product_of_cotangents, strong_product

@@ -6,16 +6,16 @@ from functools import reduce
 
 import numpy as np
 
-from ..cast import cast, unify
-from ..declare import parametric
-from ..elementwise import Elementwise
-from ..entry import as_array
+from ..arrays.ndarray import NDArray, from_value
+from ..core.shapes import broadcast_shape
 from ..errors import DTypeError, ShapeError
-from ..expr import const, lt, ne, select, var
-from ..ndarray import NDArray, from_value
-from ..samples import Input, table
-from ..shapes import broadcast_shape
-from ..structured import composite
+from ..ir.expr import const, lt, ne, select, var
+from ..operators.cast import cast, unify
+from ..operators.declare import parametric
+from ..operators.elementwise import Elementwise
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import composite
 from . import scalar as vm
 from .binary import add, divide, multiply, not_equal, subtract
 from .shape import reshape

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import bool_, float32
-from ..entry import as_array
+from ..arrays.ndarray import NDArray
+from ..core.dtypes import bool_, float32
 from ..errors import AttrError, RangeError, ShapeError
-from ..ndarray import NDArray
-from ..samples import Input, table
-from ..structured import composite
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import composite
 from .host import arrayed, calculated
 from .indexing import integers, take_axis
 from .selection import where

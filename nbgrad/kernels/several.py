@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import tracing
-from ..cast import cast, unify
-from ..codegen.launch import Kind, kind_of
-from ..context import real
-from ..dtypes import float32, float64
-from ..entry import as_array
+from ..arrays.launch import Kind, kind_of
+from ..arrays.ndarray import NDArray, full
+from ..autodiff import tracing
+from ..autodiff.state import state
+from ..core.context import real
+from ..core.dtypes import float32, float64
 from ..errors import AttrError
-from ..ndarray import NDArray, full
-from ..samples import table
-from ..state import state
-from ..structured import composite
+from ..operators.cast import cast, unify
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import composite
 from .extreme import min_
 from .host import arrayed
 from .join import concat

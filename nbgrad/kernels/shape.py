@@ -11,17 +11,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import tape, tracing
-from ..cotangents import hand_on
-from ..entry import Entry, as_array, store_out
+from ..arrays.ndarray import NDArray, alias
+from ..autodiff import tape, tracing
+from ..autodiff.cotangents import hand_on
+from ..autodiff.observers import observers
+from ..autodiff.state import recording
+from ..core.shapes import Shape, distinct_axes, size
+from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
-from ..ndarray import NDArray, alias
-from ..observe import observers
-from ..samples import Input, table
-from ..shapes import Shape, distinct_axes, size
-from ..shapes import axis as resolve_axis
-from ..state import recording
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.entry import Entry, as_array, store_out
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from .move import gather, scatter, scatter_add, strides_of, surround
 from .reshape_codes import resolve
 

@@ -15,14 +15,14 @@ import functools
 
 import numpy as np
 
-from ..codegen import threads
-from ..codegen.compile import inline, kernel
-from ..entry import as_array
+from ..arrays.ndarray import NDArray, from_value
+from ..backends import threads
+from ..backends.numba.compile import inline, kernel
+from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, from_value
-from ..samples import Input, table
-from ..shapes import axis as resolve_axis
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import exp_minus
 from .binary import product_of_cotangents, strong_product
 from .extreme import max_

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import tracing
-from ..codegen.launch import kind_of
-from ..context import real
-from ..dtypes import as_dtype, int64
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, full, placed
+from ..autodiff import tracing
+from ..core.context import real
+from ..core.dtypes import as_dtype, int64
+from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray, full, placed
-from ..samples import Input, table
-from ..shapes import axis as resolve_axis
-from ..structured import REQUIRED, Spec, composite, structured
+from ..operators.entry import as_array
+from ..operators.samples import Input, table
+from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import sorting_device
 from .along import DEEP, PLACES, add_along, read_along
 from .host import arrayed

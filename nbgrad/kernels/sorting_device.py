@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.compile import inline
-from ..codegen.launch import Kind, kind_of
-from ..cuda import driver
-from ..cuda.kernels import cuda, device
-from ..dtypes import int32, int64
+from ..arrays.launch import Kind, kind_of
+from ..backends.cuda import driver
+from ..backends.cuda.kernels import cuda, device
+from ..backends.numba.compile import inline
+from ..core.dtypes import int32, int64
 
 __all__ = ["keys_of", "order", "rank", "search"]
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import inline
+from ..backends.numba.compile import inline
 from ..vmath.bits import rint
 
 _PI = math.pi

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen.launch import kind_of
-from ..dtypes import bool_, int64, uint8
-from ..elementwise import derived
-from ..entry import as_array
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray
+from ..core.dtypes import bool_, int64, uint8
+from ..core.shapes import axes as resolve_axes
+from ..core.shapes import size
 from ..errors import ShapeError
-from ..expr import const, eq, select, var
-from ..ndarray import NDArray
-from ..samples import table
-from ..shapes import axes as resolve_axes
-from ..shapes import size
-from ..structured import composite
+from ..ir.expr import const, eq, select, var
+from ..operators.cast import cast
+from ..operators.elementwise import derived
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import composite
 from . import scalar as vm
 from .binary import equal, greater, not_equal
 from .host import arrayed, calculated

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import tape, tracing
-from ..cast import cast
-from ..codegen.launch import cast_into, fill
-from ..codegen.memory import longer
-from ..context import real
-from ..cotangents import own
-from ..dtypes import int64, plain
+from ..arrays.launch import cast_into, fill
+from ..arrays.ndarray import NDArray, alias, from_value
+from ..autodiff import tape, tracing
+from ..autodiff.cotangents import own
+from ..autodiff.observers import observers
+from ..autodiff.state import recording
+from ..autodiff.writes import IN_PLACE, check_target, overwrite
+from ..backends.buffer_pool import longer
+from ..core.context import real
+from ..core.dtypes import int64, plain
+from ..core.shapes import size
 from ..errors import DTypeError, MaskWarning, NBGradError, RangeError, ShapeError
-from ..ndarray import NDArray, alias, from_value
-from ..observe import observers
-from ..shapes import size
-from ..state import recording
-from ..writes import IN_PLACE, check_target, overwrite
+from ..operators.cast import cast
 from .broadcasting import broadcast_to
 from .host import demand_shape
 from .indexing import flat_positions, in_range, integers, take_axis

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..dtypes import float32
-from ..entry import as_array
-from ..state import state
-from ..structured import composite
+from ..autodiff.state import state
+from ..core.dtypes import float32
+from ..operators.entry import as_array
+from ..operators.structured import composite
 from .normalization import BatchNorm
 from .normalization_samples import SYNC_BATCH_NORM
 from .statistics import moments

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cast import cast
-from ..codegen.launch import kind_of
-from ..context import current_context
-from ..cuda.kernels import cuda, device
-from ..dtypes import DType, bool_, float64, int64
-from ..elementwise import derived
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, from_value
+from ..backends.cuda.kernels import cuda, device
+from ..core.context import current_context
+from ..core.dtypes import DType, bool_, float64, int64
 from ..errors import RangeError
-from ..expr import const, eq, lt, select, var
-from ..ndarray import NDArray, from_value
-from ..structured import REQUIRED, Spec, structured
+from ..ir.expr import const, eq, lt, select, var
+from ..operators.cast import cast
+from ..operators.elementwise import derived
+from ..operators.structured import REQUIRED, Spec, structured
 from .binary import modulo
 from .reduce import sum_
 from .shape import reshape

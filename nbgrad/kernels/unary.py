@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from ..declare import parametric, unary
-from ..expr import eq, isnan, lt, select, var
+from ..ir.expr import eq, isnan, lt, select, var
+from ..operators.declare import parametric, unary
 from . import scalar as vm
 
 __all__: list[str] = []  # operators are found through the registry

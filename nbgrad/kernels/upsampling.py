@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..cast import unify
-from ..entry import as_array
+from ..arrays.ndarray import NDArray
 from ..errors import AttrError, DTypeError, ShapeError
-from ..ndarray import NDArray
-from ..samples import table
-from ..structured import composite
+from ..operators.cast import unify
+from ..operators.entry import as_array
+from ..operators.samples import table
+from ..operators.structured import composite
 from .binary import add, multiply, power
 from .convolution import Deconvolution
 from .join import concat

@@ -26,18 +26,18 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from ..cast import cast
-from ..codegen.launch import kind_of
-from ..config import __version__
-from ..context import Context, usable
-from ..dtypes import as_dtype
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray
+from ..core.config import __version__
+from ..core.context import Context, usable
+from ..core.dtypes import as_dtype
+from ..core.shapes import as_shape
 from ..errors import AttrError, DTypeError, NBGradError, RangeError, SymbolError
-from ..ndarray import NDArray
-from ..shapes import as_shape
+from ..operators.cast import cast
 from . import draw as drawing
-from .reading import read
+from .from_tape import Node, build
+from .parsing import read
 from .steps import Aval
-from .trace import Node, build
 
 __all__ = ["Symbol", "load", "load_json"]
 

@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cast import Cast as CastRule
-from ..cast import cast, unify
-from ..codegen.launch import Kind, address, kind_of
-from ..context import CPU0, Context
-from ..dtypes import DType, as_dtype, default_dtype, promote
-from ..elementwise import Elementwise, derived
+from ..arrays.launch import Kind, address, kind_of
+from ..arrays.ndarray import NDArray, wrap
+from ..core.context import CPU0, Context
+from ..core.dtypes import DType, as_dtype, default_dtype, promote
+from ..core.registry import operators
+from ..core.shapes import Shape, broadcast_shape, size
+from ..custom.function_rules import Call
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
-from ..function_rules import Call
 from ..kernels.shape import reshape, slice_
-from ..ndarray import NDArray, wrap
-from ..plan import Plan, Spec
-from ..registry import operators
-from ..shapes import Shape, broadcast_shape, size
-from ..structured import Structured
-from .demands import DEMANDS, check, check_attrs, check_values
+from ..operators.call_plan import Plan, Spec
+from ..operators.cast import Cast as CastRule
+from ..operators.cast import cast, unify
+from ..operators.elementwise import Elementwise, derived
+from ..operators.structured import Structured
+from .operand_checks import DEMANDS, check, check_attrs, check_values
 from .text import NotWritable, decode, encode, read_expr, write_expr
 
 __all__ = ["Aval", "Step", "from_tape", "from_text"]

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import expr
-from ..context import Context
-from ..dtypes import DType, as_dtype
+from ..core.context import Context
+from ..core.dtypes import DType, as_dtype
 from ..errors import NBGradError
-from ..expr import Expr, Fn, const, order, var
+from ..ir import expr
+from ..ir.expr import Expr, Fn, const, order, var
 from ..kernels import scalar
 
 __all__ = ["NotWritable", "decode", "encode", "read_expr", "write_expr"]

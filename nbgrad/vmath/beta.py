@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import inline
+from ..backends.numba.compile import inline
 from . import coefficients as c
 from .bits import fast_two_sum, floor, fma, horner, pair_product, pair_sum, rint, two_sum
 from .exponential import log, log1p, log_parts

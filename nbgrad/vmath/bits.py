@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from ..codegen.compile import by_precision, inline, intrinsic
+from ..backends.numba.compile import by_precision, inline, intrinsic
 
 __all__ = [
     "SQRT_HALF",

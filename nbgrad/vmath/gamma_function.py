@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, inline
 from . import coefficients as c
 from .bits import bits, copy_sign, fast_two_sum, fma, from_bits, horner, pair_product, pair_quotient, two_prod, two_sum
 from .exponential import exp_factors, log, log_parts

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import inline
+from ..backends.numba.compile import inline
 
 __all__ = ["gamma_excess", "gamma_moment", "gamma_slope"]
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, inline
 from . import coefficients as c
 from .bits import bits, copy_sign, estrin, fma, from_bits, horner, pick
 from .exponential import exp_factors

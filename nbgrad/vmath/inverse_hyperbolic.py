@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, inline
 from . import coefficients as c
 from .bits import SQRT_HALF, SQRT_HALF_F, bits, copy_sign, fast_two_sum, fma, from_bits, horner, pick
 from .exponential import log_of

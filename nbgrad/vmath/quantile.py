@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, inline
 from . import coefficients as c
 from .bits import copy_sign, fast_two_sum, fma, horner, pick, two_prod, two_sum
 from .exponential import log

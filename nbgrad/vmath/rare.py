@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ..codegen.compile import intrinsic
+from ..backends.numba.compile import intrinsic
 from .bits import libdevice, rounded
 from .huge_angle import DOUBLE, huge_angle
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..codegen.compile import inline
+from ..backends.numba.compile import inline
 from .bits import copy_sign, fma, trunc
 from .rare import floor_beyond, remainder_beyond
 

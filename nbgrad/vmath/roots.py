@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import by_precision
+from ..backends.numba.compile import by_precision
 from .bits import bits, copy_sign, fma, from_bits, horner
 from .coefficients import CBRT, CBRT_F
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..codegen.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, inline
 from . import coefficients as c
 from .bits import bits, copy_sign, fast_two_sum, fma, from_bits, horner, pick, two_prod
 from .rare import cos_beyond, sin_beyond, tan_beyond

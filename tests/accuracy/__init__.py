@@ -7,7 +7,7 @@ from typing import NamedTuple
 import mpmath as mp
 import numpy as np
 
-from nbgrad.codegen.compile import generate
+from nbgrad.backends.numba.compile import generate
 
 __all__ = ["Row", "call", "measure"]
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import nbgrad as nb
-from nbgrad.cuda import driver
+from nbgrad.backends.cuda import driver
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
 import simulator

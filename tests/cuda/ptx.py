@@ -8,7 +8,7 @@ from typing import Any
 
 from numba import cuda
 
-from nbgrad.cuda import driver
+from nbgrad.backends.cuda import driver
 
 
 def ptx(function: Callable, kinds: Sequence, capabilities: Sequence[tuple[int, int]]) -> list[str]:

@@ -4,7 +4,7 @@ import numpy as np
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.registry import operators
+from nbgrad.core.registry import operators
 
 #: All rows of the table, by operator.
 ROWS = [(entry, sample) for entry in operators.values() for sample in entry.samples]

@@ -10,8 +10,8 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.cuda import driver, product
-from nbgrad.cuda.buffers import pools
+from nbgrad.backends.cuda import driver, product
+from nbgrad.backends.cuda.buffers import pools
 from nbgrad.errors import ContextError
 
 CPU = nb.cpu(0)

@@ -9,8 +9,9 @@ from ptx import ptx
 from sampled import ROWS, outcome
 
 import nbgrad as nb
-from nbgrad import context, nd
-from nbgrad.cuda import driver, kernels
+from nbgrad import nd
+from nbgrad.backends.cuda import driver, kernels
+from nbgrad.core import context
 from nbgrad.errors import NBGradError
 from nbgrad.kernels import random_device, sorting_device
 

@@ -13,7 +13,7 @@ from stub import STUB, asked, count
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.cuda.buffers import pools
+from nbgrad.backends.cuda.buffers import pools
 
 
 def array(*shape, dtype="float32"):

@@ -8,8 +8,9 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.codegen import graph
-from nbgrad.compiler import device_groups, device_source, statements
+from nbgrad.compiler import statements
+from nbgrad.compiler.device.operators import groups, source
+from nbgrad.ir import graph
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import test_jit_random_graphs as graphs
@@ -65,15 +66,15 @@ def test_how_many_kernels(gpu, function, count):
 )
 def test_of_rows_and_of_their_insides(gpu, function, monkeypatch):
     """What is too much for one block is reduced row by row, where rows are known, and then as a column."""
-    monkeypatch.setattr(device_groups, "_CHUNK", 64)
+    monkeypatch.setattr(groups, "_CHUNK", 64)
     assert kernels(function, X) == 2
 
 
 def test_rows_in_parts(gpu, monkeypatch):
     """Few long rows: several blocks have a part of each, or several threads if neighbours are in other rows."""
-    monkeypatch.setattr(device_groups, "_CHUNK", 8)
-    monkeypatch.setattr(device_groups, "_RUN", 3)
-    monkeypatch.setattr(device_groups, "FEW", 2)
+    monkeypatch.setattr(groups, "_CHUNK", 8)
+    monkeypatch.setattr(groups, "_RUN", 3)
+    monkeypatch.setattr(groups, "FEW", 2)
 
     def both(x):
         return nd.mean(x, axis=1) + 1, nd.max(x, axis=1), nd.sin(x), nd.sum(x, axis=0) * 2, nd.min(nd.sin(x), axis=0)
@@ -119,7 +120,7 @@ def test_what_follows_a_product(gpu, function, products, followed, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_several_elements_per_thread(gpu, monkeypatch, dtype):
     """Where arrays have them at multiples of 16 bytes, in whole arrays and in rows; others one by one."""
-    monkeypatch.setattr(device_source, "_PACKED", 8)
+    monkeypatch.setattr(source, "_PACKED", 8)
 
     def several(x):
         y = nd.sin(x) * nd.sum(x[:2, :3]) + x[1, 2]
@@ -140,10 +141,10 @@ def test_several_elements_per_thread(gpu, monkeypatch, dtype):
 def test_random_programs(gpu, seed, few, monkeypatch):
     """Values and derivatives of those of tests/test_jit_random_graphs.py."""
     if few == 2:
-        monkeypatch.setattr(device_groups, "_CHUNK", 16)
-        monkeypatch.setattr(device_groups, "_RUN", 4)
-        monkeypatch.setattr(device_groups, "FEW", 2)
-        monkeypatch.setattr(device_source, "_PACKED", 2)
+        monkeypatch.setattr(groups, "_CHUNK", 16)
+        monkeypatch.setattr(groups, "_RUN", 4)
+        monkeypatch.setattr(groups, "FEW", 2)
+        monkeypatch.setattr(source, "_PACKED", 2)
     rng = np.random.default_rng(seed)
     steps = [tuple(int(rng.integers(n)) for n in (len(graphs.STEPS), 12, 12, 12)) for _ in range(6)]
     leaves = [rng.uniform(-1, 1, shape) for shape in [(2, 3), (3,), (4, 1, 3), (1,), (), (5, 6), (6, 3), (5, 4)]]

@@ -7,7 +7,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.cuda import driver
+from nbgrad.backends.cuda import driver
 from nbgrad.errors import ContextError
 
 CPU = nb.cpu(0)

@@ -13,9 +13,9 @@ from stub import STUB, asked, count
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.codegen import graph
+from nbgrad.backends.cuda import cublas, product
 from nbgrad.compiler import statements
-from nbgrad.cuda import cublas, product
+from nbgrad.ir import graph
 
 LIBRARY = ctypes.CDLL(os.environ["NBGRAD_STUB_LIBRARY"])
 X, W, B, V = (np.random.default_rng(0).standard_normal(s) for s in ((6, 4), (4, 5), (5,), (5, 4)))

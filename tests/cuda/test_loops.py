@@ -5,7 +5,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.cuda import driver
+from nbgrad.backends.cuda import driver
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5, 3))

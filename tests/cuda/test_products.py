@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import nbgrad as nb
-from nbgrad import config, nd
-from nbgrad.codegen import graph
+from nbgrad import nd
+from nbgrad.backends.cuda import cublas, driver, product
+from nbgrad.backends.cuda.buffers import pools
+from nbgrad.backends.cuda.product import product as multiply
 from nbgrad.compiler import statements
-from nbgrad.cuda import cublas, driver, product
-from nbgrad.cuda.buffers import pools
-from nbgrad.cuda.product import product as multiply
+from nbgrad.core import config
+from nbgrad.ir import graph
 
 STUB = ctypes.CDLL(os.environ["NBGRAD_STUB_LIBRARY"]) if "NBGRAD_STUB_LIBRARY" in os.environ else None
 if STUB is None and (driver.simulated() or cublas.library(0) is None):

@@ -5,7 +5,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.cuda import driver
+from nbgrad.backends.cuda import driver
 
 
 def both(gpu, draw, *parameters, exact=False, **how):

@@ -7,7 +7,7 @@ from pages import ON_HOST
 from sampled import ROWS, close, outcome
 
 import nbgrad as nb
-from nbgrad.cuda import driver
+from nbgrad.backends.cuda import driver
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2}
 #: Samples that are differentiated twice: the first of each operator.

@@ -7,8 +7,8 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.cuda import driver, launches
-from nbgrad.cuda.buffers import pools
+from nbgrad.backends.cuda import driver, launches
+from nbgrad.backends.cuda.buffers import pools
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 4))

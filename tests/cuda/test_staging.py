@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from nbgrad import nd
-from nbgrad.cuda import driver
-from nbgrad.cuda.staging import Staging
+from nbgrad.backends.cuda import driver
+from nbgrad.backends.cuda.staging import Staging
 
 
 class Queue:

@@ -4,8 +4,8 @@ import gc
 
 from pages import ON_HOST, STRUCTURED
 
-from nbgrad.registry import operators
-from nbgrad.structured import Structured
+from nbgrad.core.registry import operators
+from nbgrad.operators.structured import Structured
 
 
 def test_the_page_lists_what_is_computed_on_the_host():

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from nbgrad.codegen import cache
-from nbgrad.codegen.places import Root
+from nbgrad.backends.numba import disk_cache
+from nbgrad.backends.numba.trusted_files import Root
 
 from . import Outcome
 
@@ -23,7 +23,7 @@ SHORT, LONG = 400, 20_000
 ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = """
 import numpy as np
-from nbgrad.codegen.compile import generate
+from nbgrad.backends.numba.compile import generate
 for k in range(6):
     out = np.zeros(3)
     generate(f"k{k}", f"def k{k}(out):\\n    for i in range(out.size):\\n        out[i] = i * {k} + 0.5\\n", {})(out)
@@ -53,7 +53,7 @@ class _Files:
         self.payloads = {rng.randbytes(32).hex(): rng.randbytes(rng.choice([1, 100, 20_000])) for _ in range(40)}
         with chosen(self.root):
             for key, payload in self.payloads.items():
-                cache.store(key, payload)
+                disk_cache.store(key, payload)
         self.paths = {key: folder / key[:2] / f"{key}.kernel" for key in self.payloads}
 
     def attempt(self, outcome: Outcome, where: str) -> None:
@@ -64,10 +64,10 @@ class _Files:
         told = f"{what} ({where})"
         with chosen(self.root):
             try:
-                found = cache.load(key)
-                cache.store(key, self.payloads[key])
-                after = cache.load(key)
-                cache.info()
+                found = disk_cache.load(key)
+                disk_cache.store(key, self.payloads[key])
+                after = disk_cache.load(key)
+                disk_cache.info()
             except Exception as err:
                 outcome.wrong.append(f"{told}: {type(err).__name__}: {err}")
             else:
@@ -180,8 +180,8 @@ class chosen:
         self.root = root
 
     def __enter__(self) -> None:
-        self.before = cache._chosen
-        cache._chosen = self.root, (self.root,)
+        self.before = disk_cache._chosen
+        disk_cache._chosen = self.root, (self.root,)
 
     def __exit__(self, *_) -> None:
-        cache._chosen = self.before
+        disk_cache._chosen = self.before

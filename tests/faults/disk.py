@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from nbgrad.codegen import cache
-from nbgrad.codegen.places import Root
+from nbgrad.backends.numba import disk_cache
+from nbgrad.backends.numba.trusted_files import Root
 
 from . import Outcome
 from .cache import chosen
@@ -66,23 +66,23 @@ def _failing(outcome: Outcome, rng: random.Random, where: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Root(folder)
         with chosen(root):
-            cache.store("ab" * 32, b"old" * 1000)
+            disk_cache.store("ab" * 32, b"old" * 1000)
             root._known = rng.choice([root._known, None])  # it was looked at before, or not
             call = _Failing(rng.choice(_CALLS), rng)
             told = f"{call.name} gives {call.error} after {call.after} ({where})"
             fds = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
             steps: list[Callable] = [
-                lambda: cache.load("ab" * 32), lambda: cache.store("ab" * 32, b"old" * 1000),
-                lambda: cache.store("cd" * 32, b"new" * 1000), lambda: cache.load("cd" * 32), cache.info,
+                lambda: disk_cache.load("ab" * 32), lambda: disk_cache.store("ab" * 32, b"old" * 1000),
+                lambda: disk_cache.store("cd" * 32, b"new" * 1000), lambda: disk_cache.load("cd" * 32), disk_cache.info,
             ]  # fmt: skip
             rng.shuffle(steps)
             try:
                 with mock.patch.object(os, call.name, call):
                     for step in steps:
                         step()
-                found = cache.load("ab" * 32), cache.load("cd" * 32)
-                cache.store("cd" * 32, b"new" * 1000)
-                after = cache.load("cd" * 32)
+                found = disk_cache.load("ab" * 32), disk_cache.load("cd" * 32)
+                disk_cache.store("cd" * 32, b"new" * 1000)
+                after = disk_cache.load("cd" * 32)
             except Exception as err:
                 outcome.wrong.append(f"{told}: {type(err).__name__}: {err}")
                 return
@@ -102,13 +102,13 @@ from nbgrad.codegen import cache
 big = bytes(range(256)) * 400
 keys = [f"{k:02x}" * 32 for k in range(64)]
 for key in keys:
-    cache.store(key, key.encode() + big)
-kept = [key for key in keys if cache.load(key) == key.encode() + big]
-wrong = [key for key in keys if cache.load(key) not in (None, key.encode() + big)]
-assert not wrong and cache.info()[1] == len(kept), (wrong, kept)
-cache.clear()
-cache.store(keys[0], b"small")
-print(len(kept), cache.load(keys[0]))
+    disk_cache.store(key, key.encode() + big)
+kept = [key for key in keys if disk_cache.load(key) == key.encode() + big]
+wrong = [key for key in keys if disk_cache.load(key) not in (None, key.encode() + big)]
+assert not wrong and disk_cache.info()[1] == len(kept), (wrong, kept)
+disk_cache.clear()
+disk_cache.store(keys[0], b"small")
+print(len(kept), disk_cache.load(keys[0]))
 """
 
 

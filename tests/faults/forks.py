@@ -14,9 +14,9 @@ import numpy as np
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.codegen import cache as on_disk
-from nbgrad.codegen import threads
-from nbgrad.codegen.compile import generate
+from nbgrad.backends import threads
+from nbgrad.backends.numba import disk_cache as on_disk
+from nbgrad.backends.numba.compile import generate
 
 from . import Outcome
 from ._apart import attempts

@@ -16,8 +16,8 @@ import numpy as np
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.registry import operators
-from nbgrad.samples import Input, Sample
+from nbgrad.core.registry import operators
+from nbgrad.operators.samples import Input, Sample
 
 from . import Outcome
 

@@ -15,8 +15,8 @@ from random_arrays import NAMES, ArrayProgram
 from random_loops import Program, arguments, function, indent
 
 import nbgrad as nb
-from nbgrad.adjoint.sweep import stencils
 from nbgrad.errors import TraceError
+from nbgrad.loops.transforms import scatter_to_gather
 
 from . import Outcome
 
@@ -104,7 +104,7 @@ def attempt(seed):
     text, given, name = renamed(random, source, outside)
     other = function(text, given, name=name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stencils, "_SHORT", seed % 2 * stencils._SHORT)
+        patch.setattr(scatter_to_gather, "_SHORT", seed % 2 * scatter_to_gather._SHORT)
         try:
             plain = gradients(nb.adjoint(f), f, args)
         except TraceError:

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from nbgrad.codegen import cache
-from nbgrad.codegen.places import Root
+from nbgrad.backends.numba import disk_cache
+from nbgrad.backends.numba.trusted_files import Root
 
 from . import Outcome
 from .cache import chosen
@@ -34,11 +34,11 @@ print("begun", flush=True)
 while time.monotonic() < end:
     key = rng.choice(keys())
     if rng.random() < 0.5:
-        cache.store(key, payload(key))
-    elif cache.load(key) not in (None, payload(key)):
+        disk_cache.store(key, payload(key))
+    elif disk_cache.load(key) not in (None, payload(key)):
         sys.exit(f"{key} was wrong")
     if rng.random() < 0.002:
-        cache.clear()
+        disk_cache.clear()
 """
 
 
@@ -85,15 +85,15 @@ def _race(outcome: Outcome, rng: random.Random, where: str) -> None:
             if len(left) > len(killed):
                 wrong.append(f"{len(left)} temporary files of {len(killed)} killed processes")
             for path in Path(folder).rglob("*.kernel"):
-                if cache.load(path.stem) != payload(path.stem):
+                if disk_cache.load(path.stem) != payload(path.stem):
                     wrong.append(f"{path.name} is not whole")
             for path in left:
                 os.utime(path, (1e9, 1e9))
             for key in keys():
-                cache.store(key, payload(key))
-            if not all(cache.load(key) == payload(key) for key in keys()):
+                disk_cache.store(key, payload(key))
+            if not all(disk_cache.load(key) == payload(key) for key in keys()):
                 wrong.append("what was stored afterwards is not there")
-            cache.clear()
+            disk_cache.clear()
             if rest := [path.name for path in Path(folder).rglob("*") if path.is_file()]:
                 wrong.append(f"{', '.join(rest)} is left for good")
         if wrong:

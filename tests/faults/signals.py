@@ -13,9 +13,10 @@ from functools import cache
 import numpy as np
 
 import nbgrad as nb
-from nbgrad import autograd, forks, nd
-from nbgrad.codegen import cache as on_disk
-from nbgrad.codegen.compile import generate
+from nbgrad import autograd, nd
+from nbgrad.backends.numba import disk_cache as on_disk
+from nbgrad.backends.numba.compile import generate
+from nbgrad.core import fork_safety
 
 from . import Outcome
 from ._apart import attempts
@@ -177,7 +178,7 @@ def attempt(rng: random.Random) -> tuple[str, str | None]:
         problems.append("a KeyboardInterrupt that nobody raised")
     if autograd.is_recording() or autograd.is_training():
         problems.append(f"a flag stays on, interrupted in {where}")
-    problems += [f"a lock stays taken: {made}" for made in list(forks._register) if made._is_owned()]
+    problems += [f"a lock stays taken: {made}" for made in list(fork_safety._register) if made._is_owned()]
     for req in ("write", "add"):
         if len(_gradients(req)) != 1:
             problems.append(f"gradients are {_gradients(req)}")

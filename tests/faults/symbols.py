@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from nbgrad import autograd, nd, symbol
+from nbgrad.core.registry import operators
 from nbgrad.errors import NBGradError
-from nbgrad.registry import operators
 
 from . import Outcome
 from ._apart import attempts

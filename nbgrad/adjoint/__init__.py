@@ -1,5 +1,0 @@
-"""Adjoints and tangents of functions with loops: source in, source out."""
-
-from .function import adjoint, tangent
-
-__all__ = ["adjoint", "tangent"]

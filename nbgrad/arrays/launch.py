@@ -1,0 +1,151 @@
+"""Allocation, and the few kernels that every layer above needs: fill, copy, cast, add.
+
+They have no operator's name because they are not operators: nothing here is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from ..backends import buffer_pool, threads
+from ..backends.cuda.buffers import DeviceBuffer, on_device
+from ..backends.cuda.buffers import allocator as device_allocator
+from ..core.context import Context, is_traced
+from ..core.dtypes import DType
+from ..ir.expr import var
+from ..ir.graph import Flat, allocator
+from . import templates
+
+__all__ = ["Kind", "address", "cast_into", "copy", "fill", "kind_of"]
+
+
+class Kind:
+    """What an array's elements are and where they live; one instance per (dtype, context): compare with ``is``.
+
+    Kernels are looked up by it, so that one dictionary access answers both questions.
+
+    Attributes
+    ----------
+    dtype : DType
+    ctx : Context
+    storage : numpy.dtype or OnDevice
+        Of raw buffers.
+    one : int
+        What the number 1 is there.
+    empty : callable
+        ``empty(n, storage)`` allocates a raw buffer there.
+    small : callable
+        The same for fewer than :data:`..backends.buffer_pool.LARGE` elements, at less cost.
+    accumulate_small : callable
+        :meth:`accumulate` for fewer elements than that, at less cost.
+    gpu, traced : bool
+        Arrays of this kind are on a GPU; are parts of a traced program.
+    """
+
+    __slots__ = ("__dict__", "ctx", "dtype", "empty", "gpu", "one", "small", "storage", "traced")
+
+    def __init__(self, dtype: DType, ctx: Context) -> None:
+        self.dtype = dtype
+        self.ctx = ctx
+        self.storage: Any = dtype.storage
+        self.traced = is_traced(ctx)
+        self.gpu = ctx.device_type == "gpu"
+        self.empty = self.small = allocator(dtype)
+        if self.gpu:
+            self.storage = on_device(dtype.storage, ctx)
+            self.empty = self.small = device_allocator(ctx)
+        elif not self.traced:
+            self.empty, self.small = buffer_pool.empty, np.empty
+        self.one = 0x3C00 if dtype.name == "float16" else 1
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}@{self.ctx}"
+
+    @cached_property
+    def accumulate_small(self) -> Callable:
+        inputs = [templates.Input("x", self.dtype)]
+        outputs = [templates.Output(_x, self.dtype, templates.ADD)]
+        return templates.elementwise(f"accumulate_{self.dtype}", inputs, [], outputs).bind(self.storage, self.storage)
+
+    @cached_property
+    def _add(self) -> Callable:
+        inputs = [templates.Input("x", self.dtype), templates.Input("z", self.dtype)]
+        outputs = [templates.Output(_x + var("z"), self.dtype)]
+        return templates.elementwise(f"add_{self.dtype}", inputs, [], outputs).bind(*[self.storage] * 3)
+
+    def accumulate(self, source, target) -> None:
+        """Add one raw buffer to another."""
+        threads.flat(self.accumulate_small, [source, target])
+
+    def add(self, a, b, out) -> None:
+        """Add two raw buffers, into a third."""
+        threads.flat(self._add, [a, b, out])
+
+    def zeros(self, n: int):
+        """A raw buffer of `n` zeros."""
+        buf = self.empty(n, self.storage)
+        buf.fill(0)
+        return buf
+
+
+_kinds: dict[tuple[DType, Context], Kind] = {}
+
+
+def kind_of(dtype: DType, ctx: Context) -> Kind:
+    """The one :class:`Kind` of these two."""
+    key = (dtype, ctx)
+    return _kinds.get(key) or _kinds.setdefault(key, Kind(dtype, ctx))  # setdefault: one, also when threads race
+
+
+_x = var("x")
+
+
+@cache
+def _cast(source: Kind, target: Kind):
+    inputs, outputs = [templates.Input("x", source.dtype)], [templates.Output(_x, target.dtype)]
+    kernel = templates.elementwise(f"cast_{source.dtype}_{target.dtype}", inputs, [], outputs)
+    return kernel.bind(source.storage, target.storage)
+
+
+def cast_into(source, source_kind: Kind, target, target_kind: Kind) -> None:
+    """Convert every element of `source` into `target` (raw buffers of equal size); plain copy for equal dtypes.
+
+    They may be on different devices.
+    """
+    if target.__class__ is Flat:
+        target.convert(source)
+    elif source_kind.dtype is target_kind.dtype:
+        copy(source, target)
+    elif source_kind.ctx != target_kind.ctx and DeviceBuffer in (source.__class__, target.__class__):
+        between = kind_of(target_kind.dtype, source_kind.ctx)
+        converted = between.empty(source.size, between.storage)
+        cast_into(source, source_kind, converted, between)
+        copy(converted, target)
+    else:
+        threads.flat(_cast(source_kind, target_kind), [source, target])
+
+
+def copy(source, target) -> None:
+    """Copy a raw buffer into another, which may be on another device."""
+    n = target.size
+    if source.__class__ is DeviceBuffer and target.__class__ is not DeviceBuffer:
+        source = source.host()
+    if threads.ready(n) and target.__class__ is not DeviceBuffer:
+        threads.each(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), n)
+    else:
+        target[:] = source
+
+
+def address(buffer) -> int:
+    """Where a raw buffer begins, in the memory of its device."""
+    return buffer.address if buffer.__class__ is DeviceBuffer else buffer.ctypes.data
+
+
+def fill(buffer, dtype: DType, value) -> None:
+    """Set every element to the number `value`, converted to `dtype` as an array of it would be."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        buffer.fill(np.asarray(value).astype(dtype.np).view(dtype.storage)[()])

@@ -1,0 +1,483 @@
+"""The array: a flat raw buffer, a shape, a kind (dtype and device), and its place on the tape.
+
+This module is the container alone. Operators, indexing and gradients are attached to the class by the
+layers above (:mod:`nbgrad.protocols.methods` lists them).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core import context, dtypes, shapes
+from ..core.context import Context
+from ..core.dtypes import as_dtype
+from ..core.foreign_memory import Source, cell_of
+from ..errors import DTypeError, ShapeError
+from ..ir.graph import current
+from .launch import Kind, cast_into, fill, kind_of
+
+__all__ = ["NDArray", "from_numpy", "from_value", "placed", "wrap"]
+
+
+class NDArray:
+    """An n-dimensional array of numbers that can be differentiated.
+
+    Made by :func:`nbgrad.nd.array` and its relatives rather than by calling the class. Elements are kept
+    in C order without gaps; ``reshape`` and slices along the first axis share memory with the array they
+    were taken from, every other operation returns new memory.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : type
+        NumPy's scalar class, for example ``numpy.float32``.
+    size, ndim : int
+    context, ctx : Context
+    grad : NDArray or None
+        The gradient buffer that ``attach_grad`` made.
+
+    Examples
+    --------
+    >>> from nbgrad import nd
+    >>> nd.array([[1, 2], [3, 4]]) * 2
+    <BLANKLINE>
+    [[2. 4.]
+     [6. 8.]]
+    <NDArray 2x2 @cpu(0)>
+    """
+
+    # _buf: flat raw buffer. _cell: [version of the memory], one list shared by all arrays on that memory,
+    # raised by every write; a `Shared` follows it once there are several. _node: the tape node this
+    # value came from, or None. _label: `stype` if not 'default'.
+    __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_label", "_node", "_shape")
+
+    _buf: np.ndarray
+    _cell: list[Any]
+    _kind: Kind
+    _label: str
+    _node: Any
+    _shape: tuple[int, ...]
+
+    if TYPE_CHECKING:  # nbgrad.methods attaches these
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+        def __getitem__(self, key: Any) -> NDArray: ...
+        def _operator(self, other: Any) -> NDArray: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = _operator
+        __lt__ = __le__ = __gt__ = __ge__ = _operator
+
+        def __neg__(self) -> NDArray: ...
+
+    def __init__(self, source=None, ctx: Context | None = None, dtype=None) -> None:
+        other = from_value(() if source is None else source, ctx=ctx, dtype=dtype)
+        self._buf, self._shape, self._kind, self._cell, self._node = (
+            other._buf,
+            other._shape,
+            other._kind,
+            [0],
+            None,
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def size(self) -> int:
+        return self._buf.size
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def dtype(self) -> type:
+        return self._kind.dtype.type
+
+    @property
+    def context(self) -> Context:
+        return self._kind.ctx
+
+    ctx = context
+
+    @property
+    def stype(self) -> str:
+        """The storage type: ``'default'`` (dense), or another that ``tostype`` labelled the array with."""
+        return getattr(self, "_label", "default")
+
+    def asnumpy(self) -> np.ndarray:
+        """A NumPy copy with the same shape and dtype.
+
+        Examples
+        --------
+        >>> from nbgrad import nd
+        >>> nd.ones((2,)).asnumpy()
+        array([1., 1.], dtype=float32)
+        """
+        if self._kind.gpu:
+            there: Any = self._buf.view(self._kind.dtype.np)
+            return there.download().reshape(self._shape)
+        return self._view().copy()
+
+    def _view(self) -> np.ndarray:
+        """The memory itself as a NumPy array; on a GPU a read-only copy."""
+        return self._buf.view(self._kind.dtype.np).reshape(self._shape)
+
+    @contextlib.contextmanager
+    def _written(self):
+        """The memory as a NumPy array that is written into; on a GPU a copy, which is put back."""
+        view = self._view()
+        if view.flags.writeable:
+            yield view
+        else:
+            copy = view.copy()
+            yield copy
+            self._buf.view(self._kind.dtype.np)[:] = copy
+
+    def asscalar(self):
+        """The value of an array of size 1, as a NumPy scalar.
+
+        Raises
+        ------
+        ShapeError
+            If the size is not 1.
+        """
+        if self._buf.size != 1:
+            raise ShapeError(
+                f"The current array is not a scalar: its shape is {self._shape}; take one element of it (x[i]), or all "
+                "of them (x.asnumpy())"
+            )
+        return self._buf.view(self._kind.dtype.np)[0]
+
+    def item(self):
+        """The value of an array of size 1, as a Python number."""
+        return self.asscalar().item()
+
+    def tolist(self):
+        """Nested Python lists of the values (a number for a 0-d array)."""
+        return self._view().tolist()
+
+    def wait_to_read(self) -> None:
+        """Wait until the value is computed. On the CPU it always is; on a GPU, kernels may still be in its queue.
+
+        Raises
+        ------
+        ContextError
+            If a kernel failed.
+        """
+        if self._kind.gpu:
+            self._buf.wait()  # type: ignore[attr-defined]
+
+    wait_to_write = wait_to_read
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        if copy is False:
+            raise ValueError(
+                "an NDArray is converted to a NumPy array by copying; use np.asarray(x) without copy=False"
+            )
+        found = self.asnumpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"\n{self._view()!s}\n<NDArray {'x'.join(map(str, self._shape))} @{self._kind.ctx}>"
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if self._buf.size != 1:
+            raise ShapeError(
+                f"format {spec!r} is for arrays of one element, this one has the shape {self._shape}; write "
+                "np.array2string(x.asnumpy(), ...) for others"
+            )
+        return format(self.item(), spec)
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of a 0-d array")
+        return self._shape[0]
+
+    def __bool__(self) -> bool:
+        if self._buf.size > 1:
+            raise ValueError("The truth value of an NDArray with multiple elements is ambiguous.")
+        return bool(self._buf.size) and bool(self.asscalar())
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __complex__(self) -> complex:
+        return complex(self.asscalar())
+
+    def __trunc__(self) -> int:
+        return math.trunc(self.item())
+
+    def __floor__(self) -> int:
+        return math.floor(self.item())
+
+    def __ceil__(self) -> int:
+        return math.ceil(self.item())
+
+    def __index__(self) -> int:
+        if self._kind.dtype.is_float:
+            raise TypeError(f"only an integer array can be an index, not one of dtype {self._kind.dtype}")
+        return int(self.asscalar())
+
+    def __iter__(self):
+        return (self[k] for k in range(len(self)))
+
+    __hash__ = object.__hash__
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return _unpickle, (self.asnumpy(), self._kind.ctx)
+
+    def __copy__(self) -> NDArray:
+        return self.__deepcopy__()
+
+    def __deepcopy__(self, memo=None) -> NDArray:
+        return wrap(self._buf.copy(), self._shape, self._kind)
+
+
+_new = object.__new__
+_ref = weakref.ref
+
+
+class Shared(list):
+    """Who has a memory, besides the tape: its arrays, as weak references, and whether other libraries do."""
+
+    __slots__ = ("enough", "lent")
+
+    def __init__(self) -> None:
+        self.enough = 64  # so many before those that are gone are looked for
+        self.lent = False
+
+    def prune(self) -> None:
+        """Forget arrays that are gone."""
+        self[:] = [r for r in self if r() is not None]
+        self.enough = 64 + 2 * len(self)
+
+
+def shared(x: NDArray) -> Shared:
+    """Who has the memory of `x`."""
+    cell = x._cell
+    if len(cell) == 1:
+        cell.append(Shared())
+        cell[1].append(_ref(x))
+    return cell[1]
+
+
+def joined(x: NDArray, cell: list) -> NDArray:
+    """`x`, as an array on the memory with this version cell."""
+    x._cell = cell
+    if len(cell) == 1:
+        cell.append(Shared())
+    who = cell[1]
+    who.append(_ref(x))
+    if len(who) > who.enough:
+        who.prune()
+    return x
+
+
+def lent(x: NDArray) -> bool:
+    """Whether other libraries may have the memory of `x`."""
+    return len(x._cell) > 1 and x._cell[1].lent
+
+
+def sharers(x: NDArray) -> list[NDArray]:
+    """The other arrays that were made on the memory of `x`; of which part of it, they know."""
+    if len(x._cell) == 1:
+        return []
+    every = [r() for r in x._cell[1]]
+    return [y for y in every if y is not None and y is not x]
+
+
+def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
+    """An NDArray on the raw buffer `buf`, which must fit `shape` and `kind`. Nothing is checked or copied."""
+    x = _new(NDArray)
+    x._buf = buf
+    x._shape = shape
+    x._kind = kind
+    x._cell = [0]
+    x._node = node
+    return x
+
+
+def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
+    """An NDArray on `buf`, which is memory of `x`: it shares the version of that memory."""
+    cell = x._cell
+    who = cell[1] if len(cell) > 1 else shared(x)
+    y = _new(NDArray)
+    y._buf = buf
+    y._shape = shape
+    y._kind = x._kind
+    y._cell = cell
+    y._node = node
+    who.append(_ref(y))
+    if len(who) > who.enough:
+        who.prune()
+    return y
+
+
+def placed(values: np.ndarray, kind: Kind) -> NDArray:
+    """An NDArray of `kind` from a NumPy array of that dtype, whose memory it takes where it can."""
+    flat = np.ascontiguousarray(values, kind.dtype.np).reshape(-1).view(kind.dtype.storage)
+    if not kind.gpu:
+        return wrap(flat, values.shape, kind)
+    out = wrap(kind.empty(flat.size, kind.storage), values.shape, kind)
+    out._buf[:] = flat
+    return out
+
+
+_STYPES = ("default", "row_sparse", "csr")
+
+
+def label(x: NDArray, stype: str) -> NDArray:
+    """`x`, saying of itself that its storage type is `stype`. It is dense for all that."""
+    if stype not in _STYPES:
+        raise DTypeError(f"storage type {stype!r} is not one of {', '.join(map(repr, _STYPES))}")
+    if stype != x.stype:
+        x._label = stype
+    return x
+
+
+def _unpickle(value: np.ndarray, ctx: Context) -> NDArray:
+    return from_value(value, ctx=ctx)
+
+
+def full(shape, value, dtype=None, ctx: Context | None = None) -> NDArray:
+    """An array with every element `value`: a number, or an array with one element."""
+    number = np.asarray(value)
+    if number.size != 1 or number.dtype.kind not in "fiub":
+        raise DTypeError(f"full: the value must be a number, got {value!r}")
+    kind = kind_of(as_dtype(dtype), context.usable(ctx))
+    shape = shapes.as_shape(shape)
+    out = wrap(kind.empty(shapes.size(shape), kind.storage), shape, kind)
+    fill(out._buf, kind.dtype, number.reshape(()))
+    return out
+
+
+def empty(shape, dtype=None, ctx: Context | None = None) -> NDArray:
+    """An array whose elements are not set."""
+    kind = kind_of(as_dtype(dtype), context.usable(ctx))
+    shape = shapes.as_shape(shape)
+    return wrap(kind.empty(shapes.size(shape), kind.storage), shape, kind)
+
+
+def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None = None) -> NDArray:
+    """An array with a copy of the values of anything array-like (not recorded).
+
+    The dtype is `dtype`; else that of what has one (an NDArray, a NumPy array, a Series of pandas, an array.array ...);
+    else, for Python numbers and nested sequences of them, the default, and bool if all of them are True or False.
+    """
+    ctx = context.usable(ctx) if ctx is not None or like is None else like.ctx
+    if not (isinstance(source, NDArray) and source._kind.traced):
+        ctx = context.real(ctx)
+    if isinstance(source, NDArray):
+        kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx)
+        out = wrap(kind.empty(source._buf.size, kind.storage), source._shape, kind)
+        cast_into(source._buf, source._kind, out._buf, kind)
+        return out
+    typed = hasattr(source, "dtype") or hasattr(source, "__array__") or _is_buffer(source)
+    if isinstance(source, np.ndarray | np.generic) and source.__class__ is not np.ndarray:
+        source = dtypes.plain(source, "array")
+    if not typed:
+        source = _nested(source)
+    try:
+        values = np.asarray(source)
+    except (ValueError, TypeError) as err:
+        raise ShapeError(f"array: nested sequences of equal lengths are needed: {err}") from None
+    if values.dtype.kind == "O" and hasattr(source, "toarray"):
+        raise DTypeError(f"array: a {type(source).__name__} is sparse, and arrays are dense: pass its toarray()")
+    if dtype is not None:
+        target = as_dtype(dtype)
+    elif typed:
+        target = as_dtype(values.dtype)
+    else:
+        target = dtypes.bool_ if values.dtype.kind == "b" else dtypes.default_dtype()
+    if values.dtype.kind not in "fiub":
+        raise DTypeError(f"array: elements of dtype {values.dtype} are not supported")
+    kind = kind_of(target, ctx)
+    buf = kind.empty(values.size, kind.storage)
+    if values.dtype is target.np:
+        buf.view(target.np)[:] = values.reshape(-1)
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            buf.view(target.np)[:] = values.reshape(-1)
+    out = wrap(buf, values.shape, kind)
+    if current.graph is not None and isinstance(source, np.ndarray):
+        current.graph.sources[id(buf)] = out, Source(source)
+    return out
+
+
+def _is_buffer(source) -> bool:
+    """Whether `source` is elements of one type in memory, as those of ``array.array`` are."""
+    if isinstance(source, str | bytes | bytearray | int | float | list | tuple):
+        return False
+    try:
+        return memoryview(source).nbytes >= 0
+    except TypeError:
+        return False
+
+
+def _nested(source):
+    """Nested lists with NDArrays in them, made digestible for NumPy."""
+    if isinstance(source, NDArray):
+        return source.__array__()
+    if isinstance(source, list | tuple):
+        return [_nested(s) if isinstance(s, NDArray | list | tuple) else s for s in source]
+    return source
+
+
+#: The NumPy arrays that were made read-only here, by their id.
+_frozen: dict[int, weakref.ref] = {}
+
+
+def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
+    """An array on a NumPy array's memory.
+
+    Parameters
+    ----------
+    ndarray : numpy.ndarray
+        C-contiguous, of a supported dtype. Becomes read-only on the NumPy side with `zero_copy`; an array that was
+        read-only before is copied.
+    zero_copy : bool
+
+    Raises
+    ------
+    ShapeError
+        If `zero_copy` is asked for and the array is not C-contiguous.
+    """
+    if not zero_copy:
+        return from_value(ndarray)
+    if not isinstance(ndarray, np.ndarray):
+        raise DTypeError(f"from_numpy: a numpy.ndarray is needed, got {type(ndarray).__name__}")
+    dtypes.plain(ndarray, "from_numpy")
+    if not ndarray.flags.c_contiguous:
+        raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
+    kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
+    key = id(ndarray)
+    reference = _frozen.get(key)
+    if reference is not None and reference() is ndarray:
+        ndarray.flags.writeable = True  # it was made read-only here, not by its owner
+    if not ndarray.flags.writeable or not ndarray.dtype.isnative:
+        return from_value(ndarray)
+    out = on_memory(ndarray, kind)
+    ndarray.flags.writeable = False
+    _frozen[key] = weakref.ref(ndarray, functools.partial(_frozen.pop, key))  # no Python in it
+    return out
+
+
+def on_memory(values: np.ndarray, kind: Kind) -> NDArray:
+    """An NDArray on the memory of a writable, C-contiguous NumPy array."""
+    return joined(wrap(values.reshape(-1).view(kind.storage), values.shape, kind), cell_of(values))

@@ -1,0 +1,1 @@
+"""What runs code: Numba's compiler, CUDA, memory and threads. No operator and no derivative is known here."""

@@ -1,0 +1,193 @@
+"""Compiled kernels on disk.
+
+One file per kernel, named by the hash of everything that went into it: a magic line, the SHA-256 of what follows, that
+name, and the payload. Anything that does not check out (truncated, under another name, half written by a crashed
+machine) counts as absent, and the kernel is compiled again. Files are written under a temporary name and moved into
+place, so processes that compile the same kernel at the same time each see a whole file or none.
+
+Payloads run, so they are read from files and directories alone that nobody but the user and root can write to
+(:mod:`.trusted_files`). One that somebody else can write to is not used, with one warning.
+
+Kernels are written to the first of these that can be: the first directory in ``NBGRAD_CACHE_DIR``; the user's cache
+directory; one below the system's temporary directory; none (memory only, with a warning). They are looked for there,
+in those before it, and in all of ``NBGRAD_CACHE_DIR``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from ...core import config
+from .trusted_files import Folder, Refused, Root
+
+__all__ = ["clear", "directory", "info", "load", "sources", "store"]
+
+_MAGIC = b"nbgrad kernel 2\n"
+_HEAD = len(_MAGIC) + 32
+_KEY = 64
+KERNEL = ".kernel"
+_OURS = re.compile(r"[0-9a-f]{64}\.(kernel|sources)|[0-9a-f]{16}\.\d+\.[0-9a-f]{8}\.tmp")
+#: Where new kernels are written, if anywhere, and where kernels are looked for; None: not chosen yet.
+_chosen: tuple[Root | None, tuple[Root, ...]] | None = None
+
+
+def _user_cache() -> str | None:
+    if sys.platform == "win32":
+        root = os.environ.get("LOCALAPPDATA")
+    elif sys.platform == "darwin":
+        root = os.path.expanduser("~/Library/Caches")
+    else:
+        root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(root, "nbgrad") if root and os.path.isabs(root) else None
+
+
+def _temporary() -> str | None:
+    try:
+        return os.path.join(tempfile.gettempdir(), f"nbgrad-{getattr(os, 'getuid', lambda: 'user')()}")
+    except OSError:
+        return None
+
+
+def _writable(root: Root) -> bool:
+    """Whether files can be made there."""
+    try:
+        with root.open(make=True) as folder:
+            return folder.writable()
+    except OSError:
+        return False
+
+
+def _choose() -> tuple[Root | None, tuple[Root, ...]]:
+    global _chosen
+    if _chosen is not None:
+        return _chosen
+    given = [path for path in (config.CACHE_DIR or "").split(os.pathsep) if path]
+    candidates = [(path, k == 0) for k, path in enumerate(given)]
+    candidates += [(path, True) for path in (_user_cache(), _temporary()) if path is not None]
+    target: Root | None = None
+    found: list[Root] = []
+    refused: list[str] = []
+    for k, (path, write) in enumerate(candidates):
+        if target is not None and k >= len(given):
+            break
+        try:
+            root = Root(path)
+            if write and target is None and _writable(root):
+                target = root
+            root.open().__exit__()
+            found.append(root)
+        except Refused as err:
+            refused.append(str(err))
+        except (OSError, ValueError):  # there is none
+            pass
+    _chosen = target, tuple(found)
+    _tell(target, refused)
+    return _chosen
+
+
+def _tell(target: Root | None, refused: list[str]) -> None:
+    if refused:
+        instead = "each process compiles anew" if target is None else f"kernels are kept in {target.path} instead"
+        warnings.warn(
+            f"nbgrad: compiled kernels run, and somebody else could have put them there: {'; '.join(refused)}. That is "
+            f"not used; {instead}. Set NBGRAD_CACHE_DIR to a directory that only you or root can write to.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    elif target is None:
+        warnings.warn(
+            "nbgrad: no writable directory for compiled kernels; each process compiles anew. "
+            "Set NBGRAD_CACHE_DIR to a writable directory.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def directory() -> Path | None:
+    """Where new kernels are written, or ``None`` when they are kept in memory alone."""
+    target, _ = _choose()
+    return None if target is None else Path(target.path)
+
+
+def sources() -> list[Path]:
+    """Where kernels are looked for."""
+    return [Path(root.path) for root in _choose()[1]]
+
+
+def load(key: str, suffix: str = KERNEL) -> bytes | None:
+    """The payload stored under `key`, or ``None``."""
+    for root in _choose()[1]:
+        try:
+            with root.open() as whole, whole.folder(key[:2]) as folder:
+                blob = folder.read(key + suffix)
+        except (OSError, Refused, MemoryError):
+            continue
+        view = memoryview(blob)
+        if (
+            blob.startswith(_MAGIC)
+            and view[_HEAD : _HEAD + _KEY] == key.encode()
+            and view[len(_MAGIC) : _HEAD] == hashlib.sha256(view[_HEAD:]).digest()
+        ):
+            return blob[_HEAD + _KEY :]
+    return None
+
+
+def store(key: str, payload: bytes, suffix: str = KERNEL) -> None:
+    """Keep `payload` under `key`. A failure (disk full, directory gone) costs only a later recompilation."""
+    target, _ = _choose()
+    if target is None:
+        return
+    content = key.encode() + payload
+    try:
+        with target.open(make=True) as whole, whole.folder(key[:2], make=True) as folder:
+            folder.tidy()
+            folder.write(key + suffix, _MAGIC + hashlib.sha256(content).digest() + content)
+    except (OSError, Refused, MemoryError):
+        pass
+
+
+def _each(visit: Callable[[Folder, str, os.stat_result], None]) -> None:
+    """Visit the files that were written here."""
+    target, _ = _choose()
+    if target is None:
+        return
+    try:
+        with target.open() as whole:
+            for name in whole.folders():
+                if not re.fullmatch("[0-9a-f]{2}", name):
+                    continue
+                try:
+                    with whole.folder(name) as folder:
+                        for file, found in sorted(folder.files().items()):
+                            if _OURS.fullmatch(file):
+                                visit(folder, file, found)
+                except OSError:  # not ours, or gone
+                    continue
+    except (OSError, Refused):
+        return
+
+
+def info() -> tuple[Path | None, int, int]:
+    """Directory, number of kernels and their size in bytes."""
+    sizes: list[int] = []
+    _each(lambda folder, name, found: sizes.append(found.st_size) if name.endswith(KERNEL) else None)
+    return directory(), len(sizes), sum(sizes)
+
+
+def clear() -> int:
+    """Delete all stored kernels; returns how many. Kernels already loaded keep working."""
+    deleted: list[str] = []
+
+    def delete(folder: Folder, name: str, found: os.stat_result) -> None:
+        if folder.remove(name) and name.endswith(KERNEL):
+            deleted.append(name)
+
+    _each(delete)
+    return len(deleted)

@@ -1,0 +1,148 @@
+"""Numba's translation to LLVM's language, with a short way for what generated files consist of.
+
+For ``a[i, j]`` Numba copies all that it knows of the array, and looks for what reading an element means; for ``x + y``
+it looks again for what a sum means; and variables are on the stack, from which LLVM takes them again. What is here
+reads of the array what it needs, remembers, and hands values on. It takes half the time, as do LLVM's first passes.
+"""
+
+from __future__ import annotations
+
+from numba import types
+from numba.core import cgutils, ir
+from numba.core.analysis import compute_cfg_from_blocks
+from numba.core.lowering import Lower
+from numba.np.arrayobj import fix_integer_index, load_item, store_item
+
+from .ssa import places
+from .value_range import Bounds
+
+__all__ = ["Elements"]
+
+
+class Elements(Lower):
+    """Elements of arrays of numbers, and operations of numbers. What a variable that is set at one place holds is its
+    value, and no load from the stack, if that place was passed before wherever it is read."""
+
+    def init(self):
+        super().init()
+        self._operations = {}
+        self._values = {}
+        self._arrays = {}
+        self._bounds = Bounds(self.func_ir._definitions)
+        self._tapes: frozenset[str] = getattr(self.func_ir.func_id.func, "tapes", frozenset())
+        before = compute_cfg_from_blocks(self.blocks).dominators()
+        sets, uses = places(self.blocks)
+        self._once = {
+            name
+            for name, where in sets.items()
+            if len(where) == 1
+            and all(where[0][0] in before[label] and where[0] < (label, k) for label, k in uses.get(name, ()))
+        }  # blocks are translated in the order of their labels
+
+    def lower_inst(self, inst):
+        super().lower_inst(inst)
+        if isinstance(inst, ir.Branch) and self._grows(self.blocks[inst.truebr]):
+            self.builder.block.terminator.set_weights([1, 1000])  # or else registers are saved there in every turn
+
+    @staticmethod
+    def _grows(block):
+        """Whether a block makes an array grow, which is rare."""
+        values = (s.value for s in block.body if isinstance(s, ir.Assign))
+        return any(isinstance(v, ir.Global) and v.name == "grown" for v in values)
+
+    def storevar(self, value, name, argidx=None):
+        if not self._unstored(name):
+            super().storevar(value, name, argidx)
+        if name in self._once:
+            self._values[name] = value
+            if isinstance(array := self.typeof(name), types.Array):
+                at = self.context.data_model_manager[array].get_field_position
+                part = self.builder.extract_value
+                each = [[part(value, (at(f), d)) for d in range(array.ndim)] for f in ("shape", "strides")]
+                self._arrays[name] = part(value, at("data")), *each
+
+    def loadvar(self, name):
+        found = self._values.get(name)
+        return super().loadvar(name) if found is None else found
+
+    def delvar(self, name):
+        if not self._unstored(name):  # others are set to zero, which tells LLVM that their values are no longer needed
+            super().delvar(name)
+
+    def _unstored(self, name):
+        """Whether a variable is not on the stack: it is set at one place, and nothing has to be freed at its end."""
+        model = self.context.data_model_manager[self.typeof(name)]
+        return name in self._once and not model.contains_nrt_meminfo()
+
+    def lower_binop(self, resty, expr, op):
+        signature = self.fndesc.calltypes[expr]
+        static = expr.static_lhs is not ir.UNDEFINED or expr.static_rhs is not ir.UNDEFINED
+        if static or not all(isinstance(kind, types.Number) for kind in signature.args):
+            return super().lower_binop(resty, expr, op)
+        key = op, signature.args
+        if key not in self._operations:
+            function = self.context.typing_context.resolve_value_type(op)
+            found = function.get_call_type(self.context.typing_context, signature.args, {})
+            self._operations[key] = self.context.get_function(function, found)
+        sides = [self._cast_var(v, kind) for v, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)]
+        made = self._operations[key](self.builder, sides)
+        return self.context.cast(self.builder, made, signature.return_type, resty)
+
+    def lower_getitem(self, resty, expr, value, index, signature):
+        if not self._is_element(value.name, signature):
+            return super().lower_getitem(resty, expr, value, index, signature)
+        found = load_item(self.context, self.builder, signature.args[0], self._element(value, index, signature))
+        return self.context.cast(self.builder, found, signature.return_type, resty)
+
+    def lower_setitem(self, target_var, index_var, value_var, signature):
+        if not self._is_element(target_var.name, signature):
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        array, _, kind = signature.args
+        value = self.context.cast(self.builder, self._cast_var(value_var, kind), kind, array.dtype)
+        return store_item(self.context, self.builder, array, value, self._element(target_var, index_var, signature))
+
+    def _is_element(self, name, signature):
+        """Whether it is one element, a number, of an array, and indices are not checked."""
+        array, index = signature.args[:2]
+        parts = index.types if isinstance(index, types.BaseTuple) else (index,)
+        return (
+            isinstance(array, types.Array)
+            and self.typeof(name) == array
+            and isinstance(array.dtype, types.Number | types.Boolean)
+            and len(parts) == array.ndim
+            and all(isinstance(part, types.Integer) for part in parts)
+            and all(isinstance(kind, types.Number | types.Boolean) for kind in signature.args[2:])
+            and not self.context.enable_boundscheck
+        )
+
+    def _element(self, var, index, signature):
+        """The address of an element."""
+        context, builder = self.context, self.builder
+        array, kind = signature.args[:2]
+        given = self._cast_var(index, kind)
+        several = isinstance(kind, types.BaseTuple)
+        kinds = kind.types if several else (kind,)
+        values = cgutils.unpack_tuple(builder, given, len(kinds)) if several else [given]
+        data, shape, strides = self._parts(var.name, array)
+        tape = var.name.split(".")[0] in self._tapes  # a variable has versions
+        bounds = [0] * len(kinds) if tape else self._bounds.items(index.name, len(kinds))
+        places = [
+            context.cast(builder, value, kind, types.intp)
+            if least >= 0
+            else fix_integer_index(context, builder, kind, value, size)
+            for kind, value, size, least in zip(kinds, values, shape, bounds, strict=True)
+        ]
+        return cgutils.get_item_pointer2(context, builder, data, shape, strides, array.layout, places)
+
+    def _parts(self, name, array):
+        """Where an array's elements are, its shape, and its strides if they are needed."""
+        if name in self._arrays:
+            return self._arrays[name]
+        builder = self.builder
+        held = cgutils.create_struct_proxy(array)(self.context, builder, ref=self.getvar(name))
+
+        def each(field):
+            start = held._get_ptr_by_name(field)
+            return [builder.load(cgutils.gep_inbounds(builder, start, 0, d)) for d in range(array.ndim)]
+
+        return held.data, each("shape"), each("strides") if array.layout == "A" else ()

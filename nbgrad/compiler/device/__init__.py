@@ -1,0 +1,1 @@
+"""Traced programs, and structured operators, on GPUs."""

@@ -1,0 +1,131 @@
+"""Loops and branches on a GPU: their steps are programs there, which the host starts in turn.
+
+Arrays stay on the device. What a branch is chosen by, whether a loop goes on, and how many steps one has that can end
+early, are numbers that the host asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ...arrays.launch import kind_of
+from ...backends.cuda.buffers import DeviceBuffer
+from ...core.context import Context
+from ...core.dtypes import int64
+from ...core.shapes import size
+from ..subprograms import Traced
+from .program import DeviceProgram
+
+__all__ = ["DeviceBranch", "DeviceLoop"]
+
+
+class DeviceLoop:
+    """A loop to run; see :class:`..loop_runner.Loop` and :class:`..loop_runner.Runner`.
+
+    Attributes
+    ----------
+    run : callable
+        Gets the operands, and the list of results: None for those that nobody reads.
+    """
+
+    partial = True
+    single = False
+    native = None
+
+    def __init__(self, whole: Any, read: Collection[int], ctx: Context) -> None:
+        rows, states, outputs = whole.counts
+        inside = whole.traced
+        self.whole = whole
+        self.name = whole.name
+        self.foreign = whole.foreign
+        self.given = [states + k for k in range(outputs) if states + k in read]
+        self.history = {k for k in range(states) if states + outputs + k in read}
+        self.lengths = [size(v.shape) for v in inside.arguments]
+        self.avals = [
+            ((whole.n, *v.shape) if k < rows else v.shape, kind_of(v.dtype, ctx))
+            for k, v in enumerate(inside.arguments)
+        ]
+        if whole.counted:
+            self.avals.append(((), kind_of(int64, ctx)))
+        taken = [*range(states), *self.given, *([] if whole.stops is None else [whole.stops])]
+        self.results = [inside.results[k] for k in taken]
+        self.kinds = [kind_of(y.value.dtype, ctx) for y in self.results]
+        self.step = DeviceProgram(f"{whole.name}_step", inside.graph, inside.arguments, self.results, ctx)
+        self.texts = self.step.texts
+
+    def run(self, *arrays) -> None:
+        *operands, outs = arrays
+        rows, states, outputs = self.whole.counts
+        bufs: list[DeviceBuffer] = [x._buf for x in operands]
+        m = int(bufs[-1].host()[0]) if self.whole.counted else self.whole.n
+        now = bufs[rows : rows + states]
+        lasts = [None if outs[k] is None else outs[k]._buf for k in range(states)]
+        taken = 0
+        if m:
+            for k in self.history:
+                self._row(outs, states + outputs + k, self._at(0, m))[:] = now[k]
+        for t in range(m):
+            at = self._at(t, m)
+            row = [x[at * n : (at + 1) * n] for x, n in zip(bufs[:rows], self.lengths, strict=False)]
+            made: list[Any] = []
+            for k in range(states):
+                if t + 1 < m and k in self.history:
+                    made.append(self._row(outs, states + outputs + k, self._at(t + 1, m)))
+                else:
+                    made.append(lasts[k] if t + 1 == m and lasts[k] is not None else self._empty(k))
+            made += [self._row(outs, k, at) for k in self.given]
+            if self.whole.stops is not None:
+                made.append(self._empty(-1))
+            self.step([*row, *now, *bufs[rows + states : len(self.lengths)]], made)
+            now = made[:states]
+            taken += 1
+            if self.whole.stops is not None and not made[-1].host()[0]:
+                break
+        for last, found in zip(lasts, now, strict=True):
+            if last is not None and last is not found:
+                last[:] = found
+        if taken < self.whole.n:
+            for k in self.given:
+                outs[k]._buf[taken * size(outs[k]._shape[1:]) :].fill(0)
+        if self.whole.stops is not None and outs[-1] is not None:
+            outs[-1]._buf.fill(taken)
+
+    def _at(self, t: int, m: int) -> int:
+        """The row of a step."""
+        return m - 1 - t if self.whole.backward else t
+
+    def _row(self, outs: Sequence, k: int, at: int) -> DeviceBuffer:
+        n = size(outs[k]._shape[1:])
+        return outs[k]._buf[at * n : (at + 1) * n]
+
+    def _empty(self, k: int) -> DeviceBuffer:
+        kind = self.kinds[k]
+        return kind.empty(size(self.results[k].shape), kind.storage)
+
+
+class DeviceBranch:
+    """A choice to run; see :class:`..branches.branch`."""
+
+    partial = False
+    single = False
+    native = None
+
+    def __init__(self, name: str, sides: Sequence[Traced], ctx: Context) -> None:
+        self.name = name
+        self.foreign = any(side.foreign for side in sides)
+        self.sides = [
+            DeviceProgram(f"{name}_{which}", side.graph, side.arguments, side.results, ctx)
+            for side, which in zip(sides, ("then", "else"), strict=True)
+        ]
+        self.texts = [text for side in self.sides for text in side.texts]
+        arguments = [v for side in self.sides for v in side.arguments]
+        self.avals = [((), None), *((v.shape, kind_of(v.dtype, ctx)) for v in arguments)]
+
+    def run(self, *arrays) -> None:
+        condition, *operands, results = arrays
+        first = 0 if condition._buf.host()[0] else 1
+        begin = len(self.sides[0].arguments) * first
+        side = self.sides[first]
+        given = operands[begin : begin + len(side.arguments)]
+        side([x._buf for x in given], [y._buf for y in results])

@@ -1,0 +1,278 @@
+"""``nbgrad.jit``: a function, traced once per signature, and run as compiled programs from then on."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays.ndarray import NDArray
+from ..autodiff.state import state
+from ..core.dtypes import convertible, plain
+from ..core.pickling import Made
+from ..core.source_text import identifier
+from ..errors import AttrError, DTypeError, TraceError
+from ..functional.pytrees import flatten
+from ..ir.graph import current
+from .native import low_level, native
+from .program import Program, Static
+from .report import drawing, report
+
+__all__ = ["Jitted", "jit"]
+
+#: Signatures after which a function is said to be traced too often.
+_MANY = 16
+
+
+def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | str = ()) -> Callable:
+    """`function`, compiled: traced once for every combination of shapes and dtypes, and run as loops.
+
+    While it is traced, the function runs on arrays without numbers. Every operator it calls becomes a step of a
+    program; so do those of derivatives taken inside (``jit(grad(f))``, ``jit(hessian(f))``, to any order). The steps
+    are joined into loops as one would write them by hand, compiled, and kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and gives arrays, numbers, and nested dicts, lists, tuples and dataclasses of them. NumPy arrays and
+        Python floats become arrays. Everything else, ints and strings among it, is *static*: a new value is a new
+        trace. Arrays from outside that it reads are read again at every call.
+    static_argnames : str or sequence of str
+        Arguments that are static although they are numbers. Their values must be hashable.
+
+    Returns
+    -------
+    callable
+        Like `function`. It gives NumPy arrays if it is called with NumPy arrays and numbers alone, else NDArrays.
+        Called while recording, it is one operation of the tape, differentiable to any order. Methods: ``source()``,
+        ``report()`` and ``graph()`` show the program of the latest signature.
+
+    Raises
+    ------
+    DTypeError
+        If `function` cannot be called.
+    TraceError
+        At the first call, if the function asks for the numbers in its arrays (``if x > 0``, ``float(x)``), or writes
+        into arrays.
+
+    Examples
+    --------
+    >>> import nbgrad as nb
+    >>> import numpy as np
+    >>> @nb.jit
+    ... def energy(x):
+    ...     return nb.nd.sum(nb.nd.sin(x) ** 2)
+    >>> bool(abs(nb.jit(nb.grad(energy))(np.array([0.5]))[0] - np.sin(1.0)) < 1e-15)
+    True
+    """
+    if function is None:
+        return functools.partial(jit, static_argnames=static_argnames)
+    if not callable(function):
+        raise DTypeError(f"jit: a function is needed, got {function!r}; write jit(f)(x), not jit(f(x))")
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    return Jitted(function, names)
+
+
+class Jitted(Made):
+    """What :func:`jit` gives."""
+
+    def __init__(self, function: Callable, static: tuple[str, ...] = ()) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self.function = function
+        self.static = static
+        self.name = identifier(getattr(function, "__name__", type(function).__name__))
+        self.programs: dict[tuple, Program] = {}
+        self.latest: Program | None = None
+        self._positions: tuple[int, ...] = ()
+        if static:
+            known = list(inspect.signature(function).parameters)
+            for name in static:
+                if name not in known:
+                    raise DTypeError(f"jit: static_argnames {name!r} is no argument of {self.name}; it has {known}")
+            self._positions = tuple([known.index(name) for name in static])
+
+    def __repr__(self) -> str:
+        return f"<jit of {self.name}, {len(self.programs)} signature(s)>"
+
+    def _origin(self) -> tuple[Callable, tuple]:
+        return Jitted, (self.function, self.static)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args, **kwargs):
+        if current.graph is not None:
+            return self.function(*args, **kwargs)
+        leaves: list = []
+        key: list = [state.training]
+        if self.static:
+            args = tuple([Static(a) if k in self._positions else a for k, a in enumerate(args)])
+            kwargs = {k: Static(v) if k in self.static else v for k, v in kwargs.items()}
+        build: Any = None
+        for value in args:
+            kind = value.__class__
+            if kind is np.ndarray:
+                key.append((value.shape, value.dtype))
+            elif kind is NDArray:
+                key.append((value._shape, value._kind))
+            elif kind is float:
+                key.append(float)
+            else:
+                break
+            leaves.append(value)
+        else:
+            build = None if kwargs else len(args)
+        if build is None:
+            leaves = []
+            build = flatten((args, kwargs), leaves)
+            leaves = [plain(x, self.name) if isinstance(x, np.ndarray) else x for x in leaves]
+            key = [state.training, *_shape_of((args, kwargs)), *map(_signature, leaves)]
+        try:
+            program = self.programs.get(tuple(key))
+        except TypeError as err:
+            instead = "" if not any(map(convertible, leaves)) else "; pass x.to_numpy(), which is an array"
+            raise DTypeError(f"{self.name}: a static argument cannot be hashed: {err}{instead}") from None
+        if program is None:
+            program = self._trace(tuple(key), build, leaves)
+        self.latest = program
+        return program(leaves)
+
+    def _trace(self, key: tuple, build, leaves: list) -> Program:
+        if len(self.programs) == _MANY:
+            warnings.warn(
+                f"jit: {self.name} is traced for the {_MANY + 1}th time; every new shape, dtype and static value "
+                f"(ints, strings) makes a new program; latest signatures: {[k[1:] for k in list(self.programs)[-2:]]}",
+                stacklevel=3,
+            )
+        found = self.programs[key] = Program(self, build, leaves)
+        return found
+
+    def _latest(self) -> Program:
+        if self.latest is None:
+            raise TraceError(f"{self.name} was not called yet: there is a program once it was")
+        return self.latest
+
+    def njit(self, *args, out: bool = False) -> Callable:
+        """The program for arguments like these, as a function to call from ``numba.njit`` code.
+
+        Parameters
+        ----------
+        *args
+            Examples of the arguments; the function is called with them once. The arrays and floats among them, in
+            order, are the arguments of the result; anything else keeps its value.
+        out : bool
+            The result takes, after its arguments, an array for each of its results that has axes; these are what it
+            gives. They must share no memory with arguments or one another.
+
+        Returns
+        -------
+        callable
+            Compiled for C-contiguous NumPy arrays of the examples' shapes and dtypes. It gives new arrays, numbers for
+            results without axes, and tuples of these. ValueError if an argument has another shape. NDArrays from
+            outside are read where they are: what is written into them later is seen.
+
+        Raises
+        ------
+        TraceError
+            If the function draws random numbers or calls an operator that runs from Python.
+        DTypeError
+            For float16, and results that are no arrays, numbers or tuples of them.
+
+        Examples
+        --------
+        >>> import nbgrad as nb
+        >>> import numpy as np
+        >>> slope = nb.jit(nb.grad(lambda x: x**3)).njit(2.0)
+        >>> slope(2.0)
+        12.0
+        """
+        return native(self._example(args), out)
+
+    def _example(self, args: tuple) -> Program:
+        if current.graph is not None:
+            raise TraceError(f"{self.name}.njit: make the function outside of other traced functions")
+        self(*args)
+        return self._latest()
+
+    def low_level(self, *args):
+        """The function as C code calls it: ``double f(double)``, or ``double f(int n, double *x, void *data)``.
+
+        Parameters
+        ----------
+        *args
+            Examples of the arguments, floats and arrays of float64: their elements are found in `x`, one argument
+            after the other. If there are less than needed, the function gives nan. Without examples, the function
+            takes one float.
+
+        Returns
+        -------
+        numba.core.ccallback.CFunc
+            ``scipy.LowLevelCallable(f.low_level().ctypes)`` is what SciPy takes.
+
+        Raises
+        ------
+        DTypeError
+            If the function does not give one number, or an example is of another dtype.
+        TraceError
+            As for :meth:`njit`.
+
+        Examples
+        --------
+        >>> import nbgrad as nb
+        >>> import scipy
+        >>> slope = nb.jit(nb.grad(lambda x: x**3)).low_level()
+        >>> round(scipy.integrate.quad(scipy.LowLevelCallable(slope.ctypes), 0, 2)[0], 12)
+        8.0
+        >>> area = nb.jit(lambda x, y: x * y).low_level(1.0, 1.0)
+        >>> round(scipy.integrate.nquad(scipy.LowLevelCallable(area.ctypes), [[0, 1], [0, 2]])[0], 12)
+        1.0
+        """
+        return low_level(self._example(args or (1.0,)), bool(args))
+
+    def source(self, device: str | None = None) -> str:
+        """The generated code of the program that ran last.
+
+        Parameters
+        ----------
+        device : {"cpu", "gpu"}, optional
+            What is generated for such a device; default: for the one where the program ran. No GPU is needed to see
+            its code.
+        """
+        if device not in (None, "cpu", "gpu"):
+            raise AttrError(f"source: device must be 'cpu' or 'gpu', got {device!r}")
+        return "\n\n".join(self._latest().texts(device))
+
+    def report(self) -> str:
+        """What the program that ran last does in which loop, what it reads, writes and keeps."""
+        return report(self._latest().compiled)
+
+    def graph(self, kind: str = "mermaid") -> str:
+        """Its steps as a graph: text for mermaid, or for Graphviz (``"dot"``)."""
+        if kind not in ("mermaid", "dot"):
+            raise AttrError(f"graph: kind must be 'mermaid' or 'dot', got {kind!r}")
+        return drawing(self._latest().compiled, kind)
+
+
+def _shape_of(tree) -> list:
+    """What tells the structure of arguments apart."""
+    if isinstance(tree, dict):
+        return [dict, *[part for k, v in tree.items() for part in (k, *_shape_of(v))]]
+    if isinstance(tree, list | tuple):
+        return [type(tree), len(tree), *[part for v in tree for part in _shape_of(v)]]
+    return [type(tree)]
+
+
+def _signature(leaf):
+    if isinstance(leaf, NDArray):
+        return leaf._shape, leaf._kind
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.shape, leaf.dtype
+    if isinstance(leaf, float):
+        return float
+    if isinstance(leaf, Static):
+        return leaf.key
+    return leaf.__class__, leaf

@@ -1,0 +1,456 @@
+"""A function for one signature: traced, compiled, and called; and its place on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays.launch import Kind, copy, kind_of
+from ..arrays.ndarray import NDArray, from_value, on_memory, wrap
+from ..autodiff import tape
+from ..autodiff.constants import constant
+from ..autodiff.state import state
+from ..autodiff.tracing import WEAK, Again, captured, is_weak, lifted, seen, traced
+from ..core import dtypes
+from ..core.context import CPU0, Context, gpu
+from ..core.shapes import size
+from ..core.single_element import Single
+from ..errors import ContextError, InPlaceError, TraceError
+from ..functional.pytrees import flatten
+from ..ir.graph import Graph, current
+from ..kernels import random
+from ..kernels.shape import reshape
+from .compiled_program import Compiled
+from .device.program import DeviceProgram
+from .retracing import same_steps
+
+if TYPE_CHECKING:
+    from .jitted import Jitted
+
+__all__ = ["Program", "Static", "is_array"]
+
+
+class Static:
+    """An argument whose value is part of the signature."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.key = (value.__class__, value)
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether a leaf of the arguments becomes a traced array."""
+    return isinstance(leaf, NDArray | np.ndarray | np.generic | float)
+
+
+class Program:
+    """A function for one signature.
+
+    Parameters
+    ----------
+    jitted : Jitted
+    build : callable or int
+        Makes (args, kwargs) of an iterator over leaves; or the number of arguments, each a leaf.
+    leaves : list
+        Of the first call.
+
+    Attributes
+    ----------
+    ctx : Context
+        Where it runs: the CPU, or the GPU that the arrays are on.
+    compiled : Compiled or DeviceProgram
+    captured : list of NDArray
+        Arrays from outside that are read.
+    kept : list of int
+        The last results are those of steps that are not to run again for derivatives: how many each has.
+    """
+
+    def __init__(self, jitted: Jitted, build: Callable | int, leaves: list) -> None:
+        self.jitted = jitted
+        self.build = build
+        self.static = [None if is_array(leaf) else leaf for leaf in leaves]
+        self.arrays = [k for k, leaf in enumerate(leaves) if is_array(leaf)]
+        self.given = [leaves[k].__class__ for k in self.arrays]
+        self.avals = [_aval(leaves[k]) for k in self.arrays]
+        #: Of each array, whether its elements are as in a raw buffer: another byte order is another signature.
+        self.plain = [
+            given is np.ndarray and leaves[k].dtype.isnative and leaves[k].dtype == kind.storage
+            for k, given, (_, kind) in zip(self.arrays, self.given, self.avals, strict=True)
+        ]
+        place = _place(jitted.name, [x for x in leaves if isinstance(x, NDArray)])
+        graph, arguments, results = self._traced(CPU0 if place is None else place)
+        if place is None:  # then it is where the arrays from outside are
+            place = next((x._kind.ctx for x in self.captured if x._kind.gpu), None)
+            if place is not None:
+                graph, arguments, results = self._traced(place)
+        self.ctx = CPU0 if place is None else place
+        self._check_places()
+        self.results = [(y._shape, kind_of(y._kind.dtype, self.ctx)) for y in results]
+        self._parts = graph, arguments, [seen(y) for y in results]
+        self.compiled = self._compiled(self.ctx)
+        self.call = self._caller()
+
+    def _compiled(self, ctx: Context) -> Compiled | DeviceProgram:
+        """What it is on a device of this type."""
+        if ctx.device_type == "gpu":
+            return DeviceProgram(self.jitted.name, *self._parts, ctx)
+        return Compiled(self.jitted.name, *self._parts)
+
+    def texts(self, device: str | None) -> Sequence[str]:
+        """The generated code, for ``"cpu"``, ``"gpu"``, or None: where it runs."""
+        own = device in (None, "gpu" if self.ctx.device_type == "gpu" else "cpu")
+        return (self.compiled if own else self._compiled(gpu(0) if device == "gpu" else CPU0)).texts
+
+    def _traced(self, place: Context) -> tuple[Graph, list, list[NDArray]]:
+        """The function as a graph, its arguments and results, for arrays at this place."""
+        graph = Graph()
+        recording = state.recording
+        current.graph, current.numbers = graph, NDArray not in self.given
+        state.recording = False
+        try:
+            inside = [traced(graph.argument(shape, kind.dtype), shape, kind.dtype) for shape, kind in self.avals]
+            for x, kind in zip(inside, self.given, strict=True):
+                if kind is float:
+                    x._label = WEAK
+            given = [seen(x).value for x in inside]
+            with place, Again():
+                self.result = self.again(inside)
+            found: list = []
+            self.rebuild = flatten(self.result, found)
+            found = [captured(y) if isinstance(y, NDArray) and not y._kind.traced else y for y in found]
+        finally:
+            current.graph, current.numbers = None, False
+            state.recording = recording
+        self.updated = self._targets(graph, inside)
+        self.captured = self._from_outside(graph)
+        self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0
+        self.computed = [isinstance(y, NDArray) for y in found]
+        self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
+        results = [y for y in found if isinstance(y, NDArray)]
+        self.count = len(results)
+        self.numbers = [is_weak(y) for y in results]
+        results += [new for _, new in graph.updates]
+        self.kept = [len(group) for group in graph.kept]
+        results += [x for group in graph.kept for x in group]
+        return graph, [*given, *(seen(x).value for _, x in graph.captured)], results
+
+    def _from_outside(self, graph: Graph) -> list:
+        """The captured arrays; those that were made of NumPy's arrays from outside, on their memory."""
+        self.copied: list[tuple[NDArray, np.ndarray]] = []
+        self.foreign: list[np.ndarray] = []
+        captured = [x for x, _ in graph.captured]
+        for k, x in enumerate(captured):
+            _, source = graph.sources.get(id(x._buf), (None, None))
+            values = None if source is None else source.found()
+            if values is None:
+                continue
+            self.foreign.append(values)
+            flags = values.flags
+            if flags.c_contiguous and flags.aligned and values.dtype is x._kind.dtype.np and not x._kind.gpu:
+                captured[k] = on_memory(values, x._kind)
+            else:
+                self.copied.append((x, values))
+        graph.sources = {}
+        return captured
+
+    def _copy(self) -> None:
+        """Bring copies of arrays from outside up to date, whose own memory a program cannot read."""
+        for x, values in self.copied:
+            buffer: Any = x._buf
+            with np.errstate(invalid="ignore", over="ignore"):
+                buffer.view(x._kind.dtype.np)[:] = values.reshape(-1)
+            x._cell[0] += 1
+
+    def _check_places(self) -> None:
+        """That all arrays from outside are on the device of the arguments."""
+        for x in self.captured:
+            if x is not random.PART and x._kind.ctx != self.ctx and (x._kind.gpu or self.ctx.device_type == "gpu"):
+                raise ContextError(
+                    f"{self.jitted.name}: the function is called for {self.ctx} and reads an array of shape "
+                    f"{x._shape} on {x._kind.ctx}; move one of them with as_in_context"
+                )
+
+    def _targets(self, graph: Graph, inside: list[NDArray]) -> list:
+        """What every call writes: arrays from outside, or numbers of leaves."""
+        found: list = []
+        for target, _ in graph.updates:
+            k = next((k for k, x in zip(self.arrays, inside, strict=True) if x is target), None)
+            given = None if k is None else self.given[self.arrays.index(k)]
+            if target._kind.traced and given is not NDArray:
+                raise TraceError(
+                    f"{self.jitted.name}: an operator writes into an array (BatchNorm into its running statistics) "
+                    "that is neither an NDArray from outside nor an argument given as one; give an NDArray"
+                )
+            found.append(target if k is None else k)
+        return found
+
+    def _update(self, outs: Sequence, leaves: Sequence) -> None:
+        """Write what a call writes besides giving its results."""
+        for target, new in zip(self.updated, outs[self.count :]):
+            x = leaves[target] if isinstance(target, int) else target
+            copy(new, x._buf)
+            x._cell[0] += 1
+
+    def again(self, inside: Sequence[NDArray]) -> Any:
+        """The function's result for these arrays."""
+        leaves = list(self.static)
+        for k, x in zip(self.arrays, inside, strict=True):
+            leaves[k] = x
+        args, kwargs = (leaves, {}) if isinstance(self.build, int) else self.build(iter(leaves))
+        args = [a.value if isinstance(a, Static) else a for a in args]
+        return self.jitted.function(*args, **{k: v.value if isinstance(v, Static) else v for k, v in kwargs.items()})
+
+    # Calling.
+
+    def __call__(self, leaves: list) -> Any:
+        if self.copied:
+            self._copy()
+        if state.recording:
+            arrays = [x if isinstance(x := leaves[k], NDArray) else self._moved(x) for k in self.arrays]
+            if any(x._node is not None for x in (*arrays, *self.captured)):
+                arrays += [self._part() if x is random.PART else x for x in self.captured]
+                return self._recorded(arrays, leaves)
+        return self.call(leaves)
+
+    def _part(self) -> NDArray:
+        """The part of the random stream that a call draws, another one every time."""
+        return random.part(self.drawn, self.ctx)
+
+    def _moved(self, leaf: Any) -> NDArray:
+        """A number or a NumPy array, where the program runs."""
+        return from_value(np.asarray(leaf), ctx=self.ctx)
+
+    def _caller(self) -> Callable:
+        on_gpu = self.ctx.device_type == "gpu"
+        names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._part, "rebuild": self.rebuild}
+        names |= {"moved": self._moved, "np": np, "Single": Single}
+        loads = []
+        for k, kind, plain, (shape, _) in zip(self.arrays, self.given, self.plain, self.avals, strict=True):
+            x = f"leaves[{k}]"
+            loads.append(f"{x}._buf" if kind is NDArray else f"moved({x})._buf" if on_gpu else f"flat({x})")
+            if plain and not on_gpu:  # a tenth of the time
+                loads[-1] = f"{x}{'' if len(shape) == 1 else '.ravel()'} if {x}.flags.carray else flat({x})"
+        for k, x in enumerate(self.captured):
+            names[f"captured{k}"] = x
+            loads.append("part()._buf" if x is random.PART else f"captured{k}._buf")
+        gives = []
+        for k, (shape, kind) in enumerate(self.results[: self.count]):
+            names[f"shape{k}"], names[f"kind{k}"] = shape, kind
+            gives.append(self._give(k, shape, kind))
+        source = iter(gives)
+        names |= {f"constant{k}": y for k, y in enumerate(self.constants)}
+        leaves = [next(source) if computed else f"constant{k}" for k, computed in enumerate(self.computed)]
+        code = _code(self.result, iter(leaves), names) or f"rebuild(iter(({''.join(f'{x}, ' for x in leaves)})))"
+        if self.updated:
+            names["update"] = self._update
+            code = f"update([{', '.join(f'out{k}' for k in range(len(self.results)))}], leaves) or {code}"
+        return self.compiled.caller(loads, code, names)
+
+    def _give(self, k: int, shape: tuple[int, ...], kind: Kind) -> str:
+        """Code for a result as the user gets it: NDArrays if one was given, else NumPy's, else numbers."""
+        if NDArray in self.given or not self.given:
+            return f"wrap(out{k}, shape{k}, kind{k})"
+        out = f"np.array(out{k})" if kind.gpu else f"out{k}"
+        out = f"{out}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else out
+        if not shape:
+            return f"{out}.item()" if self.numbers[k] or all(g is float for g in self.given) else f"{out}[0]"
+        out = out if len(shape) == 1 else f"{out}.reshape(shape{k})"
+        return f"{out}.view(Single)" if size(shape) == 1 else out
+
+    # On the tape.
+
+    @cached_property
+    def _raw(self) -> Callable:
+        """The same for raw buffers; gives a list of them."""
+        count = len(self.arrays) + len(self.captured)
+        outs = "".join(f"out{k}, " for k in range(len(self.results)))
+        return self.compiled.caller([f"leaves[{k}]" for k in range(count)], f"[{outs}]", {})
+
+    def _recorded(self, arrays: list[NDArray], leaves: list) -> Any:
+        written = [leaves[target] if isinstance(target, int) else target for target in self.updated]
+        arrays = [x.detach().copy() if any(x is w for w in written) else x for x in arrays]  # as they were
+        bufs = self._raw([x._buf for x in arrays])
+        every = [wrap(buf, shape, kind) for buf, (shape, kind) in zip(bufs, self.results, strict=True)]
+        outs = every[: self.count]
+        self._update(bufs, leaves)
+        arrays = [*arrays, *every[self.count + len(self.updated) :]]
+        parents = tuple(map(tape.parent, arrays))
+        rule = _Rule(self, [(x._shape, x._kind) for x in arrays])
+        saved = tape.save(arrays)
+        if len(outs) == 1:
+            outs[0]._node = tape.node(rule, parents, saved, None, outs[0]._shape, outs[0]._kind)
+        elif outs:
+            shapes, kinds = zip(*self.results[: self.count], strict=True)
+            node = tape.node(rule, parents, saved, None, shapes, kinds)  # type: ignore[arg-type]
+            for k, y in enumerate(outs):
+                if y._kind.dtype.is_float:
+                    y._node = tape.select(node, k)
+        source = iter(outs)
+        leaves = [next(source) if computed else y for computed, y in zip(self.computed, self.constants, strict=True)]
+        return self.rebuild(iter(leaves))
+
+    @cached_property
+    def pull(self) -> Jitted:
+        """The compiled pullback: of the arguments, the captured arrays, what is kept, and the results' cotangents."""
+        count = len(self.arrays) + len(self.captured)
+        first = count + sum(self.kept)
+
+        def pulled(*given: NDArray):
+            graph = current.graph
+            assert graph is not None
+            for x in given[count:]:  # what is kept may be infinite, and what uses the results may have chosen
+                value = seen(x).value
+                value.finite, value.chosen = False, True
+            inside = [_variable(x) for x in given[:count]]
+            before, updates = graph.captured, len(graph.updates)
+            graph.captured = [*before, *zip(self.captured, inside[len(self.arrays) :], strict=True)]
+            self._check_same(graph, inside)
+            kept, graph.given = graph.given, self._groups(given[count:first])
+            floor = tape.next_seq()
+            found: list = []
+            recording, state.recording = state.recording, True
+            try:
+                flatten(self.again(inside[: len(self.arrays)]), found)
+                state.recording, graph.given = recording, kept
+                heads = [y for y in found if isinstance(y, NDArray)]
+                seeds = [(y._node, g) for y, g in zip(heads, given[first:], strict=True) if y._node is not None]
+                targets = {x._node: 0 for x in inside if x._node is not None}
+                # What is checkpointed runs again here, on the same captured arrays.
+                cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
+            finally:
+                state.recording, graph.given = recording, kept
+                del graph.updates[updates:]
+                own = {id(x) for x in inside}
+                graph.captured = [pair for pair in graph.captured if id(pair[1]) not in own]
+            found = [None if x._node is None else cotangents.get(x._node) for x in inside]
+            return found + [None] * (first - count)
+
+        pulled.__name__ = f"{self.jitted.name}_pullback"
+        return self.jitted.__class__(pulled)
+
+    def _check_same(self, graph: Graph, inside: list[NDArray]) -> None:
+        """Refuse derivatives of a function that reads other constants than when its value was compiled."""
+        _, arguments, results = self._parts
+        count, given = len(self.arrays), [seen(x).value for x in inside]
+        if graph.outer is not None or any(v.op != "argument" for v in given):
+            return  # inside of another program, which is traced whole
+        found: list = []
+        recording, state.recording = state.recording, False
+        kept, graph.given = graph.given, None
+        try:
+            with graph.attempt(keep=False):
+                flatten(self.again(inside[:count]), found)
+                new = [seen(y if y._kind.traced else captured(y)) for y in found if isinstance(y, NDArray)]
+                read = {seen(x).value: outside for outside, x in graph.captured}
+                old = dict(zip(arguments[count:], self.captured, strict=True))
+                same = same_steps(results[: self.count], new, dict(zip(arguments, given[:count])), (old, read))
+        finally:
+            state.recording, graph.given = recording, kept
+        if not same:
+            raise TraceError(
+                f"{self.jitted.name}: a number, function or array that it reads from outside has changed since it was "
+                "compiled, and its gradient would not be that of its value: pass what changes as an argument, or as an "
+                "NDArray that is written in place, or call nbgrad.jit again"
+            )
+
+    def _groups(self, arrays: Sequence[NDArray]) -> Iterator[list[NDArray]]:
+        """What is kept, step by step."""
+        source = iter(lifted(arrays))
+        return iter([[next(source) for _ in range(n)] for n in self.kept])
+
+
+def _place(name: str, given: Sequence[NDArray]) -> Context | None:
+    """Where the arguments are; None if none of them is an NDArray."""
+    for x in given:
+        if x._kind.ctx != given[0]._kind.ctx and (x._kind.gpu or given[0]._kind.gpu):
+            raise ContextError(
+                f"{name}: arguments are on different devices, {given[0]._kind.ctx} and {x._kind.ctx}; move them to one "
+                "with as_in_context"
+            )
+    return (given[0]._kind.ctx if given[0]._kind.gpu else CPU0) if given else None
+
+
+def _variable(x: NDArray) -> NDArray:
+    """`x` at a place of its own on the tape."""
+    if not x._kind.dtype.is_float:
+        return x
+    return reshape(x, x._shape) if state.recording and x._node is not None else constant(x, ())
+
+
+def _code(tree: Any, leaves, names: dict) -> str | None:
+    """Code that makes such a tree, for tuples, lists and dicts; None for others."""
+    if type(tree) in (tuple, list, dict):
+        parts = []
+        for key, value in tree.items() if type(tree) is dict else enumerate(tree):
+            part = _code(value, leaves, names)
+            if part is None:
+                return None
+            if type(tree) is dict:
+                names[f"key{len(names)}"] = key
+                part = f"key{len(names) - 1}: {part}"
+            parts.append(f"{part}, ")
+        inside = "".join(parts)
+        return f"({inside})" if type(tree) is tuple else f"[{inside}]" if type(tree) is list else f"{{{inside}}}"
+    found: list = []
+    flatten(tree, found)
+    return next(leaves) if len(found) == 1 and found[0] is tree else None
+
+
+def _aval(leaf: Any) -> tuple[tuple[int, ...], Kind]:
+    """Shape and kind of an argument."""
+    if isinstance(leaf, NDArray):
+        return leaf._shape, leaf._kind
+    values = np.asarray(leaf)
+    return values.shape, kind_of(dtypes.as_dtype(values.dtype), CPU0)
+
+
+_STORAGE = {d.np: d.storage for d in dtypes.ALL}
+
+
+def _flat(leaf: Any) -> np.ndarray:
+    """The raw buffer of a number or a NumPy array."""
+    values = np.require(leaf, requirements=("C", "A")).reshape(-1)
+    storage = _STORAGE.get(values.dtype)
+    if storage is None:  # another byte order, for one
+        dtype = dtypes.as_dtype(values.dtype)
+        return values.astype(dtype.np).view(dtype.storage)
+    return values if values.dtype is storage else values.view(storage)
+
+
+class _Rule(tape.Rule):
+    """The tape's rule for one call of a compiled function."""
+
+    def __init__(self, program: Program, avals: list) -> None:
+        self.program = program
+        self.avals = avals
+        self.name = f"jit({program.jitted.name})"
+        self.foreign = [(values, values.copy()) for values in program.foreign]  # whose changes nobody counts
+
+    def grads(self, node, g, useful):
+        if any(now.tobytes() != then.tobytes() for now, then in self.foreign):
+            raise InPlaceError(
+                f"{self.name}: a NumPy array from outside was changed between the call and backward, which reads it "
+                "again; pass it as an argument, or change it after backward"
+            )
+        several = isinstance(g, list)
+        results = zip(node.shape, node.kind, strict=True) if several else [(node.shape, node.kind)]
+        gs = [_zeros(shape, kind) if h is None else h for h, (shape, kind) in zip(g if several else [g], results)]
+        arrays = []
+        for k, (p, (shape, kind)) in enumerate(zip(node.parents, self.avals, strict=True)):
+            x = wrap(node.saved[3 * k], shape, kind, None if type(p) is list else p)
+            x._cell = node.saved[3 * k + 1]
+            arrays.append(x)
+        found = self.program.pull(*arrays, *gs)
+        return [
+            (_zeros(p.shape, p.kind) if h is None else h) if tape.wanted(p, useful) else None
+            for p, h in zip(node.parents, found, strict=True)
+        ]
+
+
+def _zeros(shape: tuple[int, ...], kind: Kind) -> NDArray:
+    return wrap(kind.zeros(size(shape)), shape, kind)

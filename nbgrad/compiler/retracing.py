@@ -1,0 +1,55 @@
+"""Whether a function that is traced again, for its derivatives, is still the one that was traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..arrays.ndarray import NDArray
+    from ..ir.graph import Seen, Value
+
+__all__ = ["same_steps"]
+
+
+def same_steps(
+    old: Sequence[Seen],
+    new: Sequence[Seen],
+    known: dict[Value, Value],
+    read: tuple[dict[Value, NDArray], dict[Value, NDArray]],
+) -> bool:
+    """Whether results of two graphs come from equal steps.
+
+    `known` says which arguments stand for each other, `read` which arrays from outside arguments stand for, in the old
+    graph and in the new: the same array, or one of the same numbers, which a function may make anew. What runs as it
+    does outside is not looked into.
+    """
+    if len(old) != len(new):
+        return False
+    known, stack = dict(known), list(zip(old, new, strict=True))
+    while stack:
+        a, b = stack.pop()
+        if a.shape != b.shape:
+            return False
+        if a.value in known:
+            if known[a.value] is not b.value:
+                return False
+            continue
+        x, y = a.value, b.value
+        if (x.op, x.shape, x.dtype) != (y.op, y.shape, y.dtype) or len(x.inputs) != len(y.inputs):
+            return False
+        if x.op == "argument":
+            mine, other = read[0].get(x), read[1].get(y)
+            if mine is None or other is None or not (mine is other or _equal(mine, other)):
+                return False
+        elif x.attrs != y.attrs and x.op != "opaque":
+            return False
+        known[x] = y
+        stack.extend(zip(x.inputs, y.inputs, strict=True))
+    return True
+
+
+def _equal(a: NDArray, b: NDArray) -> bool:
+    return a._kind is b._kind and a._shape == b._shape and np.array_equal(a.asnumpy(), b.asnumpy(), equal_nan=True)

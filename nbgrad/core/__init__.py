@@ -1,0 +1,1 @@
+"""What everything else stands on: settings, dtypes, devices, shapes, the registry of operators."""

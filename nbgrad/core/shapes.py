@@ -1,0 +1,150 @@
+"""Arithmetic on shapes: broadcasting, axes, and the collapsing of axes that loops are generated for."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import ShapeError
+
+__all__ = ["Broadcast", "as_shape", "axes", "axis", "broadcast", "broadcast_shape", "distinct_axes", "size"]
+
+Shape = tuple[int, ...]
+
+
+def size(shape: Sequence[int]) -> int:
+    """Number of elements."""
+    n = 1
+    for length in shape:
+        n *= length
+    return n
+
+
+def as_shape(given, what: str = "shape") -> Shape:
+    """A shape from an int or a sequence of ints, all >= 0."""
+    try:
+        sequence = hasattr(given, "__len__") and getattr(given, "shape", None) != ()  # arrays have __index__, too
+        shape = tuple(n.__index__() for n in given) if sequence else (given.__index__(),)
+    except (TypeError, AttributeError):
+        raise ShapeError(f"{what}: an integer or a tuple of integers is needed, got {given!r}") from None
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"{what}: lengths must be >= 0, got {shape}")
+    return shape
+
+
+def axis(given, ndim: int, op: str) -> int:
+    """`given` as an axis number from 0 to ``ndim - 1``; negative numbers count from the end."""
+    try:
+        k = operator.index(given)
+    except TypeError:
+        k = None
+    if k is None or isinstance(given, bool | np.bool_):
+        raise ShapeError(f"{op}: axis must be an integer, got {given!r}")
+    if not -ndim <= k < ndim:
+        raise ShapeError(f"{op}: axis {k} is out of range for an array with {ndim} dimension(s)")
+    return k % ndim
+
+
+def distinct_axes(given, ndim: int, op: str) -> list[int]:
+    """Axis numbers from an int or a sequence, in their order; none may be named twice."""
+    several = isinstance(given, tuple | list | range) or (isinstance(given, np.ndarray) and given.ndim == 1)
+    found = [axis(k, ndim, op) for k in given] if several else [axis(given, ndim, op)]
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{op}: axis {given!r} names one of {ndim} axes twice")
+    return found
+
+
+def axes(given, ndim: int, op: str, exclude: bool = False) -> tuple[int, ...]:
+    """Sorted axis numbers from ``None`` or ``()`` (all), an int, or a sequence; or all the others with `exclude`."""
+    if given is None or (isinstance(given, tuple | list) and len(given) == 0):
+        return tuple(range(ndim))
+    found = distinct_axes(given, ndim, op)
+    return tuple(k for k in range(ndim) if (k in found) != exclude)
+
+
+def broadcast_shape(shapes: Sequence[Shape], op: str) -> Shape:
+    """NumPy's rule: aligned at the right, equal or one of them 1."""
+    ndim = max(map(len, shapes))
+    out = [1] * ndim
+    for shape in shapes:
+        for k, n in enumerate(shape, ndim - len(shape)):
+            if n != 1:
+                if out[k] not in (1, n):
+                    listed = " ".join(str(list(s)).replace(" ", "") for s in shapes)
+                    raise ShapeError(f"{op}: operands could not be broadcast together with shapes {listed}")
+                out[k] = n
+    return tuple(out)
+
+
+class Broadcast(NamedTuple):
+    """How operands of `shapes` walk when the output of shape `out` is walked in order.
+
+    `sizes` are the lengths of the collapsed axes; `moves[k]` says whether operand k moves along the last of
+    them (by one element) or stands still; `arguments` are `sizes`, then each operand's strides along the
+    others: what a kernel of rank ``len(sizes)`` takes. Rank 1 needs no arguments.
+    """
+
+    shapes: tuple[Shape, ...]
+    out: Shape
+    size: int
+    rank: int
+    moves: tuple[bool, ...]
+    arguments: tuple[int, ...]
+
+    def first(self, count: int) -> Broadcast:
+        """The walk of the first `count` operands alone, over all that these walk over."""
+        kept = self.arguments[: self.rank + count * (self.rank - 1)]
+        return self._replace(shapes=self.shapes[:count], moves=self.moves[:count], arguments=kept)
+
+
+_known: dict[tuple, Broadcast] = {}
+
+
+def broadcast(shapes: tuple[Shape, ...], op: str) -> Broadcast:
+    """The :class:`Broadcast` of operands with these shapes.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast together; names `op`.
+    """
+    plan = _known.get(shapes)
+    if plan is None:
+        plan = _broadcast(shapes, op)
+        if len(_known) > 4096:
+            _known.clear()
+        _known[shapes] = plan
+    return plan
+
+
+def _broadcast(shapes: tuple[Shape, ...], op: str) -> Broadcast:
+    out = broadcast_shape(shapes, op)
+    ndim = len(out)
+    padded = [(1,) * (ndim - len(s)) + s for s in shapes]
+    # An axis along which exactly the same operands move as along the one before it joins that one.
+    sizes: list[int] = []
+    patterns: list[tuple[bool, ...]] = []
+    for k, n in enumerate(out):
+        if n == 1:
+            continue
+        pattern = tuple(s[k] != 1 for s in padded)
+        if patterns and patterns[-1] == pattern:
+            sizes[-1] *= n
+        else:
+            sizes.append(n)
+            patterns.append(pattern)
+    if not sizes:
+        sizes, patterns = [1], [(True,) * len(shapes)]
+    moves = patterns[-1]
+    arguments = list(sizes)
+    for operand in range(len(shapes)):
+        stride, strides = 1, []
+        for n, pattern in zip(reversed(sizes), reversed(patterns), strict=True):
+            strides.append(stride if pattern[operand] else 0)
+            stride *= n if pattern[operand] else 1
+        arguments += reversed(strides[1:])
+    rank = len(sizes)
+    return Broadcast(shapes, out, size(out), rank, moves, tuple(arguments) if rank > 1 else ())

@@ -1,0 +1,1 @@
+"""Derivatives that users give: ``autograd.Function`` and ``nbgrad.primitive``."""

@@ -1,0 +1,85 @@
+"""Scalar expressions as Python statements, and as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.source_text import constant
+from .expr import Expr, order, weak
+
+__all__ = ["emit", "literal", "pretty"]
+
+
+def literal(value: float | int, cast: str) -> str:
+    return f"{cast}({constant(value)})"
+
+
+def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[list[str], list[str], list[str], dict]:
+    """Python statements that compute `outputs`, each subexpression once.
+
+    Parameters
+    ----------
+    outputs : sequence of Expr
+    names : dict
+        What code stands for each variable.
+    cast : str
+        Name of the type that constants get, so that a float32 kernel stays in float32.
+
+    Returns
+    -------
+    constants : list of str
+        Statements that belong before the loop.
+    body : list of str
+        Statements that belong inside it.
+    results : list of str
+        The code of each output after `body`.
+    helpers : dict
+        Global names that the statements use.
+    """
+    code: dict[Expr, str] = {}
+    constants: list[str] = []
+    body: list[str] = []
+    helpers: dict[str, object] = {}
+    for node in order(outputs):
+        if node.name is not None:
+            code[node] = names[node.name]
+        elif node.fn is None:
+            code[node] = f"c{len(constants)}"
+            constants.append(f"c{len(constants)} = {literal(node.value, cast)}")  # type: ignore[arg-type]
+        else:
+            code[node] = f"t{len(body)}"
+            template = node.fn.integer if cast == "np.int64" else node.fn.template
+            body.append(f"t{len(body)} = " + template.format(*(code[a] for a in node.args)))
+            helpers.update(node.fn.helpers)
+    return constants, body, [code[e] for e in outputs], helpers
+
+
+# For people.
+
+_OPERATORS = {"or": ("or", 1), "and": ("and", 2), "lt": ("<", 4), "le": ("<=", 4), "eq": ("==", 4), "ne": ("!=", 4),
+              "add": ("+", 5), "sub": ("-", 5), "mul": ("*", 6), "div": ("/", 6)}  # fmt: skip
+
+
+def pretty(e: Expr) -> str:
+    """`e` as one would write it: ``g*(1 - y)*(1 + y)``."""
+    return _written(e)[0]
+
+
+def _written(e: Expr) -> tuple[str, int]:
+    """The text, and how strongly its outermost operator binds."""
+    e = weak(e)[0]
+    if e.fn is None:
+        return (e.name, 9) if e.name is not None else (f"{e.value:.10g}", 9 if not repr(e.value).startswith("-") else 5)
+    parts = [_written(a) for a in e.args]
+    if e.fn.name in _OPERATORS:
+        symbol, level = _OPERATORS[e.fn.name]
+        (left, a), (right, b) = parts
+        space = "" if level == 6 else " "
+        left = f"({left})" if a < level else left
+        right = f"({right})" if b < level + (e.fn.name in ("sub", "div")) else right
+        return f"{left}{space}{symbol}{space}{right}", level
+    if e.fn.name in ("neg", "not"):
+        text = f"({parts[0][0]})" if parts[0][1] < 7 else parts[0][0]
+        return (f"-{text}" if e.fn.name == "neg" else f"not {text}"), 5 if e.fn.name == "neg" else 3
+    name = "where" if e.fn.name == "select" else e.fn.name
+    return f"{name}({', '.join(text for text, _ in parts)})", 9

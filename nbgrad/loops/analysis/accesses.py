@@ -1,0 +1,172 @@
+"""The indices that a function uses, in the order in which it meets them, and what leads to each."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir.affine import parts
+from ..ir.statements import (
+    Assign,
+    Block,
+    Call,
+    Check,
+    Function,
+    Grow,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Within,
+    children,
+    parsed,
+    walk,
+    writes,
+)
+
+if TYPE_CHECKING:
+    from .activity import Plan
+
+__all__ = ["Access", "Accesses", "Path", "Test", "length_of"]
+
+
+@dataclass(frozen=True)
+class Test:
+    """What a test gives on the way to an index; `at` is the statement that asks."""
+
+    node: ast.expr
+    holds: bool
+    at: Statement
+
+
+Path = tuple[Loop | Test, ...]
+
+
+@dataclass(eq=False)
+class Access:
+    """One index along one axis: `low` and `high` say whether it may be too small, or too large. `what` and `where` are
+    for the error."""
+
+    index: ast.expr
+    size: ast.expr
+    statement: Statement
+    path: Path
+    what: str
+    where: str
+    low: bool = True
+    high: bool = True
+
+
+class Accesses:
+    """What is met in a function, and where statements are."""
+
+    def __init__(self, f: Function, plan: Plan) -> None:
+        self.f, self.plan = f, plan
+        every = list(walk(f.body))
+        self.enclosing: dict[Statement, tuple[Loop, ...]] = {}
+        self.blocks: dict[Statement, tuple[Block, ...]] = {}
+        self.written: dict[Loop, Counter[str]] = {}
+        self.definitions: dict[str, list[Assign]] = {}
+        for s in self.plan.defined:
+            if isinstance(s, Assign):
+                self.definitions.setdefault(s.name, []).append(s)
+        written = {n for s in every for n in writes(s)}
+        self.still = {n for n, rank in f.ranks.items() if rank and n not in written}
+        self.checks = [s for s in every if isinstance(s, Check)]
+        #: Arrays that are not of one length all the time.
+        self.growing = {n for s in every if isinstance(s, Grow | Call) for n in writes(s)} | {
+            s.name for s in every if isinstance(s, Grow)
+        }
+        self.early = {}
+        if self.plan.fusion is not None:
+            self.early = {t: loop for loop, block in self.plan.fusion.early.items() for t in block}
+        self.accesses: list[Access] = []
+        self._visit(f.body, (), (), "", ())
+
+    # Which indices there are, in the order in which they are met.
+
+    def _visit(self, block: Block, path: Path, loops: tuple[Loop, ...], where: str, blocks: tuple[Block, ...]) -> None:
+        blocks = (*blocks, block)
+        for s in block:
+            self.enclosing[s], self.blocks[s] = loops, blocks
+            where = s.place or where
+            if isinstance(s, Loop):
+                self.written[s] = Counter(n for t in walk([s]) for n in writes(t))
+            if isinstance(s, Loop) and s.test is not None:
+                self._expression(s.test, s, (*path, s), where)
+            for node in _evaluated(s):
+                self._expression(node, s, path, where)
+            if isinstance(s, Within):
+                self.accesses.append(Access(s.index, s.size, s, path, s.what, where))
+            elif isinstance(s, Store):
+                self._element(s.array, s.index, s, path, where)
+            elif isinstance(s, If):
+                self._visit(s.body, (*path, Test(s.test, True, s)), loops, where, blocks)
+                self._visit(s.orelse, (*path, Test(s.test, False, s)), loops, where, blocks)
+            elif isinstance(s, Loop):
+                self._visit(s.body, (*path, s), (*loops, s), where, blocks)
+
+    def _expression(self, node: ast.AST, s: Statement, path: Path, where: str) -> None:
+        """The indices in an expression; what is asked of an array's shape is none."""
+        match node:
+            case ast.IfExp():
+                self._expression(node.test, s, path, where)
+                self._expression(node.body, s, (*path, Test(node.test, True, s)), where)
+                self._expression(node.orelse, s, (*path, Test(node.test, False, s)), where)
+            case ast.BoolOp():
+                for value in node.values:
+                    self._expression(value, s, path, where)
+                    path = (*path, Test(value, isinstance(node.op, ast.And), s))
+            case ast.Compare():
+                self._expression(node.left, s, path, where)
+                for k, value in enumerate(node.comparators):
+                    self._expression(value, s, path, where)
+                    first = ast.Compare(node.left, node.ops[: k + 1], node.comparators[: k + 1])
+                    path = (*path, Test(first, True, s))
+            case ast.Subscript(value=ast.Name(id=name)) if self.f.ranks.get(name):
+                self._expression(node.slice, s, path, where)
+                self._element(name, node.slice, s, path, where)
+            case ast.Attribute():
+                pass
+            case _:
+                for child in children(node):
+                    self._expression(child, s, path, where)
+
+    def _element(self, array: str, index: ast.expr, s: Statement, path: Path, where: str) -> None:
+        for axis, part in enumerate(parts(index)):
+            if not isinstance(part, ast.Slice):
+                what = f"axis {axis} of {array}"
+                self.accesses.append(Access(part, parsed(length_of(array, axis)), s, path, what, where))
+
+    def _sized(self, *nodes: ast.expr) -> set[str]:
+        """The arrays in an expression that are not of one length all the time."""
+        if not self.growing:
+            return set()
+        return self.growing & {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _evaluated(s: Statement) -> Iterator[ast.expr]:
+    """The expressions that a statement evaluates, once."""
+    match s:
+        case Store():
+            yield s.value
+            yield s.index
+        case Assign():
+            yield s.value
+        case If() | Check():
+            yield s.test
+        case Within():
+            yield s.index
+        case Loop() if s.index:
+            yield from (s.start, s.stop, s.step)
+        case Call():
+            yield from s.given
+        case _:
+            yield from getattr(s, "shape", [])
+
+
+def length_of(array: str, axis: int) -> str:
+    return f"{array}.shape[{axis}]"

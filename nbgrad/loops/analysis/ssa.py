@@ -1,0 +1,190 @@
+"""Numbers that are set anew in the same block get a name for each value, so that each is a definition."""
+
+from __future__ import annotations
+
+import ast
+
+from ..ir.algebra import Algebra
+from ..ir.statements import (
+    Assign,
+    Block,
+    Function,
+    Loop,
+    Made,
+    Statement,
+    Store,
+    below,
+    duplicate,
+    mentioned,
+    mentions,
+    reads,
+    subtrees,
+    touched,
+    unparse,
+    walk,
+    writes,
+)
+from .def_use import Web, webs
+
+__all__ = ["Rename", "carry", "factor", "rename", "split"]
+
+
+def split(f: Function) -> None:
+    """Rename in `f`. Names of parameters, results and what ends loops stay."""
+    every = list(walk(f.body))
+    numbers = {s.name for s in every if isinstance(s, Assign)}
+    numbers -= {n for s in every if isinstance(s, Loop) for n in (s.until, s.count, *s.resets)}
+    ends = {*f.parameters, *(f.results or [])}
+    names = touched(f.body, mentioned)  # names are added below, and none of these comes to another place
+    tangled = numbers & ends
+    for name in sorted(numbers - ends):
+        blocks: list[list[Statement]] = []
+        if _cover(name, f.body, blocks, names):
+            for touching in blocks:
+                _rename(name, touching, f)
+        else:
+            tangled.add(name)
+    for name, parts in webs(f, tangled - {n for s in every if not isinstance(s, Assign) for n in writes(s)}).items():
+        for web in parts[1:]:
+            _name(name, web, f)
+
+
+def rename(f: Function, block: Block, name: str) -> None:
+    """Give a number another name in `block`."""
+    new = _another(name, f)
+    for s in walk(block):
+        _exchange(s, name, new)
+        if isinstance(s, Assign) and s.name == name:
+            s.name = new
+
+
+def carry(f: Function, loop: Loop, s: Assign) -> Assign:
+    """Let a number keep its value to the end of a turn: ``x = x + k`` becomes ``x_next = x + k``, and ``x = x_next``
+    the end of the turn, which is returned."""
+    name, new = s.name, f.names.fresh(f"{s.name}_next", 2)
+    f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
+    s.name = new
+    for t in walk(loop.body[loop.body.index(s) + 1 :]):
+        _exchange(t, name, new)
+    last = Assign(name, ast.Name(new, ast.Load()))
+    loop.body.append(last)
+    return last
+
+
+def factor(f: Function, algebra: Algebra) -> None:
+    """Give parts like ``c * dt / dx``, whose numbers do not change in the loops around, a name before these loops: what
+    their derivatives have in common is then added up first, and multiplied once."""
+    for s in list(f.body):
+        if any(isinstance(t, Loop) for t in walk([s])):
+            _factor([s], _Factors(f, algebra, s), False)
+
+
+def _factor(block: Block, factors: _Factors, looped: bool) -> None:
+    for s in block:
+        for inner in below(s):
+            _factor(inner, factors, looped or isinstance(s, Loop))
+        if looped and isinstance(s, Assign | Store):
+            made = factors.visit(duplicate(s.value))
+            s.value = duplicate(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
+
+
+class _Factors(ast.NodeTransformer):
+    """Replaces the largest such parts of an expression by names, which are set before a statement of the function."""
+
+    def __init__(self, f: Function, algebra: Algebra, around: Statement) -> None:
+        self.f = f
+        self.algebra = algebra
+        self.top = f.body
+        self.at = f.body.index(around)
+        self.changed = {n for s in walk([around]) for n in writes(s)}
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.Compare | ast.Subscript | ast.BoolOp):
+            return node
+        if not isinstance(node, ast.BinOp | ast.Call) or not self.fixed(node):
+            return self.generic_visit(node)
+        active = {n.id for n in subtrees(node) if isinstance(n, ast.Name) and n.id in self.algebra.active}
+        called = any(isinstance(n, ast.Call) for n in subtrees(node))
+        return self.name(node) if len(active) > 1 or (active and called) else node
+
+    def fixed(self, node: ast.expr) -> bool:
+        if not self.algebra.depends(node) or any(isinstance(n, ast.Subscript | ast.IfExp) for n in subtrees(node)):
+            return False
+        names = reads(node)
+        return not names & self.changed and not any(self.f.ranks.get(n) for n in names)
+
+    def name(self, node: ast.expr) -> ast.expr:
+        names, text = reads(node), unparse(node)
+        setting = [k for k, s in enumerate(self.top[: self.at]) if any(names & set(writes(t)) for t in walk([s]))]
+        start = setting[-1] + 1 if setting else 0
+        for s in self.top[start : self.at]:
+            if isinstance(s, Assign) and s.made is Made.FACTOR and unparse(s.value) == text:
+                return ast.Name(s.name, ast.Load())
+        new = self.f.names.fresh("factor", 2)
+        self.f.ranks[new], self.f.kinds[new] = 0, "float"
+        self.top.insert(start, Assign(new, node, made=Made.FACTOR))
+        self.at += 1
+        self.algebra.active.add(new)
+        return ast.Name(new, ast.Load())
+
+
+def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[Statement, set[str]]) -> bool:
+    """Find blocks that hold all occurrences of `name`, each beginning with setting it."""
+    touching = [s for s in block if name in names[s]]
+    if not touching:
+        return True
+    first = touching[0]
+    if isinstance(first, Assign) and first.name == name and name not in reads(first.value):
+        blocks.append(touching)
+        inside = (t for s in touching for inner in below(s) for t in walk(inner))
+        return not any(isinstance(t, Assign) and t.name == name for t in inside)
+    if any(mentions(s, name) for s in touching):
+        return False
+    return all(_cover(name, inner, blocks, names) for s in touching for inner in below(s))
+
+
+def _rename(name: str, touching: list[Statement], f: Function) -> None:
+    current = name
+    for s in touching:
+        for t in walk([s]):
+            _exchange(t, name, current)
+        if isinstance(s, Assign) and s.name == name and s is not touching[0]:
+            current = s.name = _another(name, f)
+
+
+def _name(name: str, web: Web, f: Function) -> None:
+    new = _another(name, f)
+    for s in web.users:
+        _exchange(s, name, new)
+    for s in web.setters:
+        s.name = new
+
+
+def _another(name: str, f: Function) -> str:
+    """A new name for a number."""
+    new = f.names.fresh(name, 2, plain=False)
+    f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
+    return new
+
+
+def _exchange(s: Statement, old: str, new: str) -> None:
+    if old == new:
+        return
+    for part in ("value", "index", "test", "start", "stop", "step", "size"):
+        node = getattr(s, part, None)
+        if isinstance(node, ast.expr):
+            setattr(s, part, Rename(old, new).visit(duplicate(node)))
+    nodes: list[ast.expr]
+    for nodes in (getattr(s, "given", []), getattr(s, "shape", [])):
+        nodes[:] = [Rename(old, new).visit(duplicate(node)) for node in nodes]
+
+
+class Rename(ast.NodeTransformer):
+    """Gives one name in an expression for another."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old = old
+        self.new = new
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Name(self.new, ast.Load()) if node.id == self.old else node

@@ -1,0 +1,77 @@
+"""Whole files around generated functions, with functions that these call."""
+
+from __future__ import annotations
+
+import ast
+
+from ...core.source_text import constant
+from ...errors import TraceError
+from ..custom_rules import home
+from ..ir.names import Names
+from ..ir.statements import Function, subtrees
+from ..ir.tapes import GROWN
+
+__all__ = ["module", "routines"]
+
+#: The schedule of checkpoints.
+_AHEAD = '''def ahead(turns, snapshots):
+    """How many of `turns` to run before the next snapshot, if there are `snapshots`, the present one among them."""
+    if snapshots == 1:
+        return turns - 1
+    repeats, reach = 0, 1  # reach is the binomial coefficient of snapshots + repeats over repeats
+    while reach < turns:
+        repeats += 1
+        reach = reach * (snapshots + repeats) // repeats
+    fewer = reach * snapshots // (snapshots + repeats)  # with one snapshot less
+    once = reach * repeats // (snapshots + repeats)  # with one repeat less
+    twice = once * (repeats - 1) // (snapshots + repeats - 1)
+    return max(twice, turns - fewer, 1)
+'''
+
+
+#: A sum whose additions may be reordered, so that it can be made in vector registers.
+_PLUS = """def plus(total, term):
+    return total + term
+"""
+
+
+_ROUTINES = {
+    "grown": f"@njit\n{GROWN}",
+    "ahead": f"@njit\n{_AHEAD}",
+    "plus": f'@njit(fastmath={{"reassoc", "nsz"}}, forceinline=True)\n{_PLUS}',
+}
+
+
+def routines(calls: set[str]) -> str:
+    """The definitions of those that are among `calls`."""
+    return "".join(f"{text}\n\n" for name, text in _ROUTINES.items() if name in calls)
+
+
+#: Loops over prange, and nothing else, run on several threads.
+_PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
+
+
+def module(body: str, f: Function, names: Names) -> str:
+    """A whole file around a generated function, to be pasted anywhere; `names` are those in it."""
+    try:
+        tree = ast.parse(body)
+    except (IndentationError, RecursionError, MemoryError):  # whatever Python says of too many levels
+        raise TraceError(
+            f"adjoint: {f.where}: branches and loops are nested too deep, where each elif is one level, too: Python "
+            "takes 100 levels; choose by an index into an array, or in a loop"
+        ) from None
+    calls = {n.func.id for n in subtrees(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    parallel = "prange" in calls  # these names are reserved: nothing else has them
+    head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
+    head += [f"from {home(i.name, i.function)} import {i.name}{f' as {k}' * (k != i.name)}"
+             for k, i in sorted(names.imports.items())]  # fmt: skip
+    plain = [(k, v) for k, v in f.constants.items()]
+    options = "".join(f", {k}={constant(v)}" for k, v in f.options.items())
+    if plain:
+        head += ["", *(f"{k} = {constant(v)}" for k, v in plain)]
+    return (
+        "\n".join([*head, "", "", ""])
+        + routines(calls)
+        + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel}{options})\n"
+        + body
+    )

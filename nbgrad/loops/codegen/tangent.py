@@ -1,0 +1,87 @@
+"""The tangent's source: beside each statement, its derivative in the direction that is carried along."""
+
+from __future__ import annotations
+
+import ast
+
+from ...ir.expr import ONE, ZERO, Expr, order, scale, select, substitute, var
+from ..analysis.activity import Plan
+from ..analysis.must_execute import guarded
+from ..frontend.primitive_calls import pushed
+from ..ir.algebra import COTANGENT, code
+from ..ir.selections import is_select
+from ..ir.singularities import products, strongly
+from ..ir.statements import Assign, Call, Function, Store, unparse, walk, writes
+from . import bounds_checks
+from .printer import Printer, definition
+
+__all__ = ["Forward"]
+
+
+class Forward(Printer):
+    """Writes the tangent of a function.
+
+    Attributes
+    ----------
+    given : list of str
+        The parameters whose tangents are arguments; those of arrays are changed along with them.
+    """
+
+    def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
+        super().__init__(f, plan)
+        self.wrt = wrt
+        names = [n for n in f.parameters if n in plan.active]
+        names += [n for s in walk(f.body) for n in writes(s) if n in plan.active]
+        self.dots = self.beside = {n: self.fresh(f"{n}_dot") for n in dict.fromkeys(names)}
+        self.given = [p for p in f.parameters if p in plan.active]
+        self.entry = self.fresh(f"{f.name}_tangent")
+
+    def source(self) -> str:
+        results = list(self.f.results or [])
+        values = [*results, *(self.dots.get(r, "0.0") for r in results)] if self.wrt else results
+        head = [f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.given and not self.f.ranks.get(n)]
+        tail = [f"return {', '.join(values)}"] if values else []
+        given = [*self.f.parameters, *(self.dots[n] for n in self.given)]
+        alike = bounds_checks.alike({n: self.dots[n] for n in self.given if self.f.ranks[n]}, self.f)
+        return definition(self.entry, given, [*alike, *head, *self.block(self.f.body), *tail])
+
+    def carries(self, name: str) -> bool:
+        return name in self.f.ranks or name in self.dots.values()
+
+    def assign(self, s: Assign) -> list[str]:
+        if s.name not in self.dots:
+            return super().assign(s)
+        once = s in self.plan.defined
+        own = f"{self.dots[s.name]} = {self.derivative(s, var(s.name) if once else None)}"
+        return [*super().assign(s), own] if once else [own, *super().assign(s)]
+
+    def call(self, s: Call) -> list[str]:
+        return pushed(s, self.dots, self.f, self.fresh)
+
+    def store(self, s: Store) -> list[str]:
+        own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
+        return [*own, *super().store(s)]
+
+    def derivative(self, s: Assign | Store, known: Expr | None = None) -> str:
+        """The derivative of what `s` writes; `known` has the value where it is written before."""
+        total: Expr | None = None
+        inside = order([self.plan.algebra.expression(s.value)])
+        strong = any(node.fn is not None and node.fn.name == "strong" for node in inside)
+        seed = COTANGENT if strong else ONE
+        for atom, part in self.plan.algebra.pull(s.value, seed, known, dot=lambda a: var(self.dot(a))):
+            there, part = guarded(s, atom, part, self.plan)
+            dot = var(self.dot(atom))
+            if strong:
+                term = substitute(part, {COTANGENT: dot})
+            else:  # 0 where one is chosen, whatever is infinite
+                term = scale(dot, part) if is_select(part) else part * dot
+            term = term if dot in order([part]) else strongly(term, dot)
+            term = term if there is None else select(there, term, ZERO)
+            total = term if total is None else total + term
+        return "0.0" if total is None else code(products(total), self.free, s in self.plan.packed)
+
+    def dot(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Name):
+            return self.dots[node.id]
+        assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
+        return unparse(ast.Subscript(ast.Name(self.dots[node.value.id]), node.slice, ast.Load()))

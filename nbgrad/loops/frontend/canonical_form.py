@@ -1,0 +1,91 @@
+"""One form for what Python writes in several: before a function's text is looked at any further."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..ir.names import first_name, known, outside_names
+from ..ir.statements import subtrees
+from ..ir.structured_control import located
+
+if TYPE_CHECKING:
+    from .source import Source
+
+__all__ = ["Lists", "Outs"]
+
+
+class Lists(ast.NodeTransformer):
+    """Lists that do not change, as tuples: ``c = [0.5, 2.0]``, where only loops, ``len`` and indices read `c`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        uses = Counter(n.id for n in subtrees(node) if isinstance(n, ast.Name))
+        reads: Counter[str] = Counter()
+        outside = outside_names(node)
+        for n in subtrees(node):
+            match n:
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()) | ast.For(iter=ast.Name(id=name)):
+                    reads[name] += 1
+                case ast.Call(func=ast.Name(id=name) as called, args=args) if name in outside:
+                    if any(self.source.resolve(called) is f for f in (len, enumerate, zip)):
+                        reads.update(a.id for a in args if isinstance(a, ast.Name))
+
+        def fixed(target: ast.expr, value: ast.expr) -> ast.expr:
+            match target, value:
+                case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                    value.elts = [fixed(t, v) for t, v in zip(targets, values, strict=True)]
+                case ast.Name(id=name), ast.List() if uses[name] == reads[name] + 1:
+                    return _tuple(value)
+                case ast.Subscript(), ast.List():
+                    return _tuple(value)
+            return value
+
+        for n in subtrees(node):
+            match n:
+                case ast.Assign(targets=[target]):
+                    n.value = fixed(target, n.value)
+                case ast.Subscript(value=ast.List() as made):
+                    n.value = _tuple(made)
+                case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.List() as made]):
+                    n.comparators = [_tuple(made)]
+        return node
+
+
+def _tuple(made: ast.List) -> ast.expr:
+    return ast.copy_location(ast.Tuple(made.elts, ast.Load()), made) if made.elts else made
+
+
+class Outs(ast.NodeTransformer):
+    """``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.outside: set[str] = set()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        around, self.outside = self.outside, outside_names(node)
+        self.generic_visit(node)
+        self.outside = around
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if not isinstance(node.value, ast.Call):
+            return node
+        call = node.value
+        called = self.source.resolve(call.func) if first_name(call.func) in self.outside else None
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" and called is None and not call.args:
+            array = call.func.value
+            made = ast.Call(known(np.sort, "np.sort"), [array], call.keywords)
+            return located(ast.Assign([ast.Subscript(array, ast.Constant(...), ast.Store())], made), node)
+        inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
+        given = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
+        if len(given) != inputs + 1 or len(given) < len(call.args) + len(call.keywords):
+            return node
+        target = ast.Subscript(given[-1], ast.Constant(...), ast.Store())
+        return located(ast.Assign([target], ast.Call(call.func, given[:-1], [])), node)

@@ -1,0 +1,474 @@
+"""Functions of NumPy's that are written in the subset itself: calls of them are lowered like those of users' functions.
+
+Tests of ``np.ndim``, and of what is a constant where the function is called, are decided there. So that nothing must be
+stored, elements that derivatives read are written once, and what searches and sorts makes integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from . import numpy_linalg, numpy_statistics
+
+__all__ = ["LIBRARY", "MODULES", "refused", "vector_norm"]
+
+#: Where these functions are.
+MODULES = (__name__, numpy_statistics.__name__, numpy_linalg.__name__)
+
+
+def refused(what: str) -> None:
+    """A call of this is refused, with these words."""
+
+
+# Searching and sorting.
+
+
+def less(a, b):
+    """NumPy's order: NaN comes last."""
+    return a < b or (a == a and b != b)
+
+
+def searchsorted(a, v, side="left"):
+    if np.ndim(v) == 0:
+        found = place(a, v, side)
+    else:
+        found = np.empty(v.shape, np.int64)
+        for index in np.ndindex(v.shape):
+            found[index] = place(a, v[index], side)
+    return found
+
+
+def place(a, v, side):
+    low, high = 0, a.size
+    while low < high:
+        middle = (low + high) // 2
+        if side == "right":
+            before = not less(v, a[middle])
+        else:
+            before = less(a[middle], v)
+        if before:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def interp(x, xp, fp):
+    if xp.size == 0:
+        raise ValueError("array of sample points is empty")
+    if xp.size != fp.size:
+        raise ValueError("fp and xp are not of the same length")
+    if np.ndim(x) == 0:
+        found = between(x, xp, fp)
+    else:
+        found = np.empty(x.shape)
+        for index in np.ndindex(x.shape):
+            found[index] = between(x[index], xp, fp)
+    return found
+
+
+def between(x, xp, fp):
+    j = place(xp, x, "right")
+    if x != x:
+        y = x
+    elif j == 0:
+        y = fp[0]
+    elif j == xp.size:
+        y = fp[j - 1]
+    else:
+        y = fp[j - 1] + (fp[j] - fp[j - 1]) / (xp[j] - xp[j - 1]) * (x - xp[j - 1])
+    return y
+
+
+def digitize(x, bins, right=False):
+    falls = bins.size > 1 and bins[0] > bins[bins.size - 1]
+    if right:
+        up, down = searchsorted(bins, x), bins.size - searchsorted(bins[::-1], x, "right")
+    else:
+        up, down = searchsorted(bins, x, "right"), bins.size - searchsorted(bins[::-1], x)
+    return np.where(falls, down, up)
+
+
+def argsort(a, kind="quicksort"):
+    """Merges of neighbouring runs, from one array of places into another; of equal elements, the first comes first."""
+    if np.ndim(a) != 1:
+        refused("sorting along one of several axes: write a loop over rows")
+    n = a.size
+    runs, merged, found = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        runs[k] = k
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            middle, end = min(start + width, n), min(start + 2 * width, n)
+            i, j = start, middle
+            for k in range(start, end):
+                if i < middle and (j >= end or not less(a[runs[j]], a[runs[i]])):
+                    merged[k] = runs[i]
+                    i += 1
+                else:
+                    merged[k] = runs[j]
+                    j += 1
+        for k in range(n):
+            runs[k] = merged[k]
+        width *= 2
+    for k in range(n):
+        found[k] = runs[k]
+    return found
+
+
+def sort(a):
+    order = argsort(a)
+    found = np.empty_like(a)
+    for k in range(a.size):
+        found[k] = a[order[k]]
+    return found
+
+
+def median(a):
+    order, n = argsort(a), a.size
+    last = a[order[n - 1]]  # NaN, if there is any
+    return last if last != last else 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
+
+
+def quantile(a, q):
+    if np.ndim(q) != 0:
+        refused("several quantiles: call it for each")
+    if not 0.0 <= q <= 1.0:
+        raise ValueError("quantiles must be in the range [0, 1], percentiles in [0, 100]")
+    order = argsort(a)
+    at = q * (a.size - 1)
+    k = min(int(at), max(a.size - 2, 0))
+    low, high, last = a[order[k]], a[order[min(k + 1, a.size - 1)]], a[order[a.size - 1]]
+    return last if last != last else low + (high - low) * (at - k)
+
+
+def percentile(a, q):
+    return quantile(a, q / 100.0)
+
+
+def flatnonzero(a):
+    count = 0
+    for k in range(a.size):
+        if a[k]:
+            count += 1
+    found = np.empty(min(count, a.size), np.int64)
+    j = 0
+    for k in range(a.size):
+        if a[k]:
+            found[j] = k
+            j += 1
+    return found
+
+
+def argwhere(a):
+    if np.ndim(a) != 1:
+        refused("the places in several axes: write loops over them")
+    return flatnonzero(a)[:, None]
+
+
+def nonzero(a):
+    if np.ndim(a) != 1:
+        refused("the places in several axes: write loops over them")
+    return (flatnonzero(a),)
+
+
+# Elements in another order.
+
+
+def roll(a, shift, axis=-9):
+    found = np.empty_like(a)
+    if np.ndim(a) == 1 or axis == 0 or axis == -np.ndim(a):
+        n = a.shape[0]
+        s = shift % max(n, 1)
+        for k in range(n - s):
+            found[k + s] = a[k]
+        for k in range(s):
+            found[k] = a[n - s + k]
+    elif axis == 1 or (axis == -1 and np.ndim(a) == 2):
+        n = a.shape[1]
+        s = shift % max(n, 1)
+        for k in range(n - s):
+            found[:, k + s] = a[:, k]
+        for k in range(s):
+            found[:, k] = a[:, n - s + k]
+    else:
+        refused("np.roll along this axis: give axis=0 or axis=1, or write a loop")
+    return found
+
+
+def rot90(m, k=1):
+    if np.ndim(m) != 2:
+        refused("np.rot90 of several axes: give a matrix")
+    if k == 1:
+        found = m[:, ::-1].T
+    elif k == 2:
+        found = m[::-1, ::-1]
+    elif k == 3 or k == -1:
+        found = m[::-1].T
+    else:
+        refused("np.rot90 by this: give 1, 2, 3 or -1")
+    return found
+
+
+def swapaxes(a, axis1, axis2):
+    if np.ndim(a) != 2:
+        refused("np.swapaxes of others than matrices: write a loop")
+    return a.T
+
+
+def extract(condition, arr):
+    return arr[condition]
+
+
+def delete(arr, obj):
+    if np.ndim(arr) != 1 or np.ndim(obj) != 0:
+        refused("np.delete of this: give a vector and one index, or take a mask")
+    found = np.empty(arr.size - 1, arr.dtype)
+    gone = obj % arr.size
+    for k in range(arr.size - 1):
+        found[k] = arr[k if k < gone else k + 1]
+    return found
+
+
+def take(a, indices):
+    if np.ndim(a) != 1:
+        refused("np.take from several axes: write a[indices] or a[:, indices]")
+    return a[indices]
+
+
+def flip(a):
+    if np.ndim(a) > 2:
+        refused("np.flip of more than two axes: write a[::-1]")
+    if np.ndim(a) == 1:
+        found = a[::-1]
+    else:
+        found = a[::-1, ::-1]
+    return found
+
+
+def flipud(a):
+    return a[::-1]
+
+
+def fliplr(a):
+    return a[:, ::-1]
+
+
+def transpose(a):
+    return a.T
+
+
+def expand_dims(a, axis):
+    if np.ndim(a) != 1:
+        refused("np.expand_dims of several axes: write None among the indices")
+    if axis == 0:
+        found = a[None, :]
+    else:
+        found = a[:, None]
+    return found
+
+
+def repeat(a, repeats):
+    if np.ndim(repeats) != 0 or np.ndim(a) != 1:
+        refused("np.repeat of this: repeat a vector, a number of times")
+    found = np.empty(a.size * repeats, a.dtype)
+    for k in range(a.size):
+        for j in range(repeats):
+            found[k * repeats + j] = a[k]
+    return found
+
+
+def tile(a, reps):
+    if np.ndim(a) != 1:
+        refused("np.tile of several axes: write a loop")
+    found = np.empty(a.size * reps, a.dtype)
+    for j in range(reps):
+        for k in range(a.size):
+            found[j * a.size + k] = a[k]
+    return found
+
+
+def diag(v, k=0):
+    if np.ndim(v) == 1:
+        found = np.zeros((v.size + abs(k), v.size + abs(k)), v.dtype)
+        for i in range(v.size):
+            found[i + max(-k, 0), i + max(k, 0)] = v[i]
+    else:
+        down, right = max(-k, 0), max(k, 0)
+        found = np.empty(max(min(v.shape[0] - down, v.shape[1] - right), 0), v.dtype)
+        for i in range(found.size):
+            found[i] = v[i + down, i + right]
+    return found
+
+
+def diagflat(v, k=0):
+    return diag(v.ravel(), k)
+
+
+def tri(N, M=-1, k=0):
+    return tril(np.ones((N, N if M < 0 else M)), k)
+
+
+def vander(x, N=-1):
+    n = x.size if N < 0 else N
+    found = np.ones((x.size, n))
+    for i in range(x.size):
+        for j in range(n - 2, -1, -1):
+            found[i, j] = found[i, j + 1] * x[i]
+    return found
+
+
+def fill_diagonal(a, val):
+    if np.ndim(a) != 2 or np.ndim(val) != 0:
+        refused("np.fill_diagonal of this: give a matrix and a number")
+    for i in range(min(a.shape[0], a.shape[1])):
+        a[i, i] = val
+
+
+def tril(m, k=0):
+    found = np.zeros_like(m)
+    for i in range(m.shape[0]):
+        for j in range(min(max(i + k + 1, 0), m.shape[1])):
+            found[i, j] = m[i, j]
+    return found
+
+
+def triu(m, k=0):
+    found = np.zeros_like(m)
+    for i in range(m.shape[0]):
+        for j in range(max(i + k, 0), m.shape[1]):
+            found[i, j] = m[i, j]
+    return found
+
+
+# Sums and products.
+
+
+def vector_norm(x, ord):
+    if np.ndim(x) != 1:
+        refused("a norm of a matrix of this order: sum and compare in loops")
+    if ord == np.inf:
+        found = np.max(np.abs(x))
+    elif ord == -np.inf:
+        found = np.min(np.abs(x))
+    elif ord == 0:
+        found = 1.0 * np.count_nonzero(x)
+    elif ord == 1:
+        found = np.sum(np.abs(x))
+    elif ord == 2:
+        found = np.sqrt(np.sum(x**2))
+    else:
+        found = np.sum(np.abs(x) ** ord) ** (1.0 / ord)
+    return found
+
+
+def trapezoid(y, x=0, dx=1.0):
+    if np.ndim(y) != 1:
+        refused("np.trapezoid of several axes: write a loop over rows")
+    if np.ndim(x) == 1 and x.size != y.size:
+        raise ValueError("np.trapezoid of arrays of different lengths")
+    total = 0.0
+    for k in range(1, y.size):
+        if np.ndim(x) == 0:
+            width = dx
+        else:
+            width = x[k] - x[k - 1]
+        total += 0.5 * width * (y[k] + y[k - 1])
+    return total
+
+
+def logaddexp(x1, x2):
+    high, low = np.where(x1 > x2, x1, x2), np.where(x1 > x2, x2, x1)
+    return high + np.log1p(np.exp(np.where(np.isinf(high), 0.0, low - high)))
+
+
+def polyval(p, x):
+    if np.ndim(x) == 0:
+        found = polynomial(p, x)
+    else:
+        found = np.empty(x.shape)
+        for index in np.ndindex(x.shape):
+            found[index] = polynomial(p, x[index])
+    return found
+
+
+def polynomial(p, x):
+    y = 0.0
+    for k in range(p.size):
+        y = y * x + p[k]
+    return y
+
+
+def convolve(a, v, mode="full"):
+    if a.size == 0 or v.size == 0:
+        raise ValueError("np.convolve of an array without elements")
+    found = np.zeros(a.size + v.size - 1)
+    for i in range(a.size):
+        for j in range(v.size):
+            found[i + j] += a[i] * v[j]
+    few, many = min(a.size, v.size), max(a.size, v.size)
+    if mode == "valid":
+        found = found[few - 1 : many]
+    elif mode == "same":
+        found = found[(few - 1) // 2 : (few - 1) // 2 + many]
+    return found
+
+
+def correlate(a, v, mode="valid"):
+    return convolve(a, v[::-1], mode)
+
+
+def ediff1d(ary):
+    flat = ary.ravel()
+    return flat[1:] - flat[:-1]
+
+
+def cov(m, y):
+    if np.ndim(m) != 1 or np.ndim(y) != 1:
+        refused("np.cov of this: give two vectors, or sum in loops")
+    x, z = m - np.mean(m), y - np.mean(y)
+    between = np.sum(x * z) / (m.size - 1)
+    return np.array([[np.sum(x * x) / (m.size - 1), between], [between, np.sum(z * z) / (m.size - 1)]])
+
+
+def corrcoef(x, y):
+    found = cov(x, y)
+    r = found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
+    return np.array([[1.0, r], [r, 1.0]])
+
+
+def cross(a, b):
+    if np.ndim(a) != 1 or np.ndim(b) != 1:
+        refused("np.cross of several vectors: write a loop over rows")
+    if a.size != 3 or b.size != 3:
+        raise ValueError("np.cross of vectors that have not three elements")
+    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
+def kron(a, b):
+    if np.ndim(a) != 2 or np.ndim(b) != 2:
+        refused("np.kron of others than matrices: give both two axes")
+    n, m = b.shape
+    found = np.empty((a.shape[0] * n, a.shape[1] * m))
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for k in range(n):
+                for l in range(m):  # noqa: E741
+                    found[i * n + k, j * m + l] = a[i, j] * b[k, l]
+    return found
+
+
+#: What stands for NumPy's functions.
+LIBRARY: dict[object, Callable] = {
+    getattr(np, f.__name__): f
+    for f in (searchsorted, interp, digitize, argsort, sort, median, quantile, percentile, flatnonzero, argwhere,
+              nonzero, roll, rot90, swapaxes, extract, delete, take, flip, flipud, fliplr, transpose, expand_dims,
+              repeat, tile, diag, diagflat, tri, vander, fill_diagonal, tril, triu, trapezoid, logaddexp, polyval,
+              convolve, correlate, ediff1d, cov, corrcoef, cross, kron,
+              *(getattr(numpy_statistics, name) for name in numpy_statistics.__all__))
+} | {getattr(np.linalg, name): getattr(numpy_linalg, name) for name in numpy_linalg.__all__} | {
+    vector_norm: vector_norm
+}  # fmt: skip

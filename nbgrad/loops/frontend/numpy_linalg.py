@@ -1,0 +1,162 @@
+"""NumPy's functions for systems of equations, written in the subset like those of :mod:`.numpy_library`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["cholesky", "det", "inv", "matrix_power", "qr", "slogdet", "solve"]
+
+
+def pivots(a):
+    """In which order the rows of a matrix are eliminated, the largest element first."""
+    n = a.shape[0]
+    if a.shape[1] != n:
+        raise ValueError("the matrix is not square")
+    left, order = np.empty((n, n)), np.empty(n, np.int64)
+    for i in range(n):
+        order[i] = i
+        for j in range(n):
+            left[i, j] = a[i, j]
+    for k in range(n):
+        best = k
+        for i in range(k + 1, n):
+            if abs(left[order[i], k]) > abs(left[order[best], k]):
+                best = i
+        row = order[best]
+        order[best] = order[k]
+        order[k] = row
+        for i in range(k + 1, n):
+            if left[row, k] != 0.0:
+                factor = left[order[i], k] / left[row, k]
+                for j in range(k + 1, n):
+                    left[order[i], j] -= factor * left[row, j]
+    found = np.empty(n, np.int64)
+    for i in range(n):
+        found[i] = order[i]
+    return found
+
+
+def factors(a, order):
+    """L below and U above the diagonal, of the rows in this order."""
+    n = a.shape[0]
+    lu = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            s = 1.0 * a[order[i], j]
+            for k in range(min(i, j)):
+                s -= lu[i, k] * lu[k, j]
+            if j < i:
+                s /= lu[j, j]
+            lu[i, j] = s
+    return lu
+
+
+def solve(a, b):
+    n = a.shape[0]
+    if b.shape[0] != n:
+        raise ValueError("the right-hand side has another length than the matrix")
+    order = pivots(a)
+    lu = factors(a, order)
+    if n > 0 and lu[n - 1, n - 1] == 0.0:
+        raise ValueError("the matrix is singular")
+    y, x = np.empty(b.shape), np.empty(b.shape)
+    for i in range(n):
+        y[i] = b[order[i]]
+        for j in range(i):
+            y[i] -= lu[i, j] * y[j]
+    for i in range(n - 1, -1, -1):
+        x[i] = y[i] / lu[i, i]
+        for j in range(i + 1, n):
+            x[i] -= lu[i, j] / lu[i, i] * x[j]
+    return x
+
+
+def inv(a):
+    return solve(a, np.eye(a.shape[0]))
+
+
+def sign_of(order):
+    """That of a permutation."""
+    sign = 1.0
+    for i in range(order.size):
+        for j in range(i):
+            if order[j] > order[i]:
+                sign = -sign
+    return sign
+
+
+def det(a):
+    order = pivots(a)
+    lu = factors(a, order)
+    found = sign_of(order)
+    for i in range(a.shape[0]):
+        found *= lu[i, i]
+    return found
+
+
+def slogdet(a):
+    order = pivots(a)
+    lu = factors(a, order)
+    sign, total = sign_of(order), 0.0
+    for i in range(a.shape[0]):
+        if lu[i, i] < 0.0:
+            sign = -sign
+        total += np.log(abs(lu[i, i]))
+    return sign, total
+
+
+def cholesky(a):
+    n = a.shape[0]
+    if a.shape[1] != n:
+        raise ValueError("the matrix is not square")
+    found = np.zeros((n, n))
+    for j in range(n):
+        s = 1.0 * a[j, j]
+        for k in range(j):
+            s -= found[j, k] ** 2
+        if s <= 0.0:
+            raise ValueError("the matrix is not positive definite")
+        found[j, j] = np.sqrt(s)
+        for i in range(j + 1, n):
+            t = 1.0 * a[i, j]
+            for k in range(j):
+                t -= found[i, k] * found[j, k]
+            found[i, j] = t / found[j, j]
+    return found
+
+
+def matrix_power(a, n):
+    if n < 0:
+        raise ValueError("a negative power of a matrix; invert it before")
+    found = np.eye(a.shape[0])
+    for _ in range(n):
+        found[:, :] = found @ a
+    return found
+
+
+def qr(a):
+    """Reflections, with the signs that LAPACK has."""
+    m, n = a.shape
+    k = min(m, n)
+    left, right, mirrors = np.eye(m, k), np.empty((m, n)), np.zeros((k, m))
+    right[:, :] = a
+    for j in range(k):
+        tail = np.sum(right[j + 1 :, j] ** 2)
+        if tail > 0.0:
+            first = right[j, j]
+            length = np.sqrt(first**2 + tail)
+            below = first + (length if first >= 0.0 else -length)
+            scale = np.sqrt(2.0 / (below**2 + tail))
+            mirrors[j, j] = scale * below
+            for i in range(j + 1, m):
+                mirrors[j, i] = scale * right[i, j]
+            for l in range(j, n):  # noqa: E741
+                along = np.sum(mirrors[j, j:] * right[j:, l])
+                for i in range(j, m):
+                    right[i, l] -= along * mirrors[j, i]
+    for j in range(k - 1, -1, -1):
+        for l in range(j, k):  # noqa: E741
+            along = np.sum(mirrors[j, j:] * left[j:, l])
+            for i in range(j, m):
+                left[i, l] -= along * mirrors[j, i]
+    return left, np.triu(right[:k])

@@ -1,0 +1,112 @@
+"""NumPy's functions for data, some of which may be missing (NaN), and for comparisons, as in :mod:`.numpy_library`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["allclose", "array_equal", "average", "bincount", "count_nonzero", "isclose", "nan_to_num", "nanmax",
+           "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ptp"]  # fmt: skip
+
+
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def nansum(a):
+    return np.sum(np.where(a == a, a, 0.0))
+
+
+def nanprod(a):
+    return np.prod(np.where(a == a, a, 1.0))
+
+
+def nanmean(a):
+    return np.sum(np.where(a == a, a, 0.0)) / np.sum(a == a)
+
+
+def nanvar(a):
+    mean = nanmean(a)
+    return np.sum(np.where(a == a, (a - mean) ** 2, 0.0)) / np.sum(a == a)
+
+
+def nanstd(a):
+    return np.sqrt(nanvar(a))
+
+
+def nanmax(a):
+    found = np.nan
+    if np.any(a == a):
+        found = np.max(np.where(a == a, a, -np.inf))
+    return found
+
+
+def nanmin(a):
+    found = np.nan
+    if np.any(a == a):
+        found = np.min(np.where(a == a, a, np.inf))
+    return found
+
+
+def nan_to_num(x, copy=True, nan=0.0):
+    return np.where(x != x, nan, np.clip(x, -LARGEST, LARGEST))
+
+
+def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)
+    return near | (a == b) | (equal_nan & (a != a) & (b != b))
+
+
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    if np.ndim(a) == 0 and np.ndim(b) == 0:
+        found = isclose(a, b, rtol, atol, equal_nan)
+    else:
+        found = np.all(isclose(a, b, rtol, atol, equal_nan))
+    return found
+
+
+def array_equal(a, b):
+    if np.ndim(a) != np.ndim(b):
+        found = False
+    else:
+        found = False
+        if a.size == b.size:
+            found = np.all(a == b)  # type: ignore[assignment]
+    return found
+
+
+def ptp(a):
+    return np.max(a) - np.min(a)
+
+
+def average(a, weights=None):
+    if weights is None:
+        found = np.mean(a)
+    else:
+        found = np.sum(a * weights) / np.sum(weights)
+    return found
+
+
+def bincount(x, weights=None, minlength=0):
+    n = minlength
+    for k in range(x.size):
+        if x[k] < 0:
+            raise ValueError("np.bincount of a negative number")
+        n = max(n, x[k] + 1)
+    if weights is None:
+        found = np.zeros(n, np.int64)
+        for k in range(x.size):
+            found[x[k]] += 1
+    else:
+        if weights.size != x.size:
+            raise ValueError("np.bincount with weights of another length")
+        found = np.zeros(n)
+        for k in range(x.size):
+            found[x[k]] += weights[k]
+    return found
+
+
+def count_nonzero(a):
+    count = 0
+    for index in np.ndindex(a.shape):
+        if a[index]:
+            count += 1
+    return count

@@ -1,0 +1,429 @@
+"""From a Python function to the statements of :mod:`.ir`; what is outside of the subset is refused."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import functools
+import inspect
+import types
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numba
+import numpy as np
+
+from ...backends.numba.generated_module import is_generated
+from ...core.source_text import lines_of
+from ...errors import TraceError
+from ..custom_rules import adopted, rule_of
+from ..ir.algebra import FUNCTIONS, OPERATORS, PASSIVE
+from ..ir.names import Names, all_names, bound_to, first_name
+from ..ir.statements import subtrees, too_deep
+from ..ir.structured_control import LoopElse
+from ..runtime.index_errors import outside
+from ..runtime.tape_memory import in_large_pages
+from .array_creation import MAKERS
+from .canonical_form import Lists, Outs
+from .captured_values import Moment, unfit
+from .live_range_splitting import separated
+from .numpy_library import LIBRARY
+from .reductions import PRODUCTS, REDUCTIONS
+from .source_check import changed
+from .tuple_arguments import Fixed
+
+__all__ = ["KNOWN", "LOOPS", "RANGES", "Source", "source_of"]
+
+_STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Return, ast.Break,
+               ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
+_EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Subscript,
+                ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda,
+                ast.NamedExpr, ast.Starred, ast.List, ast.ListComp, ast.GeneratorExp)  # fmt: skip
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv, ast.USub, ast.UAdd, ast.Not, ast.And,
+              ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
+              ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
+_INSTEAD = {
+    ast.Try: "check with if before",
+    ast.With: "leave it to the caller",
+    ast.List: "use np.array([...]), or fill an array in a loop",
+    ast.Dict: "use arrays or separate arguments",
+    ast.Set: "use an array",
+    ast.JoinedStr: "strings are for the caller",
+    ast.Delete: "leave it out",
+    ast.Global: "pass and return the value",
+    ast.Nonlocal: "pass and return the value",
+    ast.Is: "use ==",
+    ast.IsNot: "use !=",
+    ast.In: "use a tuple, or write a loop",
+    ast.NotIn: "use a tuple, or write a loop",
+    ast.Import: "import outside of the function",
+    ast.ImportFrom: "import outside of the function",
+    ast.Starred: "write the items one by one",
+    ast.Yield: "fill an array",
+    ast.ClassDef: "use numbers, arrays and tuples",
+    ast.Match: "write if and elif",
+}
+
+RANGES = {range, numba.prange}
+LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
+_OTHERS = {
+    np.where,
+    np.shape,
+    np.ndim,
+    np.reshape,
+    np.ravel,
+    divmod,
+    np.clip,
+}
+KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *LOOPS, *_OTHERS}
+_METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
+            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose", "clip",
+            "argsort", "repeat", "take", "nonzero"}  # fmt: skip
+_ADVICE = {
+    "print": "leave it out",
+    "slice": "write x[a:b]",
+    "np.random": "draw the random numbers before, and pass them as an array",
+    "random": "draw the random numbers before, and pass them as an array",
+    "np.linalg": "use solve, inv, det, slogdet, cholesky, qr or norm, or write it as loops",
+    "nditer": "loop over np.ndindex(a.shape)",
+    "histogram": "count in a loop, with np.searchsorted",
+    "split": "take parts, as a[:n]",
+    "unique": "find them before",
+    "append": "make an array before, and fill it",
+    "sort": "sort before, or gather with an array of indices",
+    "complex": "write real and imaginary parts apart",
+    "at": "add in a loop: for k in range(i.size): z[i[k]] += y[k]",
+    "finfo": "set it outside of the function: EPS = np.finfo(np.float64).eps",
+    "dict": "use arrays, or a named tuple",
+    "list": "make an array before, and fill it",
+    "set": "use an array of flags",
+}
+
+
+_KINDS = (
+    (types.MethodType, "; write it as a function, and pass what it reads of self as arguments"),
+    (functools.partial, "; write a def that calls it"),
+    (type, "; write a function of numbers and arrays"),
+)
+
+
+class Source:
+    """The text and tree of a function, and what the names in it stand for.
+
+    `around`: for a function defined inside of another one, the lowering whose variables it sees; `options`: those of
+    ``njit`` that what is made of it has as well; `called`: the sources of the functions that are called, directly or
+    not, so that all are of one moment.
+    """
+
+    around: object = None
+    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and names of items or such; and those that are fixed)
+
+    def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:
+        self.called = {} if called is None else called
+        plain = getattr(function, "py_func", function)
+        if not isinstance(plain, types.FunctionType):
+            kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; pass what it is made of")
+            raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given{kind}")
+        self.name = plain.__name__
+        self.file = plain.__code__.co_filename
+        try:
+            lines, self.first = inspect.getsourcelines(plain.__code__)  # of a decorated function, what is called
+        except (OSError, TypeError) as err:
+            raise TraceError(
+                f"adjoint: the source of {self.name} cannot be read ({err}); define it in a file or a notebook cell"
+            ) from None
+        self.generated = is_generated(plain)
+        if not self.generated and changed(plain):
+            raise TraceError(
+                f"adjoint: {self.file}, line {self.first}: the source of {self.name} is another one than when it was "
+                "defined, and what is read now would be differentiated: import the module again (importlib.reload), "
+                "run the cell again, or begin a new process"
+            )
+        self.lines = lines_of("".join(lines))
+        node = _definition("\n".join(self.lines))
+        if isinstance(node, ast.AsyncFunctionDef):
+            raise TraceError(f"adjoint: {self.file}, line {self.first}: {self.name} is async; write a plain def")
+        if not isinstance(node, ast.FunctionDef):
+            raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
+        self.first -= 1
+        if deep := too_deep(node):
+            at = f"{self.file}, line {self.first + deep.lineno}"
+            what = "too many branches and loops around this, where each elif is one, too"
+            raise TraceError(f"adjoint: {at}: {what}; choose by an index into an array, or in a loop")
+        closed = inspect.getclosurevars(plain).nonlocals
+        self.module = str(plain.__module__)
+        self.outside = {**vars(builtins), **plain.__globals__, **closed}
+        self.moment = Moment(plain)
+        self.signature = inspect.signature(plain, follow_wrapped=False)
+        given = getattr(function, "targetoptions", {})
+        node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(_Exchanges().visit(node)))
+        self.node = Outs(self).visit(node)
+        self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
+
+    def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
+        """A function that is defined inside of this one."""
+        made = copy.copy(self)
+        body: list[ast.stmt] = (
+            node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
+        )
+        function = ast.FunctionDef(name, node.args, body, [])
+        made.node = ast.copy_location(function, node)
+        made.name, made.around = name, around
+        parameters = [*node.args.posonlyargs, *node.args.args]
+        defaults = [inspect.Parameter.empty] * (len(parameters) - len(node.args.defaults)) + list(node.args.defaults)
+        made.signature = inspect.Signature(
+            [
+                inspect.Parameter(a.arg, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=d)
+                for a, d in zip(parameters, defaults, strict=True)
+            ]
+        )
+        return made
+
+    def every(self) -> list[Source]:
+        """This one, and those of the functions that are called."""
+        return [self, *self.called.values()]
+
+    def current(self) -> bool:
+        """Whether all names from outside stand for what they stood for when they were read."""
+        return all(s.moment.lasts() for s in self.every())
+
+    @property
+    def place(self) -> tuple[str, str, int, int]:
+        """Where the function is defined, and its name."""
+        return self.name, self.file, self.first + self.node.lineno, self.node.col_offset
+
+    def separated(self, names: set[str]) -> Source:
+        """The same, with several names for what each of these stands for."""
+        if not names & all_names(self.node):
+            return self
+        made = copy.copy(self)
+        made.node = separated(self.node, names, set(self.signature.parameters))
+        return made
+
+    def taken_apart(self, forms: tuple) -> Source:
+        """The same, where the items of tuples are parameters of their own; `forms` are those of the arguments."""
+        made, free = copy.copy(self), Names(all_names(self.node))
+
+        def named(name: str, form: Any) -> Packed:
+            if form is None or isinstance(form, Fixed):
+                return form or name
+            labels = getattr(form[0], "_fields", ()) or range(len(form[1]))
+            inner = zip(labels, form[1], strict=True)
+            return [
+                form[0],
+                *(named(free.fresh(f"{name}_{k}") if f is None else f"{name}_{k}", f) for k, f in inner),
+            ]
+
+        made.packs = {p: named(p, f) for p, f in zip(self.signature.parameters, forms, strict=True)}
+        flat = [n for p in made.packs.values() for n in _flat(p)]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        made.signature = inspect.Signature([inspect.Parameter(n, kind) for n in flat])
+        return made
+
+    def line_of(self, node: ast.AST) -> str:
+        """Where a statement is, and its text, for errors of what is generated."""
+        line = getattr(node, "lineno", 1)
+        return f"{self.file}, line {self.first + line}: {self.lines[line - 1].strip()}"
+
+    def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
+        line = getattr(node, "lineno", 1)
+        text = self.lines[line - 1].strip()
+        what = " ".join(what.split())  # what was lowered before has no text
+        made = TraceError(f"adjoint: {self.file}, line {self.first + line}: {what} in '{text}'; {instead}")
+        made.said = what, instead  # type: ignore[attr-defined]
+        return made
+
+    def resolve(self, node: ast.expr) -> object:
+        """What a name, or an attribute of a module, stands for; None if that is not known."""
+        if isinstance(node, ast.Name):
+            found = bound_to(node) or adopted(self.outside.get(node.id), self.generated)
+        elif isinstance(node, ast.Attribute):
+            found = adopted(getattr(self.resolve(node.value), node.attr, None), self.generated)
+        else:
+            return None
+        return LIBRARY.get(found, found) if callable(found) and isinstance(found, Hashable) else found
+
+
+Packed = str | list | Fixed
+
+
+def _flat(pack: Packed) -> list[str]:
+    if isinstance(pack, list):
+        return [n for part in pack[1:] for n in _flat(part)]
+    return [pack] if isinstance(pack, str) else []
+
+
+def _definition(text: str) -> ast.stmt:
+    """The first statement of source text, which may be indented: what it has of lines that are not, in texts and after
+    form feeds, stays as it is."""
+    indented = text.lstrip("\f")[:1] in (" ", "\t")
+    try:
+        (whole,) = ast.parse(f"if True:\n{text}" if indented else text).body
+    except (SyntaxError, ValueError):  # part of a statement
+        return ast.Pass()
+    if not indented:
+        return whole
+    ast.increment_lineno(whole, -1)
+    return whole.body[0]  # type: ignore[attr-defined]
+
+
+class _Exchanges(ast.NodeTransformer):
+    """``t = a; a = b; b = t`` as ``a, b = b, a``, where `t` is not used elsewhere."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        uses = [n.id for n in subtrees(node) if isinstance(n, ast.Name)]
+        for block in (getattr(n, part) for n in subtrees(node) for part in ("body", "orelse") if hasattr(n, part)):
+            k = 0
+            while isinstance(block, list) and k + 2 < len(block):
+                pairs = [_pair(s) for s in block[k : k + 3]]
+                if all(pairs):
+                    (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
+                    if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses.count(t) == 2:
+                        made = ast.parse(f"{a}, {b} = {b}, {a}").body[0]
+                        for n in subtrees(made):
+                            ast.copy_location(n, block[k])
+                        block[k : k + 3] = [made]
+                k += 1
+        return node
+
+
+def _pair(s: ast.stmt) -> tuple[str, str] | None:
+    if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
+        return (s.targets[0].id, s.value.id) if isinstance(s.value, ast.Name) else None
+    return None
+
+
+def source_of(function: Callable) -> Source:
+    """The source of a function, checked, and of those it calls."""
+    source = Source(function)
+    check(source, (getattr(function, "py_func", function),))
+    return source
+
+
+def check(source: Source, within: tuple = ()) -> None:
+    """Refuse what is outside of the subset whatever the arguments are."""
+    arguments = source.node.args
+    if arguments.vararg or arguments.kwarg:
+        raise source.refuse(source.node, "*args and **kwargs", "name each parameter")
+    local = {n.id for n in subtrees(source.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    local |= {n.arg for n in subtrees(source.node) if isinstance(n, ast.arg)}
+    local |= {n.name for s in source.node.body for n in subtrees(s) if isinstance(n, ast.FunctionDef)}
+    calls = [n for n in subtrees(source.node) if isinstance(n, ast.Call)]
+    listed = {id(a) for n in calls for a in n.args[:1]}
+    listed |= {id(n.iter) for n in subtrees(source.node) if isinstance(n, ast.For)}
+    listed |= {id(r) for n in subtrees(source.node) if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
+    listed |= {id(a) for n in calls for a in n.args if isinstance(a, ast.Starred)}
+    for statement in source.node.body:
+        for node in subtrees(statement):
+            _Check(source, local, listed, within).node(node)
+
+
+class _Check:
+    def __init__(self, source: Source, local: set[str], listed: set[int], within: tuple) -> None:
+        self.source = source
+        self.local = local
+        self.listed = listed
+        self.within = within
+
+    def node(self, node: ast.AST) -> None:
+        refuse = self.source.refuse
+        instead = next(
+            (text for kind, text in _INSTEAD.items() if isinstance(node, kind)), "see the table of the subset"
+        )
+        what = type(node).__name__
+        if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
+            raise refuse(node, f"{what} is outside of the subset", instead)
+        if isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and id(node) not in self.listed:
+            if not node.elts and self.source.generated:  # where calls in loops keep arrays
+                what = "a further derivative of a primitive with a vjp of its own, called in a loop"
+                raise refuse(
+                    node, what, "give it an infer that tells sizes known before the loop, or leave out its vjp"
+                )
+            raise refuse(node, "a list", instead)
+        if isinstance(node, ast.expr) and (
+            not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)
+        ):
+            raise refuse(node, f"{what} is outside of the subset", instead)
+        if isinstance(node, ast.Constant) and (wrong := unfit(node.value)):
+            raise refuse(node, *wrong)
+        if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.AugAssign):
+            self.operator(node, node.op)
+        elif isinstance(node, ast.Compare):
+            for op, other in zip(node.ops, node.comparators, strict=True):
+                is_none = isinstance(op, ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and other.value is None
+                if not is_none and not (isinstance(op, ast.In | ast.NotIn) and isinstance(other, ast.Tuple | ast.Name)):
+                    self.operator(node, op)
+        elif isinstance(node, ast.FunctionDef) and node.decorator_list:
+            raise refuse(node, "a decorator", "leave it out, or define the function outside")
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
+            raise refuse(node, "a generator", "fill an array, and return it")
+        elif isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant | ast.Call):
+            raise refuse(node, "an expression without effect", "leave it out, or assign its value")
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = self.source.resolve(node.value.func)
+            if not self.own(node, called) and not self.inside(node.value.func) and called is not None:
+                text = ast.unparse(node.value.func)
+                what = "print" if called is print else "an expression without effect"
+                raise refuse(node, what, _advice(text) or "leave it out, or assign its value")
+        if isinstance(node, ast.Call):
+            self.call(node)
+
+    def operator(self, node: ast.AST, op: ast.AST) -> None:
+        if not isinstance(op, _OPERATORS):
+            instead = next((t for kind, t in _INSTEAD.items() if isinstance(op, kind)), "see the table of the subset")
+            raise self.source.refuse(node, f"the operator {type(op).__name__} is outside of the subset", instead)
+
+    def own(self, node: ast.AST, called: object) -> bool:
+        """Whether a function of the user's is called, which is then checked as well."""
+        if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
+            return True
+        if called in (in_large_pages, outside):  # of what was generated; they have no derivatives
+            return True
+        plain = getattr(called, "py_func", called)
+        if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
+            return False
+        if plain in self.within:
+            raise self.source.refuse(node, "a function that calls itself", "write a loop")
+        if plain not in self.source.called:
+            self.source.called[plain] = Source(plain, self.source.called)
+        check(self.source.called[plain], (*self.within, plain))
+        return True
+
+    def inside(self, node: ast.expr) -> bool:
+        """Whether a local function is called, or a method of something local."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return not isinstance(node, ast.Name) or node.id in self.local
+
+    def call(self, node: ast.Call) -> None:
+        called = self.source.resolve(node.func)
+        try:
+            known = called in KNOWN or called in FUNCTIONS or rule_of(called) is not None
+        except TypeError:
+            known = False
+        if isinstance(node.func, ast.Name) and node.func.id in self.local:
+            known = True
+        elif isinstance(node.func, ast.Attribute) and self.inside(node.func):
+            known = node.func.attr in _METHODS
+        error = isinstance(called, type) and issubclass(called, Exception)
+        if not known and not error and not self.own(node, called):
+            text = ast.unparse(node.func)
+            name = first_name(node.func)
+            if name and name not in {*self.source.outside, *self.local}:
+                raise self.source.refuse(node, f"{name}, which is not defined", "define it before adjoint is called")
+            if getattr(called, "vjp", None) is not None:
+                raise self.source.refuse(
+                    node,
+                    f"{text}, a primitive whose vjp is not compiled, or which is not itself",
+                    "compile both by numba.njit, or leave its vjp out, so that its loops are differentiated",
+                )
+            raise self.source.refuse(
+                node,
+                f"{text} has no derivative here",
+                _advice(text) or "write it with functions of the table, or as loops",
+            )
+
+
+def _advice(text: str) -> str:
+    return next((a for k, a in _ADVICE.items() if f"{text}.".startswith(f"{k}.") or text.endswith(f".{k}")), "")

@@ -1,0 +1,134 @@
+"""Parts of arrays: what a subscript selects, and the element of it at given counters."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from ..ir.affine import length, minus, offset, plus
+from ..ir.statements import parse, unparse
+
+__all__ = ["NUMBERS", "Axis", "View", "count", "index_of", "normal", "size_of"]
+
+ZERO, ONE = ast.Constant(0), ast.Constant(1)
+NUMBERS = (bool, int, float)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The elements ``start:stop:step`` along one axis of an array; no negative numbers count from the end here."""
+
+    start: ast.expr
+    stop: ast.expr
+    step: ast.expr = ONE
+
+
+@dataclass(frozen=True)
+class View:
+    """Elements of the array `name`.
+
+    `parts` has an index or an Axis for each axis of the array, `order` the axis of the array for each axis of the view,
+    or None for one of length 1 that is not the array's.
+    """
+
+    name: str
+    parts: tuple[ast.expr | Axis, ...]
+    order: tuple[int | None, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.order)
+
+    def axis(self, d: int) -> Axis:
+        place = self.order[d]
+        found = Axis(ZERO, ONE) if place is None else self.parts[place]
+        assert isinstance(found, Axis)
+        return found
+
+    def whole(self, sizes: list[ast.expr]) -> bool:
+        """Whether it is all of an array with these sizes, in order."""
+        return self.order == tuple(range(len(self.parts))) and all(
+            isinstance(p, Axis) and unparse(p.start) == "0" and unparse(p.step) == "1" and unparse(p.stop) == unparse(n)
+            for p, n in zip(self.parts, sizes, strict=True)
+        )
+
+    @property
+    def transposed(self) -> View:
+        return replace(self, order=self.order[::-1])
+
+    def at(self, indices: list[ast.expr]) -> ast.Subscript:
+        """The element of the array at these indices along the view's axes, as they are in the array."""
+        parts = list(self.parts)
+        for place, index in zip(self.order, indices, strict=True):
+            if place is not None:
+                parts[place] = index
+        assert not any(isinstance(p, Axis) for p in parts)
+        return ast.Subscript(ast.Name(self.name, ast.Load()), index_of(parts), ast.Load())
+
+
+def index_of(parts: list) -> ast.expr:
+    return ast.Tuple(parts, ast.Load()) if len(parts) > 1 else parts[0]
+
+
+def normal(node: ast.expr) -> ast.expr:
+    """-1 as a syntax tree has it."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = -node.operand.value  # type: ignore[operator]
+        return ast.Constant(value) if not isinstance(value, complex) and value >= 0 else node
+    return node
+
+
+def count(axis: Axis) -> str:
+    """Code for the number of elements; it may be negative where there are none."""
+    if unparse(axis.step) == "1":
+        return unparse(minus(axis.stop, axis.start))
+    if unparse(axis.step) == "-1" and not offset(axis.stop)[0]:
+        return unparse(plus(axis.start, -offset(axis.stop)[1]))
+    return f"len(range({unparse(axis.start)}, {unparse(axis.stop)}, {unparse(axis.step)}))"
+
+
+def size_of(axis: Axis) -> ast.expr:
+    """The number of elements, not negative."""
+    text = count(axis)
+    node = parse(text)
+    certain = length(node) or isinstance(node, ast.Constant) or (
+        unparse(axis.start) == "0" and not isinstance(axis.stop, ast.BinOp)
+    )  # fmt: skip
+    return node if certain else parse(f"max({text}, 0)")
+
+
+def compose(axis: Axis, start: ast.expr, stop: ast.expr, step: ast.expr) -> Axis:
+    """Of the elements along `axis`, those from `start` to `stop`."""
+    if unparse(axis.step) == "1":
+        base = axis.start
+        if unparse(base) == "0":
+            return Axis(start, stop, step)
+        return Axis(added(base, start), added(base, stop), step)
+    by = axis.step
+
+    def along(n: ast.expr) -> ast.expr:
+        return added(axis.start, times(n, by))
+
+    return Axis(along(start), along(stop), times(step, by))
+
+
+def added(a: ast.expr, b: ast.expr) -> ast.expr:
+    for x, y in ((a, b), (b, a)):
+        name, k = offset(x)
+        if not name:
+            return plus(y, k)
+    if isinstance(b, ast.UnaryOp) and isinstance(b.op, ast.USub):
+        return ast.BinOp(a, ast.Sub(), b.operand)
+    return ast.BinOp(a, ast.Add(), b)
+
+
+def times(a: ast.expr, b: ast.expr) -> ast.expr:
+    for x, y in ((a, b), (b, a)):
+        match unparse(x):
+            case "1":
+                return y
+            case "0":
+                return ZERO
+            case "-1":
+                return ast.UnaryOp(ast.USub(), y)
+    return ast.BinOp(a, ast.Mult(), b)

@@ -1,0 +1,461 @@
+"""Right-hand sides as expressions with derivatives, and expressions as Python code again.
+
+The variables of an expression are texts: ``u[i - 1]``, ``dt``, or a part like ``c*dt`` that is not differentiated.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ...core.source_text import constant
+from ...ir.expr import (
+    ONE,
+    ZERO,
+    Expr,
+    Fn,
+    as_expr,
+    const,
+    lt,
+    ne,
+    order,
+    rebuild,
+    select,
+    strong,
+    substitute,
+    var,
+    vjp,
+)
+from ...kernels import scalar as vm
+from .names import FUNCTION_NAMES, INTEGERS, Names
+from .selections import is_select, settled
+from .singularities import arriving, finite, is_multiple, lower_powers, products, roots_in, strongly
+from .statements import children, duplicate, parse, parsed, unparse
+
+__all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common",
+           "helper_of"]  # fmt: skip
+
+#: The cotangent of what is differentiated; no name of a program looks like it.
+COTANGENT = var("@")
+#: What a statement wrote, where its derivative is written with it.
+VALUE = var("@value")
+
+#: Functions that are arithmetic without branches in :mod:`nbgrad.vmath`.
+PACKED = {"exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan",
+          "cbrt", "erf", "sigmoid", "softplus", "log_sigmoid", "silu"}  # fmt: skip
+
+#: What Python's math module calls otherwise than the table.
+_MATH = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
+         "acosh": "arccosh", "atanh": "arctanh", "lgamma": "gammaln", "pow": "power", "fabs": "absolute"}  # fmt: skip
+_SAME = ["exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+         "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "hypot", "erf", "erfc", "gamma",
+         "copysign", "maximum", "minimum", "absolute", "power"]  # fmt: skip
+
+
+def _table() -> dict[object, Callable]:
+    found: dict[object, Callable] = {}
+    for module in (math, np):
+        for name in _SAME:
+            if hasattr(module, name):
+                found[getattr(module, name)] = getattr(vm, name)
+    for name, ours in _MATH.items():
+        found[getattr(math, name)] = getattr(vm, ours)
+
+    def same(x: Expr) -> Expr:
+        return x
+
+    found |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
+              np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power, np.float_power: vm.power,
+              np.fabs: vm.absolute, np.cbrt: vm.cbrt, np.reciprocal: lambda x: 1 / x,
+              np.exp2: lambda x: vm.power(const(2.0), x), np.sinc: vm.sinc,
+              np.fmod: _remainder}  # fmt: skip
+    for fn in vars(vm).values():  # what generated code calls
+        if isinstance(fn, Fn):
+            name, _, slots = fn.template.partition("(")
+            if name in fn.helpers and slots.rstrip(")") == ", ".join(f"{{{k}}}" for k in range(slots.count("{"))):
+                function = fn.helpers[name]
+                found[function] = fn
+    found[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
+    found[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
+    return found
+
+
+def _remainder(a: Expr, b: Expr) -> Expr:
+    """That of a division towards zero."""
+    divisor = vm.absolute(b)
+    return select(lt(a, ZERO), -vm.floor_mod(-a, divisor), vm.floor_mod(a, divisor))
+
+
+def _fold(function: Callable, args: tuple) -> Expr:
+    result = args[0]
+    for a in args[1:]:
+        result = function(result, a)
+    return result
+
+
+#: Functions of numbers with their expressions, by the function object.
+FUNCTIONS = _table()
+#: Functions whose derivative is zero wherever there is one, and those that give no real numbers.
+PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan, math.isinf, math.isfinite,
+           np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.sign,
+           np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_, *INTEGERS}  # fmt: skip
+
+
+def _binary(op: type[ast.operator]) -> Callable[..., ast.expr]:
+    return lambda a, b: ast.BinOp(a, op(), b)
+
+
+def _times(factor: str) -> Callable[..., ast.expr]:
+    return lambda a: ast.BinOp(a, ast.Mult(), parse(f"({factor})"))
+
+
+def _compared(op: type[ast.cmpop]) -> Callable[..., ast.expr]:
+    return lambda a, b: ast.Compare(a, [op()], [b])
+
+
+#: Functions that are operators: what they are of the elements.
+OPERATORS: dict[object, Callable[..., ast.expr]] = {
+    np.add: _binary(ast.Add), np.subtract: _binary(ast.Sub), np.multiply: _binary(ast.Mult),
+    np.divide: _binary(ast.Div), np.remainder: _binary(ast.Mod), np.floor_divide: _binary(ast.FloorDiv),
+    np.negative: lambda a: ast.UnaryOp(ast.USub(), a), np.positive: lambda a: ast.UnaryOp(ast.UAdd(), a),
+    np.less: _compared(ast.Lt), np.less_equal: _compared(ast.LtE), np.greater: _compared(ast.Gt),
+    np.greater_equal: _compared(ast.GtE), np.equal: _compared(ast.Eq), np.not_equal: _compared(ast.NotEq),
+    np.logical_and: lambda a, b: ast.BoolOp(ast.And(), [a, b]),
+    np.logical_or: lambda a, b: ast.BoolOp(ast.Or(), [a, b]),
+    np.logical_not: lambda a: ast.UnaryOp(ast.Not(), a),
+    math.radians: _times("math.pi / 180.0"), np.radians: _times("math.pi / 180.0"),
+    np.deg2rad: _times("math.pi / 180.0"), math.degrees: _times("180.0 / math.pi"),
+    np.degrees: _times("180.0 / math.pi"), np.rad2deg: _times("180.0 / math.pi"),
+}  # fmt: skip
+
+#: Operators that give no real numbers.
+_WHOLE = (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+_OPERATIONS: dict[type, Callable] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Mod: vm.floor_mod,
+}
+
+
+class Algebra:
+    """Derivatives of right-hand sides.
+
+    Parameters
+    ----------
+    resolve : callable
+        The function that a name or attribute in a call stands for.
+    active : set of str
+        The names that are differentiated.
+
+    Attributes
+    ----------
+    squares : set of str
+        Names of sums of squares: where one is zero, all of them are.
+    """
+
+    def __init__(self, resolve: Callable[[ast.expr], object], active: set[str]) -> None:
+        self.resolve = resolve
+        self.active = active
+        self.squares: set[str] = set()
+
+    def depends(self, node: ast.expr, names: set[str] | None = None) -> bool:
+        """Whether the derivative of `node` with respect to one of `names` (the active ones) can be other than zero."""
+        names = self.active if names is None else names
+        match node:
+            case ast.Name():
+                return node.id in names
+            case ast.Subscript():
+                return self.depends(node.value, names)
+            case ast.BinOp():
+                passive = isinstance(node.op, _WHOLE)
+                return not passive and (self.depends(node.left, names) or self.depends(node.right, names))
+            case ast.UnaryOp():
+                return not isinstance(node.op, ast.Not | ast.Invert) and self.depends(node.operand, names)
+            case ast.IfExp():
+                return self.depends(node.body, names) or self.depends(node.orelse, names)
+            case ast.Call():
+                return self.resolve(node.func) not in PASSIVE and any(self.depends(a, names) for a in node.args)
+        return False
+
+    def expression(self, node: ast.expr) -> Expr:
+        """`node` as an expression; what does not depend on an active name is one variable."""
+        match node:
+            case ast.Constant():
+                return const(node.value)  # type: ignore[arg-type]
+            case ast.UnaryOp(op=ast.USub()):
+                return -self.expression(node.operand)
+            case ast.UnaryOp(op=ast.UAdd()):
+                return self.expression(node.operand)
+        if not self.depends(node):
+            return var(unparse(node))
+        match node:
+            case ast.BinOp(op=ast.Pow()):
+                third = isinstance(node.right, ast.BinOp) and _quotient_of_constants(node.right)
+                return _power(self.expression(node.left), const(third) if third else self.expression(node.right))
+            case ast.BinOp():
+                return _OPERATIONS[type(node.op)](self.expression(node.left), self.expression(node.right))
+            case ast.IfExp():
+                body, orelse = self.expression(node.body), self.expression(node.orelse)
+                match node.test:  # a strong product, as adjoints are made of
+                    case ast.Compare(left, [ast.NotEq()], [ast.Constant(value=0)]) if orelse.value == 0:
+                        factor = self.expression(left)
+                        if is_multiple(body, factor):
+                            return strong(body, factor)
+                return select(var(unparse(node.test)), body, orelse)
+            case ast.Call():
+                return as_expr(FUNCTIONS[self.resolve(node.func)](*[self.expression(a) for a in node.args]))
+        return var(unparse(node))
+
+    def atoms(self, node: ast.expr) -> list[ast.expr]:
+        """The active names and elements in `node`, each once, in order."""
+        found: dict[str, ast.expr] = {}
+        stack = [node]
+        while stack:
+            n = stack.pop()
+            if not self.depends(n):
+                continue
+            if isinstance(n, ast.Name | ast.Subscript):
+                found.setdefault(unparse(n), n)
+            elif isinstance(n, ast.IfExp):
+                stack += [n.orelse, n.body]
+            else:
+                stack += [c for c in reversed(children(n)) if isinstance(c, ast.expr)]
+        return list(found.values())
+
+    def pull(
+        self, node: ast.expr, g: Expr, known: Expr | None = None, dot: Callable[[ast.expr], Expr] | None = None
+    ) -> list[tuple[ast.expr, Expr]]:
+        """What each active name or element in `node` gets, when the cotangent of `node` is `g`.
+
+        `known`: what holds the value of `node` where the results are evaluated. `dot`: the tangent of a name or an
+        element, if that is what the results are for.
+        """
+        e = self.expression(node)
+        atoms = self.atoms(node)
+        names = [unparse(a) for a in atoms]
+
+        def moved(root: Expr) -> Expr:
+            """What the derivative of a root is a factor of."""
+            if dot is None:
+                return arriving(e, g, root)
+            parts = zip(vjp(root.args[0], ONE, names), atoms, strict=True)
+            return sum((p * dot(a) for p, a in parts if p is not ZERO), ZERO)
+
+        roots = roots_in(e, moved, self.squares)
+        found = [finite(p, n if dot is None else "", roots) for p, n in zip(vjp(e, g, names), names, strict=True)]
+        found = [settled(p, e, known) for p in found]
+        lower = {} if known is None else lower_powers(e, known, roots)
+        if known is not None and e.fn is not None:
+            found = [_rebuilt(p, {e: known, **lower}) for p in found]
+        found = inverted(shared(map(simplify, found)), g)
+        if dot is None:
+            tame = dict.fromkeys([*(root.factor for root in roots.values()), *map(simplify, lower.values())], ONE)
+            found = [strongly(p, g, tame) for p in found]
+        found = [products(p) for p in found]
+        return [(a, p) for a, p in zip(atoms, found, strict=True) if p is not ZERO]
+
+
+def _quotient_of_constants(node: ast.BinOp) -> float | None:
+    """The exponent in ``x ** (2 / 3)``."""
+    match node:
+        case ast.BinOp(
+            left=ast.Constant(value=int() | float() as a), op=ast.Div(), right=ast.Constant(value=int() | float() as b)
+        ) if b:
+            return a / b
+    return None
+
+
+def _power(base: Expr, exponent: Expr) -> Expr:
+    n = exponent.value
+    if n == 0.5:
+        return vm.sqrt(base)
+    if n not in (1, 2, 3, 4, -1, -2):
+        return vm.power(base, exponent)
+    product = base
+    for _ in range(int(abs(n)) - 1):
+        product = product * base
+    return product if n > 0 else ONE / product
+
+
+def shared(found: Iterable[Expr]) -> list[Expr]:
+    """``g*(-(y/b))`` as ``-(g/b)*y`` where ``g/b`` is calculated anyway: the two partial derivatives of a quotient."""
+    parts = list(found)
+    nodes = set(order(parts))
+    replace = {}
+    for node in nodes:
+        if node.fn is not None and node.fn.name == "mul" and node.args[1].fn is not None:
+            g, quotient = node.args
+            if (
+                quotient.fn is not None
+                and quotient.fn.name == "div"
+                and rebuild(quotient.fn, (g, quotient.args[1])) in nodes
+            ):
+                replace[node] = rebuild(quotient.fn, (g, quotient.args[1])) * quotient.args[0]
+    return [substitute(p, replace) for p in parts] if replace else parts
+
+
+def inverted(parts: list[Expr], g: Expr) -> list[Expr]:
+    """``g/b`` as ``g*(1/b)``, where `b` does not depend on `g`. In a recurrence nothing has to wait for the division,
+    and what divides several, or all turns, is divided by once."""
+    made: dict[Expr, Expr] = {}
+    below: set[Expr] = {g}
+    for node in order(parts):
+        if node.fn is None:
+            continue
+        args = tuple(made.get(a, a) for a in node.args)
+        if node.fn.name == "div" and node.args[0] in below and node.args[1] not in below:
+            made[node] = args[0] * _inverse(args[1])
+        elif args != node.args:
+            made[node] = rebuild(node.fn, args)
+        if not below.isdisjoint(node.args):
+            below.add(node)
+    return [made.get(p, p) for p in parts]
+
+
+def _inverse(e: Expr) -> Expr:
+    if e.value is None:
+        return ONE / e
+    exact = math.frexp(e.value)[0] in (0.5, -0.5)
+    return const(1.0 / e.value) if exact else var(f"1.0 / {constant(e.value)}")
+
+
+def common(roots: list[Expr]) -> list[Expr]:
+    """What is evaluated several times in `roots` and is worth a name; arguments before what uses them. What is not
+    evaluated in any case is numbers, and costs little."""
+    uses: dict[Expr, int] = dict.fromkeys(roots, 0)
+    weight: dict[Expr, int] = {}
+    cheap: set[Expr] = set()
+    nodes = order(roots)
+    for node in nodes:
+        weight[node] = 0
+        if node.fn is not None:
+            weight[node] = sum(weight[a] for a in node.args) + (3 if node.fn.helpers else 1)
+            if node.fn.name in _ARITHMETIC and cheap.issuperset(node.args):
+                cheap.add(node)
+        elif node.value is not None or node in (COTANGENT, VALUE) or node.name.isidentifier():  # type: ignore[union-attr]
+            cheap.add(node)
+        for a in node.args:
+            uses[a] = uses.get(a, 0) + 1
+    for root in roots:
+        uses[root] += 1
+    certain, stack = set(), list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in certain:
+            certain.add(node)
+            lazy = node.fn is not None and node.fn.name in ("select", "and", "or") and not _is_usual(node)
+            stack += node.args[:1] if lazy else node.args
+    # What stands under a test is not made once before the loop: a division is worth a name then.
+    tested = order(n.args[0] for n in certain if n.fn is not None and n.fn.name == "strong")
+    apart = {n for n in tested if n.fn is not None and n.fn.name == "div" and n.args[0] is ONE}
+    often = {n for n in certain | cheap if uses[n] > 1 and weight[n] >= 3}
+    return [n for n in nodes if n in often | apart and n.fn and not n.fn.boolean]
+
+
+def _is_usual(e: Expr) -> bool:
+    """Whether it is a selection of one side nearly always, as those around roots are."""
+    return is_select(e) and e.args[0].fn is ne
+
+
+#: What may be calculated though it is not needed: it is never an error.
+_ARITHMETIC = {"add", "sub", "mul", "neg"}
+
+_COMPARE = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}
+
+
+def simplify(e: Expr) -> Expr:
+    """`e` without comparisons of constants."""
+    return _rebuilt(e, {})
+
+
+def _rebuilt(e: Expr, made: dict[Expr, Expr]) -> Expr:
+    for node in order([e]):
+        if node in made:
+            continue
+        if node.fn is None:
+            made[node] = node
+            continue
+        args = tuple(made[a] for a in node.args)
+        if node.fn.name == "add" and args[0] is args[1]:  # as from a square
+            made[node] = 2 * args[0]
+            continue
+        known = all(a.value is not None for a in args)
+        if known and node.fn.name in _COMPARE:
+            made[node] = const(_COMPARE[node.fn.name](*(a.value for a in args)))
+        else:
+            made[node] = node if args == node.args else rebuild(node.fn, args)
+    return made[e]
+
+
+# Expressions as code.
+
+_NAMES = {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "arctan2": "math.atan2",
+          "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "gammaln": "math.lgamma",
+          "abs": "abs"}  # fmt: skip
+
+
+def _template(fn: Fn, ours: bool) -> tuple[str, dict[str, object]]:
+    """Python code for an application, and the names it needs besides math and np."""
+    if ours and fn.name in PACKED:
+        return fn.template, fn.helpers
+    if fn.name == "power":
+        return "({0}) ** ({1})", {}
+    if fn.name in ("and", "or"):
+        return f"({{0}} {fn.name} {{1}})", {}
+    name = _NAMES.get(fn.name) or (f"math.{fn.name}" if fn.name in _SAME and hasattr(math, fn.name) else "")
+    if name:
+        slots = fn.template.count("{")
+        return f"{name}({', '.join(f'{{{k}}}' for k in range(slots))})", {}
+    return fn.template, {k: v for k, v in fn.helpers.items() if k not in ("math", "np") and k in fn.template}
+
+
+def helper_of(called: object) -> tuple[str, object] | None:
+    """What generated code imports to call a function of the table, and by which name; None for Python's and NumPy's."""
+    fn = FUNCTIONS.get(called)
+    if not isinstance(fn, Fn) or called in FUNCTION_NAMES:
+        return None
+    name = fn.template.partition("(")[0]
+    return name, fn.helpers[name]
+
+
+def code(e: Expr, names: Names, ours: bool = False) -> str:
+    """`e` as Python code; the functions that it calls are imported. `ours`: with functions that can be packed."""
+    made: dict[Expr, ast.expr] = {}
+    for node in order([e]):
+        made[node] = _node(node, made, names, ours)
+    return unparse(made[e])
+
+
+def _node(e: Expr, made: dict[Expr, ast.expr], names: Names, ours: bool) -> ast.expr:
+    if e.name is not None:
+        return parsed(e.name)
+    if e.fn is None:
+        return _constant(e.value)  # type: ignore[arg-type]
+    root = e.fn.name == "power" and e.args[1].value == 0.5
+    template, needed = ("math.sqrt({0})", {}) if root else _template(e.fn, ours)
+    hole = "hole"
+    while any(f"{hole}{k}" in needed for k in range(len(e.args))):
+        hole += "_"
+    put = {f"{hole}{k}": made[a] for k, a in enumerate(e.args)}
+    tree = duplicate(parsed(template.format(*put)))
+    for name, function in needed.items():
+        put[name] = ast.Name(names.imported(name, function, function), ast.Load())
+    return _Fill(put).visit(tree)
+
+
+def _constant(value: float) -> ast.expr:
+    return parse(constant(value))
+
+
+class _Fill(ast.NodeTransformer):
+    def __init__(self, holes: dict[str, ast.expr]) -> None:
+        self.holes = holes
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.holes.get(node.id, node)

@@ -1,0 +1,218 @@
+"""How a structured operator is called, worked out once per combination of shapes, kinds and attributes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..arrays.launch import cast_into, kind_of
+from ..arrays.ndarray import NDArray, wrap
+from ..autodiff import tracing
+from ..backends.buffer_pool import LARGE
+from ..core import dtypes
+from ..core.context import CPU0, Context, is_traced
+from ..core.dtypes import DType, as_dtype
+from ..core.shapes import Shape, size
+from ..errors import AttrError, ContextError
+
+if TYPE_CHECKING:
+    from .structured import Structured
+
+__all__ = ["REQUIRED", "Plan", "Spec", "runners"]
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "required"
+
+
+#: What makes an operator's launcher on a device of this type, from (operator, operands, results, attributes) as
+#: :meth:`.Structured.bind` takes them; who knows such devices puts it here.
+runners: dict[str, Callable[[Structured, tuple, tuple, dict], Callable]] = {}
+
+
+#: Default of an attribute that the caller has to give.
+REQUIRED: Any = _Required()
+
+
+class Spec:
+    """What a structured operator's checking function returns: the result's shape and dtype, and the attributes.
+
+    Parameters
+    ----------
+    shape : tuple of int, or list of them
+        A list for an operator with several results.
+    dtype : DType or type or str, or list of them
+    **attrs
+        The attributes in canonical form; launcher and rules get these.
+    """
+
+    __slots__ = ("attrs", "kinds", "shapes", "single")
+
+    def __init__(self, shape: Shape | list[Shape], dtype, /, **attrs) -> None:
+        self.single = not isinstance(shape, list)
+        self.shapes: list[Shape] = shape if isinstance(shape, list) else [shape]
+        self.kinds: list[DType] = [as_dtype(d) for d in ([dtype] if self.single else dtype)]
+        self.attrs = attrs
+
+
+class Plan:
+    """One way a structured operator is called, worked out once: shapes and kinds, attributes, what to run.
+
+    Attributes
+    ----------
+    given, attrs : dict
+        The attributes as given, and in canonical form.
+    avals : tuple of (shape, kind)
+        Of the operands.
+    shapes, kinds, results : sequence
+        Of the results; and for each what allocates it, its number of elements, shape and kind.
+    single : bool
+        There is one result, and it is not in a list.
+    run : callable
+        ``run(*operands, result)``, or with a list of results.
+    pulls : tuple or None
+        Per operand what :meth:`Structured.raw` gave.
+    """
+
+    __slots__ = (
+        "_places", "_saves", "_steps", "attrs", "avals", "given", "kinds", "op", "pulls", "results", "run", "shapes",
+        "single",
+    )  # fmt: skip
+
+    def __init__(self, op: Structured, arrays: Sequence[NDArray], spec: Spec, given: dict) -> None:
+        missing = [name for name, value in spec.attrs.items() if value is REQUIRED]
+        if missing:
+            raise AttrError(f"{op.name}: {', '.join(missing)} must be given")
+        ctx = arrays[0]._kind.ctx
+        for x in arrays[1:]:
+            if x._kind.ctx != ctx:
+                raise ContextError(f"{op.name}: operands are on different devices, {ctx} and {x._kind.ctx}")
+        self.op = op
+        self.given = given
+        self.attrs = spec.attrs
+        self.single = spec.single
+        self.avals = tuple([(x._shape, x._kind) for x in arrays])
+        self.shapes = tuple(spec.shapes)
+        self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
+        self.results = []
+        for shape, kind in zip(self.shapes, self.kinds, strict=True):
+            n = size(shape)
+            self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
+        self.run = self._runner()
+        self.pulls = None
+        if op.raw_binder is not None and not (self.kinds[0].gpu or is_traced(ctx)):
+            self.pulls = op.raw_binder(self.avals, results_of(self), self.attrs)
+        self._places: dict[tuple, list] = {}
+        self._saves: dict[tuple, tuple] = {}
+        self._steps: list = [None] * len(self.avals)
+
+    def _runner(self) -> Callable:
+        op = self.op
+        results = results_of(self)
+        if self.kinds[0].traced:
+            return functools.partial(tracing.ran, self)
+        bound = functools.partial(runners["gpu"], op) if self.kinds[0].gpu else op.bound
+        half = [kind.dtype.name == "float16" for _, kind in (*self.avals, *results)]
+        as_it_is = op.moves_only or (op.half and self.kinds[0].gpu and all(half))
+        if as_it_is or not any(half):
+            return bound(self.avals, results, self.attrs)
+        # float16 is calculated in float32.
+        inner = bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
+
+        def run(*arguments):
+            *arrays, given = arguments
+            outs = [given] if self.single else given
+            wide = [_widened(x, copy=True) for x in arrays]
+            wide_outs = [_widened(x, copy=False) for x in outs]
+            inner(*wide, wide_outs[0] if self.single else wide_outs)
+            for out, full in zip(outs, wide_outs, strict=True):
+                if full is not out:
+                    cast_into(full._buf, full._kind, out._buf, out._kind)
+
+        return run
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def on(self, arrays: Sequence[NDArray]) -> Plan:
+        """The same call for arrays of the same shapes and dtypes elsewhere."""
+        spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)
+        spec.single = self.single
+        return Plan(self.op, arrays, spec, self.given)
+
+    #: Results may not be left out, though nobody reads them.
+    partial = False
+    #: Generated code.
+    texts: Sequence[str] = ()
+    #: It runs from Python, and is nobody else's code.
+    native = None
+    foreign = False
+
+    def concrete(self, read: Collection[int] = (), ctx: Context = CPU0) -> Plan:
+        """The same call for arrays on a device. `read`: the results that somebody reads."""
+        return self.on([wrap(None, shape, kind_of(kind.dtype, ctx)) for shape, kind in self.avals])
+
+    def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
+        """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""
+        found = self._saves.get(wanted)
+        if found is None:
+            op = self.op
+            names: dict[str, int] = {}
+            for k, want in enumerate(wanted):
+                for name in op.reads.get(op.operand(k), ()) if want else ():
+                    if name in op.inputs:
+                        names[name] = op.inputs.index(name)
+                    elif name == "y":
+                        names[name] = -1
+                    elif name.startswith("y") and name[1:].isdigit():
+                        names[name] = -1 - int(name[1:])
+            found = self._saves[wanted] = tuple(names.items())
+        return found
+
+    def places(self, names: tuple) -> list[list[int]]:
+        """Per operand: where in a node's ``saved``, which holds `names`, the buffers are that its rule reads."""
+        found = self._places.get(names)
+        if found is None:
+            at = {name: 3 * i for i, (name, _) in enumerate(names)}
+            reads = [self.op.reads.get(self.op.operand(k), ()) for k in range(len(self.avals))]
+            found = self._places[names] = [[at[name] for name in read if name in at] for read in reads]
+        return found
+
+    def step(self, k: int) -> tuple[Callable | None, dict, tuple[str, ...]]:
+        """The rule of operand `k`, its arguments that are known beforehand, and the names of the others."""
+        found = self._steps[k]
+        if found is None:
+            op = self.op
+            known: dict[str, Any] = dict(self.attrs)
+            known |= {f"{name}_shape": aval[0] for name, aval in zip(op.inputs, self.avals)}
+            if op.variadic:
+                known |= {"index": k, "shapes": [aval[0] for aval in self.avals]}
+            names = op.reads.get(op.operand(k), ())
+            saved = {name for name, _ in self.saves((True,) * len(self.avals))}
+            static = {name: known[name] for name in names if name not in saved and name in known}
+            rule = op.rules.get(op.operand(k))
+            found = self._steps[k] = (rule, static, tuple([name for name in names if name not in static]))
+        return found
+
+
+def results_of(plan: Plan) -> tuple:
+    """(shape, kind) of each result."""
+    return tuple(zip(plan.shapes, plan.kinds, strict=True))
+
+
+def _wider(aval: tuple) -> tuple:
+    shape, kind = aval
+    return shape, kind_of(dtypes.float32, kind.ctx) if kind.dtype.name == "float16" else kind
+
+
+def _widened(x: NDArray, copy: bool) -> NDArray:
+    if x._kind.dtype.name != "float16":
+        return x
+    kind = kind_of(dtypes.float32, x._kind.ctx)
+    out = wrap(kind.empty(x._buf.size, kind.storage), x._shape, kind)
+    if copy:
+        cast_into(x._buf, x._kind, out._buf, kind)
+    return out

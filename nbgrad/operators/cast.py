@@ -1,0 +1,89 @@
+"""Conversion between dtypes and devices, recorded; and bringing operands to one dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..arrays.launch import Kind, cast_into, kind_of
+from ..arrays.ndarray import NDArray, wrap
+from ..autodiff import tape, tracing
+from ..autodiff.constants import Constant
+from ..autodiff.observers import observed, observers
+from ..autodiff.state import recording
+from ..core import dtypes
+from ..core.dtypes import DType, promote
+from ..errors import ContextError
+
+__all__ = ["Cast", "cast", "unify"]
+
+
+def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray]:
+    """The arrays in one dtype: the promoted one, and a float unless `ints`."""
+    ctx = arrays[0]._kind.ctx
+    dtype = arrays[0]._kind.dtype
+    if tracing.current.graph is not None:
+        arrays, dtype = _joined(arrays)
+        ctx = arrays[0]._kind.ctx
+    for x in arrays[1:]:
+        if x._kind.ctx != ctx:
+            raise ContextError(
+                f"{op}: operands are on different devices, {ctx} and {x._kind.ctx}; move one with as_in_context"
+            )
+        dtype = promote(dtype, x._kind.dtype)
+    if not (ints or dtype.is_float):
+        dtype = dtypes.default_dtype()
+    kind = kind_of(dtype, ctx)
+    return [x if x._kind is kind else cast(x, kind) for x in arrays]
+
+
+def _joined(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], DType]:
+    """Arrays of a traced function, those from outside captured, and the dtype to start from: a Python number that the
+    function was called with takes that of the arrays."""
+    if tracing.mixed(arrays):
+        arrays = tracing.lifted(arrays)
+    weak = [tracing.is_weak(x) for x in arrays]
+    if all(weak) or not any(weak):
+        return arrays, arrays[0]._kind.dtype
+    strong = [x._kind.dtype for x, w in zip(arrays, weak, strict=True) if not w]
+    dtype = strong[0] if any(d.is_float for d in strong) else dtypes.default_dtype()
+    for other in strong:
+        dtype = promote(dtype, other)
+    kind = kind_of(dtype, arrays[0]._kind.ctx)
+    return [cast(x, kind) if w else x for x, w in zip(arrays, weak, strict=True)], dtype
+
+
+class Cast(tape.Rule):
+    """Conversion to another dtype or device: its cotangent is converted back."""
+
+    name = "cast"
+
+    def grads(self, node, g, useful):
+        return [cast(g, node.attrs)]
+
+
+class _Rounding(Cast):
+    """Conversion to integers or bools, which have no derivative: it is zero."""
+
+    constant = True
+    passes, pull_raw, pull_recorded = Constant.passes, Constant.pull_raw, Constant.pull_recorded
+
+
+_CAST = Cast()
+_ROUNDING = _Rounding()
+
+
+def cast(x: NDArray, kind: Kind) -> NDArray:
+    """`x` converted to `kind`, always a new array; recorded."""
+    if kind.traced and x._kind.ctx != kind.ctx:
+        x = tracing.captured(x)
+    elif x._kind.traced and not kind.traced:  # a traced array is on every device
+        kind = kind_of(kind.dtype, x._kind.ctx)
+    buf = kind.empty(x._buf.size, kind.storage)
+    cast_into(x._buf, x._kind, buf, kind)
+    out = wrap(buf, x._shape, kind)
+    if recording() and x._node is not None:
+        rule = _CAST if kind.dtype.is_float else _ROUNDING
+        out._node = tape.node(rule, (x._node,), (), x._kind, x._shape, kind)
+    if observers:
+        observed(Cast.name, (x,), (out,), lambda given: [cast(given[0], kind_of(kind.dtype, given[0]._kind.ctx))])
+    return out

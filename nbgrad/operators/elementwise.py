@@ -1,0 +1,345 @@
+"""Operators that are scalar expressions: one kernel forward, one kernel for all partials backward.
+
+The derivative of an expression is an expression, so the derivative of an elementwise operator with respect to one
+operand is another elementwise operator (:meth:`Elementwise.partial`), to any order. The raw reverse sweep does not call
+those one by one: a :class:`~nbgrad.autodiff.pullback.Pullback` is the kernel that computes all wanted partials in one
+pass and writes or adds them into the parents' cotangents.
+
+Names inside: operands are x0, x1, ...; parameters (Python numbers, not differentiated) s0, ...; the
+result is y; its cotangent g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..arrays import templates
+from ..arrays.launch import Kind
+from ..arrays.ndarray import NDArray, wrap
+from ..autodiff import tape, tracing
+from ..autodiff.differentiability import GRADIENT, ByOperands, end_at
+from ..autodiff.observers import observed, observers
+from ..autodiff.pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kinds, reads
+from ..autodiff.state import recording
+from ..backends import threads
+from ..backends.buffer_pool import LARGE
+from ..core.shapes import Broadcast, broadcast
+from ..ir.expr import Expr, gradual, max_orders, strong, substitute, var, vjp, weak, work
+from .cast import unify
+
+__all__ = ["Elementwise", "derived", "short_binary"]
+
+
+class Elementwise(tape.Rule):
+    """An operator that applies one scalar expression to each element of its (broadcast) operands.
+
+    Parameters
+    ----------
+    name : str
+    expr : Expr
+        In x0 ... and s0 ...
+    operands : int
+        Number of arrays.
+    params : int
+        Number of scalar parameters.
+    ints : bool
+        Integer and bool arrays are taken as they are; otherwise they become the default float dtype first.
+    """
+
+    def __init__(self, name: str, expr: Expr, operands: int, params: int = 0, *, ints: bool = True) -> None:
+        self.name = name
+        self.expr = expr
+        self.operands = tuple(f"x{k}" for k in range(operands))
+        self.params = tuple(f"s{k}" for k in range(params))
+        self.ints = ints
+        self.flat: dict[Kind, Callable] = {}  # kind -> entry point of the flat kernel; the call's fast path reads it
+        self._entries: dict[tuple, Callable] = {}
+        self._vjps: dict[int, Expr] = {}
+        self._partials: dict[int, tuple[Elementwise | None, tuple[int, ...]]] = {}
+        self._pullbacks: dict[tuple, Pullback] = {}
+        #: The call for one operand and scalars, with a short cut for the common case.
+        self.apply1 = short_unary(self)
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}: {self.expr!r}>"
+
+    # Forward.
+
+    @cached_property
+    def weight(self) -> int:
+        """The work for an element, as threads count it."""
+        return work(self.expr)
+
+    @cached_property
+    def max_order(self) -> float | ByOperands | None:  # type: ignore[override]
+        """How often the result can be differentiated; None where that does not end."""
+        limits = max_orders(self.expr)
+        numbers = [e.value for e in limits if e.value is not None]
+        return ByOperands(limits, self.params) if len(numbers) < len(limits) else min(numbers, default=None)
+
+    def entry(self, kind: Kind, layout: Broadcast | None):
+        """The compiled kernel for operands of `kind` walking as `layout` says (None: all of one shape)."""
+        if layout is None:
+            found = self.flat.get(kind)
+            if found is None:
+                found = self.flat[kind] = self._bind(kind, 1, (True,) * len(self.operands))
+            return found
+        key = (kind, layout.rank, layout.moves)
+        found = self._entries.get(key)
+        if found is None:
+            found = self._entries[key] = self._bind(kind, layout.rank, layout.moves)
+        return found
+
+    def _bind(self, kind: Kind, rank: int, moves: Sequence[bool]):
+        inputs = [
+            templates.Input(name, kind.dtype, templates.STEP if move else templates.HOLD)
+            for name, move in zip(self.operands, moves, strict=True)
+        ]
+        kernel = templates.elementwise(self.name, inputs, self.params, [templates.Output(self.expr, kind.dtype)], rank)
+        return kernel.bind(*argument_kinds(kind, len(inputs) + 1, len(self.params), rank, len(inputs)))
+
+    def apply(self, arrays: Sequence[NDArray], scalars: tuple = ()) -> NDArray:
+        """Compute, and record if this thread records and an operand is on the tape."""
+        first = arrays[0]
+        kind = first._kind
+        shape = first._shape
+        layout = None
+        for x in arrays:
+            if x._kind is not kind or not (self.ints or kind.dtype.is_float):
+                return self.apply(unify(arrays, self.name, self.ints), scalars)
+            if x._shape != shape:
+                layout = broadcast(tuple([a._shape for a in arrays]), self.name)
+        if kind.traced:
+            shape = shape if layout is None else layout.out
+            buf: Any = tracing.mapped(self.expr, scalars, arrays, shape)
+        elif layout is None:
+            n = first._buf.size
+            buf = kind.empty(n, kind.storage)
+            entry = self.entry(kind, None)
+            if n < LARGE:
+                entry(*[x._buf for x in arrays], buf, *scalars)
+            else:
+                threads.flat(entry, [*[x._buf for x in arrays], buf], scalars, self.weight)
+        else:
+            shape = layout.out
+            buf = kind.empty(layout.size, kind.storage)
+            entry = self.entry(kind, layout)
+            threads.broadcast(entry, [x._buf for x in arrays], [buf], scalars, layout, self.weight)
+        out = wrap(buf, shape, kind)
+        if kind.traced and all(map(tracing.is_weak, arrays)):
+            out._label = tracing.WEAK
+        if recording():
+            for x in arrays:
+                if x._node is not None:
+                    self.record(arrays, out, layout, scalars)
+                    break
+            else:
+                out._cell[0] = tape.UNMARKED
+        if observers:
+            observed(self.name, arrays, (out,), lambda given: (self.apply(given, scalars),))
+        return out
+
+    def record(self, arrays: Sequence[NDArray], out: NDArray, layout: Broadcast | None, scalars: tuple) -> None:
+        """Put `out` on the tape."""
+        parents = tuple([x._node or x._cell for x in arrays])
+        pullback = self.pullback(parents, None, layout)
+        saved = tape.save([out if k < 0 else arrays[k] for k in pullback.saves])
+        out._node = tape.node(pullback, parents, saved, (layout, scalars), out._shape, out._kind)
+
+    # Derivatives.
+
+    def cotangent(self, k: int) -> Expr:
+        """The cotangent of operand `k` in terms of g, the operands, y and the parameters."""
+        found = self._vjps.get(k)
+        if found is None:
+            found = gradual(vjp(self.expr, COTANGENT, [f"x{k}"])[0], COTANGENT)
+            # Where the derivative computes the result again, read it instead, unless that hides a factor of a strong
+            # product, of which the product must be seen to be a multiple.
+            if self.expr.fn is not None and not weak(self.expr)[1]:
+                found = substitute(found, {self.expr: RESULT})
+            self._vjps[k] = found = strong(found, COTANGENT)
+        return found
+
+    def partial(self, k: int) -> tuple[Elementwise | None, tuple[int, ...]]:
+        """The operator that computes the cotangent of operand `k`, and what it reads after g.
+
+        Returns
+        -------
+        op : Elementwise or None
+            None where the cotangent is g itself.
+        reads : tuple of int
+            Operand numbers; -1 means the result.
+        """
+        found = self._partials.get(k)
+        if found is None:
+            e = self.cotangent(k)
+            read = reads([e], len(self.operands))
+            op = None
+            if e is not COTANGENT:
+                names = {COTANGENT: var("x0")}
+                names |= {(RESULT if r < 0 else var(f"x{r}")): var(f"x{n}") for n, r in enumerate(read, 1)}
+                name, count = self.name + GRADIENT, 1 + len(read)
+                op = derived(name, substitute(e, names), count, len(self.params), self.ints)
+            found = self._partials[k] = (op, read)
+        return found
+
+    def pullback(self, parents: tuple, useful: set | None, layout: Broadcast | None) -> Pullback:
+        """The rule for a node with these parents: which cotangents are wanted, and which are one and the same."""
+        groups: list[list[int]] = []
+        owners: list = []
+        for k, p in enumerate(parents):
+            if tape.wanted(p, useful):
+                for owner, group in zip(owners, groups, strict=True):
+                    if owner is p and (layout is None or layout.shapes[group[0]] == layout.shapes[k]):
+                        group.append(k)
+                        break
+                else:
+                    owners.append(p)
+                    groups.append([k])
+        key = tuple(map(tuple, groups))
+        found = self._pullbacks.get(key)
+        if found is None:
+            found = self._pullbacks[key] = Pullback(self, key)
+            if self.max_order is not None:
+                end_at(found, self.max_order)
+        return found
+
+
+# The short cuts. What `apply` and `record` do, for small operands of one shape and a kind seen before, with
+# nothing between the call and the kernel that could be left out: this is where small arrays spend their time.
+# (`kind.small` is given a name first: a slot that is looked up as a method takes longer.)
+
+_new = object.__new__
+_Node = tape.Node
+_next_seq = tape.next_seq
+
+
+def short_unary(op: Elementwise) -> Callable:
+    """``op.apply`` for one array and scalars."""
+    flat = op.flat
+    pullback: Pullback | None = None
+
+    def apply1(data: NDArray, scalars: tuple = ()) -> NDArray:
+        nonlocal pullback
+        kind = data._kind
+        entry = flat.get(kind)
+        source = data._buf
+        n = source.size
+        if entry is None or n >= LARGE:
+            return op.apply((data,), scalars)
+        empty = kind.small
+        buf = empty(n, kind.storage)
+        entry(source, buf, *scalars)
+        result = _new(NDArray)
+        result._buf = buf
+        result._shape = data._shape
+        result._kind = kind
+        result._cell = [0]
+        result._node = None
+        if recording():
+            p = data._node
+            if p is not None:
+                if pullback is None:
+                    pullback = op.pullback((p,), None, None)
+                node = _Node()
+                node.op = pullback
+                node.parents = (p,)
+                saves = pullback.saves
+                if not saves:
+                    node.saved = ()
+                elif len(saves) == 1:
+                    read = result if saves[0] < 0 else data
+                    cell = read._cell
+                    node.saved = (read._buf, cell, cell[0])
+                else:
+                    node.saved = tape.save((data, result))
+                node.attrs = (None, scalars) if scalars else FLAT
+                node.shape = data._shape
+                node.kind = kind
+                node.seq = _next_seq()
+                result._node = node
+            else:
+                result._cell[0] = tape.UNMARKED
+        if observers:
+            observed(op.name, (data,), (result,), lambda given: (op.apply(given, scalars),))
+        return result
+
+    return apply1
+
+
+def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
+    """A function of two arrays; ``otherwise(lhs, rhs, out)`` does what the short cut does not."""
+    flat = op.flat
+    cases: list = [None] * 4  # pullbacks: both operands on the tape, only the first, only the second, one twice
+
+    def call(lhs, rhs, out=None, name=None):
+        if lhs.__class__ is not NDArray or rhs.__class__ is not NDArray or out is not None:
+            return otherwise(lhs, rhs, out)
+        kind = lhs._kind
+        shape = lhs._shape
+        entry = flat.get(kind)
+        a = lhs._buf
+        n = a.size
+        if entry is None or n >= LARGE or kind is not rhs._kind or shape != rhs._shape:
+            return op.apply((lhs, rhs))
+        empty = kind.small
+        buf = empty(n, kind.storage)
+        entry(a, rhs._buf, buf)
+        result = _new(NDArray)
+        result._buf = buf
+        result._shape = shape
+        result._kind = kind
+        result._cell = [0]
+        result._node = None
+        if recording():
+            p = lhs._node
+            q = rhs._node
+            if p is not None or q is not None:
+                case = (3 if p is q else 0) if p is not None and q is not None else 2 if p is None else 1
+                parents = (p or lhs._cell, q or rhs._cell)
+                pullback = cases[case]
+                if pullback is None:
+                    pullback = cases[case] = op.pullback(parents, None, None)
+                node = _Node()
+                node.op = pullback
+                node.parents = parents
+                saves = pullback.saves
+                if not saves:
+                    node.saved = ()
+                elif len(saves) == 1:
+                    k = saves[0]
+                    read = result if k < 0 else rhs if k else lhs
+                    cell = read._cell
+                    node.saved = (read._buf, cell, cell[0])
+                elif saves == (0, 1):
+                    c = lhs._cell
+                    d = rhs._cell
+                    node.saved = (a, c, c[0], rhs._buf, d, d[0])
+                else:
+                    node.saved = tape.save(result if k < 0 else rhs if k else lhs for k in saves)
+                node.attrs = FLAT
+                node.shape = shape
+                node.kind = kind
+                node.seq = _next_seq()
+                result._node = node
+            else:
+                result._cell[0] = tape.UNMARKED
+        if observers:
+            observed(op.name, (lhs, rhs), (result,), lambda given: (op.apply(given),))
+        return result
+
+    return call
+
+
+_derived: dict[tuple, Elementwise] = {}
+
+
+def derived(name: str, expr: Expr, operands: int, params: int, ints: bool) -> Elementwise:
+    """The operator with this expression; the same one for the same expression, whoever asks."""
+    key = (expr, operands, params, ints)
+    found = _derived.get(key)
+    if found is None:
+        found = _derived[key] = Elementwise(name, expr, operands, params, ints=ints)
+    return found

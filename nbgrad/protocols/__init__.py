@@ -1,0 +1,1 @@
+"""What Python, NumPy and other libraries ask of an NDArray: methods, operators, conversions, DLPack, files."""

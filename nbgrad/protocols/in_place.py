@@ -1,0 +1,41 @@
+"""In-place operators: ``x += y`` and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..arrays.launch import cast_into
+from ..arrays.ndarray import NDArray
+from ..autodiff import tracing
+from ..autodiff.state import state
+from ..core.registry import operators
+from ..errors import ShapeError
+from ..kernels.subscript import check_write
+
+__all__ = ["operator"]
+
+
+def operator(name: str) -> Callable:
+    """The method behind an in-place operator: `y` is broadcast to `x`, the result converted to its dtype."""
+    call = operators[name].operator
+
+    def inplace(self: NDArray, other) -> NDArray:
+        tracing.check_write(f"in-place {name}")
+        check_write(self, other)
+        recording, state.recording = state.recording, False
+        try:
+            result = call(self, other)
+        finally:
+            state.recording = recording
+        if result._shape != self._shape:
+            raise ShapeError(
+                f"in-place {name}: an operand of shape {np.shape(other)} does not broadcast into {self._shape}"
+            )
+        cast_into(result._buf, result._kind, self._buf, self._kind)
+        self._cell[0] += 1
+        return self
+
+    inplace.__name__ = f"__i{name}__"
+    return inplace
