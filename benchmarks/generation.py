@@ -16,11 +16,11 @@ from time import process_time
 
 import numpy as np
 
-from nbgrad.loops.analysis.activity import plan, survey
+from nbgrad.loops.analysis.activity import plan, plan_tangents
 from nbgrad.loops.codegen.module_source import module
-from nbgrad.loops.codegen.reverse_sweep import Reverse
-from nbgrad.loops.codegen.split_mode import Sweeps
-from nbgrad.loops.codegen.tangent import Forward
+from nbgrad.loops.codegen.reverse_sweep import AdjointPrinter
+from nbgrad.loops.codegen.split_mode import SplitAdjointPrinter
+from nbgrad.loops.codegen.tangent import TangentPrinter
 from nbgrad.loops.frontend.lowering import lower
 from nbgrad.loops.frontend.source import source_of
 from nbgrad.loops.ir.type_inference import infer
@@ -133,14 +133,14 @@ def generate(f: Callable) -> None:
         infer(lowered)
         wrt = ["u", "a"]
         if way == "tangent":
-            forward = Forward(lowered, survey(lowered, set(wrt)), wrt)
+            forward = TangentPrinter(lowered, plan_tangents(lowered, set(wrt)), wrt)
             module(forward.source(), lowered, forward.free)
         elif way == "adjoint":
-            reverse = Reverse(lowered, plan(lowered, set(wrt)), wrt)
+            reverse = AdjointPrinter(lowered, plan(lowered, set(wrt)), wrt)
             module(reverse.source(), lowered, reverse.free)
         else:
-            sweeps = Sweeps(lowered, plan(lowered, set(wrt), fused=False), wrt)
-            for half in sweeps.halves():
+            sweeps = SplitAdjointPrinter(lowered, plan(lowered, set(wrt), fused=False), wrt)
+            for half in sweeps.split_sources():
                 module(half, lowered, sweeps.free)
 
 

@@ -23,7 +23,7 @@ from peers import Worker, usable
 
 import nbgrad as nb
 from nbgrad.demo import loops
-from nbgrad.loops.arguments import outputs
+from nbgrad.loops.arguments import output_names
 
 
 def cases(n=100_000, grid=48, square=128, order=120, series=300, steps=100, bodies=1000):
@@ -60,10 +60,10 @@ class Case:
         }
         rng = np.random.default_rng(2)
         self.given = dict(zip(made.f.parameters, args, strict=True))
-        self.names = [*(made.f.results or []), *(f"{n}_bar" for n in made.reverse.numbers)]
+        self.names = [*(made.f.results or []), *(f"{n}_bar" for n in made.reverse.scalar_wrt)]
         for n in dict.fromkeys([*made.reverse.seeds, *made.reverse.arrays]):
             shape = np.shape(self.given.get(n, 0.0))
-            self.given[f"{n}_bar"] = rng.normal(size=shape or None) if n in outputs(made.f) else np.zeros(shape)
+            self.given[f"{n}_bar"] = rng.normal(size=shape or None) if n in output_names(made.f) else np.zeros(shape)
         self.arguments = list(made.f.parameters)
 
     def copies(self, kind: str) -> dict:

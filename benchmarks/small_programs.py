@@ -130,7 +130,7 @@ def measure(name: str, args: tuple, limit: float) -> dict[str, float]:
     f = PROGRAMS[name][0] if name in PROGRAMS else getattr(other_programs, name)
     function, made = compiled(f), nb.adjoint(f)._generated(args)
     values = function(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
-    bars = made.bars(args, {}, values if isinstance(values, tuple) else (values,)).values()
+    bars = made.cotangent_arguments(args, {}, values if isinstance(values, tuple) else (values,)).values()
     ones = [np.ones_like(b) if isinstance(b, np.ndarray) else 1.0 for b in bars]
     calls = {"function": (function, args), "gradient": (made.entry, (*args, *ones))}
     once = max(seconds(*call, 3) for call in (*calls.values(), *calls.values()))

@@ -27,7 +27,7 @@ from .warmup import warmup
 
 
 def _progress():
-    """A progress bar where tqdm is installed, else nothing."""
+    """A progress bar if tqdm is installed, else none."""
     try:
         from tqdm import tqdm
     except ImportError:
@@ -67,7 +67,7 @@ def _drawn(path: Path | None) -> None:
 
 
 def demo(out: str) -> None:
-    """Run both halves of the demonstration and leave pictures in `out`."""
+    """Run both parts of the demonstration and save pictures in `out`."""
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
@@ -110,7 +110,7 @@ def info() -> None:
 
 
 def manage_cache(action: str) -> None:
-    """Show or empty the directory of compiled kernels."""
+    """Show or clear the directory of compiled kernels."""
     if action == "clear":
         print(f"deleted {disk_cache.clear()} kernels")
         return
@@ -122,7 +122,7 @@ def manage_cache(action: str) -> None:
 
 
 def compile_ahead(names: list[str], dtypes: list[str], jobs: int, order: int) -> None:
-    """Compile kernels into the cache, and tell what was done."""
+    """Compile kernels into the cache, and report the result."""
     done = warmup(names, dtypes, jobs, order)
     print(f"{done.compiled} kernels compiled, {done.ready} were ready, {done.seconds:.1f} s: {disk_cache.directory()}")
     for failure in done.failures:
@@ -150,20 +150,20 @@ def main(arguments: list[str] | None = None) -> None:
     ahead.add_argument("--dtypes", nargs="+", default=["float32", "float64"], metavar="DTYPE")
     ahead.add_argument("--jobs", type=_positive, default=0, help="processes (default: one per processor)")
     ahead.add_argument("--order", type=_positive, default=1, help="derivatives up to this order (default: %(default)s)")
-    given = parser.parse_args(arguments)
-    if given.command is None:
+    options = parser.parse_args(arguments)
+    if options.command is None:
         parser.print_help()
-    elif given.command == "demo":
-        demo(given.out)
-    elif given.command == "info":
+    elif options.command == "demo":
+        demo(options.out)
+    elif options.command == "info":
         info()
-    elif given.command == "warmup":
+    elif options.command == "warmup":
         try:
-            compile_ahead(given.ops, given.dtypes, given.jobs, given.order)
+            compile_ahead(options.ops, options.dtypes, options.jobs, options.order)
         except NBGradError as err:
             parser.error(str(err))
     else:
-        manage_cache(given.action)
+        manage_cache(options.action)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 
 from . import symbol
 from .arrays.launch import fill
-from .arrays.ndarray import NDArray, alias, from_value, label, wrap
+from .arrays.ndarray import NDArray, alias, from_value, set_storage_type, wrap
 from .autodiff import tape, tracing
 from .autodiff.anomaly import AnomalyError, detect_anomaly
 from .autodiff.constants import constant
@@ -78,7 +78,7 @@ def _list(arrays, what: str, function: str) -> list:
 
 
 def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write") -> None:
-    """Mark arrays as variables to compute gradients for, and say where those go.
+    """Mark arrays as variables to compute gradients for, and set their gradient buffers.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
     Raises
     ------
     ShapeError, DTypeError
-        If numbers, shapes or dtypes of variables and gradients differ. Nothing is marked then.
+        If numbers, shapes or dtypes of variables and gradients differ. Then nothing is marked.
     KeyError
         For another request.
 
@@ -119,32 +119,32 @@ def mark_variables(variables, gradients, grad_reqs: str | Sequence[str] = "write
         )
     for k, (x, g, request) in enumerate(zip(variables, gradients, requests, strict=True)):
         _check_request(request, "mark_variables")
-        _demand_floats(x, request, "mark_variables")
+        _require_floats(x, request, "mark_variables")
         if x._shape != g._shape or x._kind is not g._kind:
             error = DTypeError if x._shape == g._shape else ShapeError
             raise error(
                 f"mark_variables: variable {k} has shape {x._shape} and is {x._kind}, its gradient buffer has shape "
                 f"{g._shape} and is {g._kind}; they must be the same"
             )
-    _check_apart(variables, gradients)
+    _check_no_overlap(variables, gradients)
     for x, g, request in zip(variables, gradients, requests, strict=True):
         x._node = Leaf(g, request, x._cell)
 
 
-def _check_apart(variables: list[NDArray], gradients: list[NDArray]) -> None:
-    """Refuse gradient buffers that have elements in common with a variable, or with another buffer."""
-    known: dict[int, list[tuple[str, NDArray]]] = {}  # by version cell, which is one for a memory
+def _check_no_overlap(variables: list[NDArray], gradients: list[NDArray]) -> None:
+    """Raise for gradient buffers that overlap a variable or another buffer."""
+    known: dict[int, list[tuple[str, NDArray]]] = {}  # by version cell, of which there is one per memory
     for k, x in enumerate(variables):
         known.setdefault(id(x._cell), []).append((f"variable {k}", x))
     for k, g in enumerate(gradients):
-        there = known.setdefault(id(g._cell), [])
-        for what, other in there:
+        same_memory = known.setdefault(id(g._cell), [])
+        for what, other in same_memory:
             if g._buf is other._buf or np.may_share_memory(g._view(), other._view()):
                 raise NBGradError(
                     f"mark_variables: gradient buffer {k} and {what} have memory in common, "
                     "and backward would write both; give each a buffer of its own"
                 )
-        there.append((f"gradient buffer {k}", g))
+        same_memory.append((f"gradient buffer {k}", g))
 
 
 def _check_request(request, function: str) -> None:
@@ -152,7 +152,7 @@ def _check_request(request, function: str) -> None:
         raise KeyError(f"{function}: unknown grad_req {request!r}; use 'write', 'add' or 'null'")
 
 
-def _demand_floats(x: NDArray, request: str, function: str) -> None:
+def _require_floats(x: NDArray, request: str, function: str) -> None:
     if request != "null" and not x._kind.dtype.is_float:
         raise DTypeError(
             f"{function}: an array of {x._kind.dtype.name} would have a gradient of that dtype, cut to whole numbers; "
@@ -163,8 +163,8 @@ def _demand_floats(x: NDArray, request: str, function: str) -> None:
 def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None) -> None:
     """Mark this array as a variable, with a new gradient buffer of zeros in ``.grad``.
 
-    An array that was recorded becomes a variable of its own: gradients stop here instead of going on to
-    what it was computed from.
+    A recorded array becomes a variable without history: gradients are not propagated to the arrays that it was
+    computed from.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     KeyError
         For another request.
     DTypeError
-        For an array of integers or truth values, but for the request 'null'.
+        For an array of integers or bools, unless the request is 'null'.
 
     Examples
     --------
@@ -192,9 +192,9 @@ def attach_grad(self: NDArray, grad_req: str = "write", stype: str | None = None
     """
     tracing.check_write("attach_grad")
     _check_request(grad_req, "attach_grad")
-    _demand_floats(self, grad_req, "attach_grad")
+    _require_floats(self, grad_req, "attach_grad")
     grad = wrap(self._kind.empty(self._buf.size, self._kind.storage), self._shape, self._kind)
-    fill(label(grad, stype or self.stype)._buf, self._kind.dtype, 0)
+    fill(set_storage_type(grad, stype or self.stype)._buf, self._kind.dtype, 0)
     self._node = Leaf(grad, grad_req, self._cell, replaceable=True)
 
 
@@ -215,7 +215,7 @@ def detach(self: NDArray) -> NDArray:
     >>> x.detach().grad is None
     True
     """
-    return label(alias(self, self._buf, self._shape), self.stype)
+    return set_storage_type(alias(self, self._buf, self._shape), self.stype)
 
 
 def get_fresh(self: NDArray) -> bool:
@@ -274,9 +274,9 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
     heads : NDArray or iterable of NDArray
         Recorded results. Their gradients are summed; a head that is not scalar counts as its sum.
     head_grads : NDArray, or sequence of NDArray or None, optional
-        What each head's gradient starts from, in the head's shape; default (and None): ones.
+        The initial cotangent of each head, in the head's shape; default (and None): ones.
     retain_graph : bool
-        Keep the recorded history for another backward.
+        Retain the recorded history for another backward.
     train_mode : bool
         Training mode while gradients are computed.
 
@@ -287,8 +287,8 @@ def backward(heads, head_grads=None, retain_graph: bool = False, train_mode: boo
     ShapeError
         If a head gradient has another shape than its head.
     InPlaceError
-        If a recorded value was changed in place since, and the gradient needs it. After an error, all
-        gradient buffers are as before.
+        If a recorded value that the gradient needs has been changed in place. After an error, all gradient
+        buffers are unchanged.
 
     Examples
     --------
@@ -328,7 +328,7 @@ def backward_method(self: NDArray, out_grad=None, retain_graph: bool = False, tr
     Parameters
     ----------
     out_grad : NDArray, optional
-        What this array's gradient starts from; default: ones.
+        The initial cotangent of this array; default: ones.
     retain_graph, train_mode : bool
     """
     if out_grad is None:
@@ -357,16 +357,16 @@ def grad(
     head_grads : NDArray, or sequence of NDArray or None, optional
         As for :func:`backward`. With `create_graph` the result can be differentiated with respect to these too.
     retain_graph : bool, optional
-        Keep the recorded history; default: `create_graph`.
+        Retain the recorded history; default: `create_graph`.
     create_graph : bool
-        Record the computation of the gradients, so that they can be differentiated in turn, to any order.
+        Record the computation of the gradients, so that they can be differentiated, to any order.
     train_mode : bool
         Training mode while gradients are computed.
 
     Returns
     -------
     NDArray or list of NDArray
-        One array for one NDArray, a list for an iterable.
+        An array for a single NDArray, a list for an iterable.
 
     Raises
     ------
@@ -403,18 +403,18 @@ def grad(
     try:
         if create_graph:
             recorded = [(h._node, _head_array(h, g)) for h, g in zip(heads, grads, strict=True)]
-            found = tape.sweep_recorded(recorded, retain, targets)
+            cotangents = tape.sweep_recorded(recorded, retain, targets)
         else:
             seeds = [(h._node, tape.head_raw(h, g)) for h, g in zip(heads, grads, strict=True)]
             raw, _ = tape.sweep_raw(seeds, retain, targets)
-            found = {n: wrap(buf, n.shape, n.kind) for n, buf in raw.items()}
+            cotangents = {n: wrap(buf, n.shape, n.kind) for n, buf in raw.items()}
         results = []
-        taken: set[int] = set()
+        used: set[int] = set()
         for x in variables:
-            g = found[x._node]
-            if id(g._buf) in taken:  # memory of a sweep may be shared; what users get is theirs alone
+            g = cotangents[x._node]
+            if id(g._buf) in used:  # a sweep may share memory; users get arrays of their own
                 g = cast(g, g._kind)
-            taken.add(id(g._buf))
+            used.add(id(g._buf))
             results.append(constant(g, tuple(targets)) if create_graph and g._node is None else g)
     finally:
         state.recording, state.training = flags

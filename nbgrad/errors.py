@@ -1,10 +1,10 @@
-"""The exceptions nbgrad raises. All derive from :class:`NBGradError` (``MXNetError`` is an alias)."""
+"""The exceptions of nbgrad. All derive from :class:`NBGradError` (``MXNetError`` is an alias)."""
 
 __all__ = ["MXNetError", "MaskWarning", "NBGradError"]
 
 
 class NBGradError(RuntimeError):
-    """Base of every error that is nbgrad's own.
+    """The base class of nbgrad's errors.
 
     Where a Python or NumPy program would expect ``TypeError``, ``ValueError``, ``IndexError`` or
     ``KeyError``, the raised class derives from both, so either ``except`` catches it.
@@ -20,7 +20,7 @@ class DTypeError(NBGradError, TypeError):
 
 
 class LostGradientError(DTypeError):
-    """An implicit conversion of a recorded array to Python's or NumPy's numbers, behind which there is no gradient."""
+    """An implicit conversion of a recorded array to Python or NumPy values, which would lose its gradient."""
 
 
 class AttrError(NBGradError, ValueError):
@@ -52,11 +52,11 @@ class SymbolError(NBGradError, ValueError):
 
 
 class TraceError(NBGradError, TypeError):
-    """Something that cannot be done to the arrays of a function that ``jit`` traces."""
+    """An operation that is not possible on the arrays of a function that ``jit`` traces."""
 
 
 class MaskWarning(UserWarning):
-    """An index that looks like a mask and is read as positions."""
+    """An index that looks like a mask and is used as integer positions."""
 
 
 MXNetError = NBGradError

@@ -1,4 +1,4 @@
-"""The ``nd`` namespace: every operator of the registry under its names, and what makes arrays.
+"""The ``nd`` namespace: all operators of the registry under their names, and array creation.
 
 ``nd.random``, ``nd.linalg`` and ``nd.contrib`` are namespaces inside it.
 """
@@ -44,7 +44,7 @@ eye = _creation.eye
 
 
 class _Names(SimpleNamespace):
-    """A namespace inside of this one; each has a class of its own, called like it."""
+    """A nested namespace; each has its own class, of the same name."""
 
     def __getattr__(self, name: str) -> Any:
         near = _near(name, vars(self))
@@ -92,7 +92,7 @@ _CONTRIB = (
     "sign_ste",
 )
 
-#: Operators that MXNet has in ``nd._internal`` and this library under a name of their own.
+#: Operators that MXNet has in ``nd._internal`` and this library under another name.
 _internal: Any = _namespace("_internal")
 
 
@@ -138,7 +138,7 @@ def onehot_encode(indices, out: NDArray) -> NDArray:
 
 
 def reset_arrays(*arrays: NDArray, num_arrays: int | None = None) -> None:
-    """Fill arrays, the gradients of a model perhaps, with zeros. `num_arrays` is not needed."""
+    """Fill arrays, such as the gradients of a model, with zeros. `num_arrays` is ignored."""
     for x in arrays:
         x[:] = 0
 
@@ -146,7 +146,7 @@ def reset_arrays(*arrays: NDArray, num_arrays: int | None = None) -> None:
 def _fill() -> None:
     names = globals()
     for entry in _operators.values():
-        if entry.name not in names:  # where pickles find it
+        if entry.name not in names:  # where pickle looks it up
             entry.call.__module__, entry.call.__qualname__ = __name__, entry.name
         for name in (entry.name, *entry.aliases):
             names.setdefault(name, entry.call)

@@ -1,4 +1,4 @@
-"""What MXNet's users take from ``mxnet.test_utils`` for tests of their own: comparing arrays, and making random ones.
+"""Test utilities of MXNet's ``mxnet.test_utils``: comparing arrays, and creating random ones.
 
 Random numbers come from :mod:`nbgrad.random`; its ``seed`` repeats them.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .arrays.ndarray import NDArray, label
+from .arrays.ndarray import NDArray, set_storage_type
 from .core.context import Context, current_context
 from .kernels.random import bernoulli, normal, randint, uniform
 from .testing import check_grads
@@ -28,7 +28,7 @@ __all__ = [
     "same",
 ]
 
-#: (rtol, atol) unless given, by the less precise of the two dtypes; others are compared exactly.
+#: Default (rtol, atol), by the less precise of the two dtypes; others are compared exactly.
 _TOLERANCES = {"float16": (1e-2, 1e-3), "float32": (1e-4, 1e-6), "float64": (1e-5, 1e-12)}
 
 
@@ -67,7 +67,7 @@ def assert_almost_equal(
     names: Sequence[str] = ("a", "b"),
     equal_nan: bool = False,
 ) -> None:
-    """Demand that ``|a - b| <= atol + rtol*|b|`` everywhere.
+    """Assert that ``|a - b| <= atol + rtol*|b|`` everywhere.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ def assert_almost_equal(
         By default 1e-2 and 1e-3 if one is float16, else 1e-4 and 1e-6 if one is float32, else 1e-5 and 1e-12;
         arrays that are not floating must be equal.
     names : sequence of str
-        What to call the two in the message.
+        The names of the two in the message.
     equal_nan : bool
-        NaN equals NaN.
+        Whether NaN equals NaN.
 
     Raises
     ------
     AssertionError
-        With the number of violations, and place and values of the worst.
+        With the number of violations, and index and values of the worst.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def assert_almost_equal(
 
 
 def assert_exception(f: Callable, exception_type: type[BaseException], *args, **kwargs) -> None:
-    """Demand that ``f(*args, **kwargs)`` raises `exception_type`."""
+    """Assert that ``f(*args, **kwargs)`` raises `exception_type`."""
     try:
         f(*args, **kwargs)
     except exception_type:
@@ -140,12 +140,12 @@ def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10) -> tuple[int, 
 
 
 def random_arrays(*shapes: tuple[int, ...]):
-    """NumPy arrays of standard normal numbers in the default dtype, one per shape: a list, or the only one."""
+    """NumPy arrays of standard normal values in the default dtype, one per shape: a list, or the single one."""
     arrays = [normal(shape=s).asnumpy() for s in shapes]
     return arrays[0] if len(arrays) == 1 else arrays
 
 
 def rand_ndarray(shape, stype: str = "default", density: float | None = None, dtype=None) -> NDArray:
-    """An array of numbers uniform on [-1, 1); with a `density`, each is kept with that probability, else 0."""
+    """An array of values uniform on [-1, 1); with a `density`, each is nonzero with that probability."""
     values = uniform(-1, 1, shape=shape, dtype=dtype)
-    return label(values if density is None else values * bernoulli(density, shape=shape), stype)
+    return set_storage_type(values if density is None else values * bernoulli(density, shape=shape), stype)

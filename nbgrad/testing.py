@@ -1,4 +1,4 @@
-"""Checks of gradients against finite differences, for operators and functions of your own."""
+"""Gradient checks against finite differences, for your own operators and functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_grads(
     f : callable
         Takes NDArrays, returns an NDArray or a list or tuple of them, by recordable operations.
     args : sequence of NDArray or array-like
-        Where to differentiate. Arrays of integers or bools are handed on as they are, all others in float64.
+        Where to differentiate. Arrays of integers or bools are passed unchanged, all others in float64.
     order : int
     modes : sequence of {'backward', 'recorded'}
         How the gradient of the highest order is computed: by ``backward()``, by ``grad(create_graph=True)``, or
@@ -45,7 +45,7 @@ def check_grads(
     rtol, atol : float
         A gradient `a` passes for a difference quotient `b` if ``|a - b| <= atol + rtol*max(|a|, |b|)``.
     seed : int
-        Of the head gradients.
+        The seed of the head gradients.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _gradients(f, values, active, heads, mode: str) -> list[np.ndarray]:
         level = _recorded(level, hs, variables)
     if mode == "recorded":
         return [g.asnumpy() for g in _recorded(level, heads[-1], variables)]
-    # What depends on no variable (the gradient of a linear function) is not on the tape; its gradient is zero.
+    # Results that depend on no variable (the gradient of a linear function) are not on the tape: zero gradients.
     pairs = [(y, array(h)) for y, h in zip(level, heads[-1], strict=True) if y._node is not None]
     if pairs:
         autograd.backward([y for y, _ in pairs], [h for _, h in pairs])

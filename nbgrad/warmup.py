@@ -1,7 +1,7 @@
-"""Compile ahead: ``python -m nbgrad warmup`` runs operators as programs do, so that their kernels are stored.
+"""Ahead-of-time compilation: ``python -m nbgrad warmup`` runs operators as programs do, so that kernels are stored.
 
-What is run are the samples of the registry, forward and backward, and the ways of calling that samples do not have:
-operands of which one alone is differentiated, cotangents that are added to others, broadcasting, numbers as operands.
+It runs the samples of the registry, forward and backward, and calls that the samples do not cover: differentiating by
+one operand only, accumulating into existing cotangents, broadcasting, and scalars as operands.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .operators.samples import Input, Sample
 
 __all__ = ["Outcome", "warmup"]
 
-#: Shapes of two operands, besides equal ones: a row, a column, one element; and the other way round.
+#: Shapes of two operands, besides equal ones: a row, a column, one element; each also with operands exchanged.
 _SHAPES = (((3, 4), (4,)), ((3, 4), (3, 1)), ((3, 4), (1,)))
-#: Numbers as operands; operators have better formulas for some of them.
+#: Scalars as operands; operators have special formulas for some of them.
 _NUMBERS = (2.5, 2, 3, 0.5, -1)
 
 
 class Outcome(NamedTuple):
-    """How many kernels were compiled and how many were there already, the seconds it took, and what failed."""
+    """The numbers of kernels that were compiled and that were ready, the seconds, and the failures."""
 
     compiled: int
     ready: int
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 def warmup(
     names: Sequence[str] = (), dtypes: Sequence[str] = ("float32", "float64"), jobs: int = 0, order: int = 1
 ) -> Outcome:
-    """Compile the kernels of operators into the cache, in processes side by side.
+    """Compile the kernels of operators into the cache, in parallel processes.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def warmup(
     jobs : int
         Processes; 0 means one per processor.
     order : int
-        Up to which derivative.
+        The highest order of derivatives.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def warmup(
     Raises
     ------
     AttrError
-        If no operator has one of the names, or a number is too small.
+        If a name is unknown, or a number is too small.
     DTypeError
         If there is no such dtype.
     """
@@ -78,12 +78,12 @@ def warmup(
     kernels: dict[str, str] = {}
     failures: list[str] = []
     show = _progress(len(entries), sys.stderr)
-    # Spawned, not forked: the process that asks may have threads.
+    # Spawned, not forked: the calling process may have threads.
     with ProcessPoolExecutor(jobs, get_context("spawn")) as processes:
         running = [processes.submit(_run, entry.name, dtypes, order) for entry in entries]
         for done, task in enumerate(as_completed(running), 1):
-            found, failed = task.result()
-            kernels |= {key: how for key, how in found.items() if kernels.get(key) != "compiled"}
+            history, failed = task.result()
+            kernels |= {key: how for key, how in history.items() if kernels.get(key) != "compiled"}
             failures += failed
             show(done, sum(how == "compiled" for how in kernels.values()))
     compiled = sum(how == "compiled" for how in kernels.values())
@@ -102,7 +102,7 @@ def _processors() -> int:
 
 
 def _progress(total: int, stream: TextIO) -> Callable[[int, int], None]:
-    """A bar that is drawn again and again in one line of a terminal; nothing elsewhere."""
+    """A progress bar that is redrawn in one line of a terminal; nothing elsewhere."""
     start = time.perf_counter()
 
     def show(done: int, compiled: int) -> None:
@@ -119,23 +119,23 @@ def _progress(total: int, stream: TextIO) -> Callable[[int, int], None]:
 
 
 def _run(name: str, dtypes: Sequence[str], order: int) -> tuple[dict[str, str], list[str]]:
-    """Run all ways of calling one operator; the kernels it was the first to need here, and what failed."""
+    """Run all calls of one operator; returns the kernels that are new in this process, and failures."""
     before = set(code_store.history)
     failures = []
     for dtype in dtypes:
-        for way in _ways(operators[name], dtype):
+        for call in _call_variants(operators[name], dtype):
             try:
-                _differentiate(*way, order)
-            except Exception as err:  # one operator's trouble is not the others'
+                _differentiate(*call, order)
+            except Exception as err:  # a failure does not stop other operators
                 failures.append(f"{name} on {dtype}: {type(err).__name__}: {err}")
     return {key: how for key, how in code_store.history.items() if key not in before}, list(dict.fromkeys(failures))
 
 
-#: Something to call with operands, the operands, the places of those to differentiate by, whether in several ways.
-_Way = tuple[Callable, list[NDArray], list[int], bool]
+#: A function of operands, the operands, the indices of those to differentiate by, and whether to vary the call.
+_CallVariant = tuple[Callable, list[NDArray], list[int], bool]
 
 
-def _ways(entry: Entry, dtype: str) -> Iterator[_Way]:
+def _call_variants(entry: Entry, dtype: str) -> Iterator[_CallVariant]:
     floats = as_dtype(dtype).is_float
     for sample in entry.samples:
         if floats or sample.ints:
@@ -161,7 +161,7 @@ def _shaped(given: Input, shape: tuple[int, ...]) -> Input:
 
 
 def _as_sampled(entry: Entry, sample: Sample, dtype: str, inputs: Iterable[Input]):
-    drawn = [given.draw(place, dtype) for place, given in enumerate(inputs)]
+    drawn = [given.draw(index, dtype) for index, given in enumerate(inputs)]
 
     def call(*arrays):
         with autograd.train_mode() if sample.training else autograd.predict_mode():
@@ -173,7 +173,7 @@ def _as_sampled(entry: Entry, sample: Sample, dtype: str, inputs: Iterable[Input
 
 
 def _differentiate(call: Callable, arrays: list[NDArray], marks: list[int], several: bool, order: int) -> None:
-    """Call, and differentiate by all marked operands; if `several`, by each alone too, and add to cotangents."""
+    """Call and differentiate by all marked operands; if `several`, also by each alone, and with existing cotangents."""
     call(*arrays)
     for count in ({1, len(marks)} if several else {len(marks)}) if marks else ():
         for chosen in combinations(marks, count):
@@ -210,6 +210,6 @@ def _higher(results: Callable[[], list[NDArray]], xs: list[NDArray], order: int)
 
 
 def _floats(result) -> list[NDArray]:
-    """Those of the results that can be differentiated."""
+    """The results that can be differentiated."""
     listed = result if isinstance(result, list | tuple) else [result]
     return [y for y in listed if y._kind.dtype.is_float and y._node is not None]

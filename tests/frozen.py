@@ -49,7 +49,7 @@ import nbgrad as nb
 from nbgrad.arrays import launch
 from nbgrad.backends.numba import compile as compiling
 from nbgrad.errors import NBGradError
-from nbgrad.loops.variants import Halves
+from nbgrad.loops.variants import SplitVariant
 
 #: Random programs of each kind.
 RANDOM = 120
@@ -62,7 +62,7 @@ def texts_of(f: Callable, args: tuple) -> None:
     """Adjoint, its halves, tangent, and the adjoint of the tangent, as text."""
     adj, tangent = nb.adjoint(f), nb.tangent(f)
     adj._generated(copies(args))
-    adj._variant(Halves, copies(args), True)
+    adj._variant(SplitVariant, copies(args), True)
     tangent._generated(copies(args))
     with suppress(NBGradError):
         nb.adjoint(tangent)._generated((*copies(args), *_floats(args)))

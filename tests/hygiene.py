@@ -49,8 +49,8 @@ def sources(f, args):
     try:
         made = nb.adjoint(f)
         reverse = made._generated(copies(args)).reverse
-        found += [reverse.measure()] if reverse.stored() else []
-        made._variant(variants.Halves, copies(args), True)
+        found += [reverse.measure()] if reverse.stored_in_loops() else []
+        made._variant(variants.SplitVariant, copies(args), True)
         nb.tangent(f)._generated(copies(args))
         nb.adjoint(f, checkpoint=2)._generated(copies(args))
     except nb.NBGradError:

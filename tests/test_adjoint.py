@@ -260,7 +260,7 @@ def test_dtypes_are_those_of_numpy(one, other):
 
 
 def test_tests_of_float32_turn_out_as_they_did():
-    """What they are made of is float64 on the way back, and differs in the last digits."""
+    """The reverse sweep recomputes their operands in float64, which differ in the last digits."""
 
     def steps(x, n):
         y = x[1]
@@ -277,12 +277,12 @@ def test_tests_of_float32_turn_out_as_they_did():
     for root in (3.0, 0.3):
         x = np.array([root, 1.0, 1e-20, 0.3, 0.7, 0.1], np.float32)
         value, (gradient, _) = nb.adjoint(steps).value_and_grad(x, 20)
-        assert gradient[4] > 5 * root**0.5  # it is there in many turns
+        assert gradient[4] > 5 * root**0.5  # many iterations take this branch
         np.testing.assert_allclose(gradient[3:] @ (x[3:] / np.array([2, 1, 1])), value, rtol=1e-5)
 
 
 def roots_of_zero(x, v):
-    """Those whose cotangent is zero: distances of points from themselves, and what max cut off."""
+    """Roots whose cotangent is zero: distances of points from themselves, and arguments clipped by max."""
     total = 0.0
     for i in range(x.shape[0]):
         for j in range(x.shape[0]):
@@ -300,7 +300,7 @@ def test_roots_of_zero():
     x, v = RNG.random((3, 2)), np.array([-1.0, 0.5, 2.0, -0.3])
     agrees(roots_of_zero, (x, v), rtol=1e-5)
     twice(roots_of_zero, (x, v))
-    along = nb.adjoint(nb.tangent(roots_of_zero))  # nothing is lost where the direction is zero
+    along = nb.adjoint(nb.tangent(roots_of_zero))  # no derivative is lost where the direction is zero
     gradients = along.vjp(x, v, np.zeros_like(x), np.zeros_like(v))((0.0, 1.0))
     for a, b in zip(gradients[2:], nb.adjoint(roots_of_zero).value_and_grad(x, v)[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
@@ -308,7 +308,7 @@ def test_roots_of_zero():
 
 
 def roots_of_products(v, dt, w):
-    """Those of which one factor is zero: what the others get is zero, though the cotangent is not."""
+    """Roots of products with a zero factor: gradients of the other factors are zero, though the cotangent is not."""
     total = 0.0
     for i in range(v.size):
         above = max(v[i], 0.0)
@@ -326,7 +326,7 @@ def test_roots_of_products_that_are_zero():
 
 
 def test_second_derivatives_where_a_factor_is_zero():
-    """A part of a root's derivative is zero, the root is not."""
+    """One factor of the argument is zero, the root is not."""
 
     def root(a, b, c):
         return math.sqrt(a * b + c)
@@ -345,7 +345,7 @@ def test_a_root_of_zero_that_is_needed_has_an_infinite_derivative():
 
 
 def lengths(x, y):
-    """Distances, as people write them; those of points from themselves, too."""
+    """Distances in their usual forms, including those of points from themselves."""
     total = 0.0
     for i in range(x.shape[0]):
         for j in range(y.shape[0]):
@@ -419,7 +419,7 @@ def test_linear_loops_store_nothing():
 def test_report():
     f, args = EXAMPLES["heat"]
     assert nb.adjoint(f).report(*args) == {"flow2_tape over _, i, j, k": 8 * 3 * 2 * 3 * 2}
-    assert nb.adjoint(newton).report(2.3) == {"y_tape over while": 8 * 512}  # with the room that it has
+    assert nb.adjoint(newton).report(2.3) == {"y_tape over while": 8 * 512}  # its capacity
 
 
 def test_source_runs_alone():
@@ -455,7 +455,7 @@ def test_tangent_of_an_adjoint_is_a_hessian_product():
 
 
 def test_what_a_branch_stores_has_a_value_beside_it():
-    """Numba refuses some functions in which a number may be read before it is set."""
+    """Numba refuses some functions in which a scalar may be read before it is set."""
 
     def f(x, a):
         if a < 0.1:
@@ -481,7 +481,7 @@ def times_k(a):
 
 
 def test_constants_are_of_the_moment_when_adjoint_is_called(monkeypatch):
-    """In functions that are called, too: two moments gave 7 * 8, which the module never stood for."""
+    """In called functions, too: mixing two moments would give 7 * 8, which the module never computes."""
 
     def f(x):
         s = 0.0

@@ -1,4 +1,4 @@
-"""Which arrays of generated code share no memory, and memory that is used again."""
+"""Alias analysis of generated code: which arrays share no memory; and reuse of memory."""
 
 import random
 import sys
@@ -20,7 +20,7 @@ def arrays(size):
 
 
 def mixed(draw: random.Random) -> str:
-    """A function in which three names stand for three arrays, or fewer, in changing ways."""
+    """A function in which three names are bound to three arrays, or fewer, and are rebound in loops and branches."""
 
     def exchange(depth):
         a, b, c = draw.sample("abc", 3)
@@ -59,10 +59,10 @@ def test_what_shares_memory_is_not_told_apart(seed):
 
 @pytest.mark.parametrize("name", ["wave", "shallow_water", "burgers"])
 def test_nothing_is_compared_when_it_runs(name, monkeypatch):
-    monkeypatch.setattr(numba.config, "BOUNDSCHECK", None)  # whose comparisons are others
+    monkeypatch.setattr(numba.config, "BOUNDSCHECK", None)  # its own comparisons would be counted
     f, args = PROGRAMS[name]
     made = nb.adjoint(f)._generated(args)
-    values = made.bars(args, {}, (0.0,) if made.f.results else ())
+    values = made.cotangent_arguments(args, {}, (0.0,) if made.f.results else ())
     kinds = tuple(map(numba.typeof, (*args, *values.values())))
 
     def comparisons():
@@ -72,7 +72,7 @@ def test_nothing_is_compared_when_it_runs(name, monkeypatch):
         return entry.inspect_llvm(kinds).count("conflict")
 
     assert comparisons() == 0
-    monkeypatch.setattr(alias_analysis.Roots, "apart", lambda *_: False)
+    monkeypatch.setattr(alias_analysis.AliasRoots, "no_alias", lambda *_: False)
     assert comparisons() > 0
 
 
@@ -90,5 +90,5 @@ def test_tapes_are_made_of_the_same_pages():
     adj.value_and_grad(u.copy(), 200)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
-        adj.value_and_grad(u.copy(), 200)  # 400 pages
+        adj.value_and_grad(u.copy(), 200)  # 400 pages each
     assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20 * 200

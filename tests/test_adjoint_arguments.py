@@ -1,4 +1,4 @@
-"""Truth values, unsigned integers, strings and None as arguments of functions with loops."""
+"""Bools, unsigned integers, strings and None as arguments of functions with loops."""
 
 import math
 
@@ -31,7 +31,7 @@ class TestNumbersOfTurns:
     def test_truth_values_and_unsigned_integers(self, n, checkpoint):
         adjoint = nb.adjoint(turns, checkpoint=checkpoint)
         expected = adjoint.value_and_grad(X, int(n))
-        for _ in range(2):  # the second call takes the short way
+        for _ in range(2):  # the second call takes the fast path
             value, (x_bar, n_bar) = adjoint.value_and_grad(X, n)
             assert value == expected[0] and n_bar is None
             np.testing.assert_array_equal(x_bar, expected[1][0])

@@ -1,4 +1,4 @@
-"""Bounds of loops, ends of parts and indices that are expressions of any kind, or that change."""
+"""Loop bounds, slice bounds and indices that are arbitrary expressions, or that change."""
 
 import math
 
@@ -121,7 +121,7 @@ def test_indices_from_arrays_that_change(f, places):
 
 
 def differences_of_lengths(x, y, z):
-    """Below zero: what counts from the end, as before, and not before the beginning."""
+    """Negative indices that depend on lengths: they count from the end, and stay in range."""
     b = z[1:4]
     k = max(x.size - 5, 0) - max(y.size - 1, 0)
     s = b[len(x) - len(y)] * z[len(x) - len(y)] + b[max(x.size - 5, 0) - max(y.size - 1, 0)] * z[k]
@@ -130,7 +130,7 @@ def differences_of_lengths(x, y, z):
 
 
 def remainders_by_lengths(x, y, z):
-    """They are not the same in all turns."""
+    """Remainders and quotients by a length, which vary from iteration to iteration."""
     s = 0.0
     for i in range(8):
         s = math.sin(s + x[i % y.size] * z[i // y.size])
@@ -140,7 +140,7 @@ def remainders_by_lengths(x, y, z):
 
 
 def parts_of_any_length(x, y, z):
-    """New arrays in loops, as long as parts of others are."""
+    """New arrays in loops, with the lengths of slices."""
     starts = np.array([0, 2, 3, 5])
     s, found = 0.0, np.empty(x.size)
     for k in range(3):

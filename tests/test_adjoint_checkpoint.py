@@ -16,7 +16,7 @@ import nbgrad as nb
 from nbgrad.errors import AttrError, NBGradError, TraceError
 from nbgrad.loops import variants
 from nbgrad.loops.codegen import module_source
-from nbgrad.loops.codegen.checkpointing import runs
+from nbgrad.loops.codegen.checkpointing import rerun_iterations
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60")) // 6
 PROGRAMS = examples()
@@ -33,7 +33,7 @@ def listed(found):
 
 
 def gradients(adj, args):
-    """The values and the gradients for cotangents of which there is one choice."""
+    """The values, and the gradients for fixed random cotangents."""
     here = copies(args)
     pull = adj.vjp(*here)
     values = listed(pull.value)
@@ -46,7 +46,7 @@ def gradients(adj, args):
 
 
 def same(f, args, counts=(1, 2, 5), loop=None):
-    """Whether gradients with and without checkpoints are the same."""
+    """Assert that gradients with and without checkpoints are the same."""
     expected = gradients(nb.adjoint(f), args)
     for count in counts:
         adj = nb.adjoint(f, checkpoint=count, loop=loop)
@@ -58,7 +58,7 @@ def same(f, args, counts=(1, 2, 5), loop=None):
 
 @cache
 def fewest(turns, snapshots):
-    """The fewest turns that must run besides those that record, by trying everything."""
+    """The fewest iterations that must run besides the recorded ones, by exhaustive search."""
     if turns <= 1:
         return 0
     if snapshots == 1:
@@ -79,12 +79,13 @@ def test_the_schedule_runs_as_few_turns_as_possible():
 
     for snapshots in (1, 2, 3, 4, 7):
         for turns in (0, 1, 2, 3, 4, 5, 9, 10, 11, 25, 40):
-            assert runs(turns, snapshots) == fewest(turns, snapshots) == count(turns, snapshots), (turns, snapshots)
-    assert runs(1000, 10) == 4 * 1000 - 364
+            found = rerun_iterations(turns, snapshots)
+            assert found == fewest(turns, snapshots) == count(turns, snapshots), (turns, snapshots)
+    assert rerun_iterations(1000, 10) == 4 * 1000 - 364
 
 
 def counted(x, n, count):
-    """`count` says how often a turn runs; it is not read, so that no snapshot holds it."""
+    """`count` counts the iterations that run; it is not read, so that no snapshot holds it."""
     for t in range(n):
         for i in range(x.size):
             x[i] = np.sin(x[i]) + 0.1 * t
@@ -101,8 +102,8 @@ def test_turns_that_run(uncompiled, monkeypatch):
         monkeypatch.setattr(made, "_call", entry)
         made((x.copy(), n, 0), {"x": np.ones(4)})
         report = adj.report(x, n, 0)
-        assert len(seen) // 4 == n + runs(n, min(k, max(n, 1)))
-        assert report["turns run again"] == runs(n, min(k, max(n, 1)))
+        assert len(seen) // 4 == n + rerun_iterations(n, min(k, max(n, 1)))
+        assert report["turns run again"] == rerun_iterations(n, min(k, max(n, 1)))
         assert report[f"{min(k, max(n, 1))} snapshots of x"] == min(k, max(n, 1)) * x.nbytes
 
 
@@ -112,7 +113,7 @@ def test_examples(name, uncompiled):
 
 
 def before_and_after(x, y, n):
-    """What comes before and after the loop, and reads and changes what its turns read."""
+    """Code before and after the loop, which reads and changes what its iterations read."""
     s = 0.0
     for i in range(x.size):
         x[i] *= x[i] + s
@@ -141,7 +142,7 @@ def test_before_and_after_the_loop(uncompiled):
 
 
 def overwritten(x, n, ends):
-    """The loop's turns write what nobody reads in it; what follows changes some of it."""
+    """The loop writes values that it does not read; the code after it changes some of them."""
     w = np.zeros(x.size)
     first = 0.0
     for _ in range(n):
@@ -175,9 +176,9 @@ def test_compiled():
     for n in (1, 12):
         adj = same(HEAT, (U, CONDUCTIVITY, DT, n), (3,))
     small, large = (adj.report(U, CONDUCTIVITY, DT, n) for n in (10, 1000))
-    assert large.pop("turns run again") == runs(1000, 3)
+    assert large.pop("turns run again") == rerun_iterations(1000, 3)
     del small["turns run again"]
-    assert small == large  # memory does not grow with the number of turns
+    assert small == large  # memory does not grow with the number of iterations
     entry = adj.compiled(U, CONDUCTIVITY, DT, 12)
     bars = np.ones_like(U), np.zeros_like(U)
     entry(U.copy(), CONDUCTIVITY, DT, 12, *bars, 3)
@@ -188,7 +189,7 @@ def test_compiled():
 def test_as_many_as_memory_holds(uncompiled):
     args = (U, CONDUCTIVITY, DT, 60)
     plain = nb.adjoint(HEAT).report(*args)
-    assert nb.adjoint(HEAT, checkpoint="auto").report(*args) == plain  # all fits
+    assert nb.adjoint(HEAT, checkpoint="auto").report(*args) == plain  # everything fits
     bounded = nb.adjoint(HEAT, checkpoint="auto", memory=3 * 2 * U.nbytes)
     assert bounded.report(*args)["3 snapshots of new, u"] == 3 * 2 * U.nbytes
     for adj in (bounded, nb.adjoint(HEAT, checkpoint="auto", memory=1), nb.adjoint(HEAT, checkpoint="auto")):
@@ -225,7 +226,7 @@ def leaves(x, limit):
 
 
 def returns(x, tolerance):
-    """Also a scalar and a truth value that turns change, and elements that some turns alone set."""
+    """A scalar and a bool that iterations change, and elements that only some iterations set."""
     odd, best = False, np.zeros(2)
     for t in range(40, 0, -3):
         size = 0.0
@@ -243,7 +244,7 @@ def returns(x, tolerance):
 
 @pytest.mark.parametrize("f", [unknown, leaves, returns])
 def test_loops_whose_number_of_turns_is_not_known(f, uncompiled):
-    """They run once before, to count it."""
+    """They run once before, to count their iterations."""
     x = np.linspace(0.3, 0.8, 3)
     for limit in (0.5, 1.2, 30.0) if f is unknown else (0.9, 1e-3, -1.0):
         adj = same(f, (x, limit), (1, 2, 50))
@@ -253,11 +254,11 @@ def test_loops_whose_number_of_turns_is_not_known(f, uncompiled):
 
 
 def test_what_has_no_checkpoints():
-    with pytest.raises(TraceError, match="loop inside of another one"):
+    with pytest.raises(TraceError, match="loop inside another one"):
         nb.adjoint(HEAT, checkpoint=3, loop="j")
-    with pytest.raises(AttrError, match="there is no loop of the variable q"):
+    with pytest.raises(AttrError, match="there is no loop over the variable q"):
         nb.adjoint(HEAT, checkpoint=3, loop="q")
-    with pytest.raises(AttrError, match="there is no loop of the variable q"):
+    with pytest.raises(AttrError, match="there is no loop over the variable q"):
         nb.adjoint(nb.adjoint(HEAT), checkpoint=3, loop="q").compiled(*PROGRAMS["heat"][1], U, U)
     with pytest.raises(AttrError, match="loop is the name of the loop's variable, as in loop='t'; got 3"):
         nb.adjoint(HEAT, checkpoint=3, loop=3)

@@ -1,4 +1,4 @@
-"""What neighbouring cells give to the flux between them is gathered where the sweep back takes it."""
+"""Fluxes: what the two cells beside a flux add to its cotangent is gathered where the reverse sweep reads it."""
 
 import math
 
@@ -25,7 +25,7 @@ def two_fluxes(q, v, c, steps):
 
 
 def limited(q, v, c, steps):
-    """Another one chooses between neighbours."""
+    """The limiter, in a loop of its own, chooses between neighbours."""
     slope, f = np.zeros(q.size), np.zeros(q.size)
     for _ in range(steps):
         for i in range(1, q.size - 1):
@@ -50,7 +50,7 @@ def in_a_plane(q, v, c, steps):
 
 
 def read_afterwards(q, v, c, steps):
-    """Each flux belongs to what comes out, too."""
+    """The result reads the fluxes, too."""
     f, total = np.zeros(q.size), 0.0
     for _ in range(steps):
         for i in range(1, q.size):
@@ -63,7 +63,7 @@ def read_afterwards(q, v, c, steps):
 
 
 def adding_up(q, v, c, steps):
-    """A flux is never taken back to zero."""
+    """Fluxes accumulate and are never reset to zero."""
     f = np.zeros(q.size)
     for _ in range(steps):
         for i in range(1, q.size):
@@ -74,7 +74,7 @@ def adding_up(q, v, c, steps):
 
 
 def sometimes(q, v, c, steps):
-    """Turns may leave the flux as it is."""
+    """Some iterations leave the flux unchanged."""
     f = np.zeros(q.size)
     for _ in range(steps):
         for i in range(1, q.size):
@@ -86,7 +86,7 @@ def sometimes(q, v, c, steps):
 
 
 def at_the_ends(q, v, c, steps):
-    """There are fluxes that no turn of the loop makes."""
+    """Some fluxes are set outside of the loop."""
     f = np.zeros(q.size + 1)
     for _ in range(steps):
         f[0], f[q.size] = c, v[0]
@@ -98,7 +98,7 @@ def at_the_ends(q, v, c, steps):
 
 
 def with_its_own(q, v, c, steps):
-    """A part of what a flux gets is no multiple of what its neighbour gets, and added before."""
+    """One contribution to a flux is no multiple of its neighbour's, and is added before."""
     f = np.zeros(q.size)
     for _ in range(steps):
         for i in range(1, q.size):
@@ -109,7 +109,7 @@ def with_its_own(q, v, c, steps):
 
 
 def of_the_next(q, v, c, steps):
-    """A flux is made of the next one, which gets its part from the turn before it is taken."""
+    """A flux depends on the next one, whose cotangent gets this contribution just before it is read."""
     f = np.zeros(q.size + 1)
     for _ in range(steps):
         for i in range(q.size - 1, 0, -1):

@@ -1,4 +1,4 @@
-"""Pullbacks: the two sweeps apart give what the whole adjoint gives, at every call."""
+"""Split mode: the two sweeps of a pullback give the gradients of the joint adjoint, at every call."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_pullbacks(name):
     random = np.random.default_rng(5)
     with uncompiled():
         adj = nb.adjoint(f)
-        args = adj._given(args, {})  # with defaults
+        args = adj._bound_arguments(args, {})  # with defaults filled in
         given, expected = copies(args), copies(args)
         pull = adj.vjp(*given)
         values = listed(f(*expected))
@@ -55,7 +55,7 @@ def test_pullbacks(name):
         made = adj._generated(args)
         whole = made(copies(args), dict(zip(pull.outputs, weights, strict=True)), values)[1]
         changed = [x for x, y in zip(given, args, strict=True) if not np.array_equal(x, y)]
-        for y in (*listed(pull.value), *changed):  # what the user got is the user's
+        for y in (*listed(pull.value), *changed):  # the user may overwrite results
             if isinstance(y, np.ndarray) and (any(y is x for x in changed) or not any(y is x for x in given)):
                 y[...] = 0
         for _ in range(2):
@@ -68,12 +68,12 @@ def listed(value):
 
 
 def test_what_is_gone_through_once_stays_so():
-    assert nb.adjoint(energy).vjp(X)._halves is None
+    assert nb.adjoint(energy).vjp(X)._split_variant is None
     pull = nb.adjoint(diffuse).vjp(X.copy(), 0.1, 3)
     assert pull._state is not None
     weights = np.ones(5), X, None
     first = pull(weights)
-    assert pull._state is None  # it is not kept, and made again
+    assert pull._state is None  # the first call consumes it; the second runs the function again
     for x, y in zip(there(first), there(pull(weights)), strict=True):
         np.testing.assert_array_equal(x, y)
 

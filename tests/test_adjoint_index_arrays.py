@@ -1,5 +1,5 @@
-"""Arrays as indices and masks, functions of the library, and what may change between two sweeps: in range, or an
-error."""
+"""Index arrays, masks, library functions, and arrays that change between the two sweeps: indices are in range, or
+an error is raised."""
 
 import itertools
 import os
@@ -18,14 +18,14 @@ ZONE, CANARY = 64, 7.25
 
 
 def guarded(array):
-    """A copy between elements that nobody may touch."""
+    """A copy of the array between canary elements that must not be touched."""
     around = np.full(array.size + 2 * ZONE, CANARY)
     inner = around[ZONE : ZONE + array.size]
     inner[...] = array
     return inner, around
 
 
-# What pullbacks read of the caller's arrays.
+# The caller's arrays that pullbacks read.
 
 
 def gathered(x, places, n):
@@ -44,7 +44,7 @@ def scattered(x, places, n):
 
 
 def between(x, places, n):
-    """Elements that say how often loops run, and tests of floats."""
+    """Trip counts from array elements, and tests of floats."""
     s = 0.0
     for i in range(n):
         for k in range(places[i], places[i + 1]):
@@ -54,7 +54,7 @@ def between(x, places, n):
 
 
 def through(x, places, n):
-    """Indices by way of numbers and of an array that is written again in the sweep back."""
+    """Indices through scalars and through an array that is rewritten in the reverse sweep."""
     where = np.zeros(4, np.int64)
     s = 1.0
     for i in range(n):
@@ -86,11 +86,11 @@ def test_indices_that_change_before_the_sweep_back(f, new):
 
 @pytest.mark.parametrize("f", [scattered, between])
 def test_nothing_beside_arrays_is_touched(f):
-    """Compiled, with the arrays of the sweep back between elements that nobody may touch."""
+    """Compiled, with the arrays of the reverse sweep between canary elements that must not be touched."""
     x, places = np.array([0.3, 0.9, 0.7, 0.8, 0.6]), np.array([0, 2, 1, 4, 4])
     expected = nb.adjoint(f).value_and_grad(x, places.copy(), 3)[1]
     pull = nb.adjoint(f).vjp(x, places, 3)
-    assert pull._halves is not None
+    assert pull._split_variant is not None
     state = [guarded(a) if a.ndim == 1 and a.dtype == np.float64 else (a, a) for a in map(np.asarray, pull._state)]
     pull._state = tuple(inner if inner.ndim else inner[()] for inner, _ in state)
     places[:] = np.arange(40, 45)
@@ -117,7 +117,7 @@ def test_a_shape_that_changes_before_the_sweep_back():
         np.testing.assert_array_equal(pull(1.0), expected)
 
 
-# Indices of parts.
+# Indices of views.
 
 
 def of_part(x, places):
@@ -211,7 +211,7 @@ def changed(x, y, m):
 
 @pytest.mark.parametrize("f", [read, read_of_part, compared, set_to, set_to_elements, set_where, changed])
 def test_masks_of_another_length(f):
-    """All combinations of lengths; NumPy takes masks without elements for any length, which is an error here."""
+    """All combinations of lengths; NumPy accepts empty masks for any length, which is an error here."""
     rng, errors, right = np.random.default_rng(3), 0, 0
     with uncompiled():
         adj = nb.adjoint(f)
@@ -237,7 +237,7 @@ def test_masks_in_compiled_code():
             adj.value_and_grad(x, y, np.ones(m, bool))
 
 
-# Functions of the library, whose indices are looked at like those of any function.
+# Library functions, whose indices are checked like those of any function.
 
 LIBRARY = [
     "np.interp(0.5, x, y)",
@@ -264,7 +264,7 @@ LIBRARY = [
 
 @pytest.mark.parametrize("text", LIBRARY)
 def test_functions_of_arrays_of_other_lengths(text):
-    """Where NumPy raises an error, so does the adjoint, of its own: never Python's, which compiled code has not."""
+    """Where NumPy raises an error, so does the adjoint: its own, never Python's, which compiled code does not have."""
     f, rng = function(f"def f(x, y):\n    return {text}\n"), np.random.default_rng(4)
     with uncompiled(), np.errstate(all="ignore"):
         adj = nb.adjoint(f)
@@ -301,7 +301,7 @@ except IndexError as err:
 
 
 def test_a_stored_function_in_a_fresh_process(tmp_path):
-    """What it calls where an index is out of range is there before it is loaded."""
+    """The function that raises for an index out of range is registered before a stored kernel is loaded."""
     here = pathlib.Path(__file__)
     text = _TWICE.format(module=here.stem)
     paths = os.pathsep.join([str(here.parent), *sys.path])

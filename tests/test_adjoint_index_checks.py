@@ -1,4 +1,4 @@
-"""An index outside of an array is an IndexError in what is generated, wherever NumPy says so, and nowhere else."""
+"""Bounds checks: generated code raises IndexError wherever NumPy does, and nowhere else."""
 
 import math
 import pickle
@@ -24,7 +24,7 @@ def upwind(u, t, c):
 
 
 def everywhere(f, args):
-    """Calls of all that is generated for a function of one number as a result."""
+    """Calls of all generated code for a function that returns one scalar."""
     direction = tuple(np.ones_like(a) if isinstance(a, np.ndarray) else 1.0
                       for a in args if isinstance(a, float) or getattr(a, "dtype", "") == "float64")  # fmt: skip
     adj = nb.adjoint(f)
@@ -46,7 +46,7 @@ def test_a_short_array_is_an_error_that_names_it_and_the_line():
     assert str(err.value) == (
         f"index 10 is out of bounds for axis 0 of t with size 10: {__file__}, line {line}: s += t[i] * u[i]"
     )
-    np.testing.assert_array_equal(u, np.arange(64.0))  # it is known before anything is written
+    np.testing.assert_array_equal(u, np.arange(64.0))  # the check comes before any write
     again = pickle.loads(pickle.dumps(err.value))
     assert type(again) is type(err.value) and str(again) == str(err.value)
     with uncompiled(), pytest.raises(IndexError, match="index 10 is out of bounds for axis 0 of t with size 10: "):
@@ -98,7 +98,7 @@ def test_switched_off():
         nb.adjoint(upwind, boundscheck=1)
 
 
-# What is looked at, and where: before the outermost loop if all is known there.
+# Which indices are checked, and where: before the outermost loop if their operands are known there.
 
 
 def nested(x, t, n):
@@ -160,7 +160,7 @@ def gathered(x, t, n):
 
 
 def moved(x, t, n):
-    """Each index is read from what the loop has changed."""
+    """Each index is read from an array that the loop has changed."""
     where = np.zeros(4, np.int64)
     s = 0.0
     for i in range(n):
@@ -208,7 +208,7 @@ def picked(x, t, n):
 
 
 def after(x, t, n):
-    """What follows the loop is undone before it."""
+    """The code after the loop is reversed before the loop."""
     s = 0.0
     for i in range(x.size):
         s += math.sin(x[i])
@@ -269,7 +269,7 @@ def test_the_same_compiled(f):
             assert adj.value_and_grad(*copies(args))[0] == pytest.approx(value)
 
 
-# Several axes, stencils, and what is written.
+# Several axes, stencils, and writes.
 
 
 def smooth(u, k, steps):

@@ -1,4 +1,4 @@
-"""Loops of which four turns run at once: the same values, bit for bit, and the same derivatives."""
+"""Unroll and jam: four iterations at once give the same values, bit for bit, and the same derivatives."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Values that are stored once, or not at all, since something else tells them."""
+"""Values that are stored only once, or not at all, because other values determine them."""
 
 import math
 
@@ -18,12 +18,12 @@ def normal(*shape):
 
 
 def stored(f, *args):
-    """What is stored, without the loops over which it is."""
+    """The names of the tapes, without their loops."""
     return {name.partition(" over ")[0] for name in nb.adjoint(f).report(*args)}
 
 
 def twice(x, a):
-    """A number is used for two things, in loops inside of each other."""
+    """A scalar name is used for two values, in nested loops."""
     total = 0.0
     for i in range(a.shape[0]):
         for k in range(x.size):
@@ -36,7 +36,7 @@ def twice(x, a):
 
 
 def other_ends(n, x):
-    """A parameter and a result are set anew on the way."""
+    """A parameter and a result are reassigned in the loop."""
     x = x * 1.5
     y = x
     for i in range(n.size):
@@ -50,7 +50,7 @@ def other_ends(n, x):
 
 
 def sometimes(x, n):
-    """What a number is may come from before the loop, from the last turn or from a branch."""
+    """A scalar with several reaching definitions: before the loop, in the previous iteration, in a branch."""
     u, total = 0.3, 0.0
     for i in range(n):
         if x[i] > 0.0:
@@ -66,7 +66,7 @@ def sometimes(x, n):
 
 
 def rotated(a, angles):
-    """What is overwritten is what numbers hold, and its old value is read later."""
+    """Scalars hold the overwritten elements, and their old values are read later."""
     n = a.shape[0]
     total = 0.0
     for i in range(n - 1):
@@ -87,7 +87,7 @@ def rotated_twice(a, angles):
 
 
 def held_no_more(a, x):
-    """The number is not what is overwritten: the element, or the index, has changed since."""
+    """The scalar does not hold the overwritten value: the element, or the index, has changed since."""
     for _ in range(2):
         for i in range(1, a.size):
             u = a[i]
@@ -107,7 +107,7 @@ def held_no_more(a, x):
 
 
 def pivots(a, n):
-    """Few elements are read, and many are overwritten."""
+    """Derivatives read few elements of an array that is overwritten at many."""
     total = 0.0
     for k in range(n):
         t = math.sin(a[k, 0] / (2.0 + a[0, k] ** 2))
@@ -119,7 +119,7 @@ def pivots(a, n):
 
 
 def guarded_pivots(a, n):
-    """The same where an element is read only if that makes sense."""
+    """The same, where a test guards the read."""
     total = 0.0
     for k in range(n + 3):
         t = math.sin(a[k % 4, 0] * a[k % 4, 0] if k < a.shape[0] else 0.2)
@@ -131,7 +131,7 @@ def guarded_pivots(a, n):
 
 
 def counted(x, y):
-    """Places that go up, down, back to the start, and are given elsewhere."""
+    """Counters that are incremented, decremented, reset, and assigned otherwise."""
     k, m, total = 0, 5, 0.0
     for i in range(x.size):
         k += 1
@@ -150,7 +150,7 @@ def counted(x, y):
 
 
 def stepping(x, n):
-    """Places that go on from turn to turn."""
+    """Counters that continue from iteration to iteration."""
     k, m, total = 0, 5, 0.0
     for t in range(n):
         k += 1
@@ -163,7 +163,7 @@ def stepping(x, n):
 
 
 def rows(a, x, skip):
-    """Turns inside depend on turns outside, and on a test."""
+    """Inner trip counts depend on outer loop variables, and on a test."""
     total = 0.0
     for i in range(a.shape[0]):
         for j in range(i, a.shape[1], 2):
@@ -178,7 +178,7 @@ def rows(a, x, skip):
 
 
 def rows_in_pieces(x, bounds):
-    """Turns depend on elements that are overwritten."""
+    """Trip counts depend on elements that are overwritten."""
     total = 0.0
     for i in range(bounds.size - 1):
         for j in range(bounds[i], bounds[i + 1]):
@@ -241,7 +241,7 @@ def test_places_with_checkpoints(turns):
 
 
 def test_second_derivatives():
-    """Of stacks, counted places and held elements."""
+    """Second derivatives through stacks, counters and elements held in scalars."""
     args, h = (normal(4, 3), normal(4)), 1e-6
     directions = normal(4, 3), normal(4)
 
@@ -255,7 +255,7 @@ def test_second_derivatives():
 
 
 def in_use():
-    """Pieces of memory that Numba's runtime has not freed."""
+    """The number of allocations that Numba's runtime has not freed."""
     now = rtsys.get_allocation_stats()
     return now.alloc - now.free
 
@@ -283,7 +283,7 @@ def test_what_is_stored():
 def test_turns_are_counted_before():
     args = normal(4, 5), normal(6), 2
     text = nb.adjoint(rows)._generated(args).text
-    assert text.count("_tape_size += ") == 1  # the loops below a branch may not be needed
+    assert text.count("_tape_size += ") == 1  # the loops below a branch may not run
     found = nb.adjoint(rows).report(*args)
     assert found["x_tape over i, j, k"] == 8 * (1 + 3 + 5 + 2 + 4 + 3 + 5 + 4)
 
@@ -296,14 +296,14 @@ def defined_where(x, y):
 
 
 def test_calls_in_branches_stay_there():
-    """A call that is not made has a derivative of zero, even where that of the call is infinite."""
+    """A call that does not happen contributes zero, even where its derivative would be infinite."""
     x = np.array([0.0, 1.0, 2.0])
     found = nb.adjoint(defined_where).vjp(x, np.zeros(3))(np.ones(3))[0]
     np.testing.assert_allclose(found, [0.0, 1.0 + 2.6, 0.5 + 2.6 * 2.0**1.6], rtol=1e-12)
 
 
 def put_back(x, u):
-    """The last loop may not be undone turn by turn: what `s` was belongs to all of them."""
+    """The last loop may not be reversed iteration by iteration: the earlier value of `s` belongs to all of them."""
     s, p = 0.5, 0.0
     for i in range(3):
         p += math.exp(-((s * x[i]) ** 2))
@@ -322,7 +322,7 @@ def test_numbers_of_all_turns_are_not_put_back_in_each():
 
 
 def beyond(x, y, far):
-    """Elements that are there only if a test says so."""
+    """Elements that are in range only if a test holds."""
     total = 0.0
     for i in range(x.size):
         y[i] = x[i + 1] * x[i] if i + 1 < x.size else x[i]
@@ -335,13 +335,13 @@ def beyond(x, y, far):
 @pytest.mark.parametrize("size", [0, 1, 6])
 def test_elements_that_are_not_there(far, size):
     if far < size or far == 10**9:
-        agrees(beyond, (normal(size), normal(size), far))  # compiled: what is not there is not touched
+        agrees(beyond, (normal(size), normal(size), far))  # compiled: elements out of range are not touched
     with uncompiled():
         agrees(beyond, (normal(size), normal(size), far))
 
 
 def upwind(u, w, n):
-    """Elements that are surely there: sizes of arrays and bounds of loops say so."""
+    """Elements that are provably in range, by array sizes and loop bounds."""
     m = u.shape[0]
     flux = np.empty(m + 1)
     for _ in range(n):

@@ -1,4 +1,4 @@
-"""One name for several things, loops that are left, and calls that write what they are given."""
+"""Live-range splitting: one name for several values; also early exits from loops, and calls that write arguments."""
 
 import math
 
@@ -16,7 +16,7 @@ def normal(*shape):
 
 
 def lengths(x, y, n):
-    """New arrays of two lengths, and then of two axes, in the same turns; a row of one, and a number."""
+    """New arrays of two lengths, then with two axes, in the same iterations; a row of one, and a scalar."""
     s = 0.0
     for t in range(n):
         tmp = np.empty(x.size)
@@ -38,7 +38,7 @@ def lengths(x, y, n):
 
 
 def kinds(x, n):
-    """Integers and then floats, a counter, a tuple, another array under a parameter's name."""
+    """One name for integers and then floats, a counter, a tuple; another array bound to a parameter's name."""
     s = 0.0
     for _ in range(n):
         w = np.zeros(x.size, np.int64)
@@ -60,7 +60,7 @@ def kinds(x, n):
 
 
 def branches(x, c):
-    """Branches that join set one thing, whichever is taken; what is changed in place is one thing, too."""
+    """Definitions in branches that join are one variable; an array changed in place is one, too."""
     if c > 0.0:
         b = x * 2.0
     else:
@@ -110,7 +110,7 @@ def with_else(x, y):
 
 
 def over_indices(a, limit):
-    """The first element above a limit, in the order of the memory; the loop around goes on."""
+    """The first element above a limit, in memory order; the enclosing loop continues."""
     s = 0.0
     for c in range(2):
         for index in np.ndindex(a.shape):
@@ -172,7 +172,7 @@ def norms(x):
 
 
 def written_before_it_moves(u, dt, n):
-    """A parameter has what was written until its name gets another array."""
+    """Writes go to the parameter until its name is bound to another array."""
     for _ in range(n):
         u[0] = 0.5 * u[1]
         u[-1] *= u[0]
@@ -205,7 +205,7 @@ def moves_sometimes(u, v, c):
 
 
 def counters_and_numbers(x, y):
-    """What is a number in one loop counts in another one."""
+    """A float in one loop is a counter in another one."""
     s = 1.0
     for t in x:
         s += t * t * s
@@ -241,7 +241,7 @@ def counters_of_one_name(x, y):
 
 
 def segments(x, lengths):
-    """New arrays in a loop, as long as a part of an argument."""
+    """New arrays in a loop, with the length of a slice of an argument."""
     s, start = 0.0, 0
     for n in lengths:
         part = x[start : start + n]
@@ -282,7 +282,7 @@ def order_of(a, b):
 
 
 def integers_of_functions(x, s, n):
-    """Integers that are constants in one of several places only: no test of them is decided before."""
+    """Integers that are constant at only one of several definitions: no test of them is decided in advance."""
     i, j, m = first_above(x, s), first_above(x, 9.0), counted_from(x, 1)
     if i < 0:
         x[0] *= 3.0
@@ -305,7 +305,7 @@ def integers_of_functions(x, s, n):
 
 
 def held(v, w, n):
-    """Names like those that are made for loops, which keep their values from turn to turn."""
+    """Names like those generated for loops, whose values last from one iteration to the next."""
     s = 0.0
     for a, b in zip(v, w):
         if a > 0.0 or s == 0.0:
@@ -331,12 +331,12 @@ def like_another(v, n):
 
 
 def likenesses(v, n):
-    """What a loop makes like an array of the function that is called."""
+    """Arrays that a loop of a called function creates with the length of one of its own."""
     return like_another(v, n) @ like_another(0.5 * v, n)
 
 
 def lists_and_stars(x, angle):
-    """Lists that do not change, and tuples that are passed as several arguments."""
+    """Constant lists, and tuples passed as several arguments."""
     weights, turn = [0.5, angle, 2.0], (math.cos(angle), math.sin(angle))
     p = (x[0], x[1])
     total = 0.0
@@ -349,7 +349,7 @@ def lists_and_stars(x, angle):
 
 
 def accepted_steps(y, rate, n):
-    """What was made before a branch gets another name in it; it was written in place."""
+    """A branch binds another name to an array that was allocated before it and written in place."""
     h, taken = 0.3, 0
     for k in range(n):
         trial, coarse = y.copy(), y.copy()
@@ -369,7 +369,7 @@ def accepted_steps(y, rate, n):
 
 
 def made_in_a_call(x):
-    """Arrays in loops of a function whose lengths are those of its parameter."""
+    """Arrays in loops of a called function, with the lengths of its parameter."""
     return powers_of(x[1:], 3) @ powers_of(2.0 * x, 2)[:-1]
 
 

@@ -1,4 +1,4 @@
-"""Loops of the sweep back that become one, and neighbours that are gathered a row behind."""
+"""Fusion of loops of the reverse sweep, and neighbours that are gathered one row behind."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def normal(*shape):
 
 
 def sweep_back(f, *args):
-    """The generated adjoint's sweep back, as text."""
+    """The source of the generated reverse sweep."""
     return nb.adjoint(f)._generated(args).text.rpartition("\n\n")[2]
 
 
@@ -47,14 +47,14 @@ def whole_arrays(u, c, steps):
 
 
 def window(u, v, first, last, low, high):
-    """Parts that may be empty, at any place."""
+    """Ranges that may be empty, at any position."""
     for i in range(first, last):
         for j in range(low, high):
             v[i, j] += u[i - 1, j] * u[i, j - 1] + u[i + 1, j + 1]
 
 
 def forward_only(u, v):
-    """All neighbours lie in front, or behind."""
+    """All neighbours lie ahead, or behind."""
     for i in range(v.shape[0]):
         for j in range(v.shape[1]):
             v[i, j] += u[i + 1, j] * u[i + 2, j + 2] + u[i + 3, j + 1]
@@ -77,7 +77,7 @@ def two_arrays(u, v, c, steps):
 
 
 def totals(u, w, s):
-    """Numbers that all turns add to, and temporary numbers of the same name."""
+    """Reduction variables, and temporary scalars of the same name."""
     for i in range(u.size):
         t = s * u[i]
         w[i] = np.exp(t) + s
@@ -87,7 +87,7 @@ def totals(u, w, s):
 
 
 def seen_from_afar(u, w):
-    """The second loop back needs what later turns of the first make: they stay two."""
+    """The second reverse loop needs results of later iterations of the first: they are not fused."""
     for i in range(1, u.size):
         w[i] = u[i - 1] * u[i]
     for i in range(1, u.size):
@@ -139,7 +139,7 @@ def conditional(x, y):
 
 
 def rotated(a, c, s):
-    """Rows and columns that surely differ."""
+    """Rows and columns that provably differ."""
     for p in range(a.shape[0] - 1):
         for q in range(p + 1, a.shape[0]):
             for k in range(a.shape[0]):
@@ -150,7 +150,7 @@ def rotated(a, c, s):
 
 
 def rotated_anywhere(a, rows, c, s):
-    """Rows that may be the same, counted from the front or the end."""
+    """Rows that may coincide, with indices that may be negative."""
     for m in range(rows.shape[0]):
         p = rows[m, 0]
         q = rows[m, 1]
@@ -168,7 +168,7 @@ def rotated_anywhere(a, rows, c, s):
 
 
 def mixed(x, y, at):
-    """Neighbours and other places of one array in a turn."""
+    """Neighbours and other elements of one array in the same iteration."""
     for i in range(1, x.size):
         u = x[i] * y[i]
         x[i] = u + x[i - 1] * y[i]
@@ -177,7 +177,7 @@ def mixed(x, y, at):
 
 
 def chain(x, v, k, steps):
-    """Neighbours that are not there are zero."""
+    """Neighbours out of range count as zero."""
     f = np.zeros_like(x)
     for _ in range(steps):
         for i in range(x.size):
@@ -190,7 +190,7 @@ def chain(x, v, k, steps):
 
 
 def in_column(u, i, j, c):
-    """What an element has of those above and below that are there."""
+    """Contributions from the elements above and below, where these are in range."""
     total = -(u[i, j] ** 2)
     if i > 0:
         total += u[i - 1, j] * c
@@ -200,7 +200,7 @@ def in_column(u, i, j, c):
 
 
 def graph_of_squares(u, c, steps):
-    """Those that are there, in two dimensions."""
+    """Neighbours in range, in two dimensions."""
     n, m = u.shape
     new = np.zeros_like(u)
     for _ in range(steps):
@@ -221,7 +221,7 @@ def graph_of_squares(u, c, steps):
 
 
 def graph_in_turns(u, c, steps):
-    """The same in two arrays, with nothing in the place of what is not there."""
+    """The same with two arrays that are swapped; nothing replaces neighbours out of range."""
     n, m = u.shape
     new = np.zeros_like(u)
     for _ in range(steps):
@@ -238,7 +238,7 @@ def graph_in_turns(u, c, steps):
 
 
 def far_ends(x, y, first, last):
-    """Some turns meet nothing; where it is not certain that an index counts from the front, it may be from the end."""
+    """Some iterations access nothing; an index that is not provably non-negative may count from the end."""
     for i in range(first, last):
         if i >= 2 and i < x.size + 2:
             y[0] += x[i - 2] ** 2
@@ -249,7 +249,7 @@ def far_ends(x, y, first, last):
 
 
 def multiples(u, v, c):
-    """Constants at all places of a product, of both signs, and one that is only added under a condition."""
+    """Constants at every position in a product, of both signs, and a term that is only added under a condition."""
     for i in range(1, u.size - 1):
         flow = u[i - 1] * 3.0 - 2.0 * (u[i + 1] * 0.5) - -u[i] * 4.0
         v[i] += c * u[i] + flow * v[i] - flow
@@ -258,7 +258,7 @@ def multiples(u, v, c):
 
 
 def weighted(u, v):
-    """Neighbours with weights of their own, and a turn's own element with a share in two of them."""
+    """Neighbours with different weights, and the centre element in two of the sums."""
     for i in range(2, u.size - 2):
         a = u[i - 2] - 4 * u[i - 1] + 6.0 * u[i] - 4.0 * u[i + 1] + u[i + 2]
         b = (u[i + 1] - u[i - 1]) / 2.0 + u[i] * 7.0
@@ -266,7 +266,7 @@ def weighted(u, v):
 
 
 def held_meanwhile(u, c):
-    """What an element gets back is not, or not surely, what it was."""
+    """The value copied back to an element is not, or not provably, what it was."""
     new = np.zeros_like(u)
     for i in range(u.size):
         new[i] = 2.0 * u[i]
@@ -279,7 +279,7 @@ def held_meanwhile(u, c):
 
 
 def put_back_apart(u, v, c, ends):
-    """Loops that become one if what is overwritten is put back in another one, whose turns may depend on numbers."""
+    """Loops that fuse if overwritten values are restored in a separate loop, whose bounds may depend on scalars."""
     new = np.zeros_like(u)
     for _ in range(2):
         for i in range(1, u.shape[0] - 1):
@@ -310,7 +310,7 @@ def advected(q, a, steps):
 
 
 def edges(u):
-    """Elements of several rows, with shares of their own."""
+    """Elements of several rows, with different weights."""
     v = np.zeros_like(u)
     for i in range(1, u.shape[0] - 1):
         for j in range(1, u.shape[1] - 1):

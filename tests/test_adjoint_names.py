@@ -1,4 +1,4 @@
-"""No name means anything to adjoints: programs under names of generated code, of Python, of NumPy, and of Unicode."""
+"""Adjoints do not depend on names: programs with names of generated code, of Python, of NumPy, and of Unicode."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from random_loops import function
 import nbgrad as nb
 from nbgrad.backends.numba.generated_module import is_generated
 from nbgrad.errors import TraceError
-from nbgrad.loops.ir.names import RESERVED, Names, normal
+from nbgrad.loops.ir.names import RESERVED, Names, nfkc_name
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import generation
@@ -51,7 +51,7 @@ def f(u, c, dt, limited):
 
 
 def test_variables_called_like_what_tests_gave():
-    """These are kept where others are calculated again."""
+    """Variables of generated tests are stored where others are recomputed."""
     plain = """
 def f(u, a):
     s = 0.0
@@ -134,7 +134,7 @@ def f(u):
 
 
 def test_primitives_called_like_functions_of_the_table():
-    """Whatever it is called, it is the primitive, and neither NumPy's function nor a variable of the code."""
+    """Whatever its name, the primitive is called, not NumPy's function or a variable of the generated code."""
     for called in ("sin", "power", "select", "mul", "g", "s_bar", "hole0", "np", "max", "plus", "u"):
         made = {}
         exec(f"def {called}(x):\n    return 2.5 * x * x\n\n\ndef rule(c, y, x):\n    return 5.0 * x * c\n", made)
@@ -171,10 +171,10 @@ def f(u, ﬁ, µ):
 
 def test_no_name_is_given_twice():
     names = Names({"x", "x1", "µ"}, {"x1"})
-    made = [*map(names.fresh, ["x", "x", "μ", "sum", "if", "ﬁ", "fi"]), *map(names.keep, ["x1", "x1"])]
+    made = [*map(names.fresh, ["x", "x", "μ", "sum", "if", "ﬁ", "fi"]), *map(names.claim_free_name, ["x1", "x1"])]
     made.append(names.fresh("x", plain=False))
     assert len(set(made)) == len(made) and not {"x", "μ", "sum", "if"} & set(made)
-    assert all(normal(n) == n and n.isidentifier() for n in made)
+    assert all(nfkc_name(n) == n and n.isidentifier() for n in made)
     apart = names.copy()
     assert apart.fresh("y") == names.fresh("y") == "y"
 
@@ -202,8 +202,8 @@ def chain(count):
 
 
 def test_a_chain_of_branches_takes_time_in_proportion_to_its_length():
-    """Calls of functions, not time: 16 and 32 branches take about twice and four times as many as 8, with checks of
-    indices, too, which ask of each branch for all tests before it."""
+    """Counts function calls instead of time: 16 and 32 branches take about twice and four times as many as 8. So it is
+    with bounds checks, too, which ask for all tests before each branch."""
 
     def made(f, **options):
         nb.adjoint(f, **options)._generated((U.copy(), 0.7))
@@ -221,7 +221,7 @@ def test_a_chain_of_branches_takes_time_in_proportion_to_its_length():
 @pytest.mark.parametrize("count", [100, 1000])
 @pytest.mark.parametrize("transform", [nb.adjoint, nb.tangent])
 def test_more_branches_than_python_takes_are_refused(transform, count):
-    """Generated code has each branch inside of the one before."""
-    with pytest.raises(TraceError, match=r"line \d+: too many branches and loops around this, .* choose by an index"):
+    """Generated code nests each branch in the one before."""
+    with pytest.raises(TraceError, match=r"line \d+: too many branches and loops around this .*; choose by an index"):
         transform(function(chain(count)))
     agrees(function(chain(80)), copies((U, 0.3)), rtol=1e-5)

@@ -1,4 +1,4 @@
-"""NumPy's functions that are written in the subset: interpolation, orders, systems of equations."""
+"""NumPy's functions that are implemented in the subset: interpolation, sorting, linear systems."""
 
 import numpy as np
 import pytest
@@ -122,7 +122,7 @@ def spread_along_axes(b):
 
 
 def filled(x, k, s, n):
-    """All arguments count, and elements are of the kind that is asked for."""
+    """All arguments are honoured, and elements have the requested dtype."""
     grid = np.linspace(0.0, s, 4, False) * np.linspace(num=4, start=s, stop=1.0)
     band = np.eye(2, 3) + np.eye(2, M=3, k=1) * s + np.full(shape=(2, 3), fill_value=1) / 2 + np.eye(N=2, M=3, k=-1)
     whole = np.full_like(k, 2.7) * s + np.full(k.shape, s * 9, np.int64) // 2 + np.full(3, n, np.float64) / 2
@@ -145,7 +145,7 @@ def missing(x, y, b):
 
 
 def compared(x, y):
-    """Iterations that end where nothing changes any more."""
+    """Iterations that end at convergence."""
     for _ in range(50):
         old = x
         x = 0.5 * np.cos(x) + 0.1 * y[:5]
@@ -217,7 +217,7 @@ def test_compiled():
 
 
 def test_as_numpy():
-    """Values at the ends, and of a few elements."""
+    """Boundary values, and arrays of few elements."""
     points = np.array([-np.inf, XS[0] - 1, XS[0], XS[2], XS[-1], XS[-1] + 1, np.nan])
     with uncompiled():
         for x in (points, points[:1], points[:0], XS):

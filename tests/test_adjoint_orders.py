@@ -23,7 +23,7 @@ PROGRAMS = examples()
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    """Python runs what is generated: for arrays of few elements that is a hundred times faster than compiling it."""
+    """Run generated code in Python: for arrays of few elements that is a hundred times faster than compiling it."""
     monkeypatch.setattr(variants, "compiled_module", plain_module)
 
 
@@ -43,7 +43,7 @@ def weights(rng, pull, args):
 
 
 def second_order(f, args, seed=0):
-    """Hessian products are differences of gradients; the adjoint and the tangent of the adjoint agree."""
+    """Assert that Hessian products are differences of gradients, and that adjoint and tangent of the adjoint agree."""
     rng = np.random.default_rng(seed)
     adj = nb.adjoint(f)
     pull = adj.vjp(*copies(args))
@@ -56,7 +56,10 @@ def second_order(f, args, seed=0):
         expected = (np.asarray(a) - b) / (2 * h)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * (1 + np.max(np.abs(expected))))
     made = adj._generated(args)
-    full = (*args, *made.bars(args, dict(zip(pull.outputs, ws, strict=True)), listed(pull.value)).values())
+    full = (
+        *args,
+        *made.cotangent_arguments(args, dict(zip(pull.outputs, ws, strict=True)), listed(pull.value)).values(),
+    )
     again = nb.adjoint(adj).vjp(*copies(full))
     ws, along = weights(rng, again, full), tuple(like(rng, full[k]) for k in floats(full))
     terms = [np.sum(g * d) for g, d in zip(there(again(ws)), along, strict=True)]
@@ -66,7 +69,7 @@ def second_order(f, args, seed=0):
 
 
 def newton(a, b):
-    """Numbers of turns that are not known before."""
+    """Trip counts that are not known in advance."""
     y = a
     while abs(y * y - a) > 1e-9:
         y = 0.5 * (y + a / y)
@@ -78,7 +81,7 @@ def newton(a, b):
 
 
 def steps(u, v, n):
-    """Arrays that change places, slices, and one that is returned and overwritten."""
+    """Arrays that are swapped, slices, and an array that is returned and overwritten."""
     new = u.copy()
     for _ in range(n):
         new[1:-1] = u[1:-1] * u[1:-1] + 0.3 * (u[:-2] + u[2:])
@@ -148,7 +151,7 @@ def test_hessian():
 
 
 def differences(f, x, order=1, h=1e-3):
-    """Derivatives of order 1 and 2 from five points."""
+    """Derivatives of order 1 and 2 by five-point differences."""
     low, l, r, high = f(x - 2 * h), f(x - h), f(x + h), f(x + 2 * h)  # noqa: E741
     if order == 1:
         return (low - 8 * l + 8 * r - high) / (12 * h)
@@ -199,7 +202,7 @@ def test_third_order(uncompiled):
     assert third.jvp((2.0, 1.0, 1.0, 0.0), (1.0, 0.0, 0.0, 0.0))[1][-1] == 24 * 2.0
     back = nb.adjoint(nb.adjoint(nb.adjoint(f)))
     assert repr(back) == "<adjoint of f_adjoint_adjoint>"
-    pull = back.vjp(2.0, 1.0, 0.0, 1.0)  # x, f_bar, and what the second adjoint weighs: the value and the gradient
+    pull = back.vjp(2.0, 1.0, 0.0, 1.0)  # x, f_bar, and the second adjoint's cotangents of the value and the gradient
     gradients = dict(zip(pull.parameters, pull((0.0, 0.0, 1.0, 0.0)), strict=True))
     assert gradients["x"] == 24 * 2.0
 

@@ -1,4 +1,4 @@
-"""Loops that call functions which LLVM can turn into packed code."""
+"""Vectorization: loops that call functions which LLVM can vectorize."""
 
 import math
 
@@ -17,7 +17,7 @@ def normal(*shape):
 
 
 def text(f, *args):
-    """What is generated, without comments."""
+    """The generated source, without comments."""
     lines = nb.adjoint(f)._generated(args).text.splitlines()
     return "\n".join(line for line in lines if not line.strip().startswith("#"))
 

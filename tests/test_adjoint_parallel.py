@@ -1,4 +1,4 @@
-"""Loops over prange in functions that are differentiated: what runs on several threads, and gives the same bits."""
+"""Parallel loops in functions that are differentiated: which run on several threads, with the same bits."""
 
 import hashlib
 import inspect
@@ -117,7 +117,7 @@ def called(u, c, steps):
     return np.sum(u * v)
 
 
-#: Functions with arguments, and whether their loops over prange are parallel: there, and on the way back.
+#: Functions with arguments, and whether their loops over prange are parallel in the forward and reverse sweep.
 PROGRAMS = {
     heat: ((RNG.normal(size=(6, 7)), 0.1, 3), True, True),
     total: ((RNG.normal(size=9), 1.3), True, True),
@@ -169,7 +169,7 @@ def floats(args):
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_same_as_in_turn(f):
-    """With the turns shuffled."""
+    """Runs the iterations in shuffled order."""
     args = PROGRAMS[f][0]
     texts = [re.sub(r"def \w+", "def f", inspect.getsource(g)).replace("numba.prange", "range") for g in (f, helper)]
     plain = function(texts[0], {"helper": function(texts[1].replace("def f", "def helper"), name="helper")})
@@ -215,7 +215,7 @@ def test_single_precision():
 
 
 def digest():
-    """The bits of outcomes, at sizes that threads do not divide evenly."""
+    """A hash of the bits of outcomes, at sizes that threads do not divide evenly."""
     rng, found = np.random.default_rng(4), hashlib.sha256()
     large = {
         heat: (rng.normal(size=(37, 41)), 0.1, 5),
@@ -290,7 +290,7 @@ def test_checkpoints():
 
 
 def test_what_is_compiled_for_other_types_and_stored():
-    """Numba takes the options of `parallel` away when it compiles: they are needed again, and name what is stored."""
+    """Numba drops the options of `parallel` when it compiles; they are needed again, and are part of the cache key."""
     x = np.linspace(0.0, 1.0, 7)
 
     def weighed(x, k):

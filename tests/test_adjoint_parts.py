@@ -1,4 +1,4 @@
-"""Masks and arrays as indices, arrays that are put together, and other shapes."""
+"""Masks and index arrays, joining and rearranging arrays, and reshaping."""
 
 import math
 
@@ -284,7 +284,7 @@ def layouts(a, x):
 
 
 def lengths_that_change(x):
-    """Arrays made in loops have room for more elements than they have: the last is the last of those they have."""
+    """Arrays allocated in loops have more capacity than elements: the last element is the last one in use."""
     s = 0.0
     for i in range(1, 4):
         y = np.outer(x[i:], x[:i])
@@ -303,7 +303,7 @@ def lengths_that_change(x):
 
 
 def test_lengths_that_change():
-    """They are those of what is returned, too."""
+    """Returned arrays have these lengths, too."""
     with uncompiled():
         agrees(lengths_that_change, (normal(6),), rtol=1e-5)
         twice(lengths_that_change, (normal(6),))
@@ -320,7 +320,7 @@ def test_lengths_that_change():
 
 
 def test_what_shares_elements():
-    """As NumPy does; adjoints must see the same."""
+    """Elements are shared as in NumPy, and adjoints agree."""
     with uncompiled():
         agrees(layouts, (A, X))
 
@@ -358,11 +358,11 @@ def test_what_would_be_wrong_is_refused():
         return a.T.reshape(-1)
 
     for f in (strided, columns):
-        with pytest.raises(TraceError, match=r"not side by side .*copy them"):
+        with pytest.raises(TraceError, match=r"not contiguous .*copy them"):
             nb.adjoint(f).vjp(A)
     with pytest.raises(TraceError, match="both sides of a slice"):
         nb.adjoint(sides).vjp(C, np.array([0, 1]))
-    for f, message in ((written, "the array a, which is reshaped and written"), (kinds, "numbers of another kind"),
+    for f, message in ((written, "the array a, which is reshaped and written"), (kinds, "values of another kind"),
                        (floats, "may be of floats"), (mixed, "with other arrays")):  # fmt: skip
         with pytest.raises(TraceError, match=message):
             nb.adjoint(f).vjp(*((A,) if f is written else (X, np.arange(5))))
@@ -370,7 +370,7 @@ def test_what_would_be_wrong_is_refused():
         nb.adjoint(packed_parameters).vjp(T[:-1], X, 2)
 
 
-a = np.ones((7, 3))  # the name of an argument, below
+a = np.ones((7, 3))  # also the name of an argument below
 
 
 def hidden(a, x):

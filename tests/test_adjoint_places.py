@@ -1,4 +1,4 @@
-"""Gradients are in the places of the arguments, and arguments are given as in a call of the function itself."""
+"""Gradients come in the order of the parameters, and arguments are passed as in a call of the function itself."""
 
 import inspect
 import os
@@ -42,7 +42,7 @@ def test_an_int_has_its_place():
     assert again == value and len(gradients) == len(others) == 4
     assert others[3] is None and others[1:3] == gradients[1:3] and gradients[3] == pytest.approx(-0.125)
     np.testing.assert_array_equal(others[0], gradients[0])
-    for _ in range(2):  # the second time the short way
+    for _ in range(2):  # the second call takes the fast path
         assert [g is None for g in adj.value_and_grad(U, True, 0.1, 2)[1]] == [False, True, False, True]
     assert [g is None for g in adj.value_and_grad(np.arange(3), np.int64(1), np.bool_(True), 2)[1]] == [True] * 4
 
@@ -162,11 +162,11 @@ def test_structures_keep_their_form():
     assert product[1:] == (Place(None, None, 24.0), (None,))
     slope = nb.tangent(boxed).jvp((U, Place(1, True, 2.0), (3,)), (None, Place(None, None, 1.0), 0))[1]
     assert slope == pytest.approx(12.0)
-    with pytest.raises(DTypeError, match="boxed: where is or has what is no float, and 1 was given"):
+    with pytest.raises(DTypeError, match="boxed: where is or contains something that is not a float, and 1 was given"):
         nb.tangent(boxed).jvp((U, Place(1, True, 2.0)), (U, Place(1, None, 1.0), None))
     assert [g is None for g in nb.adjoint(graded).value_and_grad(U, "sum", 2.0)[1]] == [False, True, False, True]
     assert nb.tangent(graded).jvp((U, "mean", 3.0), (None, None, 1.0, None))[1] == pytest.approx(8 / 3)
-    with pytest.raises(DTypeError, match="graded: mode is or has what is no float, and 'x'"):
+    with pytest.raises(DTypeError, match="graded: mode is or contains something that is not a float, and 'x'"):
         nb.tangent(graded).jvp((U, "mean", 3.0), (None, "x", 1.0, None))
 
 
@@ -216,7 +216,7 @@ VALUES = st.one_of(
 
 
 def weighted(value):
-    """An expression that a parameter p adds to the result, and its derivative: what the argument looks like."""
+    """The expression that a parameter p adds to the result, and its derivative, in the structure of the argument."""
     match value:
         case None | str():
             return None, None
@@ -244,7 +244,7 @@ def same(found, expected):
 def test_any_signature_and_any_call(data, values):
     draw = data.draw
     cuts = sorted(draw(st.tuples(*[st.integers(0, len(values))] * 2)))
-    defaults = draw(st.integers(0, cuts[1]))  # the first positional parameter that has one
+    defaults = draw(st.integers(0, cuts[1]))  # index of the first positional parameter that has one
     kinds = ["only"] * cuts[0] + ["either"] * (cuts[1] - cuts[0]) + ["named"] * (len(values) - cuts[1])
     parts, terms, expected = [], ["0.0"], []
     outside = {"np": np}

@@ -1,4 +1,4 @@
-"""Loops of the sweep back whose turns meet in one direction only: elements are put back before, and added to after."""
+"""Loop distribution: reverse loops with dependences in one direction restore elements before and add to them after."""
 
 import random
 
@@ -17,7 +17,7 @@ def normal(*shape):
 
 
 def tree(v, p, k):
-    """An option on a binomial tree."""
+    """The price of an option on a binomial tree."""
     for t in range(v.size - 2, -1, -1):
         for i in range(t + 1):
             v[i] = max(p * v[i] + (1.0 - p) * v[i + 1], k * v[i] ** 2)
@@ -25,7 +25,7 @@ def tree(v, p, k):
 
 
 def neville(x, y, at):
-    """A polynomial through points, at one place."""
+    """The value of an interpolating polynomial at one point."""
     for m in range(1, x.size):
         for i in range(x.size - m):
             y[i] = ((at - x[i + m]) * y[i] + (x[i] - at) * y[i + 1]) / (x[i] - x[i + m])
@@ -33,14 +33,14 @@ def neville(x, y, at):
 
 
 def divided(x, y):
-    """Differences, from the end on."""
+    """Divided differences, from the end on."""
     for j in range(1, x.size):
         for i in range(x.size - 1, j - 1, -1):
             y[i] = (y[i] - y[i - 1]) * y[i] / (x[i] - x[i - j])
 
 
 def recurrence(y, c):
-    """Each turn needs the one before."""
+    """Each iteration needs the one before."""
     for _ in range(2):
         for i in range(y.size - 1):
             y[i + 1] = y[i + 1] * c + np.sin(y[i])
@@ -73,7 +73,7 @@ def in_a_branch(y, c):
 
 
 def at_the_end(y):
-    """Where counted from the end, it may be any place."""
+    """A negative index may be any element."""
     for i in range(y.size - 1):
         y[i] = y[i] * y[i + 1] + y[-1] * y[-i]
 
@@ -125,6 +125,6 @@ def test_which_loops_are_postponed(f, args, late):
 
 
 def test_the_first_of_several_values_of_an_element_remains():
-    """In this program an inner loop adds to one element in all of its turns."""
+    """In this program an inner loop adds to the same element in all of its iterations."""
     with uncompiled():
         agrees(function(Program(random.Random(9700181)).source()), arguments(40), rtol=1e-5)

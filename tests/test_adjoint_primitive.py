@@ -1,4 +1,4 @@
-"""primitive without a vjp: the derivative of a function with loops is its adjoint's."""
+"""primitive without a vjp: the derivative of a function with loops is that of its adjoint."""
 
 import functools
 
@@ -35,7 +35,7 @@ def filtered_nd(x, a, steps):
 
 
 def decay(u, counts, rate):
-    """Changes a vector of floats and one of integers."""
+    """Change a vector of floats and one of integers."""
     total = 0.0
     for i in range(1, u.size):
         u[i] -= rate * u[i] * u[i - 1]
@@ -184,7 +184,7 @@ def test_what_is_written_is_copied_and_comes_after_the_results(uncompiled):
     (squares,) = [nb.primitive(only_writes)(u, nd.zeros(5, dtype="float64"))]
     np.testing.assert_array_equal(squares.asnumpy(), X * X)
     u, n = X.copy(), np.arange(5)
-    assert isinstance(f(u, n, 0.3), float)  # without NDArrays it is the function itself
+    assert isinstance(f(u, n, 0.3), float)  # without NDArrays the call is that of the function itself
     np.testing.assert_array_equal(u, expected)
 
 
@@ -249,7 +249,7 @@ def logistic(x, a):
 @logistic.defvjp
 @numba.njit
 def logistic_vjp(g, y, x, a):
-    return 2.0 * g * a * y * (1.0 - y), None  # twice the derivative, to tell it from that of the code
+    return 2.0 * g * a * y * (1.0 - y), None  # twice the derivative, to tell it from the generated one
 
 
 @nb.primitive
@@ -278,21 +278,21 @@ def test_primitives_in_functions_that_are_differentiated():
     np.testing.assert_allclose(v_bar, [4 * 0.3 + slope * 0.5, slope * 0.3, 0], rtol=1e-14)
     assert a_bar == 0
     assert "from nbgrad.loops.custom_rules import logistic_vjp" in adj.source
-    with pytest.raises(TraceError):  # the rule has none of its own
+    with pytest.raises(TraceError):  # the rule itself has no derivative
         adj.hvp((v, a), (v, None), (1.0, None))
     function = logistic.forward
 
     def plainly(x):
         return function(x, 2.0)
 
-    y = plainly(0.3)  # what the primitive is made of has its own derivative
+    y = plainly(0.3)  # the primitive's plain function has its own derivative
     assert nb.adjoint(plainly).value_and_grad(0.3)[1][0] == pytest.approx(2 * y * (1 - y))
     plain = nb.primitive(lambda x: x * x, lambda g, y, x: 2 * g * x)
 
     def python(x):
         return plain(x)
 
-    with pytest.raises(TraceError, match="plain, a primitive whose vjp is not compiled"):
+    with pytest.raises(TraceError, match="plain, a primitive that is not compiled, or whose vjp is not"):
         nb.adjoint(python)
 
 
@@ -321,7 +321,7 @@ def test_values_and_gradients_have_the_constants_of_one_moment(compiled, monkeyp
         monkeypatch.setitem(globals(), "FACTOR", factor)
         value, gradient = nb.value_and_grad(made)(x)
         np.testing.assert_allclose(gradient.asnumpy(), 2 * value.asnumpy() / 5 * x.asnumpy())
-        assert value == (15.0 if compiled else 5 * factor)  # what Numba compiles keeps what it read
+        assert value == (15.0 if compiled else 5 * factor)  # Numba freezes constants when it compiles
 
 
 TABLE = np.array([1.0, 2.0])

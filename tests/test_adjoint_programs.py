@@ -69,7 +69,7 @@ def reductions(a, x):
 
 
 def places_that_decide(x, i):
-    """Numbers that begin as constants, and are those at the end."""
+    """Integers from reductions that decide branches and loops."""
     k, n, c = np.argmax(x), np.sum(i), np.count_nonzero(x > -9.0)
     if k == 0 or n == 0 or c == 0 or np.prod(i) == 1:
         return x[0]
@@ -87,7 +87,7 @@ def places_that_decide(x, i):
 
 
 def totals_of_inner_loops(x, s):
-    """Inner loops that add to cotangents of numbers of the turn, before those of other numbers do."""
+    """Inner loops that add to cotangents of scalars of the iteration, before other scalars do."""
     total = 0.0
     for n in range(3):
         p, q = 0.3 * n + s, 0.5 * x[n]
@@ -168,7 +168,7 @@ def power(t, n=2):
 
 
 def apply(g, t):
-    """A function that is given."""
+    """Apply a function that is passed as an argument."""
     return g(t) * 2.0
 
 
@@ -187,7 +187,7 @@ def functions(x, s):
 
 
 def errors(x, s, n):
-    """Asserts and errors stay in the function."""
+    """Asserts and errors stay in the generated code."""
     assert n > 0, "n must be positive"
     if s < 0:
         raise ValueError("s must not be negative")
@@ -250,7 +250,7 @@ def one_or_the_other(x, y, s):
 
 
 def elements_that_may_not_be_there(x, places, s):
-    """Derivatives must not touch those that a test leaves out either: Python would say so."""
+    """Derivatives, too, must not touch elements that a test excludes: in Python they would raise."""
     n, total = x.size, 0.0
     y = np.zeros(n)
     for i in range(n):
@@ -324,7 +324,7 @@ def test_constructs(name):
 
 
 def test_constructs_compiled():
-    """Numba takes what is written for them."""
+    """Numba compiles the generated code."""
     for f in (views, reductions, iteration, totals_of_inner_loops):
         agrees(f, ROWS[f], rtol=1e-5)
 

@@ -1,4 +1,4 @@
-"""What is outside of the subset is refused, and the message says where and what to write instead."""
+"""Code outside of the subset is refused, and the message says where, and what to write instead."""
 
 import functools
 import linecache
@@ -50,7 +50,7 @@ AT_ONCE = {
     "z = x.sort()\nreturn x[0]": "sort before",
     "for v in np.nditer(x):\n    a += v\nreturn a": "loop over np.ndindex",
     "z = (*x.shape, 2)\nreturn a": "write the items one by one",
-    "return 1j * a": "a complex number in 'return 1j * a'; write real and imaginary parts apart",
+    "return 1j * a": "a complex number in 'return 1j * a'; write the real and imaginary parts separately",
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",
     "print(a)\nreturn a": "print in 'print(a)'; leave it out",
@@ -115,7 +115,7 @@ AT_THE_CALL = {
     "return x.shape < y.shape": "compare their items",
     "b = (a, x)\nreturn b[n]": "use an array",
     "if x > 0:\n    a = 1.0\nreturn a": "use np.any, np.all",
-    "if a in x:\n    a = 1.0\nreturn a": "in of others than tuples of numbers",
+    "if a in x:\n    a = 1.0\nreturn a": "'in' of something other than a tuple of numbers",
     "return x and y": "write & and |",
     "a = x[0] and x[1]\nreturn a": "and, or of floats",
     "return a & n": "use integers",
@@ -130,7 +130,7 @@ AT_THE_CALL = {
     "return x[n / 2]": "the float n / 2 where an integer is expected in 'return x[n / 2]'",
     # Names for arrays.
     "r = np.zeros(4)\nif n > 1:\n    r = y\nr[0] = a\nreturn r[0]": "another array under the name r",
-    "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may stand for another",
+    "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may be bound to another",
     "if n > 1:\n    r = x[1:]\nreturn r[0]": "give it this name only where it is used",
     "def g(p):\n    for i in range(n):\n        p[0] = a\n        p = p * 2\n    return p[0]\nreturn g(x)": (
         "an array parameter that is written"
@@ -140,8 +140,8 @@ AT_THE_CALL = {
         "one array as q and p, which is written"
     ),
     "u = x.copy()\nw = u[1:]\nu, y = y, u\nreturn w[0]": "before the other one changes",
-    "w = x * 2\nfor i in range(n):\n    w, x = x, w\n    w = w * 2\nreturn a": "which changes places with a parameter",
-    "for v in x:\n    x = x * 2\nreturn a": "made anew in it",
+    "w = x * 2\nfor i in range(n):\n    w, x = x, w\n    w = w * 2\nreturn a": "which is swapped with a parameter",
+    "for v in x:\n    x = x * 2\nreturn a": "its body rebinds",
     "if n > 1:\n    g = math.sin\nelse:\n    g = math.cos\nreturn g(a)": "the function g, which may be another one",
 }  # fmt: skip
 
@@ -179,7 +179,7 @@ def test_arguments():
         adj.value_and_grad(x.astype(np.float16), x, 2.0, 3)
     with pytest.raises(TraceError, match=r"a tuple in x\[i\] \* x\[i\] \* a"):
         adj.value_and_grad(x, np.ones(4), (2.0, 1.0), 3)
-    with pytest.raises(TraceError, match=r"a, which is the text '2', as a number or array"):
+    with pytest.raises(TraceError, match=r"a, which is the string '2', as a number or array"):
         adj.value_and_grad(x, np.ones(4), "2", 3)
     with pytest.raises(DTypeError, match=r"only floats"):
         nb.adjoint(made(SQUARES), argnums=3).value_and_grad(x, np.ones(4), 2.0, 3)
@@ -289,7 +289,7 @@ def f(x):
 )
 @pytest.mark.parametrize("what", [nb.adjoint, nb.tangent, nb.primitive])
 def test_an_edited_source_is_not_that_of_the_function(tmp_path, what, edit):
-    """It would be differentiated in the place of what is in memory."""
+    """Otherwise the edited source would be differentiated instead of the function in memory."""
     file = tmp_path / "edited.py"
     file.write_text(BEFORE)
     namespace = {}
@@ -304,7 +304,7 @@ def test_an_edited_source_is_not_that_of_the_function(tmp_path, what, edit):
 
     assert np.sum(differentiated()) == 6.0
     file.write_text(BEFORE.replace(*edit))
-    with pytest.raises(NBGradError, match="another one than when it was defined"):
+    with pytest.raises(NBGradError, match="has changed since it was defined"):
         differentiated()
     exec(compile(BEFORE.replace(*edit), str(file), "exec"), namespace)
     f = namespace["f"]
@@ -312,7 +312,7 @@ def test_an_edited_source_is_not_that_of_the_function(tmp_path, what, edit):
 
 
 def test_integers_to_negative_powers_are_refused():
-    """Numba gives 0 for them."""
+    """Numba would give 0."""
 
     def series(x):
         total = 0.0
@@ -335,7 +335,7 @@ def test_integers_to_negative_powers_are_refused():
 
 
 def test_floats_added_in_place_to_arrays_of_integers_are_refused():
-    """NumPy refuses them; element by element it cuts them off, and so do adjoints."""
+    """NumPy refuses them, too; assignments to single elements truncate, in NumPy and in adjoints."""
 
     def drift(v, f):
         v += 0.5 * f

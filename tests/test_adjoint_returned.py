@@ -1,4 +1,4 @@
-"""Arrays that change places and are returned, and returns of different arrays."""
+"""Arrays that are swapped and returned, and returns of different arrays."""
 
 import numpy as np
 import pytest
@@ -149,7 +149,7 @@ def test_returns_of_different_arrays():
     def outer(x, y, a):
         return np.sum(chosen(x, y, a))
 
-    with pytest.raises(TraceError, match="returns of different form"):  # which of the caller's arrays it is
+    with pytest.raises(TraceError, match="returns of different form"):  # which of the caller's arrays is unknown
         nb.adjoint(outer).value_and_grad(U, V, 0.3)
 
 

@@ -1,4 +1,4 @@
-"""Primitives of arrays that have rules of their own, in functions that are differentiated."""
+"""Primitives of arrays with custom rules, in functions that are differentiated."""
 
 import numba
 import numpy as np
@@ -26,7 +26,7 @@ def solved_by_lu_vjp(g, y, a, b):
 @nb.primitive
 @numba.njit
 def moments(x, scale, n):
-    """A number, the powers 1 to `n` of `x` as rows, and how many of `x` are positive."""
+    """A scalar, the powers 1 to `n` of `x` as rows, and how many elements of `x` are positive."""
     powers = np.empty((n, x.size))
     count = 0
     for i in range(x.size):
@@ -155,7 +155,7 @@ def one_of_another(a, b):
 
 
 def in_turns(a, b):
-    """Loops over prange with a call run one after the other."""
+    """A loop over prange with a call is serial."""
     s = 0.0
     for k in numba.prange(b.size):
         x = solved_by_lu(a, b * k)
@@ -185,7 +185,7 @@ def of_numbers_and_arrays(a, x):
 
 
 def beside_loops(v, a):
-    """What is given is also read by one statement, in a loop that is merged with that which makes it."""
+    """An argument that a statement also reads, in a loop that is fused with the loop that computes it."""
     part, q, s = np.zeros(v.size), np.zeros(v.size), 0.0
     for _ in range(3):
         for k in range(v.size):
@@ -244,7 +244,7 @@ def test_checkpoints(f):
 
 def test_what_is_kept_is_reported():
     report = nb.adjoint(in_a_time_loop).report(A, B, 4, 0.1)
-    assert report["solved_by_lu_kept over t"] == 4 * 2 * B.nbytes  # u, which changes, and the result; not a
+    assert report["solved_by_lu_kept over t"] == 4 * 2 * B.nbytes  # u, which changes, and the result, but not a
 
 
 def test_the_source_is_legible():
@@ -320,7 +320,7 @@ relaxed = nb.primitive(_relaxed, numba.njit(lambda g, y, x: g * np.cos(x)), infe
 def test_infer_tells_lengths():
     agrees(smoothed, (B, 3))
     relaxed.infer, kept = None, relaxed.infer
-    relaxed.defvjp(relaxed.vjp.py_func and numba.njit(relaxed.vjp.py_func))  # looked at anew
+    relaxed.defvjp(relaxed.vjp.py_func and numba.njit(relaxed.vjp.py_func))  # so that it is examined again
     try:
         with pytest.raises(TraceError, match="whose size is not known before it"):
             nb.adjoint(smoothed).value_and_grad(B, 3)
@@ -336,7 +336,7 @@ def test_infer_tells_lengths():
 
 
 def test_second_order():
-    """Where the vjp is in the subset, or a primitive itself."""
+    """The vjp is in the subset, or a primitive itself."""
 
     def of_cubes(x):
         y = cubed(x)
@@ -360,7 +360,7 @@ def test_second_order():
 @nb.primitive
 @numba.njit
 def summed(x, scale):
-    """Two numbers, one of them an integer, and an array."""
+    """Two scalars, one of them an integer, and an array."""
     return scale * np.sum(x * x), x * x * x, np.sum(x > 0.4)
 
 
@@ -395,7 +395,7 @@ def in_branches_of_a_while(x, a):
 
 
 def test_second_order_in_loops():
-    """Where the sizes of results are known, adjoints keep them in arrays, and are in the subset."""
+    """Where the sizes of results are known, adjoints store them in arrays, and are in the subset."""
     shaped = nb.primitive(solved_by_lu.forward, numba.njit(solved_by_lu_vjp.py_func), infer=lambda a, b: b)
 
     def steps(a, u, n, dt):
@@ -444,7 +444,7 @@ def test_what_is_wrong_is_told():
     def of_flat(x):
         return np.sum(flat(x))
 
-    refuses(of_flat, (A,), r"does not give an array of 2 axes for argument 0 in .*; mend it")
+    refuses(of_flat, (A,), r"does not give an array of 2 axes for argument 0 in .*; fix it")
     many = nb.primitive(numba.njit(lambda x: 2 * x), numba.njit(lambda g, y, x: (g, g)))
 
     def of_many(x):
@@ -456,7 +456,7 @@ def test_what_is_wrong_is_told():
     def of_texts(x):
         return np.sum(texts(x)[0])
 
-    refuses(of_texts, (A,), "something else than arrays and numbers")
+    refuses(of_texts, (A,), "something other than arrays and numbers")
 
     def of_a_number(x):
         return np.sum(solved_by_lu(x, x[0, 0]))

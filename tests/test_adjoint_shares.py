@@ -1,4 +1,4 @@
-"""Arrays to which all turns of a loop over prange add: parts of the turns have their own."""
+"""Reduction privatization: arrays to which all iterations of a parallel loop add get one copy per chunk."""
 
 import math
 import os
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(31)
 
 
 def loss(x, y, w, b):
-    """A batch, of which each turn needs all weights."""
+    """The loss of a batch, in which each iteration reads all weights."""
     total = 0.0
     for i in numba.prange(x.shape[0]):
         for j in range(w.shape[0]):
@@ -29,7 +29,7 @@ def loss(x, y, w, b):
 
 
 def orbits(p, noise, n):
-    """Parameters at constant places, in loops inside; turns begin at another place than zero."""
+    """Parameters at constant indices, in inner loops; iterations do not start at zero."""
     out = np.zeros(noise.size)
     for i in numba.prange(2, noise.size):
         x = p[3] * noise[i]
@@ -40,7 +40,7 @@ def orbits(p, noise, n):
 
 
 def columns(table, v, low):
-    """Some of the columns, and one row."""
+    """Reads some of the columns, and one row."""
     y = np.zeros((v.size, 2))
     for i in numba.prange(v.size):
         for k in range(low, table.shape[1] - 1):
@@ -75,7 +75,7 @@ def diagonal(w, x):
 
 
 def read_there(w, x):
-    """The cotangent of `w` is read where each turn begins anew."""
+    """The cotangent of `w` is read in each iteration of the outer loop."""
     y = np.zeros(x.size)
     for _ in range(2):
         for j in range(w.size):
@@ -126,7 +126,7 @@ def test_what_is_shared():
 
 
 def test_what_is_not():
-    """Turns that may touch little of an array, or more of it the later they are."""
+    """Iterations that may access only a small part of an array, or more of it the later they are."""
     w, x = RNG.normal(size=(3, 3)), RNG.normal(size=5)
     assert how(scattered, w[0], np.array([0, 2, 1, 1, 0]), x).startswith("serial: ")
     assert how(triangle, w, x).startswith("serial: ")
@@ -178,7 +178,7 @@ def test_second_order():
 
 
 def bits():
-    """Of the compiled gradient, with more turns than parts."""
+    """The bits of the compiled gradient, with more iterations than chunks."""
     args = [np.random.default_rng(2).normal(size=s) for s in ((67, 5), (67, 4), (4, 5), (4,))]
     value, gradients = nb.adjoint(loss).value_and_grad(*copies(args))
     return value.hex() + "".join(g.tobytes().hex() for g in gradients)

@@ -1,4 +1,4 @@
-"""What adjoints store instead of calculating it again, and how."""
+"""Recompute or store: which values adjoints store, and on which tapes."""
 
 import math
 
@@ -21,7 +21,7 @@ def positive(*shape):
 
 
 def sweep_back(f, *args):
-    """The generated adjoint's sweep back, as text."""
+    """The source of the generated reverse sweep, without comments."""
     back = nb.adjoint(f)._generated(args).text.rpartition("\n\n")[2]
     return "\n".join(line for line in back.splitlines() if not line.strip().startswith("#"))
 
@@ -41,7 +41,7 @@ def powers(x, p):
 
 
 def chosen(x, y):
-    """Nothing is evaluated that the function does not evaluate: the logarithm of a negative number is an error."""
+    """Only what the function evaluates is evaluated: the logarithm of a negative number is an error."""
     for i in range(x.size):
         y[i] = y[i] * (math.log(x[i]) if x[i] > 0.0 else 1.0) + math.exp(x[i]) * (x[i] > 5.0 or math.exp(y[i]) > 1.0)
 
@@ -79,7 +79,7 @@ def test_calls_are_made_once():
 
 
 def searched(x, v):
-    """The search may have no turns: then the place is that of the turn before."""
+    """The search may have no iterations: then `place` is from the previous iteration."""
     place, steps, last = 0, 0, 1.0
     total = 0.5
     for k in range(v.size):
@@ -140,7 +140,7 @@ def test_searches_are_not_gone_through_backwards():
 
 
 def relaxed(u, f, rate, tol, limit):
-    """The number of sweeps is not known, those of rows and columns are."""
+    """The number of sweeps is unknown; those of rows and columns are known."""
     n, m = u.shape
     count, change = 0, 1.0
     while change > tol and count < limit:
@@ -179,7 +179,7 @@ def test_stacks_grow_by_rows_compiled():
     found = adj.report(u, f, 0.3, -1.0, 3)
     assert found["u_tape over while, i, j"] == found["sin2_tape over while, i, j"] == 8 * 1024 > 8 * 3 * 10 * 19
     assert found["f_tape over while, k"] == 8 * 512 > 8 * (40 + 39 + 38)
-    assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("_tape_top -= ") == 2  # for three tapes, and two
+    assert sweep_back(relaxed, u, f, 0.3, -1.0, 3).count("_tape_top -= ") == 2  # once for three tapes, once for two
 
 
 def with_bounds_set_in_turns(x, places, n):
@@ -190,7 +190,7 @@ def with_bounds_set_in_turns(x, places, n):
             for j in range(i if first else 0, min(first + 3, x.size)):
                 x[j] = np.sin(x[i] * x[j])
                 total += x[j] * total
-        total += last * 0.1  # of the turn before
+        total += last * 0.1  # of the previous iteration
         last = places[(t + 1) % places.size]
         for i in range(x.size - 1 if t % 2 else last, -1 if t % 2 else x.size, -1 if t % 2 else 1):
             x[i] = np.sin(x[i]) * total
@@ -212,7 +212,7 @@ def test_bounds_that_turns_set_are_counted_before():
 
 
 def guarded(x, a):
-    """Elements are read before or after they are overwritten, as tests say."""
+    """Tests decide whether elements are read before or after they are overwritten."""
     y = np.zeros(x.size)
     for n in range(x.size):
         for k in range(a.size):
@@ -237,7 +237,7 @@ def wrapped(x, a):
 
 
 def ahead(x, a):
-    """What is read is overwritten later, or has been, as the tests tell wrongly or not at all."""
+    """Elements are overwritten before or after the read; the tests do not tell which, or mislead."""
     for n in range(x.size):
         for k in range(a.size):
             if n + k < x.size:
@@ -272,7 +272,7 @@ def test_tests_with_numbers_from_outside():
 
 
 def known(x, rate, steps):
-    """What the next two are, with all numbers of turns known."""
+    """The next two functions, with all trip counts known."""
     total = 0.0
     for k in range(x.size):
         for _ in range(steps):
@@ -302,7 +302,7 @@ def stacked(x, rate, steps):
     return total
 
 
-@pytest.mark.parametrize(("f", "turns"), [(by_turn, 2100), (stacked, 2103)])  # with those that break
+@pytest.mark.parametrize(("f", "turns"), [(by_turn, 2100), (stacked, 2103)])  # iterations, including those that break
 def test_tapes_grow(f, turns):
     x = normal(3)
     expected, (x_bar, rate_bar, _) = nb.adjoint(known).value_and_grad(x.copy(), 0.01, 700)
@@ -310,7 +310,7 @@ def test_tapes_grow(f, turns):
     assert value == expected
     np.testing.assert_allclose(found[0], x_bar, rtol=1e-13)
     np.testing.assert_allclose(found[1], rate_bar, rtol=1e-13)
-    assert 512 < turns <= 4096  # there is room for twice as many each time
+    assert 512 < turns <= 4096  # the capacity doubles each time
     assert set(nb.adjoint(f).report(x, 0.01, 700).values()) >= {8 * 4096}
 
 
@@ -329,7 +329,7 @@ def test_powers_that_are_too_small_or_too_large_for_a_quotient():
     p = 1.7
     expected = 1.7 * x ** (1.7 - 1) + p * x ** (p - 1)
     (found, _, _) = nb.adjoint(roots).vjp(x, np.zeros(x.size), p)(np.ones(x.size))
-    np.testing.assert_allclose(found, expected, rtol=1e-15 * 460)  # of 1.7 - 1, rounded: the exponent of 1e-320
+    np.testing.assert_allclose(found, expected, rtol=1e-15 * 460)  # rounding of 1.7 - 1, times the exponent of 1e-320
     assert nb.tangent(roots).jvp((x, np.zeros(x.size), p), (np.ones(x.size), None, None))[1] == pytest.approx(expected)
     text = nb.adjoint(roots)._generated((x, x.copy(), p)).text
     assert "power1 / x[i] if " in text
@@ -360,7 +360,7 @@ def two_sums(u, alpha, beta, steps):
 
 
 def multiplied(u, steps):
-    """Both factors are overwritten: elements are stored."""
+    """Both factors are overwritten, so elements are stored."""
     for _ in range(steps):
         for i in range(u.size - 1, 0, -1):
             u[i] = 0.9 * u[i] + u[i] * (u[i] - u[i - 1])
@@ -382,7 +382,7 @@ def test_the_value_of_a_sum_is_stored_instead_of_its_elements(f, args, stored):
 
 
 def limited(q, c, steps):
-    """Advection with a limiter: which branch is taken says what is set, and where it comes from."""
+    """Advection with a limiter: the branch that is taken decides the value, and which operands it depends on."""
     slope = np.zeros(q.size)
     for _ in range(steps):
         old = q.copy()

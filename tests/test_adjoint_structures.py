@@ -1,4 +1,4 @@
-"""Tuples and named tuples as arguments: gradients have their form."""
+"""Tuples and named tuples as arguments: gradients have the same structure."""
 
 import math
 from typing import NamedTuple
@@ -182,7 +182,7 @@ def test_none_and_texts_tell_which_branch_is_lowered():
     for f in (once, perhaps):
         with pytest.raises(TraceError, match=r"perhaps None|use =="):
             nb.adjoint(f).value_and_grad(X)
-    with pytest.raises(AttrError, match="pass strings and None apart"):
+    with pytest.raises(AttrError, match="pass strings and None separately"):
         other.value_and_grad((X, None), X)
 
 
@@ -313,7 +313,7 @@ def test_names_of_tuples_that_stand_for_others_in_a_loop():
 
 
 def drifted(body, dt, trace):
-    """Tuples in a tuple, and an array that is written."""
+    """Nested tuples, and an array that is written."""
     x = body.x + dt * body.v
     trace[0] = dt * dt
     return Body(x, 2.0 * body.v, body.m * dt), (np.sum(x * x), (dt**3,))

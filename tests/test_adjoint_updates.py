@@ -1,4 +1,4 @@
-"""New values that wait in an array of their own and are copied back: made where they are copied, of what is stored."""
+"""Copy elimination: new values that would wait in an array are computed where they are copied, from stored operands."""
 
 import re
 
@@ -18,7 +18,7 @@ def normal(*shape):
 
 
 def steps(u, c, d, n):
-    """By elements."""
+    """Copies by elements."""
     new = u.copy()
     for _ in range(n):
         for i in range(1, u.size - 1):
@@ -29,7 +29,7 @@ def steps(u, c, d, n):
 
 
 def slices(u, c, n):
-    """By parts of arrays."""
+    """Copies by slices."""
     new = np.zeros_like(u)
     for _ in range(n):
         new[1:-1, 1:-1] = u[1:-1, 1:-1] + c * (u[2:, 1:-1] + u[:-2, 1:-1] - 2.0 * u[1:-1, 1:-1])
@@ -38,7 +38,7 @@ def slices(u, c, n):
 
 
 def other_names(u, c, n):
-    """Loops with variables of other names, and an array for each turn."""
+    """Loops with different variable names, and a new array in each iteration."""
     for _ in range(n):
         new = np.empty(u.size)
         for i in range(1, u.size - 1):
@@ -77,7 +77,7 @@ def one_row(u, c, n):
 
 
 def variant(name, **changes):
-    """A function whose copies are not needed; with changes for which they are."""
+    """A function whose copies can be eliminated, with changes that may prevent it."""
     parts = {
         "new": "u.copy()",
         "turns": "range(1, u.size - 1)",
@@ -132,7 +132,7 @@ LEFT = [*((f, (normal(8), 0.3, 3)) for f in KEPT), (one_row, (normal(2, 8), 0.3,
 
 
 def copies(adj):
-    """The statements that copy, of those that run."""
+    """The copying statements of the generated source."""
     return re.findall(r"^ +u\[.*\] = new\[.*\]$", adj.source, re.MULTILINE)
 
 
@@ -157,7 +157,7 @@ def test_arrays_that_round():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_arguments_that_round(dtype):
-    """What is stored is float64; the function calculates with float32."""
+    """Stored operands are float64; the function computes in float32."""
     u, d = normal(40).astype(dtype), normal(40).astype(np.float32)
     expected = u.copy()
     numba.njit(steps)(expected, np.float32(0.3), d, 5)

@@ -209,8 +209,8 @@ def test_of_really_another_user(tmp_path):
     code = f"""
 import os, warnings
 from pathlib import Path
-from nbgrad import config
-from nbgrad.codegen import cache
+from nbgrad.core import config
+from nbgrad.backends.numba import disk_cache
 top = Path({str(tmp_path)!r})
 theirs, mine = top / "tmp" / "theirs", top / "mine"
 for path in (theirs, mine):

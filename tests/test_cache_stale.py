@@ -17,7 +17,7 @@ import pytest
 from nbgrad.backends.numba import disk_cache, package_sources, staleness
 from nbgrad.backends.numba.compile import generate
 from nbgrad.backends.numba.fingerprint import of_function, of_value
-from nbgrad.backends.numba.known_names import Unfit
+from nbgrad.backends.numba.known_names import NoFingerprint
 from nbgrad.backends.numba.trusted_files import Root
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -196,7 +196,7 @@ def test_a_pass_of_ours_that_was_mended_does_not_meet_old_code(tmp_path):
         return done.stdout.strip(), done.stderr.split()[1]
 
     assert told() == ("3.0", "compiled") and told() == ("3.0", "loaded")
-    some = tmp_path / "nbgrad" / "codegen" / "direct.py"
+    some = tmp_path / "nbgrad" / "backends" / "numba" / "direct_calls.py"
     times = some.stat()
     text = some.read_text()
     some.write_text(text.replace("the", "teh", 1))
@@ -382,10 +382,10 @@ def an_intrinsic(context, x):
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_what_has_no_content_that_is_known_has_no_fingerprint(value):
-    with pytest.raises(Unfit):
+    with pytest.raises(NoFingerprint):
         of_value(value)
     if not isinstance(value, types.ModuleType):
-        with pytest.raises(Unfit):
+        with pytest.raises(NoFingerprint):
             of_value(compiled("k", k=value))
 
 
@@ -418,7 +418,7 @@ def test_code_compiled_of_other_values_has_no_key():
     assert h(1.0) == 2.0
     staleness.check(compiled("h(x)", h=h))
     space["k"] = 2.0
-    with pytest.raises(Unfit, match="older"):
+    with pytest.raises(NoFingerprint, match="older"):
         staleness.check(compiled("h(x)", h=h))
     space["k"] = 1.0
     staleness.check(compiled("h(x)", h=h))

@@ -16,8 +16,8 @@ from programs import PROGRAMS
 
 import nbgrad as nb
 from nbgrad.backends.numba import compile as compiling
-from nbgrad.backends.numba.ssa import versions
-from nbgrad.backends.numba.value_range import Bounds
+from nbgrad.backends.numba.ssa import construct_ssa
+from nbgrad.backends.numba.value_range import LowerBounds
 
 
 def irreducible(n, x):
@@ -41,7 +41,7 @@ def irreducible(n, x):
 def adjoint(name):
     f, args = PROGRAMS[name]
     made = nb.adjoint(f)
-    return made.compiled(*made._given(copies(args), {})).py_func
+    return made.compiled(*made._bound_arguments(copies(args), {})).py_func
 
 
 def text(function, how):
@@ -55,12 +55,12 @@ def text(function, how):
 @pytest.mark.parametrize("name", ["adaptive", "kalman", "lattice_boltzmann", "march", "qr", "soft_edit"])
 def test_versions_of_variables_in_adjoints_are_those_of_numba(name):
     function = adjoint(name)
-    assert text(function, lambda made: versions(made.blocks)) == text(function, reconstruct_ssa)
+    assert text(function, lambda made: construct_ssa(made.blocks)) == text(function, reconstruct_ssa)
 
 
 @pytest.mark.parametrize("function", [irreducible, textwrap.TextWrapper._wrap_chunks])
 def test_versions_of_variables_are_those_of_numba(function):
-    assert text(function, lambda made: versions(made.blocks)) == text(function, reconstruct_ssa)
+    assert text(function, lambda made: construct_ssa(made.blocks)) == text(function, reconstruct_ssa)
 
 
 SOURCE = """
@@ -227,7 +227,7 @@ def test_which_indices_are_known_not_to_be_below_zero():
                 a[i - 3, -j] = a[i + n, j - 2]
 
     code = run_frontend(function)
-    bounds = Bounds(code._definitions)
+    bounds = LowerBounds(code._definitions)
     tuples = [s.target.name for block in code.blocks.values() for s in block.find_insts(ir.Assign)
               if getattr(s.value, "op", "") == "build_tuple"]  # fmt: skip
     least = [tuple(bounds.items(name, 2)) for name in tuples]

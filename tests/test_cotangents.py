@@ -6,7 +6,7 @@ import pytest
 
 import nbgrad
 from nbgrad import autograd, nd
-from nbgrad.autodiff.cotangents import dense, repeated, uniform
+from nbgrad.autodiff.cotangents import dense_copy, is_uniform, uniform_buffer
 from nbgrad.backends import threads
 from nbgrad.backends.buffer_pool import LARGE
 
@@ -165,16 +165,16 @@ def test_gradients_are_looked_at_by_detect_anomaly():
 
 def test_a_uniform_buffer_is_one_number():
     x = nd.array([3.0])
-    buf = repeated(x._buf, N)
-    assert uniform(buf)
+    buf = uniform_buffer(x._buf, N)
+    assert is_uniform(buf)
     assert buf.size == N
-    whole = dense(buf, x._kind)
-    assert not uniform(whole)
-    assert not uniform(x._buf)
+    whole = dense_copy(buf, x._kind)
+    assert not is_uniform(whole)
+    assert not is_uniform(x._buf)
     np.testing.assert_array_equal(whole, np.full(N, 3, np.float32))
 
 
 def test_an_empty_cotangent_is_no_number():
     empty = np.ndarray((0,), np.float64, np.empty(1), strides=(0,))
-    assert not uniform(empty)
-    assert uniform(repeated(np.ones(1), 3))
+    assert not is_uniform(empty)
+    assert is_uniform(uniform_buffer(np.ones(1), 3))

@@ -165,11 +165,11 @@ def test_flatten_and_build():
 
 def test_changed_keeps_what_does_not_change():
     tree = {"a": [1, 2], "b": ("x", [3])}
-    new = pytrees.changed(tree, lambda v: -v if v == 3 else v)
+    new = pytrees.map_leaves(tree, lambda v: -v if v == 3 else v)
     assert new == {"a": [1, 2], "b": ("x", [-3])}
     assert new["a"] is tree["a"]
-    assert pytrees.changed(tree, lambda v: v) is tree
+    assert pytrees.map_leaves(tree, lambda v: v) is tree
 
 
 def test_a_class_is_a_leaf():
-    assert pytrees.changed(Layer, lambda v: 1) == 1
+    assert pytrees.map_leaves(Layer, lambda v: 1) == 1

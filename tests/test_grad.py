@@ -13,6 +13,7 @@ from recording import marked, recorded, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
+from nbgrad.autodiff import tape
 from nbgrad.autograd import grad
 from nbgrad.core import registry
 from nbgrad.operators.entry import lookup
@@ -217,7 +218,7 @@ def test_memory_is_returned_without_the_collector(no_collector, case, end):
 
 
 def alive():
-    return sum(type(o) in (nb.tape.Node, nb.tape.Leaf, nb.NDArray) for o in gc.get_objects())
+    return sum(type(o) in (tape.Node, tape.Leaf, nb.NDArray) for o in gc.get_objects())
 
 
 def graph(case):

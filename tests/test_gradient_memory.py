@@ -4,7 +4,7 @@ import numpy as np
 from recording import marked
 
 from nbgrad import autograd, nd
-from nbgrad.backends.buffer_pool import LARGE, Pool, longer, rounded
+from nbgrad.backends.buffer_pool import LARGE, Pool, extend_in_place, rounded
 
 
 def test_views_of_a_gradient_see_every_backward():
@@ -73,11 +73,11 @@ def test_a_buffer_grows_only_where_nobody_else_has_its_memory():
     pool = Pool(1 << 24)
     buf = pool.lend(10000, np.dtype(np.float64))
     room = rounded(buf.nbytes) // 8
-    assert longer(buf, room).ctypes.data == buf.ctypes.data
-    assert longer(buf, room + 1) is None
-    assert longer(np.empty(10), 10) is None
+    assert extend_in_place(buf, room).ctypes.data == buf.ctypes.data
+    assert extend_in_place(buf, room + 1) is None
+    assert extend_in_place(np.empty(10), 10) is None
     part = buf[1:]
-    assert longer(part, 10000) is None
-    assert longer(buf, 10000) is None
+    assert extend_in_place(part, 10000) is None
+    assert extend_in_place(buf, 10000) is None
     del part
-    assert longer(buf, room).size == room
+    assert extend_in_place(buf, room).size == room

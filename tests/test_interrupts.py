@@ -21,9 +21,9 @@ warnings.simplefilter("ignore", DeprecationWarning)
 import numpy as np
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.codegen import cache
+from nbgrad.backends.numba import disk_cache
 from nbgrad.backends.numba.compile import generate
-cache.store = lambda *_: None
+disk_cache.store = lambda *_: None
 
 def fresh(number):
     source = f"def f(x, y):\\n    for i in range(x.size):\\n        y[i] = x[i] * {number}.0\\n"
@@ -376,8 +376,8 @@ def test_a_matrix_in_checked_mode():
 @pytest.mark.parametrize("progress, lines", [("1", 1), ("0", 0)])
 def test_long_compilations_say_so_on_a_terminal(progress, lines):
     source = HEAD + _dedented("""
-    from nbgrad.codegen import uninterrupted
-    uninterrupted.PATIENCE = 0.2
+    from nbgrad.backends.numba import compile_guard
+    compile_guard.PATIENCE = 0.2
     for k in range(8): fresh(number + k)[1]()
     """)
     leader, follower = pty.openpty()

@@ -74,7 +74,7 @@ def test_one_kernel_per_loop():
     f = nb.jit(rnn())
     f(MATRIX, ROWS, STATE)
     (run,) = [v for k, v in f.latest.compiled.globals.items() if k.startswith("run")]
-    assert run.__self__.compiled.pure
+    assert run.__self__.compiled.is_single_kernel
     assert not run.__self__.history
     assert "def foreach(" in f.source()
 

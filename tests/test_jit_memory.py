@@ -6,8 +6,8 @@ import numpy as np
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.backends.numba.compile import STILL, generate
-from nbgrad.compiler.memory_plan import Slots
+from nbgrad.backends.numba.compile import NO_REALIGN_STACK, generate
+from nbgrad.compiler.memory_plan import SharedBuffers
 from nbgrad.core.dtypes import float32, float64
 
 
@@ -25,17 +25,17 @@ def _bytes(compiled):
 
 
 def test_values_share_an_array_if_one_ends_before_the_other_begins():
-    slots = Slots("t")
-    assert slots.take(float64, 10, 0, 1) == "t0"
-    assert slots.take(float64, 10, 1, 2) == "t1"  # both are there at 1
-    assert slots.take(float64, 8, 2, 3) == "t0"
-    assert slots.take(float32, 8, 4, 4) == "t2"
-    assert slots.take(float64, 20, 4, 4) == "t0"  # grows: the larger one of two that are free
-    assert slots.take(float64, 5, 4, 4, exact=True) == "t3"
-    assert slots.take(float64, 6, 5, 5) == "t1"
-    assert slots.take(float64, 30, 5, 5) == "t0"
-    assert slots.take(float64, 30, 5, 5) == "t4"  # what must be exact does not grow
-    assert slots.take(float64, 5, 6, 6, exact=True) == "t3"
+    slots = SharedBuffers("t")
+    assert slots.allocate_for(float64, 10, 0, 1) == "t0"
+    assert slots.allocate_for(float64, 10, 1, 2) == "t1"  # both are there at 1
+    assert slots.allocate_for(float64, 8, 2, 3) == "t0"
+    assert slots.allocate_for(float32, 8, 4, 4) == "t2"
+    assert slots.allocate_for(float64, 20, 4, 4) == "t0"  # grows: the larger one of two that are free
+    assert slots.allocate_for(float64, 5, 4, 4, exact=True) == "t3"
+    assert slots.allocate_for(float64, 6, 5, 5) == "t1"
+    assert slots.allocate_for(float64, 30, 5, 5) == "t0"
+    assert slots.allocate_for(float64, 30, 5, 5) == "t4"  # what must be exact does not grow
+    assert slots.allocate_for(float64, 5, 6, 6, exact=True) == "t3"
     assert {name: n for name, (_, n) in slots.arrays.items()} == {"t0": 30, "t1": 10, "t2": 8, "t3": 5, "t4": 30}
 
 
@@ -120,5 +120,5 @@ def test_kernels_that_call_functions_of_vectors_leave_their_stack_where_it_is():
         (source,) = call.latest.compiled.sources
         assert f"s0 = local(np.float64, 30, {moved})" in source.text
         kernel = generate("lambda_", source.text, source.helpers, apart=True)
-        assert (STILL not in kernel.llvm(kind, kind)) == bool(moved)
-    assert STILL in generate("f", "def f(x):\n    x[0] = 1\n", {}).llvm(kind)
+        assert (NO_REALIGN_STACK not in kernel.llvm(kind, kind)) == bool(moved)
+    assert NO_REALIGN_STACK in generate("f", "def f(x):\n    x[0] = 1\n", {}).llvm(kind)

@@ -86,7 +86,7 @@ def test_errors():
         nb.jit(nd.linalg.potrf).njit(np.eye(3))
     with pytest.raises(nb.base.DTypeError, match="float16"):
         nb.jit(lambda x: x * 2).njit(X.astype("float16"))
-    with pytest.raises(nb.base.DTypeError, match="gives a dict"):
+    with pytest.raises(nb.base.DTypeError, match="returns a dict"):
         nb.jit(lambda x: {"y": x * 2}).njit(X)
 
 
@@ -162,7 +162,7 @@ def test_low_level():
     found, _ = scipy.integrate.quad(scipy.LowLevelCallable(f.low_level().ctypes), 0, 1)
     expected, _ = scipy.integrate.quad(lambda x: np.exp(-x * x), 0, 1)
     assert abs(found - expected) < 1e-14
-    with pytest.raises(nb.base.DTypeError, match="must give one number"):
+    with pytest.raises(nb.base.DTypeError, match="must return one number"):
         nb.jit(nb.value_and_grad(lambda x: x * x)).low_level()
     with pytest.raises(nb.base.DTypeError, match="must be floats and arrays of float64"):
         nb.jit(nd.sum).low_level(np.ones(3, "float32"))

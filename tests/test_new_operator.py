@@ -9,9 +9,9 @@ PROGRAM = """
 import numpy as np
 
 import nbgrad as nb
-from nbgrad import autograd, methods, nd, symbol
-from nbgrad.declare import unary
-from nbgrad.expr import var
+from nbgrad import autograd, nd, symbol; from nbgrad.protocols import methods
+from nbgrad.operators.declare import unary
+from nbgrad.ir.expr import var
 from nbgrad.kernels import scalar as vm
 from nbgrad.testing import check_grads
 

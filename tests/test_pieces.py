@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 
 from nbgrad.backends.numba import compile as compiling
-from nbgrad.backends.numba.outlining import in_pieces
+from nbgrad.backends.numba.outlining import outline_parallel_loops
 
 FILE = """import numpy as np
 from numba import njit, prange
@@ -34,7 +34,7 @@ def g(x):
 
 
 def test_the_text():
-    made = in_pieces(FILE)
+    made = outline_parallel_loops(FILE)
     begun = {n.name: n for n in ast.parse(made).body if isinstance(n, ast.FunctionDef)}
     assert list(begun) == ["f", "g", "f_turns15", "f_turns10"]
     assert begun["f"].lineno == 6
@@ -44,7 +44,7 @@ def test_the_text():
     assert "range(max(first1, 1), last)" in ast.unparse(turns)
     assert "    # a comment" in made
     plain = FILE.replace("prange", "range")
-    assert in_pieces(plain) == plain
+    assert outline_parallel_loops(plain) == plain
 
 
 def test_every_turn_runs_once():
@@ -54,7 +54,7 @@ def test_every_turn_runs_once():
 
     for n in (0, 1, 2, 64, 65, 66, 200):
         outcomes = []
-        for text in (FILE, in_pieces(FILE)):
+        for text in (FILE, outline_parallel_loops(FILE)):
             space: dict = {}
             exec(serial(text), space)
             y = np.zeros(n)

@@ -40,12 +40,12 @@ def test_a_returned_buffer_is_lent_again_the_last_one_first():
     a, b, c = (pool.lend(N, FLOAT) for _ in range(3))
     places = [address(x) for x in (a, b, c)]
     assert len(set(places)) == 3 and all(place % 4096 == 0 for place in places)
-    assert (pool.lent, pool.kept, pool.misses, pool.hits) == (3 * ONE, 0, 3, 0)
+    assert (pool.lent, pool.cached_bytes, pool.misses, pool.hits) == (3 * ONE, 0, 3, 0)
     del a, c, b
-    assert (pool.lent, pool.kept, pool.peak) == (0, 3 * ONE, 3 * ONE)
+    assert (pool.lent, pool.cached_bytes, pool.peak) == (0, 3 * ONE, 3 * ONE)
     again = [pool.lend(N, FLOAT) for _ in range(3)]
     assert [address(x) for x in again] == [places[1], places[2], places[0]]
-    assert (pool.lent, pool.kept, pool.misses, pool.hits) == (3 * ONE, 0, 3, 3)
+    assert (pool.lent, pool.cached_bytes, pool.misses, pool.hits) == (3 * ONE, 0, 3, 3)
 
 
 def test_other_dtypes_and_counts_share_memory_of_one_size():
@@ -64,9 +64,9 @@ def test_memory_returns_when_the_last_view_dies():
     views = [buf[10:20], buf.reshape(10, -1).T, memoryview(buf), buf.view("int64")[::2]]
     del buf
     while views:
-        assert pool.lent == ONE and pool.kept == 0
+        assert pool.lent == ONE and pool.cached_bytes == 0
         views.pop()
-    assert pool.lent == 0 and pool.kept == ONE
+    assert pool.lent == 0 and pool.cached_bytes == ONE
 
 
 def test_an_array_keeps_its_memory_while_anything_reads_it():
@@ -92,11 +92,11 @@ def test_what_is_kept_is_bounded_and_the_longest_unused_goes_first():
     assert pool.lent == 5 * ONE + small
     while held:
         held.pop(0)
-        assert pool.kept <= 3 * ONE
-    assert pool.kept == 3 * ONE and list(pool._free) == [ONE]
+        assert pool.cached_bytes <= 3 * ONE
+    assert pool.cached_bytes == 3 * ONE and list(pool._free) == [ONE]
     big = pool.lend(4 * N, FLOAT)
     del big  # larger than what may be kept: it goes itself
-    assert pool.kept <= pool.limit
+    assert pool.cached_bytes <= pool.limit
 
 
 def test_limit_zero_keeps_nothing():
@@ -105,7 +105,7 @@ def test_limit_zero_keeps_nothing():
         buf = pool.lend(N, FLOAT)
         buf[:] = 1
         del buf
-    assert (pool.kept, pool.lent, pool.hits, pool.misses) == (0, 0, 0, 3)
+    assert (pool.cached_bytes, pool.lent, pool.hits, pool.misses) == (0, 0, 0, 3)
 
 
 def test_small_buffers_do_not_come_from_the_pool():
@@ -119,10 +119,10 @@ def test_empty_cache_frees_what_is_kept_and_nothing_else():
     x = nd.ones(N)
     y = nd.ones(2 * N)
     del y
-    assert buffer_pool.pool.kept >= 2 * N * x.dtype().itemsize
+    assert buffer_pool.pool.cached_bytes >= 2 * N * x.dtype().itemsize
     lent = buffer_pool.pool.lent
     assert nb.cpu(1).empty_cache() is None  # all CPU contexts have the same memory
-    assert (buffer_pool.pool.kept, buffer_pool.pool.lent) == (0, lent)
+    assert (buffer_pool.pool.cached_bytes, buffer_pool.pool.lent) == (0, lent)
     assert (x.asnumpy() == 1).all()
     with pytest.raises(nb.MXNetError, match="not available"):
         nb.gpu().empty_cache()
@@ -138,13 +138,13 @@ def test_no_memory_says_how_much_was_wanted():
 def test_what_is_kept_is_given_up_before_there_is_no_memory(monkeypatch):
     pool = Pool(10 * ONE)
     del [pool.lend(N, FLOAT)][0]
-    assert pool.kept == ONE
+    assert pool.cached_bytes == ONE
     made = buffer_pool._map
     monkeypatch.setattr(
-        buffer_pool, "_map", lambda size: made(size) if not pool.kept else (_ for _ in ()).throw(OSError())
+        buffer_pool, "_map", lambda size: made(size) if not pool.cached_bytes else (_ for _ in ()).throw(OSError())
     )
     buf = pool.lend(3 * N, FLOAT)
-    assert pool.kept == 0 and buf.size == 3 * N
+    assert pool.cached_bytes == 0 and buf.size == 3 * N
 
 
 def test_threads_never_get_the_same_memory():
@@ -169,8 +169,8 @@ def test_threads_never_get_the_same_memory():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert pool.lent == 0 and 0 < pool.kept <= pool.limit
-    assert pool.kept == sum(size * len(pieces) for size, pieces in pool._free.items())
+    assert pool.lent == 0 and 0 < pool.cached_bytes <= pool.limit
+    assert pool.cached_bytes == sum(size * len(pieces) for size, pieces in pool._free.items())
     assert pool.hits + pool.misses == 8 * 300
 
 

@@ -19,7 +19,7 @@ from random_loops import function
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.core.source_text import comment, constant, file_lines, identifier, lines_of
+from nbgrad.core.source_text import comment_source, constant_source, file_lines, identifier, lines_of
 from nbgrad.errors import DTypeError, TraceError
 from nbgrad.loops import differentiable_operator
 
@@ -111,7 +111,7 @@ def same(found, expected):
 @settings(max_examples=10 * EXAMPLES, deadline=None)
 @given(value=st.recursive(st.one_of(NUMBERS, st.integers(), ARRAYS), lambda inner: st.lists(inner).map(tuple)))
 def test_text_of_a_constant_gives_its_value(value):
-    text = constant(value)
+    text = constant_source(value)
     assert same(eval(text, {"np": np, "__builtins__": {}}), value), text
     assert isinstance(ast.parse(text, mode="eval"), ast.Expression) and "\n" not in text
 
@@ -120,11 +120,12 @@ def test_text_of_a_constant_gives_its_value(value):
 @given(text=st.text(), number=st.complex_numbers())
 def test_texts_and_complex_numbers(text, number):
     for given_text in (text, Text(text)):
-        assert ast.literal_eval(constant(given_text)) == text
-        assert not set(constant(given_text)) & set("\n\r\0\u2028\u2029\x85\x0c\x0b")
-    found = eval(constant(number), {"np": np, "complex": complex, "__builtins__": {}})
+        assert ast.literal_eval(constant_source(given_text)) == text
+        assert not set(constant_source(given_text)) & set("\n\r\0\u2028\u2029\x85\x0c\x0b")
+    found = eval(constant_source(number), {"np": np, "complex": complex, "__builtins__": {}})
     assert same((found.real, found.imag), (number.real, number.imag))
-    assert constant(10**5000) == hex(10**5000) and constant(None) == "None" and constant({"b", "a"}) == "{'a', 'b'}"
+    assert constant_source(10**5000) == hex(10**5000) and constant_source(None) == "None"
+    assert constant_source({"b", "a"}) == "{'a', 'b'}"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_texts_and_complex_numbers(text, number):
 )
 def test_what_has_no_text_is_refused(value):
     with pytest.raises(DTypeError, match="cannot be a constant of generated code"):
-        constant(value)
+        constant_source(value)
 
 
 NAMES = st.one_of(
@@ -160,7 +161,7 @@ def test_identifiers(name, taken):
     text=st.text(st.one_of(st.characters(), st.sampled_from("\n\r\0\t\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\\#'\"{}")))
 )
 def test_comments_end_nowhere(text):
-    made = comment(text)
+    made = comment_source(text)
     assert made.splitlines() == [made]
     names = {}
     exec(compile(f"a = 1 {made}\nb = 2 {made}", "text", "exec"), names)

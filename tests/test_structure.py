@@ -39,7 +39,7 @@ LOOPS = [
     {"analysis"},
     {"transforms"},
     {"codegen"},
-    {"variants", "differentiable_operator", "pullback", "api", ""},
+    {"variants", "differentiable_operator", "pullback", "differentiated", "api", ""},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 TOOLS = ["tests", "tools", "benchmarks", "asv_bench"]
@@ -176,7 +176,7 @@ def names_spelled(tree):
 SPELLING = {
     ("custom_rules", "startswith"): "Python's own attributes of modules",
     ("analysis.cost_model", "rpartition"): "a new variable is called like a function, for readers",
-    ("api", "rpartition"): "the name in a repr",
+    ("differentiated", "rpartition"): "the name in a repr",
     ("runtime.index_errors", "partition"): "a program of ours, and what it is given",
     ("runtime.index_errors", "split"): "the kinds of what a program is given",
     ("frontend.array_creation", "split"): "a table of ours",
@@ -304,7 +304,7 @@ FOR_PEOPLE = {
     "backends/numba/package_sources.py",
     "loops/frontend/source_check.py",
 }  # fmt: skip (or for a hash, or to compare)
-SAID = {"__repr__", "_said", "_written", "is_cuda"}
+SAID = {"__repr__", "_described_briefly", "_with_precedence", "is_cuda"}
 
 
 def formatted(node, said=False):

@@ -10,7 +10,7 @@ from symbols import array, marked, recorded, round_trips, same
 
 from nbgrad import autograd, nd, symbol
 from nbgrad.errors import AttrError, DTypeError, NBGradError, ShapeError
-from nbgrad.ir.expr import const, order, var
+from nbgrad.ir.expr import const, topological_order, var
 from nbgrad.kernels import scalar
 from nbgrad.symbol.text import NotWritable, decode, encode, functions, read_expr, write_expr
 
@@ -371,7 +371,7 @@ def test_expressions_as_text():
     for _ in range(5000):
         deep = deep * y + 1
     assert read_expr(write_expr(deep), 2, 1) is deep
-    assert len(order([deep])) > 10_000
+    assert len(topological_order([deep])) > 10_000
 
 
 @pytest.mark.parametrize("text", ["", "mul x0", "mul x0 x5", "mul x0 s9", "add $0 1", "add x0 y", "open x0", "x0 x1"])

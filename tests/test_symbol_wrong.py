@@ -11,7 +11,7 @@ from nbgrad import autograd, nd, symbol
 from nbgrad.core.registry import operators
 from nbgrad.errors import NBGradError, SymbolError
 from nbgrad.operators.structured import Structured
-from nbgrad.symbol.operand_checks import DEMANDS
+from nbgrad.symbol.operand_checks import OPERAND_CHECKS
 
 
 def content(f, shape=(3, 4)):
@@ -44,7 +44,7 @@ def test_every_operator_that_checks_nothing_has_an_entry():
         if isinstance(entry.rule, Structured) and name == entry.rule.name and name.startswith("_")
         and entry.rule.infer.__module__.startswith("nbgrad.")
     }  # fmt: skip
-    assert internal == set(DEMANDS)
+    assert internal == set(OPERAND_CHECKS)
 
 
 SHAPES = {

@@ -40,7 +40,7 @@ def test_every_range_is_run_once(eager):
         names.add(threading.current_thread().name)
 
     for _ in range(50):
-        threads.each(call, counts.size, 1, 64)
+        threads.parallel_ranges(call, counts.size, 1, 64)
     assert (counts == 50).all()
     assert names <= {"nbgrad", threading.current_thread().name}
 
@@ -48,7 +48,7 @@ def test_every_range_is_run_once(eager):
 def test_one_thread_means_no_other(eager):
     nb.set_num_threads(1)
     seen = []
-    threads.each(lambda start, stop: seen.append((start, stop, threading.current_thread())), 10**6)
+    threads.parallel_ranges(lambda start, stop: seen.append((start, stop, threading.current_thread())), 10**6)
     assert seen == [(0, 10**6, threading.current_thread())]
 
 
@@ -67,10 +67,10 @@ def test_an_error_in_a_range_is_raised_when_all_have_ended(eager, place):
 
     for _ in range(20):
         with pytest.raises(ZeroDivisionError, match="in a range"):
-            threads.each(call, 64 * 1024)
+            threads.parallel_ranges(call, 64 * 1024)
         assert not running
     counts = []
-    threads.each(lambda start, stop: counts.append(stop - start), 64 * 1024)
+    threads.parallel_ranges(lambda start, stop: counts.append(stop - start), 64 * 1024)
     assert sum(counts) == 64 * 1024
 
 
@@ -89,7 +89,7 @@ def test_an_interrupt_waits_for_what_runs(eager):
         ended.append(start)
 
     with pytest.raises(KeyboardInterrupt):
-        threads.each(call, 64 * 1024)
+        threads.parallel_ranges(call, 64 * 1024)
     assert len(ended) == 1  # the helper's range was waited for, and no other begun
 
 
@@ -102,10 +102,10 @@ def test_calls_within_a_helper_are_serial(eager):
         if threading.current_thread() is caller:
             helped.wait(60)
         else:
-            threads.each(lambda a, b: inner.append((a, b)), 10**6)
+            threads.parallel_ranges(lambda a, b: inner.append((a, b)), 10**6)
             helped.set()
 
-    threads.each(call, 64 * 1024)
+    threads.parallel_ranges(call, 64 * 1024)
     assert set(inner) == {(0, 10**6)}
 
 
@@ -153,7 +153,7 @@ import os, threading
 import numpy as np
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.codegen import threads
+from nbgrad.backends import threads
 
 threads.GRAIN = 2048
 nb.set_num_threads(3)
@@ -205,7 +205,7 @@ for w in workers: w.start()
 for w in workers: w.join()
 gc.collect()
 pool.clear()
-print(pool.kept, pool.lent)
+print(pool.cached_bytes, pool.lent)
 """
     )
     assert script(source) == ["0", "0"]
@@ -256,9 +256,9 @@ def test_a_fork_waits_for_every_lock_and_the_child_has_them_free():
         + PROGRAM
         + """
 import time
-from nbgrad import forks
+from nbgrad.core import fork_safety
 expected = program(0)
-locks = list(forks._register)
+locks = list(fork_safety._register)
 print(len(locks) >= 6)
 
 for lock in locks:
@@ -299,7 +299,7 @@ if child == 0:
             names.add(threading.current_thread())
             both.wait(60)
     nb.set_num_threads(2)
-    threads.each(call, 1 << 20)
+    threads.parallel_ranges(call, 1 << 20)
     os._exit(0 if (before, len(names)) == (1, 2) else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

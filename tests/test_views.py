@@ -9,7 +9,7 @@ from recording import marked, recorded, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.arrays.ndarray import sharers
+from nbgrad.arrays.ndarray import memory_sharers
 from nbgrad.core import foreign_memory
 from nbgrad.errors import InPlaceError
 
@@ -180,9 +180,9 @@ def test_views_that_are_gone_are_forgotten():
     for k in range(1000):
         b[k]
     assert len(b._cell[1]) <= 70
-    assert not sharers(b)
+    assert not memory_sharers(b)
     views = [b[k] for k in range(100)]
-    assert len(sharers(b)) == 100 == len(views)
+    assert len(memory_sharers(b)) == 100 == len(views)
 
 
 # One version counter for a memory.

@@ -1,1 +1,1 @@
-"""NDArray, and the loops over raw buffers that every operator is made of."""
+"""NDArray, and the elementwise loops over raw buffers from which operators are built."""

@@ -1,6 +1,6 @@
 """Allocation, and the few kernels that every layer above needs: fill, copy, cast, add.
 
-They have no operator's name because they are not operators: nothing here is recorded.
+They are no operators: nothing here is recorded.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..backends.cuda.buffers import allocator as device_allocator
 from ..core.context import Context, is_traced
 from ..core.dtypes import DType
 from ..ir.expr import var
-from ..ir.graph import Flat, allocator
+from ..ir.graph import TracedBuffer, allocator
 from . import templates
 
 __all__ = ["Kind", "address", "cast_into", "copy", "fill", "kind_of"]
 
 
 class Kind:
-    """What an array's elements are and where they live; one instance per (dtype, context): compare with ``is``.
+    """An array's dtype and device; one instance per (dtype, context): compare with ``is``.
 
-    Kernels are looked up by it, so that one dictionary access answers both questions.
+    It is the key by which kernels are looked up, so one dictionary access covers both.
 
     Attributes
     ----------
     dtype : DType
     ctx : Context
     storage : numpy.dtype or OnDevice
-        Of raw buffers.
+        The element type of raw buffers.
     one : int
-        What the number 1 is there.
+        The value 1 as stored in a raw buffer.
     empty : callable
         ``empty(n, storage)`` allocates a raw buffer there.
     small : callable
@@ -43,7 +43,7 @@ class Kind:
     accumulate_small : callable
         :meth:`accumulate` for fewer elements than that, at less cost.
     gpu, traced : bool
-        Arrays of this kind are on a GPU; are parts of a traced program.
+        Whether arrays of this kind are on a GPU; whether they belong to a traced program.
     """
 
     __slots__ = ("__dict__", "ctx", "dtype", "empty", "gpu", "one", "small", "storage", "traced")
@@ -79,11 +79,11 @@ class Kind:
 
     def accumulate(self, source, target) -> None:
         """Add one raw buffer to another."""
-        threads.flat(self.accumulate_small, [source, target])
+        threads.run_flat(self.accumulate_small, [source, target])
 
     def add(self, a, b, out) -> None:
         """Add two raw buffers, into a third."""
-        threads.flat(self._add, [a, b, out])
+        threads.run_flat(self._add, [a, b, out])
 
     def zeros(self, n: int):
         """A raw buffer of `n` zeros."""
@@ -96,9 +96,11 @@ _kinds: dict[tuple[DType, Context], Kind] = {}
 
 
 def kind_of(dtype: DType, ctx: Context) -> Kind:
-    """The one :class:`Kind` of these two."""
+    """The :class:`Kind` of a dtype and a context."""
     key = (dtype, ctx)
-    return _kinds.get(key) or _kinds.setdefault(key, Kind(dtype, ctx))  # setdefault: one, also when threads race
+    return _kinds.get(key) or _kinds.setdefault(
+        key, Kind(dtype, ctx)
+    )  # setdefault: a single instance even if threads race
 
 
 _x = var("x")
@@ -116,7 +118,7 @@ def cast_into(source, source_kind: Kind, target, target_kind: Kind) -> None:
 
     They may be on different devices.
     """
-    if target.__class__ is Flat:
+    if target.__class__ is TracedBuffer:
         target.convert(source)
     elif source_kind.dtype is target_kind.dtype:
         copy(source, target)
@@ -126,7 +128,7 @@ def cast_into(source, source_kind: Kind, target, target_kind: Kind) -> None:
         cast_into(source, source_kind, converted, between)
         copy(converted, target)
     else:
-        threads.flat(_cast(source_kind, target_kind), [source, target])
+        threads.run_flat(_cast(source_kind, target_kind), [source, target])
 
 
 def copy(source, target) -> None:
@@ -134,18 +136,18 @@ def copy(source, target) -> None:
     n = target.size
     if source.__class__ is DeviceBuffer and target.__class__ is not DeviceBuffer:
         source = source.host()
-    if threads.ready(n) and target.__class__ is not DeviceBuffer:
-        threads.each(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), n)
+    if threads.worth_splitting(n) and target.__class__ is not DeviceBuffer:
+        threads.parallel_ranges(lambda start, stop: np.copyto(target[start:stop], source[start:stop]), n)
     else:
         target[:] = source
 
 
 def address(buffer) -> int:
-    """Where a raw buffer begins, in the memory of its device."""
+    """The address of a raw buffer in the memory of its device."""
     return buffer.address if buffer.__class__ is DeviceBuffer else buffer.ctypes.data
 
 
 def fill(buffer, dtype: DType, value) -> None:
-    """Set every element to the number `value`, converted to `dtype` as an array of it would be."""
+    """Set every element to the scalar `value`, converted to `dtype` as an array would be."""
     with np.errstate(invalid="ignore", over="ignore"):
         buffer.fill(np.asarray(value).astype(dtype.np).view(dtype.storage)[()])

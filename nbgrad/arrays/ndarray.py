@@ -1,6 +1,6 @@
-"""The array: a flat raw buffer, a shape, a kind (dtype and device), and its place on the tape.
+"""The array: a flat raw buffer, a shape, a kind (dtype and device), and its node on the tape.
 
-This module is the container alone. Operators, indexing and gradients are attached to the class by the
+This module is only the container. Operators, indexing and gradients are attached to the class by the
 layers above (:mod:`nbgrad.protocols.methods` lists them).
 """
 
@@ -18,20 +18,20 @@ import numpy as np
 from ..core import context, dtypes, shapes
 from ..core.context import Context
 from ..core.dtypes import as_dtype
-from ..core.foreign_memory import Source, cell_of
+from ..core.foreign_memory import ConversionSource, cell_of
 from ..errors import DTypeError, ShapeError
 from ..ir.graph import current
 from .launch import Kind, cast_into, fill, kind_of
 
-__all__ = ["NDArray", "from_numpy", "from_value", "placed", "wrap"]
+__all__ = ["NDArray", "from_host_values", "from_numpy", "from_value", "wrap", "zeros"]
 
 
 class NDArray:
     """An n-dimensional array of numbers that can be differentiated.
 
-    Made by :func:`nbgrad.nd.array` and its relatives rather than by calling the class. Elements are kept
-    in C order without gaps; ``reshape`` and slices along the first axis share memory with the array they
-    were taken from, every other operation returns new memory.
+    Create one by :func:`nbgrad.nd.array` and its relatives rather than by calling the class. Elements are stored
+    contiguously in C order; ``reshape`` and slices along the first axis are views that share memory, every other
+    operation returns new memory.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class NDArray:
     size, ndim : int
     context, ctx : Context
     grad : NDArray or None
-        The gradient buffer that ``attach_grad`` made.
+        The gradient buffer that ``attach_grad`` created.
 
     Examples
     --------
@@ -54,8 +54,8 @@ class NDArray:
     """
 
     # _buf: flat raw buffer. _cell: [version of the memory], one list shared by all arrays on that memory,
-    # raised by every write; a `Shared` follows it once there are several. _node: the tape node this
-    # value came from, or None. _label: `stype` if not 'default'.
+    # incremented by every write; a `MemoryOwners` follows it once there are several. _node: the tape node of
+    # this value, or None. _label: `stype` if not 'default'.
     __slots__ = ("__weakref__", "_buf", "_cell", "_kind", "_label", "_node", "_shape")
 
     _buf: np.ndarray
@@ -112,7 +112,7 @@ class NDArray:
 
     @property
     def stype(self) -> str:
-        """The storage type: ``'default'`` (dense), or another that ``tostype`` labelled the array with."""
+        """The storage type: ``'default'`` (dense), or the label that ``tostype`` gave the array."""
         return getattr(self, "_label", "default")
 
     def asnumpy(self) -> np.ndarray:
@@ -125,8 +125,8 @@ class NDArray:
         array([1., 1.], dtype=float32)
         """
         if self._kind.gpu:
-            there: Any = self._buf.view(self._kind.dtype.np)
-            return there.download().reshape(self._shape)
+            device_buffer: Any = self._buf.view(self._kind.dtype.np)
+            return device_buffer.download().reshape(self._shape)
         return self._view().copy()
 
     def _view(self) -> np.ndarray:
@@ -135,7 +135,7 @@ class NDArray:
 
     @contextlib.contextmanager
     def _written(self):
-        """The memory as a NumPy array that is written into; on a GPU a copy, which is put back."""
+        """The memory as a NumPy array for writing; on a GPU a copy, which is written back."""
         view = self._view()
         if view.flags.writeable:
             yield view
@@ -185,8 +185,8 @@ class NDArray:
             raise ValueError(
                 "an NDArray is converted to a NumPy array by copying; use np.asarray(x) without copy=False"
             )
-        found = self.asnumpy()
-        return found if dtype is None else found.astype(dtype)
+        values = self.asnumpy()
+        return values if dtype is None else values.astype(dtype)
 
     def __repr__(self) -> str:
         return f"\n{self._view()!s}\n<NDArray {'x'.join(map(str, self._shape))} @{self._kind.ctx}>"
@@ -253,53 +253,53 @@ _new = object.__new__
 _ref = weakref.ref
 
 
-class Shared(list):
-    """Who has a memory, besides the tape: its arrays, as weak references, and whether other libraries do."""
+class MemoryOwners(list):
+    """The owners of a memory besides the tape: weak references to its arrays, and whether other libraries have it."""
 
     __slots__ = ("enough", "lent")
 
     def __init__(self) -> None:
-        self.enough = 64  # so many before those that are gone are looked for
+        self.enough = 64  # length at which dead references are removed
         self.lent = False
 
     def prune(self) -> None:
-        """Forget arrays that are gone."""
+        """Remove dead references."""
         self[:] = [r for r in self if r() is not None]
         self.enough = 64 + 2 * len(self)
 
 
-def shared(x: NDArray) -> Shared:
-    """Who has the memory of `x`."""
+def memory_owners(x: NDArray) -> MemoryOwners:
+    """The owners of the memory of `x`."""
     cell = x._cell
     if len(cell) == 1:
-        cell.append(Shared())
+        cell.append(MemoryOwners())
         cell[1].append(_ref(x))
     return cell[1]
 
 
-def joined(x: NDArray, cell: list) -> NDArray:
-    """`x`, as an array on the memory with this version cell."""
+def register_owner(x: NDArray, cell: list) -> NDArray:
+    """Register `x` as an array on the memory with this version cell."""
     x._cell = cell
     if len(cell) == 1:
-        cell.append(Shared())
-    who = cell[1]
-    who.append(_ref(x))
-    if len(who) > who.enough:
-        who.prune()
+        cell.append(MemoryOwners())
+    owners = cell[1]
+    owners.append(_ref(x))
+    if len(owners) > owners.enough:
+        owners.prune()
     return x
 
 
-def lent(x: NDArray) -> bool:
+def is_exported(x: NDArray) -> bool:
     """Whether other libraries may have the memory of `x`."""
     return len(x._cell) > 1 and x._cell[1].lent
 
 
-def sharers(x: NDArray) -> list[NDArray]:
-    """The other arrays that were made on the memory of `x`; of which part of it, they know."""
+def memory_sharers(x: NDArray) -> list[NDArray]:
+    """The other arrays on the memory of `x`, of any slice of it."""
     if len(x._cell) == 1:
         return []
-    every = [r() for r in x._cell[1]]
-    return [y for y in every if y is not None and y is not x]
+    arrays = [r() for r in x._cell[1]]
+    return [y for y in arrays if y is not None and y is not x]
 
 
 def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
@@ -313,24 +313,29 @@ def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
     return x
 
 
+def zeros(shape: tuple[int, ...], kind: Kind) -> NDArray:
+    """An array of zeros."""
+    return wrap(kind.zeros(shapes.size(shape)), shape, kind)
+
+
 def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
-    """An NDArray on `buf`, which is memory of `x`: it shares the version of that memory."""
+    """An NDArray on `buf`, a view of the memory of `x`, which shares its version cell."""
     cell = x._cell
-    who = cell[1] if len(cell) > 1 else shared(x)
+    owners = cell[1] if len(cell) > 1 else memory_owners(x)
     y = _new(NDArray)
     y._buf = buf
     y._shape = shape
     y._kind = x._kind
     y._cell = cell
     y._node = node
-    who.append(_ref(y))
-    if len(who) > who.enough:
-        who.prune()
+    owners.append(_ref(y))
+    if len(owners) > owners.enough:
+        owners.prune()
     return y
 
 
-def placed(values: np.ndarray, kind: Kind) -> NDArray:
-    """An NDArray of `kind` from a NumPy array of that dtype, whose memory it takes where it can."""
+def from_host_values(values: np.ndarray, kind: Kind) -> NDArray:
+    """An NDArray of `kind` from a NumPy array of that dtype, sharing its memory where possible."""
     flat = np.ascontiguousarray(values, kind.dtype.np).reshape(-1).view(kind.dtype.storage)
     if not kind.gpu:
         return wrap(flat, values.shape, kind)
@@ -342,8 +347,8 @@ def placed(values: np.ndarray, kind: Kind) -> NDArray:
 _STYPES = ("default", "row_sparse", "csr")
 
 
-def label(x: NDArray, stype: str) -> NDArray:
-    """`x`, saying of itself that its storage type is `stype`. It is dense for all that."""
+def set_storage_type(x: NDArray, stype: str) -> NDArray:
+    """`x`, labelled with the storage type `stype`. It stays dense."""
     if stype not in _STYPES:
         raise DTypeError(f"storage type {stype!r} is not one of {', '.join(map(repr, _STYPES))}")
     if stype != x.stype:
@@ -368,7 +373,7 @@ def full(shape, value, dtype=None, ctx: Context | None = None) -> NDArray:
 
 
 def empty(shape, dtype=None, ctx: Context | None = None) -> NDArray:
-    """An array whose elements are not set."""
+    """An array with uninitialised elements."""
     kind = kind_of(as_dtype(dtype), context.usable(ctx))
     shape = shapes.as_shape(shape)
     return wrap(kind.empty(shapes.size(shape), kind.storage), shape, kind)
@@ -377,12 +382,12 @@ def empty(shape, dtype=None, ctx: Context | None = None) -> NDArray:
 def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None = None) -> NDArray:
     """An array with a copy of the values of anything array-like (not recorded).
 
-    The dtype is `dtype`; else that of what has one (an NDArray, a NumPy array, a Series of pandas, an array.array ...);
-    else, for Python numbers and nested sequences of them, the default, and bool if all of them are True or False.
+    The dtype is `dtype`; else the source's own (an NDArray, a NumPy array, a pandas Series, an array.array ...); else,
+    for Python numbers and nested sequences of them, the default dtype, or bool if all of them are True or False.
     """
     ctx = context.usable(ctx) if ctx is not None or like is None else like.ctx
     if not (isinstance(source, NDArray) and source._kind.traced):
-        ctx = context.real(ctx)
+        ctx = context.untraced_context(ctx)
     if isinstance(source, NDArray):
         kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx)
         out = wrap(kind.empty(source._buf.size, kind.storage), source._shape, kind)
@@ -390,7 +395,7 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
         return out
     typed = hasattr(source, "dtype") or hasattr(source, "__array__") or _is_buffer(source)
     if isinstance(source, np.ndarray | np.generic) and source.__class__ is not np.ndarray:
-        source = dtypes.plain(source, "array")
+        source = dtypes.without_subclass(source, "array")
     if not typed:
         source = _nested(source)
     try:
@@ -416,12 +421,12 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
             buf.view(target.np)[:] = values.reshape(-1)
     out = wrap(buf, values.shape, kind)
     if current.graph is not None and isinstance(source, np.ndarray):
-        current.graph.sources[id(buf)] = out, Source(source)
+        current.graph.sources[id(buf)] = out, ConversionSource(source)
     return out
 
 
 def _is_buffer(source) -> bool:
-    """Whether `source` is elements of one type in memory, as those of ``array.array`` are."""
+    """Whether `source` supports the buffer protocol, as ``array.array`` does."""
     if isinstance(source, str | bytes | bytearray | int | float | list | tuple):
         return False
     try:
@@ -431,7 +436,7 @@ def _is_buffer(source) -> bool:
 
 
 def _nested(source):
-    """Nested lists with NDArrays in them, made digestible for NumPy."""
+    """Nested lists with their NDArrays converted to NumPy arrays."""
     if isinstance(source, NDArray):
         return source.__array__()
     if isinstance(source, list | tuple):
@@ -439,7 +444,7 @@ def _nested(source):
     return source
 
 
-#: The NumPy arrays that were made read-only here, by their id.
+#: The NumPy arrays that :func:`from_numpy` made read-only, by their id.
 _frozen: dict[int, weakref.ref] = {}
 
 
@@ -449,8 +454,8 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
     Parameters
     ----------
     ndarray : numpy.ndarray
-        C-contiguous, of a supported dtype. Becomes read-only on the NumPy side with `zero_copy`; an array that was
-        read-only before is copied.
+        C-contiguous, of a supported dtype. With `zero_copy` it becomes read-only; an array that was read-only before is
+        copied.
     zero_copy : bool
 
     Raises
@@ -462,22 +467,22 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
         return from_value(ndarray)
     if not isinstance(ndarray, np.ndarray):
         raise DTypeError(f"from_numpy: a numpy.ndarray is needed, got {type(ndarray).__name__}")
-    dtypes.plain(ndarray, "from_numpy")
+    dtypes.without_subclass(ndarray, "from_numpy")
     if not ndarray.flags.c_contiguous:
         raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
     kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
     key = id(ndarray)
     reference = _frozen.get(key)
     if reference is not None and reference() is ndarray:
-        ndarray.flags.writeable = True  # it was made read-only here, not by its owner
+        ndarray.flags.writeable = True  # made read-only by this function, not by its owner
     if not ndarray.flags.writeable or not ndarray.dtype.isnative:
         return from_value(ndarray)
     out = on_memory(ndarray, kind)
     ndarray.flags.writeable = False
-    _frozen[key] = weakref.ref(ndarray, functools.partial(_frozen.pop, key))  # no Python in it
+    _frozen[key] = weakref.ref(ndarray, functools.partial(_frozen.pop, key))  # a C callback: cannot be interrupted
     return out
 
 
 def on_memory(values: np.ndarray, kind: Kind) -> NDArray:
     """An NDArray on the memory of a writable, C-contiguous NumPy array."""
-    return joined(wrap(values.reshape(-1).view(kind.storage), values.shape, kind), cell_of(values))
+    return register_owner(wrap(values.reshape(-1).view(kind.storage), values.shape, kind), cell_of(values))

@@ -1,15 +1,15 @@
-"""Loop templates: scalar expressions -> kernels over arrays.
+"""Loop templates: generate elementwise kernels over arrays from scalar expressions.
 
-A template knows layouts, dtypes and write modes, and no operator. The loops it writes:
+A template knows layouts, dtypes and write modes, but no operator. The loops it generates:
 
 * *flat*: all operands have the shape of the output, or one element;
 * *broadcast*: the axes of all operands collapsed to the fewest that describe them
   (:func:`nbgrad.core.shapes.broadcast`), nested loops over those, strides as arguments. In the innermost
-  loop an operand either moves by one element or stands still, which is fixed at generation, so that
+  loop an operand either advances by one element or is invariant, which is fixed at generation, so that
   the compiler can vectorise it.
 
-An output is *written* or *added to*; an input may *be* an output (in-place operators), which is
-spelled as one array, for two names of one buffer would keep the loop scalar.
+An output is *written* or *accumulated into*; an input may *be* an output (in-place operators), which is
+then one argument, because two names of one buffer would prevent vectorisation.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from ..backends.cuda.kernels import device_kernel, elementwise_entry
 from ..backends.numba import casts
 from ..backends.numba.compile import Kernel, generate
 from ..core.dtypes import DType
-from ..ir.expr import Expr, free
+from ..ir.expr import Expr, free_variables
 from ..ir.expr_source import emit
 
 __all__ = ["Input", "Output", "elementwise", "load", "store"]
 
-STEP = "step"  # the operand moves with the innermost loop
-HOLD = "hold"  # the operand stands still in the innermost loop
-IN_PLACE = "in place"  # the operand is an output, too
+STEP = "step"  # the operand advances in the innermost loop
+HOLD = "hold"  # the operand is invariant in the innermost loop
+IN_PLACE = "in place"  # the operand is also an output
 
 WRITE = "write"
 ADD = "add"
 
 
 class Input(NamedTuple):
-    """An array operand: the variable it stands for, its dtype, and how it moves in the innermost loop.
+    """An array operand: its variable, its dtype, and its motion in the innermost loop.
 
-    `output` is the number of the output that an operand in place is.
+    `output` is the number of the output that an in-place operand is.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Input(NamedTuple):
 
 
 class Output(NamedTuple):
-    """An array result: the expression, its dtype, and whether it is written or added to."""
+    """An array result: the expression, its dtype, and whether it is written or accumulated into."""
 
     expr: Expr
     dtype: DType
@@ -61,7 +61,7 @@ _HELPERS = {name: getattr(casts, name) for name in casts.__all__} | {"np": np}
 
 
 def compute_type(inputs: Sequence[Input], outputs: Sequence[Output]) -> str:
-    """What the kernel calculates in: the widest float among the operands (float32 for float16), else int64."""
+    """The dtype that the kernel computes in: the widest float among the operands (float32 for float16), else int64."""
     widths = [x.dtype.compute for x in inputs if x.dtype.is_float]
     if not inputs:
         widths = [y.dtype.compute for y in outputs if y.dtype.is_float]
@@ -69,14 +69,14 @@ def compute_type(inputs: Sequence[Input], outputs: Sequence[Output]) -> str:
 
 
 def load(dtype: DType, code: str) -> str:
-    """Code for the element `code` of an array of `dtype`, as kernels calculate with it."""
+    """Code for the element `code` of an array of `dtype`, converted for computing."""
     if dtype.name == "float16":
         return f"half_to_float({code})"
     return code if dtype.is_float else f"np.int64({code})"
 
 
 def store(dtype: DType, code: str, compute: str) -> str:
-    """Code for what is stored in an array of `dtype` for a result calculated in `compute`."""
+    """Code that converts a result `code`, computed in `compute`, for storage in an array of `dtype`."""
     if dtype.name == "float16":
         return f"float_to_half(np.float32({code}))"
     if dtype.name == "bool":
@@ -96,7 +96,7 @@ def elementwise(
     name : str
     inputs : sequence of Input
     params : sequence of str
-        Variables that are passed as one 64-bit number each.
+        Variables that are passed as one 64-bit scalar each.
     outputs : sequence of Output
     rank : int
         1 for the flat loop; else the number of collapsed axes.
@@ -104,7 +104,7 @@ def elementwise(
     Returns
     -------
     Kernel
-        For the CPU, and for GPUs. Arguments: input arrays (less those in place), output arrays, parameters; for
+        For the CPU and for GPUs. Arguments: input arrays (except in-place ones), output arrays, parameters; for
         ``rank > 1`` the collapsed shape, then for each input array its strides along all axes but the last.
     """
     loop = _Loop(name, inputs, params, outputs, rank)
@@ -118,7 +118,7 @@ def elementwise(
 
 
 class _Loop:
-    """One loop, to be written for the CPU or for a GPU, with the same arguments."""
+    """One loop, generated for the CPU or for a GPU, with the same arguments."""
 
     def __init__(
         self, name: str, inputs: Sequence[Input], params: Sequence[str], outputs: Sequence[Output], rank: int
@@ -135,7 +135,7 @@ class _Loop:
         names = {x.name: f"v_{x.name}" for x in inputs} | {p: f"v_{p}" for p in params}
         exprs = [y.expr for y in outputs]
         constants, self.body, self.results, self.helpers = emit(exprs, names, cast)
-        self.used = set(free(*exprs))
+        self.used = set(free_variables(*exprs))
         arguments = [*(x.name for x in self.arrays), *self.outs, *params, *sizes, *strides]
         self.head = [f"def {name}({', '.join(arguments)}):"]
         self.head += [f"    v_{p} = {cast}({p})" for p in params] + [f"    {line}" for line in constants]
@@ -146,7 +146,7 @@ class _Loop:
         return f"v_{x.name} = " + load(x.dtype, f"{source}[{index}]")
 
     def _vectors(self, n: int) -> list[str]:
-        """What is done of vector number `i`."""
+        """The statements for vector number `i`, of `n` elements."""
         read = {self.outs[x.output] if x.motion == IN_PLACE else x.name for x in self.inputs if x.name in self.used}
         still = {x.name for x in self.inputs if x.motion == HOLD}
         read |= {out for out, y in zip(self.outs, self.outputs, strict=True) if y.mode == ADD}
@@ -206,12 +206,12 @@ class _Loop:
         return "\n".join(lines) + "\n"
 
     def lanes(self) -> int:
-        """How many neighbours a thread on a GPU takes at once."""
+        """The number of neighbouring elements that a GPU thread computes at once."""
         moving = [x.dtype.storage for x in self.arrays if x.motion == STEP]
         return vectors.lanes([*moving, *(y.dtype.storage for y in self.outputs)]) if self.rank == 1 else 1
 
     def device(self) -> str:
-        """One loop over all elements, in strides of all threads; before it, one over vectors of them."""
+        """A grid-stride loop over vectors of elements, and one over the remaining elements."""
         packed, first = [], "cuda.grid(1)"
         n = self.lanes()
         if n > 1:

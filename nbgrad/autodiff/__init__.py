@@ -1,1 +1,1 @@
-"""The tape: recording, the reverse sweep, and what may be written meanwhile. No operator is known by its name."""
+"""The tape: recording, reverse sweeps, and the rules for writes while recording. It knows no operator by name."""

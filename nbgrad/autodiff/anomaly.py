@@ -1,4 +1,4 @@
-"""Finding where the first value that is not finite came from."""
+"""Anomaly detection: report the operator that produced the first non-finite value."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .state import state
 
 __all__ = ["AnomalyError", "Statistics", "detect_anomaly"]
 
-_PACKAGE = str(Path(__file__).resolve().parent)
+_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 class Statistics(NamedTuple):
-    """What an array holds. Minimum, maximum and mean are those of its finite elements, None if there is none."""
+    """Statistics of an array. Minimum, maximum and mean are those of its finite elements, None if there is none."""
 
     name: str
     shape: tuple[int, ...]
@@ -37,27 +37,27 @@ class Statistics(NamedTuple):
     mean: float | None
 
     def __str__(self) -> str:
-        text = f"{self.name}: shape {self.shape}, {self.dtype}: {self.nan} nan, {self.inf} inf"
+        summary = f"{self.name}: shape {self.shape}, {self.dtype}: {self.nan} nan, {self.inf} inf"
         if self.min is None:
-            return text
-        return f"{text}; the finite ones from {self.min:.6g} to {self.max:.6g}, mean {self.mean:.6g}"
+            return summary
+        return f"{summary}; the finite ones from {self.min:.6g} to {self.max:.6g}, mean {self.mean:.6g}"
 
 
 class AnomalyError(NBGradError):
-    """A value that is not finite, computed from values that are; raised inside :func:`detect_anomaly`.
+    """A non-finite value computed from finite ones; raised inside :func:`detect_anomaly`.
 
     Attributes
     ----------
     op : str
-        The operator that gave it; for a derivative, the operator that is differentiated.
+        The operator that computed it; for a derivative, the operator that is differentiated.
     phase : str
         ``'forward'``, ``'backward'``, ``'second order'``, ``'order 3'`` and so on.
     file, line, function
-        Where the user's program called (so recorded) the operator; None if that was outside the scope.
+        Where the user's program called (and so recorded) the operator; None if that was outside the scope.
     output : Statistics
-        Of what it gave.
+        Of the value.
     inputs : tuple of Statistics
-        Of its operands; for a derivative, of the cotangent and of the values kept for it.
+        Of its operands; for a derivative, of the cotangent and of the values saved for it.
 
     Examples
     --------
@@ -89,20 +89,20 @@ class AnomalyError(NBGradError):
 
 
 def detect_anomaly(enabled: bool = True) -> _Scope:
-    """A scope (or decorator) in which the first value that is not finite is an error that says where it came from.
+    """A scope (or decorator) in which the first non-finite value raises an error that says where it came from.
 
-    Every operator called in the scope, and every derivative computed in it, is watched: where something infinite or
-    NaN comes out of finite operands (in a derivative, of a finite cotangent), :class:`AnomalyError` is raised. Data
-    that are not finite from the start raise nothing. An operator made of others counts as one.
+    Every operator called in the scope, and every derivative computed in it, is checked: where an infinity or a NaN
+    results from finite operands (in a derivative, from a finite cotangent), :class:`AnomalyError` is raised. Data that
+    are not finite from the start raise nothing. A composite operator counts as one.
 
-    Have both the recording and the backward in the scope: a place that was recorded outside is not known. The scope
-    is this thread's, may be entered again, and reads every array once more, so it is for finding trouble. Outside of
-    it nothing is slower.
+    Have both the recording and the backward in the scope: source lines recorded outside are not known. The scope
+    belongs to this thread and may be nested. It reads every array once more, so it is for debugging; outside of it
+    nothing is slower.
 
     Parameters
     ----------
     enabled : bool
-        False turns the watch off, inside another such scope.
+        False turns the checks off, inside another such scope.
 
     Examples
     --------
@@ -123,12 +123,12 @@ def detect_anomaly(enabled: bool = True) -> _Scope:
     return _Scope(bool(enabled))
 
 
-#: The observer at each entry into a scope that was not left yet: (observer, those before).
+#: The stack of observers to restore, one per scope that is open, as a linked list: (observer, the rest).
 _entered: ContextVar[tuple | None] = ContextVar("nbgrad_observers", default=None)
 
 
 class _Scope:
-    """Gives the thread an observer, and takes it back however the scope is left. Enters as often as one likes."""
+    """Install an observer in this thread, and restore the previous one on exit. May be nested."""
 
     def __init__(self, enabled: bool) -> None:
         self._enabled = enabled
@@ -143,7 +143,7 @@ class _Scope:
 
     def __exit__(self, *exc: object) -> None:
         if self._enabled:
-            observers.pop()  # whose entry it is makes no difference: they are counted
+            observers.pop()  # entries are only counted, so it does not matter whose this is
         state.observer, before = _entered.get() or (None, None)
         _entered.set(before)
 
@@ -157,19 +157,19 @@ class _Scope:
 
 
 class _Note(NamedTuple):
-    """Where a node was recorded, and how many derivatives it is away from what the user wrote."""
+    """Where a node was recorded, and its order: how many derivatives it is away from the user's code."""
 
     place: tuple
     order: int
 
 
 class _Observer:
-    """Looks at what one thread computes inside a scope. The sweeps and operators call it; see :mod:`.observers`."""
+    """Checks what a thread computes inside a scope. Operators and sweeps call it; see :mod:`.observers`."""
 
     def __init__(self) -> None:
         self.notes: WeakKeyDictionary[tape.Node, _Note] = WeakKeyDictionary()
-        self.steps = 0  # inside so many operators that count as one
-        self.node: tape.Node | None = None  # its derivative is being computed
+        self.steps = 0  # depth of composite operators
+        self.node: tape.Node | None = None  # the node whose derivative is being computed
 
     @contextlib.contextmanager
     def one_step(self) -> Iterator[None]:
@@ -180,7 +180,7 @@ class _Observer:
             self.steps -= 1
 
     def computed(self, name: str, operands: Sequence, results: Sequence[NDArray], again=None) -> None:
-        """Operator `name` made `results` of `operands`."""
+        """Check the results of operator `name`, and note where it was called."""
         node = None if state.recomputing else self.node
         if node is None and not self.steps:
             arrays = [x for x in operands if isinstance(x, NDArray)]
@@ -199,13 +199,13 @@ class _Observer:
                     self.notes.setdefault(item.parents[0], note)
 
     def pull_raw(self, node, g, cotangents, borrowed, useful) -> None:
-        """``node.op.pull_raw(...)``, watched."""
-        borrowed.add(node)  # what went in is reported
+        """Run ``node.op.pull_raw(...)`` and check its results."""
+        borrowed.add(node)  # the input must stay intact: it is reported
         with self._pull(node, g, cotangents, lambda c, kind: c):
             node.op.pull_raw(node, g, cotangents, borrowed, useful)
 
     def pull_recorded(self, node, g, cotangents, useful) -> None:
-        """``node.op.pull_recorded(...)``, watched."""
+        """Run ``node.op.pull_recorded(...)`` and check its results."""
         with self._pull(node, g, cotangents, lambda c, kind: c._buf):
             node.op.pull_recorded(node, g, cotangents, useful)
 
@@ -240,7 +240,7 @@ class _Observer:
 
     @staticmethod
     def _bad(p, cotangents: dict, raw: Callable) -> tuple | None:
-        """The part of the cotangent of `p` that is not finite."""
+        """The first non-finite cotangent of `p`, of one of its results; None if all are finite."""
         for c, shape, kind in _parts(p, cotangents.get(p)):
             if not _finite(raw(c, kind), kind):
                 return raw(c, kind), shape, kind
@@ -248,14 +248,14 @@ class _Observer:
 
 
 def _parts(item, cotangent) -> Iterator[tuple]:
-    """(cotangent, shape, kind) per result of a node or leaf, those that are there."""
+    """(cotangent, shape, kind) for each result of a node or leaf that has a cotangent."""
     several = isinstance(item.kind, tuple)
     parts = zip(cotangent or (), item.shape, item.kind) if several else [(cotangent, item.shape, item.kind)]
     return ((c, shape, kind) for c, shape, kind in parts if c is not None)
 
 
 def _numbers(buf, kind) -> np.ndarray:
-    """A raw buffer's values; float16 is kept as its bits."""
+    """A raw buffer's values; float16 is stored as its bits."""
     values = np.asarray(buf)
     half = values.dtype == np.uint16 if kind is None else kind.dtype.name == "float16"
     return values.view(np.float16) if half else values
@@ -281,7 +281,7 @@ def _statistics(name: str, buf, shape: tuple, kind) -> Statistics:
 
 
 def _place() -> tuple:
-    """File, line and function that called into this package."""
+    """The file, line and function that called into this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back

@@ -1,9 +1,9 @@
-"""Raw cotangents: how they are added up and passed on.
+"""Raw cotangents: how they accumulate and are passed on.
 
-The cotangent of a node or leaf is a flat buffer. One that is *borrowed* may be another's too, or belong to somebody
-else: it must not be written. One that is *uniform* is the same number everywhere, as that of what was summed up, and
-is that one number in memory: a buffer whose stride is 0. No kernel may get it as it is. It is always borrowed, and only
-nodes whose rule knows of it have it.
+The cotangent of a node or leaf is a flat buffer. A *borrowed* one may be shared with another node or belong to the
+caller: it must not be written. A *uniform* one has the same value everywhere, like that of the operand of a sum, and
+stores it once: a buffer with stride 0. It must not be passed to a kernel as it is. It is always borrowed, and only
+nodes whose rule supports it get one.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 
 from ..arrays.launch import Kind, copy
 
-__all__ = ["add_raw", "add_uniform", "dense", "hand_on", "own", "repeated", "uniform"]
+__all__ = ["add_raw", "add_uniform", "dense_copy", "is_uniform", "own_cotangent", "pass_on_cotangent", "uniform_buffer"]
 
 
-def uniform(g) -> bool:
-    """Whether this raw cotangent is one number for all elements. Empty buffers may have no strides, and no number."""
+def is_uniform(g) -> bool:
+    """Whether a raw cotangent is uniform. Empty buffers may have any stride, and have no value."""
     return g.strides == (0,) and g.size > 0
 
 
-def repeated(number, n: int):
-    """The uniform buffer of `n` elements that are all that of `number`, a buffer of one."""
+def uniform_buffer(number, n: int):
+    """The uniform buffer of `n` elements that all alias the single element of `number`."""
     return np.ndarray((n,), number.dtype, number, strides=(0,))
 
 
-def dense(g, kind: Kind):
-    """A copy, which is not uniform."""
+def dense_copy(g, kind: Kind):
+    """A copy that is not uniform."""
     buf = kind.empty(g.size, kind.storage)
     copy(g, buf)
     return buf
@@ -38,12 +38,12 @@ def add_uniform(p, g, kind: Kind, cotangents: dict, borrowed: set) -> None:
     """Add a uniform buffer to the cotangent of `p`."""
     old = cotangents.get(p)
     if old is not None:
-        kind.accumulate(dense(g, kind), own(p, kind, cotangents, borrowed) if p in borrowed else old)
+        kind.accumulate(dense_copy(g, kind), own_cotangent(p, kind, cotangents, borrowed) if p in borrowed else old)
     elif p.takes_uniform:
         cotangents[p] = g
         borrowed.add(p)
     else:
-        cotangents[p] = dense(g, kind)
+        cotangents[p] = dense_copy(g, kind)
 
 
 def add_raw(p, buf, kind: Kind, cotangents: dict, borrowed: set) -> None:
@@ -52,8 +52,8 @@ def add_raw(p, buf, kind: Kind, cotangents: dict, borrowed: set) -> None:
     if old is None:
         cotangents[p] = buf
         borrowed.add(p)
-    elif p in borrowed and uniform(old):
-        kind.accumulate(buf, own(p, kind, cotangents, borrowed))
+    elif p in borrowed and is_uniform(old):
+        kind.accumulate(buf, own_cotangent(p, kind, cotangents, borrowed))
     elif p in borrowed:
         cotangents[p] = fresh = kind.empty(old.size, kind.storage)
         borrowed.discard(p)
@@ -62,13 +62,13 @@ def add_raw(p, buf, kind: Kind, cotangents: dict, borrowed: set) -> None:
         kind.accumulate(buf, old)
 
 
-def hand_on(node, parents: Sequence, g, cotangents: dict, borrowed: set) -> None:
-    """Add `g`, the cotangent of `node` and used for nothing else any more, to those of `parents` (all different).
+def pass_on_cotangent(node, parents: Sequence, g, cotangents: dict, borrowed: set) -> None:
+    """Add `g`, the cotangent of `node`, which is dead afterwards, to those of `parents` (all different).
 
-    If just one of them has none yet, that one can have `g` for itself.
+    If exactly one of them has none yet, it takes over the buffer `g`.
     """
     kind = node.kind
-    if borrowed and node in borrowed and uniform(g):
+    if borrowed and node in borrowed and is_uniform(g):
         for p in parents:
             add_uniform(p, g, kind, cotangents, borrowed)
         return
@@ -86,8 +86,8 @@ def hand_on(node, parents: Sequence, g, cotangents: dict, borrowed: set) -> None
         borrowed.update(without)
 
 
-def own(p, kind: Kind, cotangents: dict, borrowed: set):
-    """A copy of the borrowed cotangent of `p`, in its place: a buffer that may be written."""
+def own_cotangent(p, kind: Kind, cotangents: dict, borrowed: set):
+    """Replace the borrowed cotangent of `p` by a copy, which may be written, and return it."""
     borrowed.discard(p)
-    cotangents[p] = fresh = dense(cotangents[p], kind)
+    cotangents[p] = fresh = dense_copy(cotangents[p], kind)
     return fresh

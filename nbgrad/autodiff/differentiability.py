@@ -1,4 +1,4 @@
-"""Where differentiating ends: a rule's ``max_order``, which sweeps heed before they compute anything."""
+"""Limits of differentiability: a rule's ``max_order``, which sweeps check before they compute anything."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..errors import NBGradError
 from ..ir.expr import Expr, const, substitute, var
 from ..ir.expr_source import pretty
 
-__all__ = ["GRADIENT", "ByOperands", "check_order", "end_at"]
+__all__ = ["GRADIENT", "ByOperands", "check_order", "limit_order"]
 
-#: What is added to an operator's name for that of the operator that computes its gradient.
+#: The suffix that the name of an operator's gradient has.
 GRADIENT = "_grad"
 
 _ENDS = "{op}: order {order} is asked for, but max_order is {limit}"
@@ -27,12 +27,12 @@ def check_order(item, more: int) -> None:
         while name.endswith(GRADIENT):
             name = name.removesuffix(GRADIENT)
         done = (len(item.op.name) - len(name)) // len(GRADIENT)
-        text = _ENDS.format(op=name, order=done + more, limit=max(done + left, 0))
-        raise NBGradError(text + _CREATE_GRAPH if more > 1 else text)
+        message = _ENDS.format(op=name, order=done + more, limit=max(done + left, 0))
+        raise NBGradError(message + _CREATE_GRAPH if more > 1 else message)
 
 
-def end_at(rule, max_order: float | Callable) -> None:
-    """Set a rule's `max_order`, and have its raw pull heed it too: rules without one do not pay for the question."""
+def limit_order(rule, max_order: float | Callable) -> None:
+    """Set a rule's `max_order` and check it in its raw pull; rules without one have no check to pay for."""
     rule.max_order = max_order
     pull_raw = rule.pull_raw
 
@@ -44,12 +44,12 @@ def end_at(rule, max_order: float | Callable) -> None:
 
 
 class ByOperands:
-    """The `max_order` of an elementwise operator where that depends on operands or parameters: a function of a node.
+    """A `max_order` that depends on an elementwise operator's operands or parameters: a function of a node.
 
     Parameters
     ----------
     limits : sequence of Expr
-        The least of them counts.
+        Their minimum is the limit.
     params : sequence of str
         The names of the parameters.
     """
@@ -62,13 +62,13 @@ class ByOperands:
         return " or ".join(map(pretty, self.limits))
 
     def __call__(self, node) -> float:
-        if node.kind.traced:  # the orders are not known
+        if node.kind.traced:  # the operands are not known yet
             return inf
         values = dict(zip(self.params, node.attrs[1]))
-        # The operands of a traced function are not known yet: they do not end it.
+        # The operands of a traced function are not known yet, and set no limit.
         for k, buf in zip(node.op.saves, () if node.kind.traced else node.saved[::3]):
-            elements = buf.view(node.kind.dtype.np).reshape(-1)  # of a buffer on a GPU, a copy
-            values["y" if k < 0 else f"x{k}"] = elements.max(initial=0)  # with the greatest order it ends first
+            elements = buf.view(node.kind.dtype.np).reshape(-1)  # a copy, if the buffer is on a GPU
+            values["y" if k < 0 else f"x{k}"] = elements.max(initial=0)  # the largest operand sets the limit
         known = {var(name): const(float(value)) for name, value in values.items()}
         left = [substitute(e, known).value for e in self.limits]
         return min((int(n) for n in left if n is not None and isfinite(n)), default=inf)

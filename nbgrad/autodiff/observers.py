@@ -1,6 +1,6 @@
-"""Where a scope that wants to see every result hooks in, as :mod:`nbgrad.autodiff.anomaly` does.
+"""Observers: hooks by which a scope sees every result, as :mod:`nbgrad.autodiff.anomaly` does.
 
-Operators ask whether :data:`observers` is empty and go on; nothing else is paid for outside such scopes.
+Outside such scopes operators only test whether :data:`observers` is empty.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Callable, Sequence
 from ..arrays.ndarray import NDArray
 from .state import state
 
-__all__ = ["observed", "observed_call", "observers"]
+__all__ = ["notify_observer", "observe_call", "observers"]
 
-#: One entry per scope that some thread is inside of. The observer itself is the thread's, ``state.observer``.
+#: One entry per open scope of any thread. The observer itself is ``state.observer`` of the thread.
 observers: list = []
 
 
-def observed(
+def notify_observer(
     name: str,
     operands: Sequence,
     results: Sequence[NDArray],
     again: Callable[[Sequence[NDArray]], Sequence] | None = None,
 ) -> None:
-    """Show this thread's observer, if there is one, what operator `name` made of its operands.
+    """Report the operands and results of operator `name` to this thread's observer, if there is one.
 
-    `again` does the same to other operands.
+    `again` applies the operator to other operands.
     """
     observer = state.observer
     if observer is not None:
         observer.computed(name, operands, results, again)
 
 
-def observed_call(name: str, function: Callable, args: tuple, kwargs: dict):
-    """``function(*args, **kwargs)``, shown as one operation: what it is composed of may be infinite on the way."""
+def observe_call(name: str, function: Callable, args: tuple, kwargs: dict):
+    """Run ``function(*args, **kwargs)`` and report it as one operator: its intermediate values may be infinite."""
     observer = state.observer
     if observer is None:
         return function(*args, **kwargs)

@@ -1,6 +1,6 @@
-"""The derivative rule of a recorded elementwise operator: all wanted partials in one kernel.
+"""Pullbacks of elementwise operators: all wanted cotangents in one kernel.
 
-Used by the raw sweep; the recorded sweep composes the same expressions as operators
+The raw sweep uses that kernel; the recorded sweep composes the same expressions from operators
 (:meth:`Pullback.grads`), so that they can be differentiated again.
 """
 
@@ -15,25 +15,26 @@ from ..backends import threads
 from ..backends.buffer_pool import LARGE
 from ..core.registry import role
 from ..core.shapes import broadcast
-from ..ir.expr import Expr, add, free, var, work
+from ..ir.expr import Expr, add, free_variables, var
+from ..ir.expr_passes import evaluation_cost
 from . import tape
-from .cotangents import add_uniform, dense, hand_on, own, repeated, uniform
+from .cotangents import add_uniform, dense_copy, is_uniform, own_cotangent, pass_on_cotangent, uniform_buffer
 
 __all__ = ["COTANGENT", "FLAT", "RESULT", "Pullback", "argument_kinds", "reads"]
 
-#: The variables of derivative expressions besides the operands: the result, and its cotangent.
+#: The variables of derivative expressions besides the operands: the result and its cotangent.
 RESULT, COTANGENT = var("y"), var("g")
 
-#: In place of the number of a result: g is one number for all elements.
-HELD = -2
+#: In place of the number of a result: g is uniform.
+UNIFORM_COTANGENT = -2
 
 #: ``attrs`` of a node whose operands are small and have one shape, and that has no parameters.
 FLAT: tuple = (None, ())
 
 
 def reads(exprs: Sequence[Expr], operands: int) -> tuple[int, ...]:
-    """What the expressions read: numbers of operands, and -1 for the result."""
-    names = set(free(*exprs))
+    """The values that expressions read: indices of operands, and -1 for the result."""
+    names = set(free_variables(*exprs))
     return tuple([k for k in range(operands) if f"x{k}" in names] + ([-1] if "y" in names else []))
 
 
@@ -45,14 +46,14 @@ def argument_kinds(kind: Kind, arrays: int, params: int, rank: int, inputs: int)
 
 
 class Pullback(tape.Rule):
-    """The rule of an elementwise node: one kernel for the wanted cotangents.
+    """The rule of an elementwise node: one kernel computes the wanted cotangents.
 
     Parameters
     ----------
     op : Elementwise
     groups : tuple of tuple of int
-        Operands whose cotangents are wanted; those in one group are the same array, so their cotangents
-        are added before they are stored (x*x is one pass).
+        Operands whose cotangents are wanted; those in one group are the same array, so the expressions of
+        their cotangents are added (x*x is one pass).
     """
 
     takes_uniform = True
@@ -68,35 +69,35 @@ class Pullback(tape.Rule):
                 total = add(total, op.cotangent(k))
             self.exprs.append(total)
         self.saves = reads(self.exprs, len(op.operands))
-        #: Per wanted cotangent: an operand it belongs to, and whether it is g itself (then nothing is computed).
+        #: Per wanted cotangent: an operand of its group, and whether it is g itself (then nothing is computed).
         self.plan = tuple([(group[0], e is COTANGENT) for group, e in zip(groups, self.exprs, strict=True)])
         self.computed = [e for e in self.exprs if e is not COTANGENT]
-        self.weight = work(*self.computed)
+        self.weight = evaluation_cost(*self.computed)
         self.passing = tuple([k for k, passes in self.plan if passes])
         self.flat: dict[tuple[Kind, int, int], Callable] = {}  # (kind, mode, reuse) -> entry point
         self._entries: dict[tuple, Callable] = {}
         if len(self.computed) == 1 == len(groups):
-            self.pull_raw = _short_single(self, self.pull_raw)  # type: ignore[method-assign]
+            self.pull_raw = _fast_single(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.computed) == 2 == len(groups):
-            self.pull_raw = _short_pair(self, self.pull_raw)  # type: ignore[method-assign]
+            self.pull_raw = _fast_pair(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.passing) == 1 == len(groups):
-            self.pull_raw = _short_pass(self, self.pull_raw)  # type: ignore[method-assign]
+            self.pull_raw = _fast_passing_one(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.passing) == 2 == len(groups):
-            self.pull_raw = _short_passing(self, self.pull_raw)  # type: ignore[method-assign]
+            self.pull_raw = _fast_passing_two(self, self.pull_raw)  # type: ignore[method-assign]
         elif len(self.computed) == 1 == len(self.passing) and not self.saves:
-            self.pull_raw = _short_mixed(self, self.pull_raw)  # type: ignore[method-assign]
+            self.pull_raw = _fast_mixed(self, self.pull_raw)  # type: ignore[method-assign]
 
     def passes(self, k):
         return self.op.cotangent(k).value != 0
 
     def _entry(self, kind: Kind, modes: Sequence[bool], rank: int, moves: tuple, reuse: int = -1):
-        """The kernel for these operands; `modes` says of each computed cotangent whether it is added to.
+        """The kernel for these operands; `modes` says for each computed cotangent whether to accumulate into it.
 
-        The computed cotangent number `reuse` takes the place of g.
+        The computed cotangent number `reuse` overwrites g.
         """
         key = (kind, tuple(modes), rank, moves, reuse)
-        found = self._entries.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             dtype = kind.dtype
             names = ["g"] + ["y" if k < 0 else f"x{k}" for k in self.saves]
             inputs = [
@@ -112,25 +113,25 @@ class Pullback(tape.Rule):
             kernel = templates.elementwise(f"{self.name}_pullback", inputs, self.op.params, outputs, rank)
             arrays = len(inputs) - (reuse >= 0) + len(outputs)
             kinds = argument_kinds(kind, arrays, len(self.op.params), rank, len(inputs))
-            found = self._entries[key] = kernel.bind(*kinds)
-        return found
+            entry = self._entries[key] = kernel.bind(*kinds)
+        return entry
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         parents = node.parents
         if useful is not None and not all(parents[group[0]] in useful for group in self.groups):
-            return self._pull_fewer(node, g, cotangents, borrowed, useful)
+            return self._pull_useful(node, g, cotangents, borrowed, useful)
         layout, scalars = node.attrs
         lent = node in borrowed
-        held = lent and uniform(g)
+        held = lent and is_uniform(g)
         if held and layout is None and not self.saves:
-            return self._pull_number(node, g, cotangents, borrowed, scalars)
+            return self._pull_uniform(node, g, cotangents, borrowed, scalars)
         if layout is not None:
-            return self._pull_walking(node, g, cotangents, borrowed, layout, scalars, held)
+            return self._pull_broadcast(node, g, cotangents, borrowed, layout, scalars, held)
         kind = node.kind
         outs: list = []
-        mode = 0  # a bit per computed cotangent: it is added to one that is there
+        mode = 0  # a bit per computed cotangent: accumulate into an existing one
         free = not self.passing and not lent  # g may be written
-        reuse = HELD if held else -1
+        reuse = UNIFORM_COTANGENT if held else -1
         for k, passes in self.plan:
             if passes:
                 continue
@@ -144,7 +145,7 @@ class Pullback(tape.Rule):
             else:
                 mode |= 1 << len(outs)
                 if p in borrowed:
-                    out = own(p, kind, cotangents, borrowed)
+                    out = own_cotangent(p, kind, cotangents, borrowed)
             outs.append(out)
         if outs:
             read = node.saved[::3] if reuse >= 0 else (g[:1] if held else g, *node.saved[::3])
@@ -152,50 +153,53 @@ class Pullback(tape.Rule):
             if g.size < LARGE:
                 entry(*read, *outs, *scalars)
             else:
-                threads.flat(entry, [*read, *outs], scalars, self.weight)
+                threads.run_flat(entry, [*read, *outs], scalars, self.weight)
         if self.passing:
-            hand_on(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
+            pass_on_cotangent(node, [parents[k] for k in self.passing], g, cotangents, borrowed)
         return None
 
     def entry(self, kind: Kind, mode: int, reuse: int = -1) -> Callable:
-        """The flat kernel that adds to the cotangents whose bits are set in `mode`, and writes the others, number
-        `reuse` in place of g, or for a g that is :data:`HELD`."""
+        """The flat kernel that accumulates into the cotangents whose bits are set in `mode` and writes the others.
+
+        Number `reuse` overwrites g; :data:`UNIFORM_COTANGENT`: g is uniform."""
         found = self.flat.get((kind, mode, reuse))
         if found is None:
             modes = [bool(mode >> k & 1) for k in range(len(self.computed))]
-            found = self._entry(kind, modes, 1, (reuse != HELD,) + (True,) * len(self.saves), max(reuse, -1))
+            found = self._entry(
+                kind, modes, 1, (reuse != UNIFORM_COTANGENT,) + (True,) * len(self.saves), max(reuse, -1)
+            )
             self.flat[kind, mode, reuse] = found
         return found
 
-    def _pull_number(self, node, g, cotangents, borrowed, scalars):
-        """One cotangent for all elements, and nothing else is read: so are those of the parents."""
+    def _pull_uniform(self, node, g, cotangents, borrowed, scalars):
+        """A uniform cotangent where nothing else is read: those of the parents are uniform, too."""
         kind = node.kind
-        numbers = [kind.small(1, kind.storage) for _ in self.computed]
-        if numbers:
-            self.entry(kind, 0)(g[:1], *numbers, *scalars)
-        found = iter(numbers)
+        values = [kind.small(1, kind.storage) for _ in self.computed]
+        if values:
+            self.entry(kind, 0)(g[:1], *values, *scalars)
+        remaining = iter(values)
         for k, passes in self.plan:
-            h = g if passes else repeated(next(found), g.size)
+            h = g if passes else uniform_buffer(next(remaining), g.size)
             add_uniform(node.parents[k], h, kind, cotangents, borrowed)
 
-    def _pull_walking(self, node, g, cotangents, borrowed, layout, scalars, held):
-        """Operands of different shapes; `held`: the cotangent is one number for all elements."""
+    def _pull_broadcast(self, node, g, cotangents, borrowed, layout, scalars, held):
+        """Pull with broadcast operands; `held`: the cotangent is uniform."""
         kind, whole, shapes = node.kind, node.shape, layout.shapes
         if held and (self.passing or not self.saves):
-            g, held = dense(g, kind), False
+            g, held = dense_copy(g, kind), False
             borrowed.discard(node)
-        outs, modes, sums, handed = [], [], [], []
+        outs, modes, sums, passed_on = [], [], [], []
         for k, passes in self.plan:
             p = node.parents[k]
             if passes and shapes[k] == whole:
-                handed.append(p)
+                passed_on.append(p)
                 continue
             buf = g if passes else kind.empty(g.size, kind.storage)
             add_to = False
-            if shapes[k] != whole:  # computed in the shape of the result, then summed
+            if shapes[k] != whole:  # computed in the shape of the result, then reduced
                 sums.append((p, buf, shapes[k]))
             elif p in cotangents:
-                buf = own(p, kind, cotangents, borrowed) if p in borrowed else cotangents[p]
+                buf = own_cotangent(p, kind, cotangents, borrowed) if p in borrowed else cotangents[p]
                 add_to = True
             else:
                 cotangents[p] = buf
@@ -205,32 +209,32 @@ class Pullback(tape.Rule):
         if outs:
             read = tuple([whole if k < 0 else shapes[k] for k in self.saves])
             if held:
-                given, walk = g[:1], broadcast(((), *read, whole), self.name).first(1 + len(read))
+                cotangent, walk = g[:1], broadcast(((), *read, whole), self.name).for_operands(1 + len(read))
             else:
-                given, walk = g, broadcast((whole, *read), self.name)
+                cotangent, walk = g, broadcast((whole, *read), self.name)
             entry = self._entry(kind, modes, walk.rank, walk.moves)
-            threads.broadcast(entry, [given, *node.saved[::3]], outs, scalars, walk, self.weight)
+            threads.run_broadcast(entry, [cotangent, *node.saved[::3]], outs, scalars, walk, self.weight)
         for p, buf, shape in sums:
             old = cotangents.get(p)
             if old is not None and p in borrowed:
-                old = own(p, kind, cotangents, borrowed)
+                old = own_cotangent(p, kind, cotangents, borrowed)
             cotangents[p] = role("unbroadcast_raw")(kind, whole, shape)(buf, old)
-        if handed:
-            hand_on(node, handed, g, cotangents, borrowed)
+        if passed_on:
+            pass_on_cotangent(node, passed_on, g, cotangents, borrowed)
 
-    def _pull_fewer(self, node, g, cotangents, borrowed, useful):
-        """Some parents do not lead to what was asked for: the same with a kernel for the others."""
+    def _pull_useful(self, node, g, cotangents, borrowed, useful):
+        """Pull with a kernel for the parents in `useful` only."""
         layout = node.attrs[0]
         fewer = self.op.pullback(node.parents, useful, layout)
         if fewer.groups:
-            kept = dict(
+            saved_by_index = dict(
                 zip(
                     self.saves,
                     zip(node.saved[::3], node.saved[1::3], node.saved[2::3], strict=True),
                     strict=True,
                 )
             )
-            saved = tuple([part for k in fewer.saves for part in kept[k]])
+            saved = tuple([part for k in fewer.saves for part in saved_by_index[k]])
             short = tape.node(fewer, node.parents, saved, node.attrs, node.shape, node.kind)
             if node in borrowed:
                 borrowed.add(short)
@@ -251,25 +255,26 @@ class Pullback(tape.Rule):
             x._cell = cells[k]
             return x
 
-        found: list[NDArray | None] = []
+        results: list[NDArray | None] = []
         for k, p in enumerate(node.parents):
-            if not tape.wanted(p, useful):
-                found.append(None)
+            if not tape.cotangent_wanted(p, useful):
+                results.append(None)
                 continue
             op, reads = self.op.partial(k)
             h = g if op is None else op.apply((g, *map(handle, reads)), scalars)
             if layout is not None and h._shape != layout.shapes[k]:
                 h = role("unbroadcast")(h, shape=layout.shapes[k])
-            found.append(h)
-        return found
+            results.append(h)
+        return results
 
 
-# The short cuts of `pull_raw`, for small operands of one shape and cotangents that may be written: what small arrays
-# spend their time in, as in :mod:`nbgrad.operators.elementwise`. Those with a
-# kernel for two operands are for rules without parameters.
+# Fast paths of `pull_raw` for small operands of one shape and writable cotangents, where the overhead per call
+# dominates, as in :mod:`nbgrad.operators.elementwise`. Those with a kernel for two operands are for rules without
+# parameters.
 
 
-def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
+def _fast_single(rule: Pullback, otherwise: Callable) -> Callable:
+    """One cotangent, which is computed."""
     k = rule.plan[0][0]
     reads_one = len(rule.saves) == 1
     write: dict[Kind, Callable] = {}
@@ -297,8 +302,8 @@ def _short_single(rule: Pullback, otherwise: Callable) -> Callable:
     return pull_raw
 
 
-def _short_pass(rule: Pullback, otherwise: Callable) -> Callable:
-    """The cotangent is g itself: addition of a number."""
+def _fast_passing_one(rule: Pullback, otherwise: Callable) -> Callable:
+    """One cotangent, which is g itself: addition of a constant."""
     (k,) = rule.passing
 
     def pull_raw(node, g, cotangents, borrowed, useful):
@@ -311,7 +316,8 @@ def _short_pass(rule: Pullback, otherwise: Callable) -> Callable:
     return pull_raw
 
 
-def _short_pair(rule: Pullback, otherwise: Callable) -> Callable:
+def _fast_pair(rule: Pullback, otherwise: Callable) -> Callable:
+    """Two cotangents, both computed: multiplication."""
     (j, _), (k, _) = rule.plan
     reads_two = len(rule.saves) == 2
     flat = rule.flat
@@ -353,8 +359,8 @@ def _short_pair(rule: Pullback, otherwise: Callable) -> Callable:
     return pull_raw
 
 
-def _short_passing(rule: Pullback, otherwise: Callable) -> Callable:
-    """All cotangents are g itself: addition."""
+def _fast_passing_two(rule: Pullback, otherwise: Callable) -> Callable:
+    """Two cotangents, both g itself: addition."""
     j, k = rule.passing
 
     def pull_raw(node, g, cotangents, borrowed, useful):
@@ -366,7 +372,7 @@ def _short_passing(rule: Pullback, otherwise: Callable) -> Callable:
         if q in cotangents:
             p, q = q, p
         if q in cotangents or p not in cotangents or p in borrowed or node in borrowed:
-            hand_on(node, (p, q), g, cotangents, borrowed)
+            pass_on_cotangent(node, (p, q), g, cotangents, borrowed)
         else:
             node.kind.accumulate_small(g, cotangents[p])
             cotangents[q] = g
@@ -375,7 +381,7 @@ def _short_passing(rule: Pullback, otherwise: Callable) -> Callable:
     return pull_raw
 
 
-def _short_mixed(rule: Pullback, otherwise: Callable) -> Callable:
+def _fast_mixed(rule: Pullback, otherwise: Callable) -> Callable:
     """One cotangent is g itself, one is computed from g alone: subtraction."""
     (j,) = rule.passing
     (k,) = [k for k, passes in rule.plan if not passes]

@@ -126,15 +126,15 @@ def is_training() -> bool:
 
 
 class _Scope:
-    """Sets flags inside a ``with`` block or a decorated function, and restores them however it is left.
+    """Set flags inside a ``with`` block or a decorated function, and restore them on any exit.
 
-    One scope object may be entered again, also while it is active, and by several threads.
+    One scope object may be entered again while it is active, and by several threads.
     """
 
     def __init__(self, recording: bool | None, training: bool | None) -> None:
         self._recording = recording
         self._training = training
-        #: The flags at each entry that was not left yet, of a thread or task: (recording, training, those before).
+        #: The stack of flags to restore, per thread or task, as a linked list: (recording, training, the rest).
         entered: ContextVar[tuple | None] = ContextVar("nbgrad_entered", default=None)
         self._get, self._put = entered.get, entered.set
 
@@ -162,7 +162,7 @@ class _Scope:
 
             @functools.wraps(function)
             async def awaited(*args, **kwargs):
-                with self:  # a task has its own flags: others run while it waits, and see nothing of this
+                with self:  # a task has its own flags: tasks that run while it waits are not affected
                     return await function(*args, **kwargs)
 
             return awaited
@@ -179,7 +179,7 @@ class _Scope:
 
 @functools.cache
 def _scope(recording: bool | None, training: bool | None) -> _Scope:
-    """The scope with these flags. There is one: entering it again, or in another thread, is its own affair."""
+    """The scope with these flags. One instance serves all: it is reentrant and thread-safe."""
     return _Scope(recording, training)
 
 

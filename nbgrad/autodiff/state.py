@@ -1,8 +1,8 @@
-"""The flags of a thread, or of a task: is it recording, is it training, does it run something a second time.
+"""The flags of a thread or an asyncio task: recording, training, recomputing, and its observer.
 
-They are context variables. A thread starts with all flags off. A task of asyncio has its own, which it got from who
-made it, whatever other tasks of the thread do while it waits. Reading one takes a quarter of the time that reading an
-attribute of a ``threading.local`` takes.
+They are context variables. A thread starts with all flags off; a task inherits those of its creator and is not affected
+by other tasks that run while it waits. Reading one takes a quarter of the time of reading an attribute of a
+``threading.local``.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _training: ContextVar[bool] = ContextVar("nbgrad_training", default=False)
 _observer: ContextVar[Any] = ContextVar("nbgrad_observer", default=None)
 _recomputing: ContextVar[bool] = ContextVar("nbgrad_recomputing", default=False)
 
-#: Whether this thread, or task, records: what operators ask.
+#: Whether this thread or task records.
 recording: Callable[[], bool] = _recording.get
 training: Callable[[], bool] = _training.get
 put_recording, put_training = _recording.set, _training.set
@@ -28,13 +28,13 @@ def _flag(variable: ContextVar) -> Any:
 
 
 class _State:
-    """The same as attributes, which can be set."""
+    """The flags as settable attributes."""
 
     __slots__ = ()
     recording = _flag(_recording)
     training = _flag(_training)
-    observer = _flag(_observer)  # sees every result, inside of such a scope; see :mod:`.observers`
-    recomputing = _flag(_recomputing)  # a checkpointed function runs again: what it changes was changed before
+    observer = _flag(_observer)  # sees every result; see :mod:`.observers`
+    recomputing = _flag(_recomputing)  # a checkpointed function is recomputed: its side effects have happened already
 
 
 state = _State()

@@ -1,12 +1,11 @@
-"""Sweeps that share a graph, and what they leave: gradients, all of them or none.
+"""Concurrent reverse sweeps over one graph, and the atomic publication of gradients.
 
-Threads, and the handler of a signal in the middle of a thread, may sweep over one graph at the same time. Sweeps that
-keep it only read it. One that frees it has it for itself: of two, the one that began first goes on, and the other is
-told so before it has done anything.
+Threads, and signal handlers, may sweep over one graph at the same time. Sweeps that retain it only read it. A sweep
+that frees it needs it exclusively: of two, the first goes on, and the other raises before it has done anything.
 
-Gradients change in one step that nothing can come between: a loop that runs in C, inside which Python neither runs a
-signal's handler nor raises KeyboardInterrupt. So whoever looks sees all gradients of before, or all of after. (Those
-on a GPU are ordered by its own queue, and change one after the other.)
+Gradients are published atomically, by a loop that runs in C, inside which Python neither runs a signal handler nor
+raises KeyboardInterrupt. So an observer sees either all old or all new gradients. (Those on a GPU are ordered by its
+stream, and change one after the other.)
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.launch import copy
-from ..arrays.ndarray import NDArray, lent, wrap
+from ..arrays.ndarray import NDArray, is_exported, wrap
 from ..core.fork_safety import lock
 from ..errors import NBGradError
 
 if TYPE_CHECKING:
-    from .tape import Node, _Plan
+    from .tape import Node, _SweepPlan
 
-__all__ = ["Leaf", "begin", "freed", "going", "publish"]
+__all__ = ["Leaf", "active_sweeps", "freeing_epoch", "publish_gradients", "register_sweep"]
 
-TAKEN = (
+CONCURRENT_SWEEP = (
     "backward: another backward goes over this graph at this moment (the node of operator {op}), in another thread or "
     "under a signal's handler, and one of the two frees it: pass retain_graph=True to both, or let one end first"
 )
@@ -41,7 +40,7 @@ FREED = (
 
 
 class Leaf:
-    """A marked variable: its gradient buffer, what backward does with it, whether it is fresh, its version cell.
+    """A marked variable: its gradient, its ``grad_req``, whether the gradient is fresh, its version cell.
 
     `replaceable` says that the gradient may get other memory, if no view of it exists.
     """
@@ -59,11 +58,11 @@ class Leaf:
         self.kind = grad._kind
 
 
-#: Sweeps that are going on, in the order in which they began. Who adds itself (:func:`begin`) takes itself out with
-#: ``going.pop(plan, None)`` in a ``finally``: a function of ours could be interrupted before it does.
-going: dict[_Plan, None] = {}
-#: Something else whenever a sweep that frees has begun or ended.
-freed: list[object] = [None]
+#: Active sweeps, in the order in which they began. A sweep adds itself by :func:`register_sweep` and removes itself by
+#: ``going.pop(plan, None)`` in a ``finally``: a Python function for that could be interrupted before it does so.
+active_sweeps: dict[_SweepPlan, None] = {}
+#: A new object whenever a freeing sweep has begun or ended.
+freeing_epoch: list[object] = [None]
 
 _publishing = lock("gradients")  # NumPy adds large arrays without the GIL: two threads may add to one gradient
 _read = itemgetter(0)
@@ -77,60 +76,61 @@ def _references() -> int:
     return getrefcount(cell)
 
 
-#: How often Python refers to the version cell of an array without views, and a name; Python versions count differently.
+#: The reference count of the version cell of an array without views; it differs between Python versions.
 _SOLE = _references()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=going.clear)  # what other threads did ends with them
+    os.register_at_fork(after_in_child=active_sweeps.clear)  # the other threads do not exist in the child
 
 
-def begin(plan: _Plan, frees: bool) -> None:
-    """A sweep begins.
+def register_sweep(plan: _SweepPlan, frees: bool) -> None:
+    """Register a sweep.
 
     Raises
     ------
     NBGradError
-        If another one has the graph.
+        If it conflicts with an active one.
     """
     plan.frees = frees
-    going[plan] = None
-    if len(going) > 1 or plan.began is not freed[0]:
+    active_sweeps[plan] = None
+    if len(active_sweeps) > 1 or plan.began is not freeing_epoch[0]:
         _check(plan)
     if frees:
-        freed[0] = object()
+        freeing_epoch[0] = object()
 
 
-def _check(plan: _Plan) -> None:
+def _check(plan: _SweepPlan) -> None:
+    """Raise if an earlier sweep conflicts with this one or has freed its nodes."""
     mine: set[Node] | None = None
-    for other in list(going):
+    for other in list(active_sweeps):
         if other is plan:
             break
         if plan.frees or other.frees:
             mine = set(plan.nodes) if mine is None else mine
             for item in other.nodes:
                 if item in mine:
-                    raise NBGradError(TAKEN.format(op=item.op.name))
+                    raise NBGradError(CONCURRENT_SWEEP.format(op=item.op.name))
     for item in plan.nodes:
         if item.parents is None:
             raise NBGradError(FREED.format(op=item.op.name))
 
 
-def publish(found: dict[Leaf, Any], borrowed: set) -> None:
-    """Put the cotangents of marked variables into their gradients, as each one's request says.
+def publish_gradients(found: dict[Leaf, Any], borrowed: set) -> None:
+    """Store the cotangents of marked variables in their gradients, or add them, as each one's request says.
 
-    A gradient whose version cell nobody else holds has no views: then the cotangent becomes its memory, unless that
-    was lent (`borrowed`).
+    A gradient whose version cell has no other reference has no views: then the cotangent becomes its memory, unless it
+    is `borrowed`.
     """
     with _publishing:
         if len(found) == 1:
             ((leaf, buf),) = found.items()
             grad = leaf.grad
             cell = grad._cell
-            cell[0] += 1  # before and after: whoever looks in between keeps neither version
+            cell[0] += 1  # before and after: a version read in between is never current
             if leaf.request == "add":
                 grad._kind.accumulate(buf, grad._buf)
-            elif leaf.replaceable and leaf not in borrowed and getrefcount(cell) == _SOLE and not lent(grad):
+            elif leaf.replaceable and leaf not in borrowed and getrefcount(cell) == _SOLE and not is_exported(grad):
                 grad._buf = buf
             else:
                 copy(buf, grad._buf)
@@ -148,7 +148,7 @@ def publish(found: dict[Leaf, Any], borrowed: set) -> None:
                 and leaf.request != "add"
                 and leaf not in borrowed
                 and getrefcount(cell) == _SOLE
-                and not lent(grad)
+                and not is_exported(grad)
             ):
                 replaced.append((grad, buf))
             else:
@@ -166,7 +166,7 @@ def publish(found: dict[Leaf, Any], borrowed: set) -> None:
 
 
 def _publish(others: list[tuple[Leaf, Any]], step: chain) -> None:
-    """Write into memory that stays, and take `step`."""
+    """Write into gradients that keep their memory, then run `step`."""
     added: list[tuple] = []
     stored: list[tuple] = []
     later: list[tuple] = []
@@ -178,7 +178,7 @@ def _publish(others: list[tuple[Leaf, Any]], step: chain) -> None:
             stored.append((grad._buf, ..., buf))
         elif grad._kind.dtype.np == grad._kind.storage:
             added.append((grad._buf, buf, grad._buf))
-        else:  # NumPy cannot add what is stored
+        else:  # NumPy cannot add values in this storage format
             total = grad._buf.copy()
             grad._kind.accumulate(buf, total)
             stored.append((grad._buf, ..., total))

@@ -1,11 +1,11 @@
-"""The tape: what was recorded, and the sweep back over it. Knows no mathematics and no operator.
+"""The tape: recorded nodes and reverse sweeps over them. It knows no mathematics and no operator.
 
-A recorded result points at a :class:`Node`; a marked variable at a :class:`Leaf`. A node points at what
-it was computed from, never the other way, and holds raw buffers instead of arrays: dropping the last
-array drops its history, without help from the cycle collector.
+A recorded result refers to a :class:`Node`, a marked variable to a :class:`Leaf`. A node refers to its parents, never
+the other way, and to raw buffers instead of arrays: dropping the last array drops its history, without help from the
+cycle collector.
 
-Two sweeps share one plan. The *raw* one adds up flat buffers and is what ``backward`` runs. The
-*recorded* one adds up arrays with recorded operations, so that its result can be differentiated again.
+Two sweeps share one plan. The *raw* sweep accumulates flat buffers; ``backward`` runs it. The *recorded* sweep
+accumulates arrays by recorded operations, so that its result can be differentiated again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..backends.buffer_pool import LARGE
 from ..core.shapes import size
 from ..errors import InPlaceError, NBGradError
 from . import sweeps
-from .cotangents import add_raw, add_uniform, dense, own, repeated, uniform
+from .cotangents import add_raw, add_uniform, dense_copy, is_uniform, own_cotangent, uniform_buffer
 from .differentiability import check_order
 from .observers import observers
 from .state import put_recording, recording, state
@@ -30,7 +30,7 @@ from .sweeps import Leaf
 
 __all__ = ["Leaf", "Node", "Rule", "commit", "sweep_raw", "sweep_recorded"]
 
-# MXNet has one text for the three: its sentences are those that fit, then what to do.
+# MXNet has one message for these three: its applicable sentences come first, then what to do.
 NOT_RECORDED = (
     "Cannot differentiate node because it is not in a computational graph. You need to set is_recording to true "
     "or use autograd.record() to save computational graphs for backward: no operator recorded this array; compute "
@@ -45,7 +45,7 @@ USED = (
     "last operator is {op}). If you want to differentiate the same graph twice, you need to pass retain_graph=True to "
     "backward, the earlier one."
 )
-#: The first version of what was computed while recording from nothing that is marked: its versions are negative.
+#: The first version of a value computed while recording from unmarked arrays only: its versions are negative.
 UNMARKED = -(1 << 62)
 NO_INPUTS = "There are no inputs in computation graph that require gradients."
 FREED = (
@@ -71,11 +71,11 @@ class Node:
     op : Rule
     parents : tuple
         Per operand: its Node or Leaf; or, for an operand that is not on the tape, its version cell (a
-        list), which tells such operands apart.
+        list), which identifies its memory.
     saved : tuple
-        Flat triples (raw buffer, version cell, version when recorded) of what the derivative reads.
+        Flat triples (raw buffer, version cell, version when recorded) of the values that the derivative reads.
     attrs : object
-        Whatever `op` needs besides.
+        Anything else that `op` needs.
     shape, kind
         Of the result.
     seq : int
@@ -94,25 +94,25 @@ class Node:
 
     @property
     def takes_uniform(self) -> bool:
-        """Whether its cotangent may be uniform; see :mod:`.cotangents`."""
+        """Whether the cotangent may be uniform; see :mod:`.cotangents`."""
         return self.op.takes_uniform
 
 
 def node(op: Rule, parents: tuple, saved: tuple, attrs, shape, kind: Kind) -> Node:
-    """A new node, with the next number."""
-    made = Node()
-    made.op = op
-    made.parents = parents
-    made.saved = saved
-    made.attrs = attrs
-    made.shape = shape
-    made.kind = kind
-    made.seq = next_seq()
-    return made
+    """A new node with the next sequence number."""
+    new = Node()
+    new.op = op
+    new.parents = parents
+    new.saved = saved
+    new.attrs = attrs
+    new.shape = shape
+    new.kind = kind
+    new.seq = next_seq()
+    return new
 
 
 def parent(x: NDArray):
-    """What a node computed from `x` points at."""
+    """The parent of a node computed from `x`: its node or leaf, or else its version cell."""
     return x._node or x._cell
 
 
@@ -125,22 +125,22 @@ def save(arrays: Iterable[NDArray]) -> tuple:
     return tuple(triples)
 
 
-def wanted(parent_, useful: set | None) -> bool:
-    """Whether a cotangent for this parent is worth computing."""
+def cotangent_wanted(parent_, useful: set | None) -> bool:
+    """Whether the cotangent of this parent is needed."""
     return type(parent_) is not list and (useful is None or parent_ in useful)
 
 
 class Rule:
-    """How cotangents pass one kind of node. Subclasses give `name` and :meth:`grads`, and may do better.
+    """The pullback of one kind of node. Subclasses define `name` and :meth:`grads`, and may override the rest.
 
-    `max_order` says how often the result can be differentiated, where that ends: a number, or a function of the node.
+    `max_order`, if any, limits how often the result can be differentiated: a number, or a function of the node.
     """
 
     name = "?"
     max_order: float | Callable | None = None
     #: Whether :meth:`pull_raw` takes a uniform cotangent.
     takes_uniform = False
-    #: No gradient passes: what is behind such a node gets none from it.
+    #: No gradient passes through such a node.
     constant = False
 
     def passes(self, k: int) -> bool:
@@ -154,12 +154,12 @@ class Rule:
     def pull_raw(self, node: Node, g, cotangents: dict, borrowed: set, useful: set | None) -> None:
         """Add this node's contributions to the raw `cotangents` of its parents.
 
-        A buffer that may be another node's cotangent too, or is not this sweep's own, is *borrowed*: it must not
-        be written. If that of `node` is not, `g` may be written or handed on: nobody reads it after this call.
+        A buffer that may also be another node's cotangent, or is not owned by this sweep, is *borrowed*: it must not
+        be written. If `node` is not in `borrowed`, `g` may be overwritten or passed on: it is dead after this call.
         """
-        given = wrap_cotangent(node, g)
-        found = self.grads(node, given, useful)
-        for p, h, sole in zip(node.parents, found, unshared(found), strict=True):
+        cotangent = wrap_cotangent(node, g)
+        results = self.grads(node, cotangent, useful)
+        for p, h, sole in zip(node.parents, results, uniquely_owned(results), strict=True):
             if h is not None:
                 if sole and p not in cotangents:
                     cotangents[p] = h._buf
@@ -174,17 +174,17 @@ class Rule:
                 cotangents[p] = h if old is None else old + h
 
 
-def unshared(arrays: Sequence[NDArray | None]) -> list[bool]:
-    """Of each array whether nothing but this sequence refers to it, and no view of its memory exists."""
+def uniquely_owned(arrays: Sequence[NDArray | None]) -> list[bool]:
+    """For each array, whether this sequence has the only reference to it and its memory has no views."""
     return [_references(x) == _SOLE for x in arrays]
 
 
 def _references(x: NDArray | None) -> tuple[int, int]:
-    """How often Python refers to an array, and to the version cell that all arrays on its memory share."""
+    """The reference counts of an array and of the version cell that all arrays on its memory share."""
     return (0, 0) if x is None else (sys.getrefcount(x), sys.getrefcount(x._cell))
 
 
-#: What that is for an array that only a list holds; Python versions count differently.
+#: These counts for an array that only a list refers to; they differ between Python versions.
 (_SOLE,) = [_references(x) for x in [wrap(None, (), None)]]  # type: ignore[arg-type]
 
 
@@ -197,7 +197,7 @@ def wrap_cotangent(node: Node, g):
 
 
 class _Select(Rule):
-    """One result of a node with several: hands its cotangent to the right slot of that node's list."""
+    """One result of a node with several: passes its cotangent to its slot in that node's list."""
 
     name = "select"
 
@@ -207,7 +207,7 @@ class _Select(Rule):
             cotangents[big] = [None] * len(big.shape)
         return cotangents[big]
 
-    # Several of these may stand for one result: rules that read it make their own.
+    # There may be several of these for one result: rules that read it create their own.
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         slots = self._slots(node, cotangents)
@@ -233,25 +233,25 @@ def select(big: Node, index: int) -> Node:
     return node(SELECT, (big,), (), index, big.shape[index], big.kind[index])  # type: ignore[index]
 
 
-class _Plan:
-    """What a sweep goes over: nodes, latest first; leaves that were reached; which nodes lead to the targets.
+class _SweepPlan:
+    """The order of a sweep: nodes, latest first; the leaves reached; the nodes that lead to the targets (`useful`).
 
-    Nodes with numbers below `floor` count as leaves: what is behind them is no part of this sweep.
+    Nodes with sequence numbers below `floor` count as leaves: the sweep does not enter them.
     """
 
     __slots__ = ("began", "frees", "leaves", "nodes", "useful")
 
     def __init__(self, heads: Sequence[Node | Leaf], targets: dict | None, floor: int = 0) -> None:
         self.frees = False
-        self.began = sweeps.freed[0]
+        self.began = sweeps.freeing_epoch[0]
         seen: set = set(heads)
-        stack: list = list(seen)
+        worklist: list = list(seen)
         nodes: list[Node] = []
         leaves: list[Leaf] = []
         changed: list[Node] = []
         constants = False
-        add, pop, push = seen.add, stack.pop, stack.append  # this loop is on the way of every small operator
-        while stack:
+        add, pop, push = seen.add, worklist.pop, worklist.append  # this loop dominates small sweeps
+        while worklist:
             item = pop()
             if item.__class__ is Leaf or item.seq < floor:
                 leaves.append(item)
@@ -290,7 +290,7 @@ class _Plan:
                     if type(p) is not list and p in useful:
                         useful.add(item)
                         break
-            if not useful.issuperset(seen):  # without anything useless, rules have less to look at
+            if not useful.issuperset(seen):  # None if all are useful: rules then skip the test
                 self.useful = useful
         for item in changed:
             if self.useful is None or item in self.useful:
@@ -298,12 +298,12 @@ class _Plan:
 
 
 def _unreached(targets: dict, found: dict) -> list:
-    """The targets to which no cotangent came, though the heads depend on them: theirs are zero."""
+    """The targets that received no cotangent although the heads depend on them: theirs is zero."""
     return [t for t, k in targets.items() if k and t not in found]
 
 
 def _changed(saved: tuple) -> bool:
-    for k in range(1, len(saved), 3):  # noqa: SIM110 (this is on the way of every node)
+    for k in range(1, len(saved), 3):  # noqa: SIM110 (a hot loop)
         if saved[k][0] != saved[k + 1]:
             return True
     return False
@@ -323,30 +323,30 @@ def sweep_raw(
     Parameters
     ----------
     heads : sequence of (node or leaf, raw buffer)
-        The buffers are used up.
+        The buffers are consumed.
     retain : bool
-        Keep the graph for another sweep.
+        Retain the graph for another sweep.
     targets : dict, optional
-        The nodes and leaves whose cotangents are asked for, and their numbers for error messages: 0 if it may be
-        left out of the result when it is not reached.
+        The nodes and leaves whose cotangents are wanted, with their numbers for error messages; 0: omit it from the
+        result if it is not reached.
     floor : int
-        Nodes with lower numbers are not entered: they are targets, or of no interest.
+        Nodes with lower sequence numbers are not entered: they are targets, or irrelevant.
 
     Returns
     -------
     dict
         Node or leaf -> raw buffer.
     set
-        The nodes and leaves whose buffer may be another's, too.
+        The nodes and leaves whose buffer may be shared.
 
     Raises
     ------
     NBGradError
         If part of the graph was freed, or a target, or anything that requires a gradient, is not reached.
     InPlaceError
-        If a value that a derivative reads was changed since.
+        If a value that a derivative reads has been changed since it was recorded.
     """
-    plan = _Plan([h for h, _ in heads], targets, floor)
+    plan = _SweepPlan([h for h, _ in heads], targets, floor)
     if targets is None:
         for leaf in plan.leaves:
             if leaf.request != "null":
@@ -356,10 +356,10 @@ def sweep_raw(
     cotangents: dict = {}
     borrowed: set = set()
     for head, buf in heads:
-        if buf.size >= LARGE and uniform(buf):
+        if buf.size >= LARGE and is_uniform(buf):
             add_uniform(head, buf, head.kind, cotangents, borrowed)
         elif head in borrowed:
-            head.kind.accumulate(buf, own(head, head.kind, cotangents, borrowed))
+            head.kind.accumulate(buf, own_cotangent(head, head.kind, cotangents, borrowed))
         elif head in cotangents:
             head.kind.accumulate(buf, cotangents[head])
         else:
@@ -370,7 +370,7 @@ def sweep_raw(
     recorded, ended = recording(), object()
     take = cotangents.pop
     try:
-        sweeps.begin(plan, not retain)
+        sweeps.register_sweep(plan, not retain)
         if recorded:
             put_recording(False)
         for item in plan.nodes:
@@ -390,9 +390,9 @@ def sweep_raw(
     finally:
         if recorded:
             put_recording(True)
-        sweeps.going.pop(plan, None)
+        sweeps.active_sweeps.pop(plan, None)
         if not retain:
-            sweeps.freed[0] = ended
+            sweeps.freeing_epoch[0] = ended
     for leaf in plan.leaves:
         if leaf.request != "null" if targets is None else leaf in targets:
             if leaf in cotangents:
@@ -404,19 +404,19 @@ def sweep_raw(
             found[item] = item.kind.zeros(size(item.shape))
     if borrowed:
         for item in borrowed.intersection(found):
-            if uniform(found[item]):
-                found[item] = dense(found[item], item.kind)
+            if is_uniform(found[item]):
+                found[item] = dense_copy(found[item], item.kind)
                 borrowed.discard(item)
     return found, borrowed
 
 
 def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, targets: dict, floor: int = 0) -> dict:
     """Cotangents of the targets as arrays that are themselves recorded. Arguments and errors as `sweep_raw`."""
-    plan = _Plan([h for h, _ in heads], targets, floor)
+    plan = _SweepPlan([h for h, _ in heads], targets, floor)
     useful = plan.useful
     for item in plan.nodes:
         if item.op.max_order is not None and (useful is None or item in useful):
-            # While tracing, every sweep is recorded, and what ends a gradient says so itself.
+            # While tracing, every sweep is recorded; a limit raises where it is reached.
             kind = item.kind[0] if isinstance(item.kind, tuple) else item.kind
             check_order(item, 1 if kind.traced else 2)
     observer = state.observer if observers else None
@@ -424,7 +424,7 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
     found: dict = {}
     recorded, ended = recording(), object()
     try:
-        sweeps.begin(plan, not retain)
+        sweeps.register_sweep(plan, not retain)
         put_recording(True)
         for head, g in heads:
             old = cotangents.get(head)
@@ -443,9 +443,9 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
                 _free(item)
     finally:
         put_recording(recorded)
-        sweeps.going.pop(plan, None)
+        sweeps.active_sweeps.pop(plan, None)
         if not retain:
-            sweeps.freed[0] = ended
+            sweeps.freeing_epoch[0] = ended
     for leaf in plan.leaves:
         if leaf in cotangents and leaf in targets:
             found[leaf] = cotangents[leaf]
@@ -455,16 +455,16 @@ def sweep_recorded(heads: Sequence[tuple[Node | Leaf, NDArray]], retain: bool, t
 
 
 def commit(found: dict, borrowed: set) -> None:
-    """Put the cotangents of marked variables into their gradients; see :func:`.sweeps.publish`."""
-    sweeps.publish(found, borrowed)
+    """Publish the cotangents of marked variables as their gradients; see :func:`.sweeps.publish_gradients`."""
+    sweeps.publish_gradients(found, borrowed)
 
 
 def ones_raw(kind: Kind, size: int):
-    """A head gradient of ones; uniform, if it is large."""
+    """A head gradient of ones, uniform if large."""
     large = size >= LARGE and not kind.traced
     buf = kind.small(1 if large else size, kind.storage)
     buf.fill(kind.one)
-    return repeated(buf, size) if large else buf
+    return uniform_buffer(buf, size) if large else buf
 
 
 def head_raw(head: NDArray, given: NDArray | None):

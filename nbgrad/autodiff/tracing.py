@@ -1,7 +1,7 @@
-"""Operators on traced arrays: instead of running, they append to the graph that this thread traces.
+"""Tracing: operators on traced arrays append to the graph that this thread traces instead of running.
 
-Arrays from outside a traced function that meet traced ones are *captured*: their memory is read at every call of
-the compiled function, as that of its arguments.
+Outside arrays that a traced function uses are *captured*: like arguments, their memory is read at every call of the
+compiled function.
 """
 
 from __future__ import annotations
@@ -16,12 +16,25 @@ from ..core.dtypes import DType
 from ..core.shapes import size
 from ..errors import TraceError
 from ..ir.expr import Expr, const, substitute, var
-from ..ir.graph import IN_PLACE, LEAKED, Flat, Graph, Seen, current
+from ..ir.graph import IN_PLACE, LEAKED, Graph, ShapedValue, TracedBuffer, current
 from .observers import observers
 from .state import state
 
-__all__ = ["Again", "captured", "check_write", "current", "is_weak", "lifted", "mapped", "mixed", "ran", "seen",
-           "traced", "update", "weak"]  # fmt: skip
+__all__ = [
+    "RetraceObserver",
+    "capture_outside",
+    "captured",
+    "check_write",
+    "current",
+    "has_outside_arrays",
+    "is_weak",
+    "mark_weak",
+    "trace_elementwise",
+    "trace_structured",
+    "traced",
+    "traced_value",
+    "update",
+]  # fmt: skip
 
 WEAK = "weak"  # the label of a traced Python number: it takes the dtype of the arrays it meets
 
@@ -33,15 +46,15 @@ def _graph() -> Graph:
 
 
 def check_write(what: str) -> None:
-    """A :class:`TraceError` while tracing: `what` would write into an array, once instead of at every call."""
+    """Raise a :class:`TraceError` while tracing: `what` would write into an array once, instead of at every call."""
     if current.graph is not None:
         raise TraceError(f"{what}: {IN_PLACE}")
 
 
 def update(array: NDArray, new: NDArray) -> None:
-    """Have every call of the compiled function write `new`, a traced array, into `array`, when all else is done.
+    """Make every call of the compiled function end by writing `new`, a traced array, into `array`.
 
-    What reads `array` from now on, while tracing, reads `new`.
+    Later reads of `array` while tracing read `new`.
     """
     graph = _graph()
     graph.updates.append((array, new))
@@ -50,35 +63,35 @@ def update(array: NDArray, new: NDArray) -> None:
 
 
 def traced(value, shape, dtype: DType) -> NDArray:
-    """The array of this shape that stands for a value."""
+    """A traced array of this shape for a value of the graph."""
     graph = _graph()
-    buffer: Any = Flat(graph, size(shape), dtype, value)
+    buffer: Any = TracedBuffer(graph, size(shape), dtype, value)
     return wrap(buffer, shape, kind_of(dtype, graph.ctx))
 
 
-def seen(x: NDArray) -> Seen:
-    """What a traced array stands for, in its shape."""
+def traced_value(x: NDArray) -> ShapedValue:
+    """The graph value of a traced array, in its shape."""
     buffer: Any = x._buf  # a Flat
     return buffer.seen(x._shape)
 
 
 def is_weak(x: NDArray) -> bool:
-    """Whether `x` is a Python number's stand-in."""
+    """Whether `x` is a traced Python number, which takes the dtype of the arrays it meets."""
     return x._kind.traced and getattr(x, "_label", None) == WEAK
 
 
-def weak(x: NDArray) -> NDArray:
-    """`x`, as the stand-in of a Python number: what is given for one is one."""
+def mark_weak(x: NDArray) -> NDArray:
+    """`x`, marked as a traced Python number."""
     y = alias(x, x._buf, x._shape)
     y._label = WEAK
     return y
 
 
 def captured(x: NDArray) -> NDArray:
-    """The traced array that stands for one from outside: with numbers, or traced in a graph around this one."""
+    """The traced array for an outside one: with values, or traced in an enclosing graph."""
     graph = _graph()
     buffer: Any = x._buf
-    if x._kind.traced and buffer.graph is graph:  # made here, like an array from outside
+    if x._kind.traced and buffer.graph is graph:  # created in this graph with the kind of an outside array
         return wrap(buffer, x._shape, kind_of(x._kind.dtype, graph.ctx), x._node)
     if x._kind.traced and x._kind.ctx.device_id >= graph.level:
         raise TraceError(LEAKED)
@@ -92,64 +105,64 @@ def captured(x: NDArray) -> NDArray:
     return inside
 
 
-def mixed(arrays: Sequence[NDArray]) -> bool:
-    """Whether there are traced arrays, and not all of them in this graph."""
+def has_outside_arrays(arrays: Sequence[NDArray]) -> bool:
+    """Whether some of the arrays are traced, but not all in this graph."""
     graph = current.graph
     if graph is None:
         return False
     return any(x._kind.traced for x in arrays) and any(x._kind.ctx != graph.ctx for x in arrays)
 
 
-def lifted(arrays: Sequence[NDArray]) -> list[NDArray]:
-    """The arrays, those from outside captured."""
+def capture_outside(arrays: Sequence[NDArray]) -> list[NDArray]:
+    """The arrays, with outside ones captured."""
     ctx = _graph().ctx
     return [x if x._kind.ctx == ctx else captured(x) for x in arrays]
 
 
-def mapped(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape) -> Any:
+def trace_elementwise(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape) -> Any:
     """The buffer of an elementwise operator's result."""
     graph = _graph()
     dtype = arrays[0]._kind.dtype
     if scalars:
         number = float if dtype.is_float else int
         expr = substitute(expr, {var(f"s{k}"): const(number(s)) for k, s in enumerate(scalars)})
-    value = graph.map(expr, [seen(x) for x in arrays], shape, dtype, dtype)
-    return Flat(graph, size(shape), dtype, value)
+    value = graph.map(expr, [traced_value(x) for x in arrays], shape, dtype, dtype)
+    return TracedBuffer(graph, size(shape), dtype, value)
 
 
-def ran(plan, *arguments) -> None:
-    """What a structured operator's launcher is for traced arrays."""
-    *arrays, given = arguments
-    outs = [given] if plan.single else given
+def trace_structured(plan, *arguments) -> None:
+    """The launcher of structured operators for traced arrays: append the operator to the graph."""
+    *arrays, result = arguments
+    outs = [result] if plan.single else result
     graph = _graph()
     op = plan.op
-    found = None
+    values = None
     if op.lowering is not None:
-        found = op.lowering(graph, *[seen(x) for x in arrays], **plan.attrs)
-        if found is not None and not isinstance(found, list):
-            found = [found]
-    if found is None and op.expansion is not None:
+        values = op.lowering(graph, *[traced_value(x) for x in arrays], **plan.attrs)
+        if values is not None and not isinstance(values, list):
+            values = [values]
+    if values is None and op.expansion is not None:
         recording, state.recording = state.recording, False
         try:
             results = op.expansion(*arrays, **plan.attrs)
         finally:
             state.recording = recording
         results = results if isinstance(results, list | tuple) else [results]
-        found = [seen(y).value for y in results]
-        if op.finite and all(seen(x).value.finite for x in arrays):
-            for value in found:
+        values = [traced_value(y).value for y in results]
+        if op.finite and all(traced_value(x).value.finite for x in arrays):
+            for value in values:
                 value.finite = True
-    if found is None:
-        inputs = [seen(x) for x in arrays]
-        found = graph.opaque(plan, inputs, [(y._shape, y._kind.dtype) for y in outs])
-    for out, value in zip(outs, found, strict=True):
+    if values is None:
+        inputs = [traced_value(x) for x in arrays]
+        values = graph.opaque(plan, inputs, [(y._shape, y._kind.dtype) for y in outs])
+    for out, value in zip(outs, values, strict=True):
         out._buf.bind(value)
 
 
-class Again:
-    """The observer while a function is traced: what an operator made of arrays from outside alone becomes a step, too.
+class RetraceObserver:
+    """The observer during tracing: makes operators on outside arrays only part of the graph, too.
 
-    Otherwise it would be computed once, and not change when those arrays do.
+    Otherwise they would be computed once and not follow changes of these arrays.
     """
 
     def __enter__(self) -> None:
@@ -158,7 +171,7 @@ class Again:
         observers.append(self)
 
     def __exit__(self, *exc: object) -> None:
-        observers.pop()  # whose entry it is makes no difference: they are counted
+        observers.pop()  # entries are only counted, so it does not matter whose this is
         state.observer = self._before
 
     def one_step(self):
@@ -168,7 +181,7 @@ class Again:
         graph = current.graph
         if again is None or graph is None or any(x._kind.ctx == graph.ctx for x in (*operands, *results)):
             return
-        for x, y in zip(results, again(lifted(operands)), strict=True):
+        for x, y in zip(results, again(capture_outside(operands)), strict=True):
             x._buf, x._kind, x._cell, x._node = y._buf, y._kind, y._cell, y._node
 
     def pull_recorded(self, node, g, cotangents, useful) -> None:

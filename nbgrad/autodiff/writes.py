@@ -1,16 +1,16 @@
-"""Writes into arrays while recording: what may be written, and where the tape finds it afterwards.
+"""In-place writes while recording: which are allowed, and how the tape represents them.
 
-The rule is one for a memory, whichever of its arrays (views, reshapes, ``detach``, ``from_numpy``) is written through:
+The rules hold per memory, whichever of its arrays (views, reshapes, ``detach``, ``from_numpy``) is written through:
 
-* Memory that an array on the tape reads is not written.
+* Memory that an array on the tape reads must not be written.
 * A recorded value may be written into the whole of an array whose memory is not on the tape. From then on all arrays
-  on that memory are: each is the constant it was, with the elements it shares replaced by those of the value.
+  on that memory are on the tape: each is its old constant with the shared elements replaced by those of the value.
 """
 
 from __future__ import annotations
 
 from ..arrays.launch import address, cast_into
-from ..arrays.ndarray import NDArray, sharers, wrap
+from ..arrays.ndarray import NDArray, memory_sharers, wrap
 from ..core.registry import operators
 from ..core.shapes import size
 from ..errors import NBGradError
@@ -36,7 +36,7 @@ _RETYPED = (
 
 
 def _offset(x: NDArray, other: NDArray) -> int:
-    """Where `x` begins, in bytes after the beginning of `other`."""
+    """The offset of `x` from the beginning of `other`, in bytes."""
     return address(x._buf) - address(other._buf)
 
 
@@ -45,13 +45,13 @@ def _bytes(x: NDArray) -> int:
 
 
 def _overlapping(target: NDArray) -> list[NDArray]:
-    """The other arrays that have elements in common with `target`."""
-    others = sharers(target)
+    """The other arrays whose memory overlaps that of `target`."""
+    others = memory_sharers(target)
     return [x for x in others if -_bytes(x) < _offset(x, target) < _bytes(target)] if others else others
 
 
 def check_target(target: NDArray, op: str = "") -> None:
-    """Refuse to write, while recording, into memory that is on the tape; `op` is who asks."""
+    """Raise if, while recording, a write of operator `op` goes into memory that is on the tape."""
     if not recording():
         return
     begin = f"{op}: " if op else ""
@@ -64,9 +64,9 @@ def check_target(target: NDArray, op: str = "") -> None:
 
 
 class _Overwritten(tape.Rule):
-    """A constant array, part of which became that of a recorded one.
+    """A constant array, of which a slice was overwritten by a recorded one.
 
-    A node's attributes: the first element they share in the array, in the recorded one, and how many there are.
+    A node's attributes: the first shared element in the array, the first in the recorded one, and their count.
     """
 
     name = "overwritten"
@@ -86,9 +86,9 @@ _OVERWRITTEN = _Overwritten()
 
 
 def overwrite(target: NDArray, value: NDArray) -> None:
-    """Give `target`, which :func:`check_target` has let pass, the value of an array of its shape and on its device.
+    """Copy `value`, of the same shape and device, into `target`, which :func:`check_target` has accepted.
 
-    If that is on the tape, and this thread records, all arrays on the memory of `target` are from now on.
+    If `value` is on the tape and this thread records, all arrays on the memory of `target` are on the tape, too.
     """
     recorded = recording() and value._node is not None
     others = _overlapping(target) if recorded else []

@@ -1,1 +1,1 @@
-"""What runs code: Numba's compiler, CUDA, memory and threads. No operator and no derivative is known here."""
+"""Backends: Numba's compiler, CUDA, memory and threads. They know nothing of operators or derivatives."""

@@ -1,8 +1,8 @@
-"""Raw buffers. Large ones are lent from a pool of memory whose earlier users are gone.
+"""Buffer pool: raw buffers for arrays on the CPU; large ones reuse memory that has been freed.
 
-Fresh memory costs a page fault every 4096 bytes, which is as much time as a kernel takes to fill it, and a C library
-gives freed memory back to the system too eagerly. A lent buffer returns by itself: it is a view of a :class:`_Lease`,
-which every view of it keeps alive too, and whose death the pool looks at when it is asked next.
+Fresh memory costs a page fault every 4096 bytes, as much time as a kernel takes to fill it, and the C library returns
+freed memory to the system too eagerly. A lent buffer returns by itself: it is a view of a :class:`_Lease`, which all
+its views keep alive. When the lease dies, its memory is queued, and the next call of the pool collects it.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from threading import Thread
 import numpy as np
 
 from ..core import config
-from ..core.context import emptying
+from ..core.context import cache_clearers
 from ..core.fork_safety import lock
 from ..errors import OutOfMemoryError
 
-__all__ = ["LARGE", "Pool", "empty", "longer", "pool"]
+__all__ = ["LARGE", "Pool", "empty", "extend_in_place", "pool"]
 
 #: Buffers of this many elements or more come from the pool: below, lending takes longer than what it saves.
 LARGE = 8192
 
 
 class _Lease(np.ndarray):
-    """All of a piece of memory, lent once."""
+    """A whole block of memory, lent once."""
 
     __slots__ = ()
 
 
-class _Back(weakref.ref):
-    """Brings memory back to a pool when its lease dies.
+class _LeaseReturn(weakref.ref):
+    """Returns memory to a pool when its lease dies.
 
-    Its callback is a function in C, ``deque.append``. In one in Python, or a ``__del__``, the handler of a signal may
-    run, and Python prints a KeyboardInterrupt there and forgets it.
+    Its callback is the C function ``deque.append``. In a Python callback or a ``__del__`` a signal handler may run, and
+    Python prints and discards a KeyboardInterrupt raised there.
     """
 
     __slots__ = ("memory",)
@@ -50,51 +50,53 @@ class _Back(weakref.ref):
 def _map(size: int) -> mmap.mmap:
     if os.name == "nt":
         return mmap.mmap(-1, size)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # private: a forked child has its own
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # private: copied in a forked child
     if size >= 1 << 21 and hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them
+        with suppress(OSError):  # a kernel without huge pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
 
 
 @lru_cache(1024)
 def rounded(size: int) -> int:
-    """The size of the memory that a buffer of `size` bytes is lent: eight sizes per power of two."""
+    """The size of the block for a buffer of `size` bytes: eight size classes per power of two."""
     step = 1 << max(12, size.bit_length() - 4)
     return -(-size // step) * step
 
 
 class Pool:
-    """Memory that nobody uses at the moment, by size, up to `limit` bytes in all (the longest unused go first).
+    """Free blocks of memory, by size, up to `limit` bytes in all (the least recently used are freed first).
 
     Attributes
     ----------
     limit : int
-        Bytes kept at most.
+        Most bytes that free blocks may hold.
     kept : int
-        Bytes kept now.
+        Bytes in free blocks now.
     lent, peak : int
-        Bytes lent now, and at most so far (settable).
+        Bytes lent now, and their maximum so far (settable).
     hits, misses : int
-        Buffers lent from what was kept, and from the system.
+        Buffers served from free blocks, and from the system.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.hits = self.misses = 0
         self._kept = self._lent = self._peak = 0
-        self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()  # size -> pieces; the last used size is last
-        self._out: dict[int, _Back] = {}  # what brings memory back, by id
-        self._returned: deque[_Back] = deque()  # what did, and was not looked at yet
+        self._free: OrderedDict[int, list[mmap.mmap]] = OrderedDict()  # size -> blocks; the size used last is last
+        self._out: dict[int, _LeaseReturn] = {}  # weak references to live leases, by id
+        self._returned: deque[_LeaseReturn] = deque()  # of dead leases, not yet collected
         self._lock = lock("memory")
         self._trimmer: Thread | None = None
 
     def __repr__(self) -> str:
-        kept, limit, lent, peak = (f"{size / 1e6:.1f}" for size in (self.kept, self.limit, self.lent, self.peak))
+        kept, limit, lent, peak = (
+            f"{size / 1e6:.1f}" for size in (self.cached_bytes, self.limit, self.lent, self.peak)
+        )
         return f"{kept} of at most {limit} MB kept, {lent} lent (peak {peak}); {self.hits} hits, {self.misses} misses"
 
     @property
-    def kept(self) -> int:
+    def cached_bytes(self) -> int:
         self._collect()
         return self._kept
 
@@ -118,10 +120,10 @@ class Pool:
             if self._returned:
                 self._collect()
             memory = None
-            pieces = self._free.get(size)
-            if pieces:
-                with suppress(IndexError):  # a handler of a signal took the last
-                    memory = pieces.pop()
+            blocks = self._free.get(size)
+            if blocks:
+                with suppress(IndexError):  # a signal handler took the last one
+                    memory = blocks.pop()
                     self._kept -= size
                     self.hits += 1
             if memory is None:
@@ -130,28 +132,28 @@ class Pool:
             self._lent += size
             if self._lent > self._peak:
                 self._peak = self._lent
-        back = None
+        returning = None
         try:
             lease = _Lease((size // dtype.itemsize,), dtype, memory)
-            back = _Back(lease, self._returned.append)
-            back.memory = memory
-            self._out[id(back)] = back
+            returning = _LeaseReturn(lease, self._returned.append)
+            returning.memory = memory
+            self._out[id(returning)] = returning
             if self._lent > self.limit:
-                self._watch()
+                self._start_collector()
             return lease.view(np.ndarray)[:count]
-        except BaseException:  # an interrupt: nobody has it
-            self._out.pop(id(back), None)
+        except BaseException:  # an interrupt: the buffer reached nobody
+            self._out.pop(id(returning), None)
             self._lent -= size
             raise
 
     def _collect(self) -> None:
-        """Keep what came back for the next lease; free what is more than the limit."""
+        """Put returned blocks on the free lists; free what exceeds the limit."""
         with self._lock, suppress(IndexError):
             while True:
-                back = self._returned.popleft()
-                if self._out.pop(id(back), None) is None:
+                returning = self._returned.popleft()
+                if self._out.pop(id(returning), None) is None:
                     continue
-                memory = back.memory
+                memory = returning.memory
                 size = len(memory)
                 self._lent -= size
                 self._free.setdefault(size, []).append(memory)
@@ -170,14 +172,14 @@ class Pool:
                 break
             self._free.pop(oldest, None)
 
-    def _watch(self) -> None:
-        """More is lent than may be kept: if all of it comes back, and nobody lends, somebody has to look."""
+    def _start_collector(self) -> None:
+        """Start a thread that collects blocks while more than the limit is lent, in case nothing is lent again."""
         if self._trimmer is None or not self._trimmer.is_alive():
-            self._trimmer = Thread(target=self._look, name="nbgrad memory", daemon=True)
-            with suppress(RuntimeError):  # no more threads, or the interpreter is going
+            self._trimmer = Thread(target=self._collect_excess, name="nbgrad memory", daemon=True)
+            with suppress(RuntimeError):  # no more threads, or the interpreter is shutting down
                 self._trimmer.start()
 
-    def _look(self) -> None:
+    def _collect_excess(self) -> None:
         while self.lent > self.limit:
             time.sleep(0.5)
 
@@ -185,14 +187,14 @@ class Pool:
         try:
             return _map(size)
         except (OSError, OverflowError):
-            self.clear()  # what is kept may be what is lacking
+            self.clear()  # free blocks may hold what is missing
         try:
             return _map(size)
         except (OSError, OverflowError) as err:
             raise OutOfMemoryError(f"no memory for {what} ({size} bytes): {err}") from None
 
     def clear(self) -> int:
-        """Free what is kept; how many bytes that were."""
+        """Release the free blocks to the system; returns their size in bytes."""
         with self._lock:
             self._collect()
             self._free, freed, self._kept = OrderedDict(), self._kept, 0
@@ -200,11 +202,11 @@ class Pool:
 
 
 pool = Pool(config.POOL)
-emptying["cpu"] = lambda number: pool.clear()
+cache_clearers["cpu"] = lambda number: pool.clear()
 
 
-def longer(buffer: np.ndarray, count: int) -> np.ndarray | None:
-    """The memory of a lent buffer as one of `count` elements, if it has room for them and nobody else has any of it."""
+def extend_in_place(buffer: np.ndarray, count: int) -> np.ndarray | None:
+    """A lent buffer extended in place, if its block has the capacity and is uniquely owned; else None."""
     if _references(buffer) != _SOLE:
         return None
     whole = buffer.base
@@ -214,11 +216,11 @@ def longer(buffer: np.ndarray, count: int) -> np.ndarray | None:
 
 
 def _references(view: np.ndarray) -> int:
-    """How often Python refers to the array that has the memory."""
+    """The reference count of the array that owns the memory."""
     return sys.getrefcount(view.base)
 
 
-#: What that is for the only view; Python versions count differently.
+#: That count if the view is the only one; it differs between Python versions.
 _SOLE = _references(np.empty(2)[:1])
 
 

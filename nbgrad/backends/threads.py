@@ -1,12 +1,12 @@
-"""Large loops on several threads, without any threading layer of Numba's.
+"""Thread pool: run large loops on several threads, without Numba's threading layers.
 
-Kernels release the interpreter's lock. So a loop is cut into ranges, and Python threads run the same compiled entry
-point on slices of the same buffers. The thread that calls takes ranges too, and never waits for a helper that has not
-begun: with no helper free it simply does all the work. So nothing can deadlock, whoever calls from where.
+Kernels release the GIL, so a loop is split into ranges, and Python threads run the same compiled entry point on slices
+of the same buffers. The calling thread takes ranges too and never waits for a helper that has not begun: if no helper
+is free, it does all the work. So nothing can deadlock, whichever thread calls.
 
-Where a loop is cut must not be seen in its result. Loops whose elements are independent may be cut anywhere (at
-multiples of :data:`ALIGN`, so that the same elements are in the vector loop and in its scalar rest); reductions work in
-blocks that depend on sizes alone, and then those are the elements.
+Results do not depend on the split. Loops with independent elements may be split anywhere (at multiples of
+:data:`ALIGN`, so that the vector loop and its scalar remainder see the same elements); reductions work in blocks that
+depend on sizes alone, and are split between blocks.
 """
 
 from __future__ import annotations
@@ -20,23 +20,32 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from ..core import config, shapes
-from ..core.fork_safety import among_helpers, lock
+from ..core.fork_safety import helper_condition, lock
 from ..errors import AttrError
 
-__all__ = ["ALIGN", "broadcast", "each", "flat", "get_num_threads", "ready", "set_num_threads", "slices"]
+__all__ = [
+    "ALIGN",
+    "get_num_threads",
+    "parallel_ranges",
+    "row_slices",
+    "run_broadcast",
+    "run_flat",
+    "set_num_threads",
+    "worth_splitting",
+]
 
-#: Elements that cheap loops take some hundred microseconds for, ten times a thread's waking: the least of a range.
+#: The smallest range, in elements of a cheap loop: some hundred microseconds, ten times what waking a thread takes.
 GRAIN = 1 << 18
-#: Flat loops are cut at multiples of this.
+#: Flat loops are split at multiples of this.
 ALIGN = 1024
-#: Ranges per thread: the first to finish takes another, so a thread that is held up holds up nobody else.
-_SHARES = 4
+#: Ranges per thread: whoever finishes first takes another, so one slow thread does not delay the rest.
+_RANGES_PER_THREAD = 4
 
 _limit = config.THREADS
 
 
 def get_num_threads() -> int:
-    """How many threads work on one large operation at most.
+    """The largest number of threads that work on one operation.
 
     Returns
     -------
@@ -57,18 +66,18 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Let at most `n` threads work on one large operation, in this process from now on.
 
-    Results do not depend on it, bit for bit. The default is the number of usable cores, or ``OMP_NUM_THREADS`` or
-    ``NUMBA_NUM_THREADS`` if less. Products of matrices are left to BLAS, which has threads of its own.
+    Results are bitwise the same for any `n`. The default is the number of usable cores, or ``OMP_NUM_THREADS`` or
+    ``NUMBA_NUM_THREADS`` if less. Matrix products are left to BLAS, which has threads of its own.
 
     Parameters
     ----------
     n : int
-        At least 1, which means that no other thread is ever used.
+        At least 1, which means that only the calling thread works.
 
     Raises
     ------
     AttrError
-        If `n` is not such a number.
+        If `n` is not an integer of at least 1.
     """
     global _limit
     if isinstance(n, bool) or not hasattr(n, "__index__") or n.__index__() < 1:
@@ -84,14 +93,14 @@ _this = _Thread()
 
 
 class _Job:
-    """Ranges to be worked on by whoever comes, until the one who made it has seen the last of them end."""
+    """The ranges of one loop, taken by the caller and by helpers; closed when the last range has ended."""
 
     __slots__ = ("call", "changed", "error", "helpers", "open", "ranges")
 
     def __init__(self, call: Callable[[int, int], object], ranges: Sequence[tuple[int, int]]) -> None:
         self.call: Callable | None = call
         self.ranges = deque(ranges)
-        self.changed = among_helpers()
+        self.changed = helper_condition()
         self.open = True
         self.helpers = 0
         self.error: BaseException | None = None
@@ -106,12 +115,12 @@ class _Job:
             call(start, stop)  # type: ignore[misc]
 
     def fail(self, error: BaseException) -> None:
-        """What has not begun is dropped."""
+        """Record an error and drop the ranges that have not begun."""
         self.ranges.clear()
         self.error = self.error or error
 
     def help(self) -> None:
-        """Called by the pool's threads."""
+        """Work on the ranges, in a thread of the pool."""
         with self.changed:
             if not self.open:
                 return
@@ -125,7 +134,7 @@ class _Job:
             self.changed.notify()
 
     def run(self) -> None:
-        """Called by the one who made it: returns, or raises, when nobody works on it any more."""
+        """Work on the ranges, in the calling thread; returns or raises when no thread works on them any more."""
         while True:
             try:
                 self.work()
@@ -136,7 +145,7 @@ class _Job:
                 break
             except BaseException as err:  # KeyboardInterrupt, also while waiting: helpers still use the buffers
                 self.fail(err)
-        self.call = None  # the queue may hold this for a while, which must not keep buffers
+        self.call = None  # the queue may hold this job for a while, which must not keep buffers alive
         error, self.error = self.error, None
         if error is not None:
             try:
@@ -146,7 +155,7 @@ class _Job:
 
 
 class _Pool:
-    """Daemon threads, started when first wanted, that help with the jobs in a queue."""
+    """Daemon threads, started on demand, that help with the jobs in a queue."""
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[_Job] = SimpleQueue()
@@ -175,7 +184,7 @@ class _Pool:
             while self.size < size:
                 try:
                     threading.Thread(target=_serve, args=(self.jobs,), name="nbgrad", daemon=True).start()
-                except RuntimeError:  # no more threads, or the interpreter is going: fewer will do
+                except RuntimeError:  # no more threads, or the interpreter is shutting down: fewer will do
                     return
                 self.size += 1
 
@@ -192,7 +201,7 @@ _pool = _Pool()
 
 
 def _after_fork() -> None:
-    """A forked child has none of the threads, and locks as they happened to be."""
+    """Start afresh in a forked child: it has none of the threads, and locks in an arbitrary state."""
     global _pool
     _pool = _Pool()
     _this.helps = False
@@ -202,13 +211,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def ready(work: int) -> bool:
-    """Whether so much work, in elements of a cheap loop, will be shared if it can be cut."""
+def worth_splitting(work: int) -> bool:
+    """Whether a loop of this much work, in elements of a cheap loop, is split if it can be."""
     return work >= 2 * GRAIN and _limit > 1 and not _this.helps
 
 
-def each(call: Callable[[int, int], object], count: int, weight: int = 1, align: int = 1) -> None:
-    """``call(0, count)``, or the same in several ranges ``call(start, stop)`` at once.
+def parallel_ranges(call: Callable[[int, int], object], count: int, weight: int = 1, align: int = 1) -> None:
+    """Run ``call(0, count)``, or the same as concurrent ranges ``call(start, stop)``.
 
     Parameters
     ----------
@@ -216,15 +225,15 @@ def each(call: Callable[[int, int], object], count: int, weight: int = 1, align:
         Independent for different ranges.
     count : int
     weight : int
-        The work that one of them is, in elements of a cheap loop.
+        The work of one iteration, in elements of a cheap loop.
     align : int
         Ranges start at multiples of this.
     """
     units = -(-count // align)
-    if not ready(count * weight) or units < 2:
+    if not worth_splitting(count * weight) or units < 2:
         call(0, count)
         return
-    size = align * max(-(-GRAIN // (weight * align)), -(-units // (_SHARES * _limit)))
+    size = align * max(-(-GRAIN // (weight * align)), -(-units // (_RANGES_PER_THREAD * _limit)))
     ranges = [(start, min(start + size, count)) for start in range(0, count, size)]
     if len(ranges) == 1:
         call(0, count)
@@ -234,17 +243,17 @@ def each(call: Callable[[int, int], object], count: int, weight: int = 1, align:
     job.run()
 
 
-def flat(entry: Callable, buffers: Sequence, scalars: Sequence = (), weight: int = 1) -> None:
-    """``entry(*buffers, *scalars)`` of an elementwise kernel, whose buffers are as long as the last or one element."""
+def run_flat(entry: Callable, buffers: Sequence, scalars: Sequence = (), weight: int = 1) -> None:
+    """Run ``entry(*buffers, *scalars)`` of an elementwise kernel; buffers have the last one's length or one element."""
     n = buffers[-1].size
-    if ready(n * weight) and buffers[-1].__class__ is np.ndarray:
+    if worth_splitting(n * weight) and buffers[-1].__class__ is np.ndarray:
         steps = [x.size // n for x in buffers]
-        each(lambda start, stop: entry(*slices(buffers, steps, start, stop), *scalars), n, weight, ALIGN)
+        parallel_ranges(lambda start, stop: entry(*row_slices(buffers, steps, start, stop), *scalars), n, weight, ALIGN)
     else:
         entry(*buffers, *scalars)
 
 
-def broadcast(
+def run_broadcast(
     entry: Callable,
     inputs: Sequence,
     outputs: Sequence,
@@ -252,23 +261,23 @@ def broadcast(
     walk: shapes.Broadcast,
     weight: int = 1,
 ) -> None:
-    """An elementwise kernel whose `inputs` walk as `walk` says: cut along the first of the collapsed axes."""
+    """Run an elementwise kernel whose `inputs` broadcast as in `walk`, split along the first collapsed axis."""
     rank, arguments = walk.rank, walk.arguments
-    if not ready(walk.size * weight) or outputs[0].__class__ is not np.ndarray:
+    if not worth_splitting(walk.size * weight) or outputs[0].__class__ is not np.ndarray:
         entry(*inputs, *outputs, *scalars, *arguments)
         return
-    # Elements per step of that axis: rank 1 is the flat loop, where an operand has all elements or one.
+    # Elements per step of that axis. Rank 1 is the flat loop, where an operand has all elements or one.
     strides = [int(moves) for moves in walk.moves] if rank == 1 else arguments[rank :: rank - 1]
     row = 1 if rank == 1 else walk.size // arguments[0]
 
     def call(start: int, stop: int) -> None:
-        read = slices(inputs, strides, start, stop)
-        written = slices(outputs, [row] * len(outputs), start, stop)
+        read = row_slices(inputs, strides, start, stop)
+        written = row_slices(outputs, [row] * len(outputs), start, stop)
         entry(*read, *written, *scalars, *((stop - start, *arguments[1:]) if rank > 1 else ()))
 
-    each(call, walk.size // row, row * weight, ALIGN if rank == 1 else 1)
+    parallel_ranges(call, walk.size // row, row * weight, ALIGN if rank == 1 else 1)
 
 
-def slices(buffers: Sequence, strides: Sequence[int], start: int, stop: int) -> list:
-    """Of each buffer what rows `start` to `stop` are in; a stride is the elements of a row, or 0 for all rows alike."""
+def row_slices(buffers: Sequence, strides: Sequence[int], start: int, stop: int) -> list:
+    """Rows `start` to `stop` of each buffer; a stride is the elements of a row, or 0 if all rows share the buffer."""
     return [x[start * n : stop * n] if n else x for x, n in zip(buffers, strides, strict=True)]

@@ -1,6 +1,6 @@
-"""The graph compiler: functions of arrays, traced and written anew as loops (``nbgrad.jit``)."""
+"""The graph compiler: trace functions of arrays and lower them to loops (``nbgrad.jit``)."""
 
-from .device import operators as _operators  # noqa: F401  # operators run on GPUs as what they are in graphs
+from .device import operators as _operators  # noqa: F401  # registers how operators lower to GPU graphs
 from .jitted import jit
 
 __all__ = ["jit"]

@@ -1,11 +1,11 @@
-"""Where values are kept.
+"""Buffer placement: decide for each value whether it lives in a local variable, in scratch memory or in an array.
 
-That follows from where they are used. What is used in the turn of the loop that computes it is a local variable; what
-is used in another loop of the same turn of an outer one is kept in the scratch memory, with just the axes that the
-shared loops do not have; what is given back, or read in some other way than point by point, is an array.
+The uses of a value decide. A value used in the iteration of the loop that computes it is a local variable. One used in
+another loop of the same iteration of an outer loop lives in scratch memory, with just the axes that the shared loops do
+not have. A result, or a value that is not read pointwise, is an array.
 
-What no other kernel reads has memory for as long as the kernel's loops at the top need it. Each such array is apart
-from all others, for the compiler to see: so it can reorder what it does with them.
+A value that no other kernel reads has memory for as long as the kernel's top-level loops need it. The compiler sees
+that each such array aliases no other, so it can reorder accesses.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Sequence
 from ..core.dtypes import DType
 from ..core.shapes import size
 from ..ir.graph import Value
-from .memory_plan import Slots
-from .parallel_chunks import Chunks, layout
-from .schedule import Block, Loop, Program, reduced
+from .memory_plan import SharedBuffers
+from .parallel_chunks import Chunks, result_layout
+from .schedule import Loop, Program, TileAxis, reduction_axes
 from .statements import Axis, Statement
 
-__all__ = ["WHOLE", "Place", "Places", "home", "position"]
+__all__ = ["EXACT_LENGTH", "BufferLocation", "BufferPlacement", "defining_scope", "flat_index"]
 
-#: Statements whose value has the axes of their loops, in the order of an array.
+#: Statements whose value has the axes of their loops, in the order of the array's axes.
 _REGULAR = ("map", "sum", "max", "min", "product")
-#: Statements that write into an array of zeros, or are given arrays as they are: these have no element too many.
-WHOLE = ("embed", "scatter", "product", "opaque")
+#: Statements that write into an array of zeros, or get whole arrays as arguments: the array has its exact length.
+EXACT_LENGTH = ("embed", "scatter", "product", "opaque")
 
 
-class Place:
-    """Where the elements of a value are: in which array, and at which position for which indices."""
+class BufferLocation:
+    """The location of a value: the array, and the coefficients that map indices to a position in it."""
 
     __slots__ = ("array", "coefficients", "dtype")
 
@@ -39,15 +39,15 @@ class Place:
         self.coefficients = list(coefficients)
 
 
-class Places:
-    """The places of the values of some statements.
+class BufferPlacement:
+    """The locations of the values of some statements.
 
     Attributes
     ----------
-    kept : dict
-        Value -> its place, if it has one in memory.
+    location_of : dict
+        Value -> its location, if it is in memory.
     arrays : list of str
-        Names of the arrays among them that the kernel is given.
+        Names of the arrays among them that are arguments of the kernel.
     slots : Slots
         The kernel's own arrays.
     """
@@ -62,9 +62,9 @@ class Places:
         self.program = program
         self.chunks = chunks
         self.names = names
-        self.kept: dict[Value, Place] = {}
+        self.location_of: dict[Value, BufferLocation] = {}
         self.arrays: list[str] = []
-        self.slots = Slots("s")
+        self.slots = SharedBuffers("s")
         inside = [
             (k, s) for k, item in enumerate(items) for s in (item.statements() if isinstance(item, Loop) else [item])
         ]
@@ -76,16 +76,16 @@ class Places:
                 if access.pointwise is not None:
                     readers.setdefault(access.value, []).append(s)
         for k, s in inside:
-            if s.value in program.full or s.how not in _REGULAR:
-                self.kept[s.value] = self._array(s, k)
+            if s.value in program.materialized_values or s.how not in _REGULAR:
+                self.location_of[s.value] = self._array(s, k)
             else:
-                self._keep(s, k, readers.get(s.value, []))
+                self._place_scratch(s, k, readers.get(s.value, []))
 
-    def _own(self, s: Statement, n: int, item: int, exact: bool) -> str:
-        """An array for `n` elements of what `s` computes, in the loop of this number at the top."""
-        return self.slots.take(s.value.dtype, n, item, self._last.get(s.value, item), exact)
+    def _allocate_slot(self, s: Statement, n: int, item: int, exact: bool) -> str:
+        """An array for `n` elements of what `s` computes, in the top-level loop of this number."""
+        return self.slots.allocate_for(s.value.dtype, n, item, self._last.get(s.value, item), exact)
 
-    def _array(self, s: Statement, item: int) -> Place:
+    def _array(self, s: Statement, item: int) -> BufferLocation:
         coefficients = []
         stride = 1
         if s.how in _REGULAR and s.axes:
@@ -95,18 +95,18 @@ class Places:
                 stride *= n
         if self.chunks is not None and s in self.chunks.partial:
             name = f"q{self.chunks.partial.index(s)}"
-            own = [(axis, n) for axis, n, _ in layout(s, self.program)]
-            return Place(name, s.value.dtype, [(self.chunks.axis, size(s.value.shape)), *own[::-1]])
+            own = [(axis, n) for axis, n, _ in result_layout(s, self.program)]
+            return BufferLocation(name, s.value.dtype, [(self.chunks.axis, size(s.value.shape)), *own[::-1]])
         if s.value in self.names:
             name = self.names[s.value]
             self.arrays.append(name)
         else:
-            name = self._own(s, size(s.value.shape), item, exact=s.how in WHOLE)
-        return Place(name, s.value.dtype, coefficients[::-1])
+            name = self._allocate_slot(s, size(s.value.shape), item, exact=s.how in EXACT_LENGTH)
+        return BufferLocation(name, s.value.dtype, coefficients[::-1])
 
-    def _keep(self, s: Statement, item: int, readers: list[Statement]) -> None:
-        """Scratch memory for a value, if some reader is not where it is a local variable."""
-        complete, spread = home(s, self.program)
+    def _place_scratch(self, s: Statement, item: int, readers: list[Statement]) -> None:
+        """Scratch memory for a value, if some reader is outside the scope of its local variable."""
+        complete, spread = defining_scope(s, self.program)
         others = [r for r in readers if spread or not _begins(self.program.paths[r], complete)]
         if not others and not spread:
             return
@@ -128,32 +128,37 @@ class Places:
         for a in reversed(axes):
             coefficients.append((a, n))
             n *= a.extent
-        self.kept[s.value] = Place(self._own(s, n, item, exact=False), s.value.dtype, coefficients[::-1])
+        self.location_of[s.value] = BufferLocation(
+            self._allocate_slot(s, n, item, exact=False), s.value.dtype, coefficients[::-1]
+        )
 
 
 def _begins(path: list[Loop], start: list[Loop]) -> bool:
     return len(start) <= len(path) and all(a is b for a, b in zip(start, path))
 
 
-def home(s: Statement, program: Program) -> tuple[list[Loop], list[Axis]]:
-    """The loops in a turn of which a value is complete, and the axes of it that run inside of that."""
+def defining_scope(s: Statement, program: Program) -> tuple[list[Loop], list[Axis]]:
+    """The loops in whose iterations a value is complete, and the axes of the value that run inside these."""
     path = program.paths[s]
-    gone = reduced(s, program)
+    reduction = reduction_axes(s, program)
     for k, loop in enumerate(path):
-        if loop.axis in gone:
-            return path[:k], [loop.axis for loop in path[k:] if loop.axis not in gone]
+        if loop.axis in reduction:
+            return path[:k], [loop.axis for loop in path[k:] if loop.axis not in reduction]
     return path, []
 
 
-def position(terms: Sequence[tuple[Axis, int]], offset: int, combo: dict[Axis, int]) -> str:
-    """Code for a position: the sum of `offset` and of axes by coefficients; `combo`: places on written-out axes."""
+def flat_index(terms: Sequence[tuple[Axis, int]], offset: int, combo: dict[Axis, int]) -> str:
+    """Code for a flat index: the sum of `offset` and of axes times coefficients.
+
+    `combo` are the indices on unrolled axes.
+    """
     code = ""
     for axis, c in terms:
         if axis in combo:
             offset += c * combo[axis]
             continue
         n = axis.number
-        i = f"j{n}" if isinstance(axis, Block) and axis.inner else f"o{n}" if isinstance(axis, Block) else f"i{n}"
+        i = f"j{n}" if isinstance(axis, TileAxis) and axis.inner else f"o{n}" if isinstance(axis, TileAxis) else f"i{n}"
         part = i if abs(c) == 1 else f"{i} * u({abs(c)})"
         code = f"{code} {'-' if c < 0 else '+'} {part}" if code or c < 0 else part
     if code.startswith(" - "):

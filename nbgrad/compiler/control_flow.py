@@ -1,7 +1,7 @@
-"""Loops and branches as functions: ``foreach``, ``while_loop`` and ``cond``, which ``nd.contrib`` has.
+"""Structured control flow: ``foreach``, ``while_loop`` and ``cond`` of ``nd.contrib``.
 
-The public functions check their arguments and take nested ones apart; ``_scan`` and ``_repeat`` do the steps, on flat
-lists of arrays. What the steps run is recorded like anything else, so gradients of every order come by themselves.
+The public functions check and flatten their arguments; ``_run_scan`` and ``_run_while`` run the steps on flat lists of
+arrays. Steps are recorded like anything else, so gradients of every order follow.
 """
 
 from __future__ import annotations
@@ -30,36 +30,37 @@ Arrays = list[NDArray]
 
 
 def foreach(body: Callable, data, init_states, *, checkpoint: int | None = None) -> tuple[Any, Any]:
-    """Run `body` on one row of the data after the other, and stack what it gives.
+    """Run `body` on the rows of the data one after the other, and stack its outputs.
 
     Parameters
     ----------
     body : callable
-        ``body(row, states)`` returns ``(outputs, new_states)``. `row` has the form of `data`, `states` and
-        `new_states` that of `init_states`.
+        ``body(row, states)`` returns ``(outputs, new_states)``. `row` has the structure of `data`, `states`
+        and `new_states` that of `init_states`.
     data : NDArray, or nested lists of them
-        Rows are taken along axis 0, of which all have the same length. Dicts, tuples and dataclasses will do, too.
+        Rows are taken along axis 0, whose length all arrays share. Dicts, tuples and dataclasses work, too.
     init_states : NDArray, or nested lists of them
         May be empty. A state keeps its shape and dtype.
     checkpoint : int, optional
-        Keep the states after each so many steps alone, and run these steps again in backward. Of n steps, n / k
-        states and what k steps compute are in memory instead of what all compute; see :func:`autograd.checkpoint`.
+        An interval k: store the states after every k steps only, and recompute the steps between in backward. For n
+        steps, n / k states and the intermediate values of k steps are in memory, instead of those of all steps; see
+        :func:`autograd.checkpoint`.
 
     Returns
     -------
     outputs : NDArray, or nested lists of them
-        The outputs of all steps, stacked along a new axis 0, in the form that `body` gives them; lists for tuples.
+        The outputs of all steps, stacked along a new axis 0, in the structure that `body` returns; lists for tuples.
     states : NDArray, or nested lists of them
         After the last step.
 
     Raises
     ------
     DTypeError
-        If something is no NDArray, or a form differs from what it was before.
+        If something is not an NDArray, or a structure differs from what it was before.
     ShapeError
-        If data has no rows or its arrays' lengths differ; if a state or an output changes its shape or dtype.
+        If data has no rows or the lengths of its arrays differ; if a state or an output changes its shape or dtype.
     AttrError
-        If `checkpoint` is no positive integer.
+        If `checkpoint` is not a positive integer.
 
     Examples
     --------
@@ -71,17 +72,17 @@ def foreach(body: Callable, data, init_states, *, checkpoint: int | None = None)
     ([[1.0, 2.0], [4.0, 6.0], [9.0, 12.0]], [9.0, 12.0])
     """
     _functions("foreach", body=body)
-    every = _every("foreach", checkpoint)
+    every = _checkpoint_interval("foreach", checkpoint)
     rows, states = _Form(data, "foreach: data"), _Form(init_states, "foreach: state")
     outputs = _Outputs("foreach: output")
 
     def step(row: Arrays, before: Arrays) -> tuple[Arrays, Arrays]:
-        given, after = _pair("foreach: body", body(rows.build(row), states.build(before)), "new_states")
-        return outputs.flat(given), states.flat(after)
+        outs, after = _pair("foreach: body", body(rows.build(row), states.build(before)), "new_states")
+        return outputs.flat(outs), states.flat(after)
 
     arrays = rows.flat(data)
     _row_count(arrays)
-    scan = _scan if tracing.current.graph is None else _traced_scan
+    scan = _run_scan if tracing.current.graph is None else _trace_scan
     stacked, last = scan(step, arrays, states.flat(init_states), every)
     return outputs.build(stacked), states.build(last)
 
@@ -89,12 +90,12 @@ def foreach(body: Callable, data, init_states, *, checkpoint: int | None = None)
 def while_loop(
     cond: Callable, func: Callable, loop_vars, max_iterations=None, *, checkpoint: int | None = None
 ) -> tuple[Any, Any]:
-    """Run `func` as long as `cond` holds, `max_iterations` times at most, and stack what it gives.
+    """Run `func` as long as `cond` holds, at most `max_iterations` times, and stack its outputs.
 
     Parameters
     ----------
     cond : callable
-        ``cond(*loop_vars)`` returns one number: an NDArray of size 1, or Python's or NumPy's.
+        ``cond(*loop_vars)`` returns a scalar: an NDArray of size 1, or a Python or NumPy number.
     func : callable
         ``func(*loop_vars)`` returns ``(outputs, new_loop_vars)``. Outputs may be None.
     loop_vars : NDArray, or list of NDArrays or nested lists of them
@@ -106,19 +107,19 @@ def while_loop(
     Returns
     -------
     outputs : NDArray, or nested lists of them
-        The outputs of all steps, stacked along a new axis 0 of length `max_iterations`: the rows of steps that were
-        not done are zero. An empty list if there was no step.
+        The outputs of all steps, stacked along a new axis 0 of length `max_iterations`: the rows of steps that did
+        not run are zero. An empty list if there was no step.
     loop_vars : NDArray, or list
         After the last step.
 
     Raises
     ------
     DTypeError
-        If something is no NDArray, or a form differs from what it was before.
+        If something is not an NDArray, or a structure differs from what it was before.
     ShapeError
-        If a loop variable or an output changes its shape or dtype, or the condition is not one number.
+        If a loop variable or an output changes its shape or dtype, or the condition is not a scalar.
     AttrError
-        If `max_iterations` (or `checkpoint`) is no positive integer, or there are no loop variables.
+        If `max_iterations` (or `checkpoint`) is not a positive integer, or there are no loop variables.
 
     Examples
     --------
@@ -132,11 +133,11 @@ def while_loop(
     """
     _functions("while_loop", cond=cond, func=func)
     limit = _iterations(max_iterations)
-    every = _every("while_loop", checkpoint)
+    every = _checkpoint_interval("while_loop", checkpoint)
     single = isinstance(loop_vars, NDArray)
     variables = _listed(loop_vars)
     if not isinstance(variables, list):
-        raise DTypeError(f"while_loop: loop_vars must be an NDArray or a list, got {_said(loop_vars)}")
+        raise DTypeError(f"while_loop: loop_vars must be an NDArray or a list, got {_described_briefly(loop_vars)}")
     if not variables:
         raise AttrError("while_loop: loop_vars should contain at least one element")
     form, outputs = _Form(variables, "while_loop: loop variable"), _Outputs("while_loop: output")
@@ -145,27 +146,27 @@ def while_loop(
         return _truth("while_loop: what cond returns", cond(*form.build(now)))
 
     def more(now: Arrays) -> NDArray:
-        return _one("while_loop: what cond returns", cond(*form.build(now)))
+        return _traced_scalar("while_loop: what cond returns", cond(*form.build(now)))
 
     def step(before: Arrays) -> tuple[Arrays, Arrays]:
-        given, after = _pair("while_loop: func", func(*form.build(before)), "new_loop_vars")
-        return outputs.flat([] if given is None else given), form.flat(_listed(after))
+        outs, after = _pair("while_loop: func", func(*form.build(before)), "new_loop_vars")
+        return outputs.flat([] if outs is None else outs), form.flat(_listed(after))
 
     now = form.flat(variables)
     if tracing.current.graph is None:
-        stacked, last = _repeat(test, step, now, limit, every)
+        stacked, last = _run_while(test, step, now, limit, every)
     else:
-        stacked, last = _traced_repeat(more, step, now, limit, every)
+        stacked, last = _trace_while(more, step, now, limit, every)
     final = form.build(last)
     return outputs.build(stacked), final[0] if single else final
 
 
 def cond(pred, then_func: Callable, else_func: Callable) -> Any:
-    """What `then_func` returns if `pred` is true, else what `else_func` returns.
+    """The result of `then_func` if `pred` is true, else that of `else_func`.
 
     Parameters
     ----------
-    pred : NDArray of size 1, or Python's or NumPy's bool or number
+    pred : NDArray of size 1, or a Python or NumPy bool or number
     then_func, else_func : callable
         Without arguments. One of them is called.
 
@@ -176,9 +177,9 @@ def cond(pred, then_func: Callable, else_func: Callable) -> Any:
     Raises
     ------
     DTypeError
-        If `pred` is no number, or the others are not functions.
+        If `pred` is not a number, or the others are not functions.
     ShapeError
-        If `pred` has another size than 1.
+        If the size of `pred` is not 1.
 
     Examples
     --------
@@ -189,15 +190,15 @@ def cond(pred, then_func: Callable, else_func: Callable) -> Any:
     """
     _functions("cond", then_func=then_func, else_func=else_func)
     if tracing.current.graph is not None and isinstance(pred, NDArray):
-        return _traced_cond(_one("cond: pred", pred), then_func, else_func)
+        return _trace_cond(_traced_scalar("cond: pred", pred), then_func, else_func)
     return then_func() if _truth("cond: pred", pred) else else_func()
 
 
 # The steps, on flat lists of arrays.
 
 
-def _scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tuple[Arrays, Arrays]:
-    """``step(row, states)`` for all rows, `every` of them at a time under a checkpoint: outputs and last states."""
+def _run_scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tuple[Arrays, Arrays]:
+    """Run ``step(row, states)`` for all rows, `every` of them per checkpoint; return outputs and last states."""
 
     def foreach_steps(data: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
         outs = []
@@ -217,10 +218,10 @@ def _scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tu
     return _joined(blocks), states
 
 
-def _traced_scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tuple[Arrays, Arrays]:
-    """The same as a loop of a compiled program.
+def _trace_scan(step: Callable, data: Arrays, states: Arrays, every: int | None) -> tuple[Arrays, Arrays]:
+    """`_run_scan` as a loop of a compiled program.
 
-    Its derivative runs each step again, from the states before it: under a checkpoint, a step is a loop of its own.
+    Its derivative recomputes each step from the states before it: under a checkpoint, a step is a loop of its own.
     """
 
     def one(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
@@ -239,8 +240,8 @@ def _traced_scan(step: Callable, data: Arrays, states: Arrays, every: int | None
     return outs, states
 
 
-def _repeat(test: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple[Arrays, Arrays]:
-    """``step(states)`` as long as ``test(states)``, `limit` times at most: outputs, zeros after them, and states."""
+def _run_while(test: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple[Arrays, Arrays]:
+    """Run ``step(states)`` while ``test(states)``, at most `limit` times; return zero-padded outputs, and states."""
 
     def while_steps(states: Arrays, limit: int) -> tuple[Arrays, Arrays, int]:
         outs: list[Arrays] = []
@@ -263,8 +264,8 @@ def _repeat(test: Callable, step: Callable, states: Arrays, limit: int, every: i
     return _joined(blocks), states
 
 
-def _traced_repeat(more: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple:
-    """The same as a loop of a compiled program, which counts its steps when it runs."""
+def _trace_while(more: Callable, step: Callable, states: Arrays, limit: int, every: int | None) -> tuple:
+    """`_run_while` as a loop of a compiled program, which counts its steps when it runs."""
 
     def one(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
         return step(states)
@@ -284,19 +285,19 @@ def _traced_repeat(more: Callable, step: Callable, states: Arrays, limit: int, e
     return outs, states
 
 
-def _traced_cond(pred: NDArray, then_func: Callable, else_func: Callable) -> Any:
-    """The same as a choice that a compiled program makes when it runs."""
-    text = (
+def _trace_cond(pred: NDArray, then_func: Callable, else_func: Callable) -> Any:
+    """A branch that a compiled program takes when it runs."""
+    message = (
         "cond: result{path} is {now} from else_func and {before} from then_func; in a compiled function both must give "
         "arrays of the same shape and dtype"
     )
-    outputs = _Outputs("cond: result", text)
+    outputs = _Outputs("cond: result", message)
     functions = (lambda: outputs.flat(then_func()), lambda: outputs.flat(else_func()))
     return outputs.build(branch("cond", pred, functions))
 
 
-# Rows are taken from the memory of an array. If that is recorded, one operator takes them all: the gradient of every
-# single row would have the size of the whole array.
+# Rows are views of an array. If the array is recorded, one operator takes them all: the gradient of each single row
+# would have the size of the whole array.
 
 
 def _recorded(x: NDArray) -> bool:
@@ -327,11 +328,11 @@ def _zeros_like_rows(y: NDArray, n: int) -> NDArray:
     return wrap(y._kind.zeros(size(shape)), shape, y._kind)
 
 
-# Arguments and results, and what is said of them.
+# Arguments and results, and error messages about them.
 
 
 class _Aval:
-    """A leaf of a form: the shape and kind of an array, without its memory and history."""
+    """A leaf of a structure: the shape and kind of an array, without its memory and history."""
 
     __slots__ = ("kind", "shape")
 
@@ -350,7 +351,7 @@ _CHANGED = (
 
 
 class _Form:
-    """How a structure of arrays is built, and of what arrays; `what` it is in error messages."""
+    """A structure of arrays, with the shape and kind of each leaf; `what` names it in error messages."""
 
     def __init__(self, tree: Any, what: str, text: str = _CHANGED) -> None:
         self.text = text
@@ -360,34 +361,34 @@ class _Form:
             if not isinstance(x, NDArray):
                 raise DTypeError(_no_array(f"{what}{pytrees.leaf_path(tree, k)}", x))
         self.what = what
-        self.avals = pytrees.changed(tree, _Aval)
+        self.avals = pytrees.map_leaves(tree, _Aval)
         self._build: Callable[[Iterator], Any] = pytrees.flatten(self.avals, [])
 
     def build(self, leaves: Iterable[NDArray]) -> Any:
-        """Such a structure of other arrays."""
+        """The same structure with other arrays."""
         return self._build(iter(leaves))
 
     def flat(self, tree: Any) -> Arrays:
-        """The arrays of a structure, if it has this form."""
-        found = []
+        """The arrays of a structure, checked to have this form."""
+        arrays = []
         for aval, x, path in pytrees.flatten_like(self.avals, tree, self.what):
             if not isinstance(x, NDArray):
                 raise DTypeError(_no_array(self.what + path, x))
             if tracing.current.graph is not None:
-                (x,) = tracing.lifted([x])
+                (x,) = tracing.capture_outside([x])
             if x._shape != aval.shape or not _same(x._kind, aval.kind):
                 raise ShapeError(self.text.format(what=self.what, path=path, now=_Aval(x), before=aval))
-            found.append(x)
-        return found
+            arrays.append(x)
+        return arrays
 
 
 def _same(kind: Kind, other: Kind) -> bool:
-    """Whether these are one kind; but for where they are in a traced function, whose arrays are nowhere."""
+    """Whether two kinds are the same; those of traced arrays are on no device, so only dtypes are compared."""
     return kind is other or (kind.traced and kind.dtype is other.dtype)
 
 
 class _Outputs:
-    """The outputs of steps: the first decides on their form."""
+    """The outputs of steps: the first step determines their structure."""
 
     def __init__(self, what: str, text: str = _CHANGED) -> None:
         self.what = what
@@ -416,14 +417,14 @@ def _listed(loop_vars: Any) -> Any:
 
 def _pair(what: str, result: Any, second: str) -> Sequence:
     if not isinstance(result, list | tuple) or len(result) != 2:
-        raise DTypeError(f"{what} must return (outputs, {second}), got {_said(result)}")
+        raise DTypeError(f"{what} must return (outputs, {second}), got {_described_briefly(result)}")
     return result
 
 
 def _functions(op: str, **given: Any) -> None:
     for name, function in given.items():
         if not callable(function):
-            raise DTypeError(f"{op}: {name} must be a function, got {_said(function)}")
+            raise DTypeError(f"{op}: {name} must be a function, got {_described_briefly(function)}")
 
 
 def _row_count(arrays: Arrays) -> None:
@@ -437,20 +438,20 @@ def _row_count(arrays: Arrays) -> None:
         raise ShapeError("foreach: data has no rows, so what the body would give is unknown; at least one is needed")
 
 
-def _every(op: str, given: int | None) -> int | None:
-    if given is None:
+def _checkpoint_interval(op: str, interval: int | None) -> int | None:
+    if interval is None:
         return None
-    if not isinstance(given, int | np.integer) or given < 1:
-        raise AttrError(f"{op}: checkpoint must be a positive number of steps, or None, got {given!r}")
-    return int(given)
+    if not isinstance(interval, int | np.integer) or interval < 1:
+        raise AttrError(f"{op}: checkpoint must be a positive number of steps, or None, got {interval!r}")
+    return int(interval)
 
 
-def _iterations(given: Any) -> int:
-    if given is None:
+def _iterations(limit: Any) -> int:
+    if limit is None:
         raise AttrError("while_loop: max_iterations should be specified")
-    value: Any = given.item() if isinstance(given, NDArray) and given.size == 1 else given
+    value: Any = limit.item() if isinstance(limit, NDArray) and limit.size == 1 else limit
     if not isinstance(value, int | float | np.number) or not 1 <= value < np.inf or value != int(value):
-        raise AttrError(f"while_loop: max_iterations must be a positive integer, got {given!r}")
+        raise AttrError(f"while_loop: max_iterations must be a positive integer, got {limit!r}")
     return int(value)
 
 
@@ -458,15 +459,17 @@ def _truth(what: str, value: Any) -> bool:
     return bool(_single(what, value))
 
 
-def _one(what: str, value: Any) -> NDArray:
-    """The same as a traced array."""
+def _traced_scalar(what: str, value: Any) -> NDArray:
+    """The scalar as a traced array."""
     value = _single(what, value)
-    return tracing.lifted([value if isinstance(value, NDArray) else from_value(np.asarray(value, np.float64))])[0]
+    return tracing.capture_outside(
+        [value if isinstance(value, NDArray) else from_value(np.asarray(value, np.float64))]
+    )[0]
 
 
 def _single(what: str, value: Any) -> Any:
     if not isinstance(value, NDArray | np.ndarray | np.generic | bool | int | float):
-        raise DTypeError(f"{what} must be one number or bool, got {_said(value)}")
+        raise DTypeError(f"{what} must be one number or bool, got {_described_briefly(value)}")
     shape = getattr(value, "shape", ())
     if size(shape) != 1:
         raise ShapeError(f"{what} must be one number or bool, got an array of shape {shape}; reduce it first")
@@ -474,11 +477,11 @@ def _single(what: str, value: Any) -> Any:
 
 
 def _no_array(what: str, value: Any) -> str:
-    return f"{what} must be an NDArray, got {_said(value)}; nd.array makes one of numbers and NumPy arrays"
+    return f"{what} must be an NDArray, got {_described_briefly(value)}; nd.array makes one of numbers and NumPy arrays"
 
 
-def _said(value: Any) -> str:
-    """Whatever it is, in few words."""
+def _described_briefly(value: Any) -> str:
+    """A short description of any value."""
     kind = type(value).__name__
     if isinstance(value, list | tuple):
         return f"a {kind} of {len(value)}"

@@ -1,21 +1,22 @@
-"""Elements of arrays, as generated code calculates with them."""
+"""Conversions between the dtype of array elements and the type that generated code computes in."""
 
 from __future__ import annotations
 
 from ..arrays.templates import load, store
 from ..core.dtypes import DType
 
-__all__ = ["calculated_in", "rounded"]
+__all__ = ["element_compute_type", "rounded"]
 
 
-def calculated_in(dtype: DType) -> str:
-    """What elements of `dtype` are, once they are read."""
+def element_compute_type(dtype: DType) -> str:
+    """The type in which generated code holds elements of `dtype` after loading them."""
     return dtype.compute if dtype.is_float else "int64"
 
 
 def rounded(dtype: DType, code: str, compute: str) -> str:
-    """A result calculated in `compute`, as it would be read from an array of `dtype`."""
-    if calculated_in(dtype) == compute and dtype.name in ("float32", "float64", "int64"):
+    """Code that rounds a result computed in `compute` as if it had been stored to and loaded from an array of
+    `dtype`."""
+    if element_compute_type(dtype) == compute and dtype.name in ("float32", "float64", "int64"):
         return code
     stored = store(dtype, code, compute)
     if dtype.is_float:

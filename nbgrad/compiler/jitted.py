@@ -1,4 +1,4 @@
-"""``nbgrad.jit``: a function, traced once per signature, and run as compiled programs from then on."""
+"""``nbgrad.jit``: trace a function once per signature, and run it as compiled programs from then on."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray
 from ..autodiff.state import state
-from ..core.dtypes import convertible, plain
-from ..core.pickling import Made
+from ..core.dtypes import convertible, without_subclass
+from ..core.pickling import Derived
 from ..core.source_text import identifier
 from ..errors import AttrError, DTypeError, TraceError
 from ..functional.pytrees import flatten
 from ..ir.graph import current
-from .native import low_level, native
+from .native import c_callback, nopython_function
 from .program import Program, Static
 from .report import drawing, report
 
 __all__ = ["Jitted", "jit"]
 
-#: Signatures after which a function is said to be traced too often.
-_MANY = 16
+#: The number of signatures after which a warning says that a function is traced too often.
+_MAX_SIGNATURES = 16
 
 
 def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | str = ()) -> Callable:
-    """`function`, compiled: traced once for every combination of shapes and dtypes, and run as loops.
+    """Compile `function`: trace it once for every combination of shapes and dtypes, and run it as loops.
 
-    While it is traced, the function runs on arrays without numbers. Every operator it calls becomes a step of a
-    program; so do those of derivatives taken inside (``jit(grad(f))``, ``jit(hessian(f))``, to any order). The steps
-    are joined into loops as one would write them by hand, compiled, and kept on disk.
+    While it is traced, the function runs on abstract arrays, which have no values. Every operator it calls becomes a
+    step of a program; so do those of derivatives taken inside (``jit(grad(f))``, ``jit(hessian(f))``, to any order).
+    The steps are fused into loops as one would write them by hand, compiled, and cached on disk.
 
     Parameters
     ----------
     function : callable
-        Takes and gives arrays, numbers, and nested dicts, lists, tuples and dataclasses of them. NumPy arrays and
-        Python floats become arrays. Everything else, ints and strings among it, is *static*: a new value is a new
-        trace. Arrays from outside that it reads are read again at every call.
+        Takes and returns arrays, numbers, and nested dicts, lists, tuples and dataclasses of them. NumPy arrays and
+        Python floats become arrays. Everything else, ints and strings included, is *static*: a new value means a new
+        trace. Arrays that the function captures are read again at every call.
     static_argnames : str or sequence of str
         Arguments that are static although they are numbers. Their values must be hashable.
 
     Returns
     -------
     callable
-        Like `function`. It gives NumPy arrays if it is called with NumPy arrays and numbers alone, else NDArrays.
-        Called while recording, it is one operation of the tape, differentiable to any order. Methods: ``source()``,
+        Like `function`. It returns NumPy arrays if it is called with NumPy arrays and numbers alone, else NDArrays.
+        Called while recording, it is one operation on the tape, differentiable to any order. Methods: ``source()``,
         ``report()`` and ``graph()`` show the program of the latest signature.
 
     Raises
@@ -56,8 +56,8 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     DTypeError
         If `function` cannot be called.
     TraceError
-        At the first call, if the function asks for the numbers in its arrays (``if x > 0``, ``float(x)``), or writes
-        into arrays.
+        At the first call, if the function needs the values of its arrays (``if x > 0``, ``float(x)``), or writes into
+        arrays.
 
     Examples
     --------
@@ -77,8 +77,8 @@ def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | st
     return Jitted(function, names)
 
 
-class Jitted(Made):
-    """What :func:`jit` gives."""
+class Jitted(Derived):
+    """The result of :func:`jit`: `function` with its compiled programs, by signature."""
 
     def __init__(self, function: Callable, static: tuple[str, ...] = ()) -> None:
         functools.update_wrapper(self, function, updated=())
@@ -89,11 +89,13 @@ class Jitted(Made):
         self.latest: Program | None = None
         self._positions: tuple[int, ...] = ()
         if static:
-            known = list(inspect.signature(function).parameters)
+            parameters = list(inspect.signature(function).parameters)
             for name in static:
-                if name not in known:
-                    raise DTypeError(f"jit: static_argnames {name!r} is no argument of {self.name}; it has {known}")
-            self._positions = tuple([known.index(name) for name in static])
+                if name not in parameters:
+                    raise DTypeError(
+                        f"jit: static_argnames {name!r} is no argument of {self.name}; it has {parameters}"
+                    )
+            self._positions = tuple([parameters.index(name) for name in static])
 
     def __repr__(self) -> str:
         return f"<jit of {self.name}, {len(self.programs)} signature(s)>"
@@ -129,8 +131,8 @@ class Jitted(Made):
         if build is None:
             leaves = []
             build = flatten((args, kwargs), leaves)
-            leaves = [plain(x, self.name) if isinstance(x, np.ndarray) else x for x in leaves]
-            key = [state.training, *_shape_of((args, kwargs)), *map(_signature, leaves)]
+            leaves = [without_subclass(x, self.name) if isinstance(x, np.ndarray) else x for x in leaves]
+            key = [state.training, *_structure_key((args, kwargs)), *map(_signature, leaves)]
         try:
             program = self.programs.get(tuple(key))
         except TypeError as err:
@@ -142,10 +144,11 @@ class Jitted(Made):
         return program(leaves)
 
     def _trace(self, key: tuple, build, leaves: list) -> Program:
-        if len(self.programs) == _MANY:
+        if len(self.programs) == _MAX_SIGNATURES:
             warnings.warn(
-                f"jit: {self.name} is traced for the {_MANY + 1}th time; every new shape, dtype and static value "
-                f"(ints, strings) makes a new program; latest signatures: {[k[1:] for k in list(self.programs)[-2:]]}",
+                f"jit: {self.name} is traced for the {_MAX_SIGNATURES + 1}th time; every new shape, dtype and "
+                "static value (ints, strings) makes a new program; latest signatures: "
+                f"{[k[1:] for k in list(self.programs)[-2:]]}",
                 stacklevel=3,
             )
         found = self.programs[key] = Program(self, build, leaves)
@@ -162,25 +165,25 @@ class Jitted(Made):
         Parameters
         ----------
         *args
-            Examples of the arguments; the function is called with them once. The arrays and floats among them, in
-            order, are the arguments of the result; anything else keeps its value.
+            Example arguments; the function is called with them once. The arrays and floats among them, in order, are
+            the arguments of the compiled function; anything else keeps its value.
         out : bool
-            The result takes, after its arguments, an array for each of its results that has axes; these are what it
-            gives. They must share no memory with arguments or one another.
+            After its arguments, the compiled function takes an output array for each result that is not a scalar,
+            and returns these. They must share no memory with arguments or one another.
 
         Returns
         -------
         callable
-            Compiled for C-contiguous NumPy arrays of the examples' shapes and dtypes. It gives new arrays, numbers for
-            results without axes, and tuples of these. ValueError if an argument has another shape. NDArrays from
-            outside are read where they are: what is written into them later is seen.
+            Compiled for C-contiguous NumPy arrays of the examples' shapes and dtypes. It returns new arrays, numbers
+            for scalar results, and tuples of these. ValueError if an argument has another shape. Captured NDArrays are
+            read in place: it sees what is written into them later.
 
         Raises
         ------
         TraceError
             If the function draws random numbers or calls an operator that runs from Python.
         DTypeError
-            For float16, and results that are no arrays, numbers or tuples of them.
+            For float16, and results that are not arrays, numbers or tuples of them.
 
         Examples
         --------
@@ -190,7 +193,7 @@ class Jitted(Made):
         >>> slope(2.0)
         12.0
         """
-        return native(self._example(args), out)
+        return nopython_function(self._example(args), out)
 
     def _example(self, args: tuple) -> Program:
         if current.graph is not None:
@@ -204,9 +207,9 @@ class Jitted(Made):
         Parameters
         ----------
         *args
-            Examples of the arguments, floats and arrays of float64: their elements are found in `x`, one argument
-            after the other. If there are less than needed, the function gives nan. Without examples, the function
-            takes one float.
+            Example arguments, floats and arrays of float64: their elements are read from `x`, one argument after the
+            other. If there are fewer than needed, the function returns nan. Without examples, the function takes one
+            float.
 
         Returns
         -------
@@ -216,7 +219,7 @@ class Jitted(Made):
         Raises
         ------
         DTypeError
-            If the function does not give one number, or an example is of another dtype.
+            If the function does not return one number, or an example has another dtype.
         TraceError
             As for :meth:`njit`.
 
@@ -231,7 +234,7 @@ class Jitted(Made):
         >>> round(scipy.integrate.nquad(scipy.LowLevelCallable(area.ctypes), [[0, 1], [0, 2]])[0], 12)
         1.0
         """
-        return low_level(self._example(args or (1.0,)), bool(args))
+        return c_callback(self._example(args or (1.0,)), bool(args))
 
     def source(self, device: str | None = None) -> str:
         """The generated code of the program that ran last.
@@ -239,30 +242,30 @@ class Jitted(Made):
         Parameters
         ----------
         device : {"cpu", "gpu"}, optional
-            What is generated for such a device; default: for the one where the program ran. No GPU is needed to see
-            its code.
+            The device to generate code for; default: the one on which the program ran. No GPU is needed to see its
+            code.
         """
         if device not in (None, "cpu", "gpu"):
             raise AttrError(f"source: device must be 'cpu' or 'gpu', got {device!r}")
         return "\n\n".join(self._latest().texts(device))
 
     def report(self) -> str:
-        """What the program that ran last does in which loop, what it reads, writes and keeps."""
+        """The loops of the program that ran last, and what it reads, writes and allocates."""
         return report(self._latest().compiled)
 
     def graph(self, kind: str = "mermaid") -> str:
-        """Its steps as a graph: text for mermaid, or for Graphviz (``"dot"``)."""
+        """The steps of the program that ran last as a graph: text for mermaid, or for Graphviz (``"dot"``)."""
         if kind not in ("mermaid", "dot"):
             raise AttrError(f"graph: kind must be 'mermaid' or 'dot', got {kind!r}")
         return drawing(self._latest().compiled, kind)
 
 
-def _shape_of(tree) -> list:
-    """What tells the structure of arguments apart."""
+def _structure_key(tree) -> list:
+    """A key for the structure of arguments."""
     if isinstance(tree, dict):
-        return [dict, *[part for k, v in tree.items() for part in (k, *_shape_of(v))]]
+        return [dict, *[part for k, v in tree.items() for part in (k, *_structure_key(v))]]
     if isinstance(tree, list | tuple):
-        return [type(tree), len(tree), *[part for v in tree for part in _shape_of(v)]]
+        return [type(tree), len(tree), *[part for v in tree for part in _structure_key(v)]]
     return [type(tree)]
 
 

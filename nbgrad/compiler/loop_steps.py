@@ -1,12 +1,12 @@
-"""Loops as steps of a program: one traced step, run as often as there are rows.
+"""Loops as steps of a program: one traced step, run once per row.
 
 A loop has *states*, which a step changes; *rows*, of which a step reads one; *outputs*, of which it writes a row; and
-what the step captures, which stays. The states before each step are a further result, the *history*; it and outputs
-are computed if somebody reads them.
+captured arrays, which are constant. The states before each step are a further result, the *history*; the history and
+the outputs are computed if something reads them.
 
-The derivative of a loop is a loop from the last step to the first. Its states are the cotangents of the states, and
-the sums of the cotangents of what is captured; its rows, those of the loop, the history and the cotangents of the
-outputs; its outputs the cotangents of the rows. It is a loop like any other, with a derivative of its own.
+The derivative of a loop is a loop from the last step to the first. Its states are the cotangents of the states and the
+accumulated cotangents of the captured arrays; its rows are those of the loop, the history and the cotangents of the
+outputs; its outputs are the cotangents of the rows. It is an ordinary loop, with a derivative of its own.
 """
 
 from __future__ import annotations
@@ -16,14 +16,26 @@ from collections.abc import Callable
 from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tape
-from ..autodiff.tracing import captured, lifted, update
+from ..autodiff.tracing import capture_outside, captured, update
 from ..core.dtypes import int64
 from ..kernels.binary import not_equal
 from ..kernels.random import PART
 from ..kernels.shape import reshape
 from ..operators.cast import cast
-from .loop_runner import Loop
-from .subprograms import Arrays, Step, Traced, added, aval, carried, parts_of, pulled, settled, variable, zeros
+from .loop_runner import LoopStep
+from .subprograms import (
+    Arrays,
+    Step,
+    TracedSubprogram,
+    add_step,
+    as_tape_leaf,
+    frozen_closure,
+    random_parts,
+    shape_and_dtype,
+    trace_pullback,
+    with_updates,
+    zeros,
+)
 
 __all__ = ["loop"]
 
@@ -38,7 +50,7 @@ def loop(
     count: NDArray | None = None,
     more: Callable[[Arrays], NDArray] | None = None,
 ) -> tuple[Arrays, Arrays]:
-    """``step(row, states)``, which gives outputs and new states, for `n` rows; the outputs of all, the last states.
+    """Run ``step(row, states)``, which returns outputs and new states, for `n` rows; return outputs and last states.
 
     Parameters
     ----------
@@ -46,70 +58,79 @@ def loop(
     step : callable
     states : list of NDArray
     rows : list of NDArray
-        A row has the shape without the first axis.
+        The rows run along the first axis.
     n : int
     backward : bool
         From the last row to the first.
     count : NDArray, optional
-        One int64: only the first so many rows. Other outputs are zero.
+        An int64 scalar: run only this many rows, the first ones. Other outputs are zero.
     more : callable, optional
-        Whether there is another step after one that gave these states; one number.
+        ``more(states)`` is a scalar: whether another step follows.
     """
-    states, rows = lifted(states), lifted(rows)
-    again = settled(step)
-    taken = len(rows)
+    states, rows = capture_outside(states), capture_outside(rows)
+    frozen = frozen_closure(step)
+    row_count = len(rows)
     outputs = 0
 
     def flat(inside: Arrays) -> Arrays:
         nonlocal outputs
-        given, after = step(inside[:taken], inside[taken:])
-        outputs = len(given)
-        return [*after, *given] if more is None else [*after, *given, more(after)]
+        outs, after = step(inside[:row_count], inside[row_count:])
+        outputs = len(outs)
+        return [*after, *outs] if more is None else [*after, *outs, more(after)]
 
-    traced_step = Traced(flat, [*((x._shape[1:], x._kind.dtype) for x in rows), *map(aval, states)])
+    traced_step = TracedSubprogram(
+        flat, [*((x._shape[1:], x._kind.dtype) for x in rows), *map(shape_and_dtype, states)]
+    )
     if traced_step.updated:
-        return _carrying(name, step, states, rows, n, backward, count, more, traced_step.updated)
+        return _with_updates_as_states(name, step, states, rows, n, backward, count, more, traced_step.updated)
     if traced_step.drawn:
-        rows = [*rows, parts_of(traced_step.drawn, n)]
-        traced_step.arguments.insert(taken, traced_step.arguments.pop(taken + len(states)))
+        rows = [*rows, random_parts(traced_step.drawn, n)]
+        traced_step.arguments.insert(row_count, traced_step.arguments.pop(row_count + len(states)))
     if more is not None:
         first = reshape(more(states), ())
         count = cast(not_equal(first, 0), kind_of(int64, first._kind.ctx)) * n
     stops = None if more is None else len(traced_step.results) - 1
-    whole = Loop(name, again, traced_step, (len(rows), len(states), outputs), n, backward, count is not None, stops)
-    operands = [*rows, *states, *lifted(traced_step.captured), *([] if count is None else lifted([count]))]
-    results = added(whole, operands, lambda results: _Rule(whole, operands, results))
+    whole = LoopStep(
+        name, frozen, traced_step, (len(rows), len(states), outputs), n, backward, count is not None, stops
+    )
+    operands = [
+        *rows,
+        *states,
+        *capture_outside(traced_step.captured),
+        *([] if count is None else capture_outside([count])),
+    ]
+    results = add_step(whole, operands, lambda results: _Rule(whole, operands, results))
     return results[len(states) : len(states) + outputs], results[: len(states)]
 
 
-def _carrying(name, step, states, rows, n, backward, count, more, written):
-    """The same for a step that writes into arrays from outside: what is in them is a state, too."""
-    taken = len(states)
+def _with_updates_as_states(name, step, states, rows, n, backward, count, more, written):
+    """The same for a step that writes into captured arrays: their contents become states."""
+    state_count = len(states)
 
     def carrying(row: Arrays, before: Arrays) -> tuple[Arrays, Arrays]:
         given: Arrays = []
 
         def function() -> Arrays:
             nonlocal given
-            given, after = step(row, before[:taken])
+            given, after = step(row, before[:state_count])
             return after
 
-        after = carried(function, written, before[taken:])
+        after = with_updates(function, written, before[state_count:])
         return given, after
 
     def still(now: Arrays) -> NDArray:
-        return more(now[:taken])
+        return more(now[:state_count])
 
     outs, last = loop(name, carrying, [*states, *written], rows, n, backward, count, more and still)
-    for array, new in zip(written, last[taken:], strict=True):
+    for array, new in zip(written, last[state_count:], strict=True):
         update(array, new)
-    return outs, last[:taken]
+    return outs, last[:state_count]
 
 
 class _Rule(tape.Rule):
     """The tape's rule for a loop."""
 
-    def __init__(self, whole: Loop, operands: Arrays, results: Arrays) -> None:
+    def __init__(self, whole: LoopStep, operands: Arrays, results: Arrays) -> None:
         self.whole = whole
         self.name = whole.name
         self.operands = operands
@@ -130,7 +151,7 @@ class _Rule(tape.Rule):
             for k, parts in enumerate(self.history)
         ]
         changing = [k for k in range(states) if operands[rows + k]._kind.dtype.is_float]
-        wanted = [tape.wanted(p, useful) and x._kind.dtype.is_float for p, x in zip(node.parents, operands)]
+        wanted = [tape.cotangent_wanted(p, useful) and x._kind.dtype.is_float for p, x in zip(node.parents, operands)]
         row_wanted = [k for k in range(rows) if wanted[k]]
         outside = range(rows + states, len(whole.traced.arguments))
         read = whole.traced.captured
@@ -138,43 +159,45 @@ class _Rule(tape.Rule):
         present = [k for k in range(states, 2 * states + outputs) if g[k] is not None]
 
         def step(row: Arrays, before: Arrays) -> tuple[Arrays, Arrays]:
-            inside = [variable(x) for x in row[: rows + states]]
-            stay = [variable(captured(operands[k])) for k in outside]
-            # Under both names: as the step read them, and as the loop has them.
-            own = [pair for k, v in enumerate(stay) for pair in ((read[k], v), (operands[outside[k]], v))]
+            inside = [as_tape_leaf(x) for x in row[: rows + states]]
+            constants = [as_tape_leaf(captured(operands[k])) for k in outside]
+            # Under both identities: as the step captured them, and as operands of the loop.
+            own = [pair for k, v in enumerate(constants) for pair in ((read[k], v), (operands[outside[k]], v))]
             drawn = [(PART, inside[rows - 1])] if whole.traced.drawn else []
-            taken = rows - len(drawn)
+            row_count = rows - len(drawn)
             heads = dict(zip(changing, before))
             heads |= {k: h for k, h in zip(present, row[rows + states :], strict=True) if k < states + outputs}
 
             def function() -> Arrays:
-                given, after = whole.step(inside[:taken], inside[rows : rows + states])
-                return [*after, *given]
+                row_cotangents, after = whole.step(inside[:row_count], inside[rows : rows + states])
+                return [*after, *row_cotangents]
 
-            found = pulled(function, [*inside, *stay], [*own, *drawn], heads)
+            cotangents = trace_pullback(function, [*inside, *constants], [*own, *drawn], heads)
             extra = {k - states - outputs: h for k, h in zip(present, row[rows + states :]) if k >= states + outputs}
             after = []
             for k in changing:
-                h = found.get(id(inside[rows + k]))
+                h = cotangents.get(id(inside[rows + k]))
                 if h is None:
-                    h = zeros(*aval(inside[rows + k]))
+                    h = zeros(*shape_and_dtype(inside[rows + k]))
                 after.append(h + extra[k] if k in extra else h)
             for k, old in zip(sums, before[len(changing) :], strict=True):
-                h = found.get(id(stay[k - rows - states]))
+                h = cotangents.get(id(constants[k - rows - states]))
                 after.append(old if h is None else old + h)
-            given = []
+            row_cotangents = []
             for k in row_wanted:
-                h = found.get(id(inside[k]))
-                given.append(zeros(*aval(inside[k])) if h is None else h)
-            return given, after
+                h = cotangents.get(id(inside[k]))
+                row_cotangents.append(zeros(*shape_and_dtype(inside[k])) if h is None else h)
+            return row_cotangents, after
 
-        begin = [zeros(*aval(operands[rows + k])) if g[k] is None else g[k] for k in changing]
-        begin += [zeros(*aval(operands[k])) for k in sums]
+        begin = [zeros(*shape_and_dtype(operands[rows + k])) if g[k] is None else g[k] for k in changing]
+        begin += [zeros(*shape_and_dtype(operands[k])) for k in sums]
         every_row = [*operands[:rows], *history, *(g[k] for k in present)]
-        given, last = loop(f"{whole.name}_back", step, begin, every_row, whole.n, not whole.backward, self.count)
-        found: list[NDArray | None] = [None] * len(operands)
-        for k, h in zip(row_wanted, given, strict=True):
-            found[k] = h
+        row_cotangents, last = loop(
+            f"{whole.name}_back", step, begin, every_row, whole.n, not whole.backward, self.count
+        )
+        cotangents: list[NDArray | None] = [None] * len(operands)
+        for k, h in zip(row_wanted, row_cotangents, strict=True):
+            cotangents[k] = h
         for k, h in zip([*(rows + k for k in changing), *sums], last, strict=True):
-            found[k] = h if wanted[k] else None
-        return found
+            cotangents[k] = h if wanted[k] else None
+        return cotangents

@@ -1,14 +1,14 @@
-"""Arrays that several values share, one after the other."""
+"""The memory plan: arrays that several values share, one after the other."""
 
 from __future__ import annotations
 
 from ..core.dtypes import DType
 
-__all__ = ["Slots"]
+__all__ = ["SharedBuffers"]
 
 
-class Slots:
-    """Arrays for values that live from one point of a program to another; asked for in the order of their beginnings.
+class SharedBuffers:
+    """Allocates arrays for values by their live ranges; ranges must be requested in the order of their starts.
 
     Parameters
     ----------
@@ -27,10 +27,10 @@ class Slots:
         self._last: dict[str, int] = {}
         self._fixed: set[str] = set()
 
-    def take(self, dtype: DType, n: int, first: int, last: int, exact: bool = False) -> str:
-        """The name of an array for `n` elements that nobody else needs from `first` to `last`.
+    def allocate_for(self, dtype: DType, n: int, first: int, last: int, exact: bool = False) -> str:
+        """The name of an array for `n` elements that is free from `first` to `last`.
 
-        It may be longer, unless it must be `exact`, as it must if somebody asks for its length.
+        It may be longer, unless it must be `exact` because its length is read.
         """
 
         def fits(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""Python code as a step of a program: it runs at every call, on arrays with numbers, as it does outside.
+"""Opaque steps: Python code as a step of a program. It runs at every call, on concrete arrays, as it does outside.
 
-What it gives must be known when the function is traced. Either somebody says so, or the code runs once on a
-:func:`sample`: positive numbers up to 1, of which square matrices are symmetric and positive definite.
+The shapes and dtypes of its results must be known when the function is traced. Either they are declared, or the code
+runs once on a :func:`sample`: positive numbers up to 1, where square matrices are symmetric positive definite.
 """
 
 from __future__ import annotations
@@ -15,22 +15,33 @@ import numpy as np
 from ..arrays.launch import copy, kind_of
 from ..arrays.ndarray import NDArray, alias, from_value
 from ..autodiff import tape
-from ..autodiff.differentiability import GRADIENT, end_at
+from ..autodiff.differentiability import GRADIENT, limit_order
 from ..autodiff.state import state
-from ..autodiff.tracing import seen, traced
+from ..autodiff.tracing import traced, traced_value
 from ..core.context import CPU0, Context
 from ..core.dtypes import DType, as_dtype
 from ..core.shapes import Shape, as_shape
 from ..errors import DTypeError, ShapeError, TraceError
 from ..ir.graph import current
 from ..kernels.random import aside
-from .subprograms import Arrays, Aval, aval
+from .subprograms import Arrays, Aval, shape_and_dtype
 
-__all__ = ["Aval", "described", "ended", "form", "lasting", "plainly", "sample", "step", "store", "tried"]
+__all__ = [
+    "Aval",
+    "declared_results",
+    "eager_cpu_scope",
+    "opaque_step",
+    "run_on_samples",
+    "sample",
+    "saved_opaque_step",
+    "sequence_type",
+    "store_results",
+    "without_derivatives",
+]
 
 
 class Opaque:
-    """Python code, as a step of a program and as what runs there.
+    """Python code, as a step of a program and as its runner.
 
     Parameters
     ----------
@@ -40,7 +51,7 @@ class Opaque:
     operands : list of NDArray
     native : callable, optional
         ``native(operands, results, prefix)``: lines that do the same to flat arrays in a nopython function, with
-        local names that begin with `prefix`, and a dict of what else they use.
+        local names that begin with `prefix`, and a dict of their global names.
     """
 
     partial = False
@@ -60,64 +71,66 @@ class Opaque:
 
     def run(self, *arrays) -> None:
         *operands, results = arrays
-        with plainly(self.training):
+        with eager_cpu_scope(self.training):
             self.call(operands, results)
 
 
-def step(
+def opaque_step(
     name: str, call: Callable, operands: Arrays, results: Sequence[Aval], native: Callable | None = None
 ) -> Arrays:
-    """The results of such a step of the program that is traced. See :class:`Opaque`."""
+    """Add an opaque step to the program being traced, and return its results. See :class:`Opaque`."""
     assert current.graph is not None
-    values = current.graph.opaque(Opaque(name, call, operands, native), [seen(x) for x in operands], results)
+    values = current.graph.opaque(Opaque(name, call, operands, native), [traced_value(x) for x in operands], results)
     return [traced(value, *aval) for value, aval in zip(values, results, strict=True)]
 
 
-def lasting(
+def saved_opaque_step(
     name: str, call: Callable, operands: Arrays, results: Sequence[Aval], native: Callable | None = None
 ) -> Arrays:
-    """The same for what may give something else when it runs again: it does not, for derivatives.
+    """The same for code that may return something else when it runs again: derivatives reuse its results.
 
-    In loops, branches, checkpoints and rows of Jacobians it does.
+    In loops, branches, checkpoints and rows of Jacobians it does run again.
     """
     graph = current.graph
     assert graph is not None
     if graph.outer is not None or graph.per_row or state.recomputing:
-        return step(name, call, operands, results, native)
-    if graph.given is not None:
-        kept = next(graph.given, [])
-        if list(map(aval, kept)) != list(results):
+        return opaque_step(name, call, operands, results, native)
+    if graph.replayed_results is not None:
+        saved = next(graph.replayed_results, [])
+        if list(map(shape_and_dtype, saved)) != list(results):
             raise TraceError(
-                f"{name}: a function that jit compiled took another way when it was traced again, for its derivative; "
-                "what it does must follow from its arguments alone"
+                f"{name}: a function that jit compiled took another path when it was retraced for its derivative; "
+                "what it does must depend on its arguments alone"
             )
-        return kept
-    found = step(name, call, operands, results, native)
-    graph.kept.append(found)
-    return found
+        return saved
+    results_of_step = opaque_step(name, call, operands, results, native)
+    graph.saved_results.append(results_of_step)
+    return results_of_step
 
 
-class _End(tape.Rule):
+class _NonDifferentiable(tape.Rule):
     """The tape's rule for a gradient that cannot be differentiated."""
 
     def __init__(self, name: str) -> None:
         self.name = name + GRADIENT
-        end_at(self, 0)
+        limit_order(self, 0)
 
 
-def ended(name: str, found: Sequence[NDArray | None], node: tape.Node, gs: Sequence[NDArray]) -> list[NDArray | None]:
-    """The gradients of a step `name` of which there are no further derivatives: asking for one is an error."""
-    rule = _End(name)
+def without_derivatives(
+    name: str, gradients: Sequence[NDArray | None], node: tape.Node, gs: Sequence[NDArray]
+) -> list[NDArray | None]:
+    """The gradients of a step `name` without further derivatives: asking for one raises an error."""
+    rule = _NonDifferentiable(name)
     parents = (*node.parents, *map(tape.parent, gs))
     return [
         None if h is None else alias(h, h._buf, h._shape, tape.node(rule, parents, (), None, h._shape, h._kind))
-        for h in found
+        for h in gradients
     ]
 
 
 @contextlib.contextmanager
-def plainly(training: bool) -> Iterator[None]:
-    """A scope in which nothing is traced, recorded or observed; what is made there is on the CPU."""
+def eager_cpu_scope(training: bool) -> Iterator[None]:
+    """A scope in which nothing is traced, recorded or observed; arrays are created on the CPU."""
     flags = state.recording, state.training, state.observer
     graph, numbers = current.graph, current.numbers
     state.recording, state.training, state.observer = False, training, None
@@ -131,68 +144,70 @@ def plainly(training: bool) -> Iterator[None]:
 
 
 def sample(x: NDArray) -> NDArray:
-    """Numbers for a traced array: 0.5, on the diagonals of square matrices 1; integers are 0."""
-    found = np.full(x._shape, 0.5 if x._kind.dtype.is_float else 0)
+    """A concrete array for a traced one: 0.5, on the diagonals of square matrices 1; integers are 0."""
+    values = np.full(x._shape, 0.5 if x._kind.dtype.is_float else 0)
     if x._kind.dtype.is_float and len(x._shape) > 1 and x._shape[-1] == x._shape[-2]:
-        found[..., np.arange(x._shape[-1]), np.arange(x._shape[-1])] = 1
-    return from_value(found.astype(x._kind.dtype.np), ctx=CPU0)
+        values[..., np.arange(x._shape[-1]), np.arange(x._shape[-1])] = 1
+    return from_value(values.astype(x._kind.dtype.np), ctx=CPU0)
 
 
-def tried(name: str, call: Callable[[], Any]) -> Any:
-    """What ``call()``, on sample numbers, gives; the stream of random numbers stays where it is."""
+def run_on_samples(name: str, call: Callable[[], Any]) -> Any:
+    """The result of ``call()`` on samples; the random state is not advanced."""
     try:
-        with plainly(state.training), aside():
+        with eager_cpu_scope(state.training), aside():
             return call()
     except Exception as err:
         raise TraceError(
             f"{name}: what it gives is unknown while a function is traced, and trying it on sample numbers (0.5, 1 on "
-            f"diagonals, integers 0) failed: {type(err).__name__}: {err}; say by `infer` what it gives"
+            f"diagonals, integers 0) failed: {type(err).__name__}: {err}; declare its results with `infer`"
         ) from err
 
 
-def described(name: str, found: Any) -> tuple[type | None, list[Aval]]:
-    """What an `infer` says: shapes and dtypes of results, and tuple or list if they come in one."""
-    several = None if _is_pair(found) else form(found)
+def declared_results(name: str, declared: Any) -> tuple[type | None, list[Aval]]:
+    """What an `infer` declares: shapes and dtypes of results, and tuple or list if there are several."""
+    several = None if _is_pair(declared) else sequence_type(declared)
     results: list[tuple[Shape, DType]] = []
-    for given in found if several is not None else [found]:
-        if isinstance(given, NDArray | np.ndarray | np.generic):
-            results.append((given.shape, as_dtype(given.dtype)))
-        elif isinstance(given, float):
+    for item in declared if several is not None else [declared]:
+        if isinstance(item, NDArray | np.ndarray | np.generic):
+            results.append((item.shape, as_dtype(item.dtype)))
+        elif isinstance(item, float):
             results.append(((), as_dtype("float64")))
-        elif _is_pair(given):
-            results.append((as_shape(given[0]), as_dtype(given[1])))
+        elif _is_pair(item):
+            results.append((as_shape(item[0]), as_dtype(item[1])))
         else:
             raise DTypeError(
-                f"{name}: infer must say, for each result, which argument it is like, or (shape, dtype); got {given!r}"
+                f"{name}: infer must say, for each result, which argument it is like, or (shape, dtype); got {item!r}"
             )
     return several, results
 
 
-def form(found: Any) -> type | None:
-    """Tuple or list, if results come in one."""
-    return list if isinstance(found, list) else tuple if isinstance(found, tuple) else None
+def sequence_type(results: Any) -> type | None:
+    """Tuple or list, if the results come in one."""
+    return list if isinstance(results, list) else tuple if isinstance(results, tuple) else None
 
 
-def _is_pair(given: Any) -> bool:
+def _is_pair(item: Any) -> bool:
     return (
-        type(given) in (tuple, list)
-        and len(given) == 2
-        and type(given[0]) in (tuple, list)
-        and all(isinstance(n, int) for n in given[0])
-        and not isinstance(given[1], tuple | list | NDArray | np.ndarray | float)
+        type(item) in (tuple, list)
+        and len(item) == 2
+        and type(item[0]) in (tuple, list)
+        and all(isinstance(n, int) for n in item[0])
+        and not isinstance(item[1], tuple | list | NDArray | np.ndarray | float)
     )
 
 
-def store(name: str, found: Sequence[NDArray], results: Arrays) -> None:
-    """Write what was found, if it is what it was said to be, into the results."""
-    if len(found) != len(results):
-        raise ShapeError(f"{name}: it gave {len(found)} result(s), but {len(results)} when the function was traced")
-    for k, (y, out) in enumerate(zip(found, results, strict=True)):
+def store_results(name: str, computed: Sequence[NDArray], results: Arrays) -> None:
+    """Copy what was computed into the results, after checking shapes and dtypes."""
+    if len(computed) != len(results):
+        raise ShapeError(
+            f"{name}: it returned {len(computed)} result(s), but {len(results)} when the function was traced"
+        )
+    for k, (y, out) in enumerate(zip(computed, results, strict=True)):
         if y._shape != out._shape or y._kind is not out._kind:
             kind: type = ShapeError if y._shape != out._shape else DTypeError
             raise kind(
                 f"{name}: result {k} is {y._kind.dtype} of shape {y._shape}, but was {out._kind.dtype} of shape "
-                f"{out._shape} when the function was traced; both must follow from the arguments' shapes and dtypes"
+                f"{out._shape} when the function was traced; both must depend on the arguments' shapes and dtypes alone"
             )
-    for y, out in zip(found, results, strict=True):
+    for y, out in zip(computed, results, strict=True):
         copy(y._buf, out._buf)

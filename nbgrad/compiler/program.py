@@ -1,4 +1,4 @@
-"""A function for one signature: traced, compiled, and called; and its place on the tape."""
+"""The program of one signature: traced, compiled and called; and its node on the tape."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.launch import Kind, copy, kind_of
-from ..arrays.ndarray import NDArray, from_value, on_memory, wrap
+from ..arrays.ndarray import NDArray, from_value, on_memory, wrap, zeros
 from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state
-from ..autodiff.tracing import WEAK, Again, captured, is_weak, lifted, seen, traced
+from ..autodiff.tracing import WEAK, RetraceObserver, capture_outside, captured, is_weak, traced, traced_value
 from ..core import dtypes
 from ..core.context import CPU0, Context, gpu
 from ..core.shapes import size
@@ -49,15 +49,15 @@ def is_array(leaf: Any) -> bool:
 
 
 class Program:
-    """A function for one signature.
+    """A function specialized for one signature.
 
     Parameters
     ----------
     jitted : Jitted
     build : callable or int
-        Makes (args, kwargs) of an iterator over leaves; or the number of arguments, each a leaf.
+        Builds (args, kwargs) from an iterator over leaves; or the number of arguments, each a leaf.
     leaves : list
-        Of the first call.
+        The leaves of the first call.
 
     Attributes
     ----------
@@ -65,9 +65,9 @@ class Program:
         Where it runs: the CPU, or the GPU that the arrays are on.
     compiled : Compiled or DeviceProgram
     captured : list of NDArray
-        Arrays from outside that are read.
+        Arrays from outside that it reads.
     kept : list of int
-        The last results are those of steps that are not to run again for derivatives: how many each has.
+        The last results are those of steps that must not run again for derivatives: how many each has.
     """
 
     def __init__(self, jitted: Jitted, build: Callable | int, leaves: list) -> None:
@@ -75,28 +75,28 @@ class Program:
         self.build = build
         self.static = [None if is_array(leaf) else leaf for leaf in leaves]
         self.arrays = [k for k, leaf in enumerate(leaves) if is_array(leaf)]
-        self.given = [leaves[k].__class__ for k in self.arrays]
+        self.leaf_types = [leaves[k].__class__ for k in self.arrays]
         self.avals = [_aval(leaves[k]) for k in self.arrays]
-        #: Of each array, whether its elements are as in a raw buffer: another byte order is another signature.
-        self.plain = [
-            given is np.ndarray and leaves[k].dtype.isnative and leaves[k].dtype == kind.storage
-            for k, given, (_, kind) in zip(self.arrays, self.given, self.avals, strict=True)
+        #: Per array, whether its elements are stored as in a raw buffer: byte order is part of the signature.
+        self.is_raw_layout = [
+            leaf_type is np.ndarray and leaves[k].dtype.isnative and leaves[k].dtype == kind.storage
+            for k, leaf_type, (_, kind) in zip(self.arrays, self.leaf_types, self.avals, strict=True)
         ]
-        place = _place(jitted.name, [x for x in leaves if isinstance(x, NDArray)])
+        place = _common_device(jitted.name, [x for x in leaves if isinstance(x, NDArray)])
         graph, arguments, results = self._traced(CPU0 if place is None else place)
-        if place is None:  # then it is where the arrays from outside are
+        if place is None:  # it runs on the device of the captured arrays
             place = next((x._kind.ctx for x in self.captured if x._kind.gpu), None)
             if place is not None:
                 graph, arguments, results = self._traced(place)
         self.ctx = CPU0 if place is None else place
-        self._check_places()
+        self._check_devices()
         self.results = [(y._shape, kind_of(y._kind.dtype, self.ctx)) for y in results]
-        self._parts = graph, arguments, [seen(y) for y in results]
+        self._parts = graph, arguments, [traced_value(y) for y in results]
         self.compiled = self._compiled(self.ctx)
         self.call = self._caller()
 
     def _compiled(self, ctx: Context) -> Compiled | DeviceProgram:
-        """What it is on a device of this type."""
+        """The program for a device of this type."""
         if ctx.device_type == "gpu":
             return DeviceProgram(self.jitted.name, *self._parts, ctx)
         return Compiled(self.jitted.name, *self._parts)
@@ -106,41 +106,41 @@ class Program:
         own = device in (None, "gpu" if self.ctx.device_type == "gpu" else "cpu")
         return (self.compiled if own else self._compiled(gpu(0) if device == "gpu" else CPU0)).texts
 
-    def _traced(self, place: Context) -> tuple[Graph, list, list[NDArray]]:
-        """The function as a graph, its arguments and results, for arrays at this place."""
+    def _traced(self, device: Context) -> tuple[Graph, list, list[NDArray]]:
+        """Trace the function for arrays on this device: the graph, its arguments and results."""
         graph = Graph()
         recording = state.recording
-        current.graph, current.numbers = graph, NDArray not in self.given
+        current.graph, current.numbers = graph, NDArray not in self.leaf_types
         state.recording = False
         try:
             inside = [traced(graph.argument(shape, kind.dtype), shape, kind.dtype) for shape, kind in self.avals]
-            for x, kind in zip(inside, self.given, strict=True):
+            for x, kind in zip(inside, self.leaf_types, strict=True):
                 if kind is float:
                     x._label = WEAK
-            given = [seen(x).value for x in inside]
-            with place, Again():
-                self.result = self.again(inside)
-            found: list = []
-            self.rebuild = flatten(self.result, found)
-            found = [captured(y) if isinstance(y, NDArray) and not y._kind.traced else y for y in found]
+            arguments = [traced_value(x).value for x in inside]
+            with device, RetraceObserver():
+                self.result = self.call_original(inside)
+            outputs: list = []
+            self.rebuild = flatten(self.result, outputs)
+            outputs = [captured(y) if isinstance(y, NDArray) and not y._kind.traced else y for y in outputs]
         finally:
             current.graph, current.numbers = None, False
             state.recording = recording
-        self.updated = self._targets(graph, inside)
-        self.captured = self._from_outside(graph)
+        self.updated = self._update_targets(graph, inside)
+        self.captured = self._captured_arrays(graph)
         self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0
-        self.computed = [isinstance(y, NDArray) for y in found]
-        self.constants = [None if computed else y for computed, y in zip(self.computed, found, strict=True)]
-        results = [y for y in found if isinstance(y, NDArray)]
+        self.computed = [isinstance(y, NDArray) for y in outputs]
+        self.constants = [None if computed else y for computed, y in zip(self.computed, outputs, strict=True)]
+        results = [y for y in outputs if isinstance(y, NDArray)]
         self.count = len(results)
         self.numbers = [is_weak(y) for y in results]
         results += [new for _, new in graph.updates]
-        self.kept = [len(group) for group in graph.kept]
-        results += [x for group in graph.kept for x in group]
-        return graph, [*given, *(seen(x).value for _, x in graph.captured)], results
+        self.saved_counts = [len(group) for group in graph.saved_results]
+        results += [x for group in graph.saved_results for x in group]
+        return graph, [*arguments, *(traced_value(x).value for _, x in graph.captured)], results
 
-    def _from_outside(self, graph: Graph) -> list:
-        """The captured arrays; those that were made of NumPy's arrays from outside, on their memory."""
+    def _captured_arrays(self, graph: Graph) -> list:
+        """The captured arrays; for those converted from NumPy arrays outside, views of their memory where possible."""
         self.copied: list[tuple[NDArray, np.ndarray]] = []
         self.foreign: list[np.ndarray] = []
         captured = [x for x, _ in graph.captured]
@@ -159,15 +159,15 @@ class Program:
         return captured
 
     def _copy(self) -> None:
-        """Bring copies of arrays from outside up to date, whose own memory a program cannot read."""
+        """Update the copies of NumPy arrays from outside whose memory a program cannot read directly."""
         for x, values in self.copied:
             buffer: Any = x._buf
             with np.errstate(invalid="ignore", over="ignore"):
                 buffer.view(x._kind.dtype.np)[:] = values.reshape(-1)
             x._cell[0] += 1
 
-    def _check_places(self) -> None:
-        """That all arrays from outside are on the device of the arguments."""
+    def _check_devices(self) -> None:
+        """Check that all captured arrays are on the device of the arguments."""
         for x in self.captured:
             if x is not random.PART and x._kind.ctx != self.ctx and (x._kind.gpu or self.ctx.device_type == "gpu"):
                 raise ContextError(
@@ -175,29 +175,29 @@ class Program:
                     f"{x._shape} on {x._kind.ctx}; move one of them with as_in_context"
                 )
 
-    def _targets(self, graph: Graph, inside: list[NDArray]) -> list:
-        """What every call writes: arrays from outside, or numbers of leaves."""
-        found: list = []
+    def _update_targets(self, graph: Graph, inside: list[NDArray]) -> list:
+        """What every call updates: captured arrays, or indices of leaves."""
+        targets: list = []
         for target, _ in graph.updates:
             k = next((k for k, x in zip(self.arrays, inside, strict=True) if x is target), None)
-            given = None if k is None else self.given[self.arrays.index(k)]
-            if target._kind.traced and given is not NDArray:
+            leaf_type = None if k is None else self.leaf_types[self.arrays.index(k)]
+            if target._kind.traced and leaf_type is not NDArray:
                 raise TraceError(
                     f"{self.jitted.name}: an operator writes into an array (BatchNorm into its running statistics) "
                     "that is neither an NDArray from outside nor an argument given as one; give an NDArray"
                 )
-            found.append(target if k is None else k)
-        return found
+            targets.append(target if k is None else k)
+        return targets
 
     def _update(self, outs: Sequence, leaves: Sequence) -> None:
-        """Write what a call writes besides giving its results."""
+        """Write the updates of a call, besides its results."""
         for target, new in zip(self.updated, outs[self.count :]):
             x = leaves[target] if isinstance(target, int) else target
             copy(new, x._buf)
             x._cell[0] += 1
 
-    def again(self, inside: Sequence[NDArray]) -> Any:
-        """The function's result for these arrays."""
+    def call_original(self, inside: Sequence[NDArray]) -> Any:
+        """Call the original function on these arrays."""
         leaves = list(self.static)
         for k, x in zip(self.arrays, inside, strict=True):
             leaves[k] = x
@@ -211,38 +211,40 @@ class Program:
         if self.copied:
             self._copy()
         if state.recording:
-            arrays = [x if isinstance(x := leaves[k], NDArray) else self._moved(x) for k in self.arrays]
+            arrays = [x if isinstance(x := leaves[k], NDArray) else self._to_program_device(x) for k in self.arrays]
             if any(x._node is not None for x in (*arrays, *self.captured)):
-                arrays += [self._part() if x is random.PART else x for x in self.captured]
+                arrays += [self._random_part() if x is random.PART else x for x in self.captured]
                 return self._recorded(arrays, leaves)
         return self.call(leaves)
 
-    def _part(self) -> NDArray:
-        """The part of the random stream that a call draws, another one every time."""
+    def _random_part(self) -> NDArray:
+        """A fresh part of the random stream, for one call."""
         return random.part(self.drawn, self.ctx)
 
-    def _moved(self, leaf: Any) -> NDArray:
-        """A number or a NumPy array, where the program runs."""
+    def _to_program_device(self, leaf: Any) -> NDArray:
+        """A number or a NumPy array as an array on the program's device."""
         return from_value(np.asarray(leaf), ctx=self.ctx)
 
     def _caller(self) -> Callable:
         on_gpu = self.ctx.device_type == "gpu"
-        names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._part, "rebuild": self.rebuild}
-        names |= {"moved": self._moved, "np": np, "Single": Single}
+        names: dict[str, Any] = {"wrap": wrap, "flat": _flat, "part": self._random_part, "rebuild": self.rebuild}
+        names |= {"moved": self._to_program_device, "np": np, "Single": Single}
         loads = []
-        for k, kind, plain, (shape, _) in zip(self.arrays, self.given, self.plain, self.avals, strict=True):
+        for k, kind, plain, (shape, _) in zip(
+            self.arrays, self.leaf_types, self.is_raw_layout, self.avals, strict=True
+        ):
             x = f"leaves[{k}]"
             loads.append(f"{x}._buf" if kind is NDArray else f"moved({x})._buf" if on_gpu else f"flat({x})")
-            if plain and not on_gpu:  # a tenth of the time
+            if plain and not on_gpu:  # takes a tenth of the time
                 loads[-1] = f"{x}{'' if len(shape) == 1 else '.ravel()'} if {x}.flags.carray else flat({x})"
         for k, x in enumerate(self.captured):
             names[f"captured{k}"] = x
             loads.append("part()._buf" if x is random.PART else f"captured{k}._buf")
-        gives = []
+        returned = []
         for k, (shape, kind) in enumerate(self.results[: self.count]):
             names[f"shape{k}"], names[f"kind{k}"] = shape, kind
-            gives.append(self._give(k, shape, kind))
-        source = iter(gives)
+            returned.append(self._result_code(k, shape, kind))
+        source = iter(returned)
         names |= {f"constant{k}": y for k, y in enumerate(self.constants)}
         leaves = [next(source) if computed else f"constant{k}" for k, computed in enumerate(self.computed)]
         code = _code(self.result, iter(leaves), names) or f"rebuild(iter(({''.join(f'{x}, ' for x in leaves)})))"
@@ -251,30 +253,30 @@ class Program:
             code = f"update([{', '.join(f'out{k}' for k in range(len(self.results)))}], leaves) or {code}"
         return self.compiled.caller(loads, code, names)
 
-    def _give(self, k: int, shape: tuple[int, ...], kind: Kind) -> str:
-        """Code for a result as the user gets it: NDArrays if one was given, else NumPy's, else numbers."""
-        if NDArray in self.given or not self.given:
+    def _result_code(self, k: int, shape: tuple[int, ...], kind: Kind) -> str:
+        """Code for a result as the user gets it: an NDArray if one was passed, else a NumPy array or a number."""
+        if NDArray in self.leaf_types or not self.leaf_types:
             return f"wrap(out{k}, shape{k}, kind{k})"
         out = f"np.array(out{k})" if kind.gpu else f"out{k}"
         out = f"{out}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else out
         if not shape:
-            return f"{out}.item()" if self.numbers[k] or all(g is float for g in self.given) else f"{out}[0]"
+            return f"{out}.item()" if self.numbers[k] or all(g is float for g in self.leaf_types) else f"{out}[0]"
         out = out if len(shape) == 1 else f"{out}.reshape(shape{k})"
         return f"{out}.view(Single)" if size(shape) == 1 else out
 
     # On the tape.
 
     @cached_property
-    def _raw(self) -> Callable:
-        """The same for raw buffers; gives a list of them."""
+    def _call_on_buffers(self) -> Callable:
+        """The program on raw buffers; returns a list of them."""
         count = len(self.arrays) + len(self.captured)
         outs = "".join(f"out{k}, " for k in range(len(self.results)))
         return self.compiled.caller([f"leaves[{k}]" for k in range(count)], f"[{outs}]", {})
 
     def _recorded(self, arrays: list[NDArray], leaves: list) -> Any:
         written = [leaves[target] if isinstance(target, int) else target for target in self.updated]
-        arrays = [x.detach().copy() if any(x is w for w in written) else x for x in arrays]  # as they were
-        bufs = self._raw([x._buf for x in arrays])
+        arrays = [x.detach().copy() if any(x is w for w in written) else x for x in arrays]  # before the update
+        bufs = self._call_on_buffers([x._buf for x in arrays])
         every = [wrap(buf, shape, kind) for buf, (shape, kind) in zip(bufs, self.results, strict=True)]
         outs = every[: self.count]
         self._update(bufs, leaves)
@@ -295,62 +297,62 @@ class Program:
         return self.rebuild(iter(leaves))
 
     @cached_property
-    def pull(self) -> Jitted:
-        """The compiled pullback: of the arguments, the captured arrays, what is kept, and the results' cotangents."""
+    def compiled_pullback(self) -> Jitted:
+        """The compiled pullback, of arguments, captured arrays, saved results and the results' cotangents."""
         count = len(self.arrays) + len(self.captured)
-        first = count + sum(self.kept)
+        first = count + sum(self.saved_counts)
 
         def pulled(*given: NDArray):
             graph = current.graph
             assert graph is not None
-            for x in given[count:]:  # what is kept may be infinite, and what uses the results may have chosen
-                value = seen(x).value
-                value.finite, value.chosen = False, True
-            inside = [_variable(x) for x in given[:count]]
+            for x in given[count:]:  # saved results may be infinite, and cotangents zero by choice
+                value = traced_value(x).value
+                value.finite, value.has_structural_zeros = False, True
+            inside = [_as_leaf(x) for x in given[:count]]
             before, updates = graph.captured, len(graph.updates)
             graph.captured = [*before, *zip(self.captured, inside[len(self.arrays) :], strict=True)]
             self._check_same(graph, inside)
-            kept, graph.given = graph.given, self._groups(given[count:first])
+            kept, graph.replayed_results = graph.replayed_results, self._saved_by_step(given[count:first])
             floor = tape.next_seq()
-            found: list = []
+            outputs: list = []
             recording, state.recording = state.recording, True
             try:
-                flatten(self.again(inside[: len(self.arrays)]), found)
-                state.recording, graph.given = recording, kept
-                heads = [y for y in found if isinstance(y, NDArray)]
+                flatten(self.call_original(inside[: len(self.arrays)]), outputs)
+                state.recording, graph.replayed_results = recording, kept
+                heads = [y for y in outputs if isinstance(y, NDArray)]
                 seeds = [(y._node, g) for y, g in zip(heads, given[first:], strict=True) if y._node is not None]
                 targets = {x._node: 0 for x in inside if x._node is not None}
-                # What is checkpointed runs again here, on the same captured arrays.
+                # Checkpointed segments are recomputed here, on the same captured arrays.
                 cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds else {}
             finally:
-                state.recording, graph.given = recording, kept
+                state.recording, graph.replayed_results = recording, kept
                 del graph.updates[updates:]
                 own = {id(x) for x in inside}
                 graph.captured = [pair for pair in graph.captured if id(pair[1]) not in own]
-            found = [None if x._node is None else cotangents.get(x._node) for x in inside]
-            return found + [None] * (first - count)
+            outputs = [None if x._node is None else cotangents.get(x._node) for x in inside]
+            return outputs + [None] * (first - count)
 
         pulled.__name__ = f"{self.jitted.name}_pullback"
         return self.jitted.__class__(pulled)
 
     def _check_same(self, graph: Graph, inside: list[NDArray]) -> None:
-        """Refuse derivatives of a function that reads other constants than when its value was compiled."""
+        """Refuse derivatives if the function now reads other constants than when its value was compiled."""
         _, arguments, results = self._parts
-        count, given = len(self.arrays), [seen(x).value for x in inside]
-        if graph.outer is not None or any(v.op != "argument" for v in given):
-            return  # inside of another program, which is traced whole
-        found: list = []
+        count, arguments_now = len(self.arrays), [traced_value(x).value for x in inside]
+        if graph.outer is not None or any(v.op != "argument" for v in arguments_now):
+            return  # inside another program, which is traced as a whole
+        outputs: list = []
         recording, state.recording = state.recording, False
-        kept, graph.given = graph.given, None
+        saved, graph.replayed_results = graph.replayed_results, None
         try:
             with graph.attempt(keep=False):
-                flatten(self.again(inside[:count]), found)
-                new = [seen(y if y._kind.traced else captured(y)) for y in found if isinstance(y, NDArray)]
-                read = {seen(x).value: outside for outside, x in graph.captured}
+                flatten(self.call_original(inside[:count]), outputs)
+                new = [traced_value(y if y._kind.traced else captured(y)) for y in outputs if isinstance(y, NDArray)]
+                read = {traced_value(x).value: outside for outside, x in graph.captured}
                 old = dict(zip(arguments[count:], self.captured, strict=True))
-                same = same_steps(results[: self.count], new, dict(zip(arguments, given[:count])), (old, read))
+                same = same_steps(results[: self.count], new, dict(zip(arguments, arguments_now[:count])), (old, read))
         finally:
-            state.recording, graph.given = recording, kept
+            state.recording, graph.replayed_results = recording, saved
         if not same:
             raise TraceError(
                 f"{self.jitted.name}: a number, function or array that it reads from outside has changed since it was "
@@ -358,32 +360,32 @@ class Program:
                 "NDArray that is written in place, or call nbgrad.jit again"
             )
 
-    def _groups(self, arrays: Sequence[NDArray]) -> Iterator[list[NDArray]]:
-        """What is kept, step by step."""
-        source = iter(lifted(arrays))
-        return iter([[next(source) for _ in range(n)] for n in self.kept])
+    def _saved_by_step(self, arrays: Sequence[NDArray]) -> Iterator[list[NDArray]]:
+        """The saved results, step by step."""
+        source = iter(capture_outside(arrays))
+        return iter([[next(source) for _ in range(n)] for n in self.saved_counts])
 
 
-def _place(name: str, given: Sequence[NDArray]) -> Context | None:
-    """Where the arguments are; None if none of them is an NDArray."""
-    for x in given:
-        if x._kind.ctx != given[0]._kind.ctx and (x._kind.gpu or given[0]._kind.gpu):
+def _common_device(name: str, args: Sequence[NDArray]) -> Context | None:
+    """The device of the arguments; None if none of them is an NDArray."""
+    for x in args:
+        if x._kind.ctx != args[0]._kind.ctx and (x._kind.gpu or args[0]._kind.gpu):
             raise ContextError(
-                f"{name}: arguments are on different devices, {given[0]._kind.ctx} and {x._kind.ctx}; move them to one "
+                f"{name}: arguments are on different devices, {args[0]._kind.ctx} and {x._kind.ctx}; move them to one "
                 "with as_in_context"
             )
-    return (given[0]._kind.ctx if given[0]._kind.gpu else CPU0) if given else None
+    return (args[0]._kind.ctx if args[0]._kind.gpu else CPU0) if args else None
 
 
-def _variable(x: NDArray) -> NDArray:
-    """`x` at a place of its own on the tape."""
+def _as_leaf(x: NDArray) -> NDArray:
+    """`x` as a leaf of its own on the tape."""
     if not x._kind.dtype.is_float:
         return x
     return reshape(x, x._shape) if state.recording and x._node is not None else constant(x, ())
 
 
 def _code(tree: Any, leaves, names: dict) -> str | None:
-    """Code that makes such a tree, for tuples, lists and dicts; None for others."""
+    """Code that builds a tree of tuples, lists and dicts; None for others."""
     if type(tree) in (tuple, list, dict):
         parts = []
         for key, value in tree.items() if type(tree) is dict else enumerate(tree):
@@ -396,13 +398,13 @@ def _code(tree: Any, leaves, names: dict) -> str | None:
             parts.append(f"{part}, ")
         inside = "".join(parts)
         return f"({inside})" if type(tree) is tuple else f"[{inside}]" if type(tree) is list else f"{{{inside}}}"
-    found: list = []
-    flatten(tree, found)
-    return next(leaves) if len(found) == 1 and found[0] is tree else None
+    leaves_of_tree: list = []
+    flatten(tree, leaves_of_tree)
+    return next(leaves) if len(leaves_of_tree) == 1 and leaves_of_tree[0] is tree else None
 
 
 def _aval(leaf: Any) -> tuple[tuple[int, ...], Kind]:
-    """Shape and kind of an argument."""
+    """The shape and kind of an argument."""
     if isinstance(leaf, NDArray):
         return leaf._shape, leaf._kind
     values = np.asarray(leaf)
@@ -416,7 +418,7 @@ def _flat(leaf: Any) -> np.ndarray:
     """The raw buffer of a number or a NumPy array."""
     values = np.require(leaf, requirements=("C", "A")).reshape(-1)
     storage = _STORAGE.get(values.dtype)
-    if storage is None:  # another byte order, for one
+    if storage is None:  # e.g. another byte order
         dtype = dtypes.as_dtype(values.dtype)
         return values.astype(dtype.np).view(dtype.storage)
     return values if values.dtype is storage else values.view(storage)
@@ -429,7 +431,7 @@ class _Rule(tape.Rule):
         self.program = program
         self.avals = avals
         self.name = f"jit({program.jitted.name})"
-        self.foreign = [(values, values.copy()) for values in program.foreign]  # whose changes nobody counts
+        self.foreign = [(values, values.copy()) for values in program.foreign]  # which have no version counter
 
     def grads(self, node, g, useful):
         if any(now.tobytes() != then.tobytes() for now, then in self.foreign):
@@ -439,18 +441,14 @@ class _Rule(tape.Rule):
             )
         several = isinstance(g, list)
         results = zip(node.shape, node.kind, strict=True) if several else [(node.shape, node.kind)]
-        gs = [_zeros(shape, kind) if h is None else h for h, (shape, kind) in zip(g if several else [g], results)]
+        gs = [zeros(shape, kind) if h is None else h for h, (shape, kind) in zip(g if several else [g], results)]
         arrays = []
         for k, (p, (shape, kind)) in enumerate(zip(node.parents, self.avals, strict=True)):
             x = wrap(node.saved[3 * k], shape, kind, None if type(p) is list else p)
             x._cell = node.saved[3 * k + 1]
             arrays.append(x)
-        found = self.program.pull(*arrays, *gs)
+        cotangents = self.program.compiled_pullback(*arrays, *gs)
         return [
-            (_zeros(p.shape, p.kind) if h is None else h) if tape.wanted(p, useful) else None
-            for p, h in zip(node.parents, found, strict=True)
+            (zeros(p.shape, p.kind) if h is None else h) if tape.cotangent_wanted(p, useful) else None
+            for p, h in zip(node.parents, cotangents, strict=True)
         ]
-
-
-def _zeros(shape: tuple[int, ...], kind: Kind) -> NDArray:
-    return wrap(kind.zeros(size(shape)), shape, kind)

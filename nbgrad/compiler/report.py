@@ -1,16 +1,16 @@
-"""What a compiled program is, in words and as a drawing."""
+"""Descriptions of a compiled program: a report in words, and a drawing of its graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from ..core.shapes import size
-from ..ir.expr import order
+from ..ir.expr import topological_order
 from ..ir.expr_source import pretty
 from ..ir.graph import Value
 from .compiled_program import Compiled
 from .device.program import DeviceProgram
-from .schedule import Block, Loop
+from .schedule import Loop, TileAxis
 from .statements import Statement
 
 __all__ = ["drawing", "report"]
@@ -29,13 +29,13 @@ def _points(s: Statement) -> int:
 
 
 def _operations(s: Statement) -> int:
-    """About how many numbers are calculated."""
+    """The approximate number of arithmetic operations."""
     if s.how == "product":
         m, n = s.value.shape[-2:]
         a, _ = s.value.inputs
         k = a.shape[-2] if s.value.attrs[0] else a.shape[-1]
         return 2 * size(s.value.shape[:-2]) * m * n * k
-    each = sum(1 for node in order([s.expr]) if node.fn is not None) + (s.how in ("sum", "max", "min"))
+    each = sum(1 for node in topological_order([s.expr]) if node.fn is not None) + (s.how in ("sum", "max", "min"))
     return each * _points(s)
 
 
@@ -57,17 +57,17 @@ def _lines(item: Loop | Statement, depth: int) -> Iterable[str]:
             yield f"{pad}{item.value!r}: {what} {name or ' @ '.join(str(list(x.shape)) for x in item.value.inputs)}"
         return
     axis = item.axis
-    of = "" if not isinstance(axis, Block) else " in a block" if axis.inner else f" blocks of {axis.length}"
+    of = "" if not isinstance(axis, TileAxis) else " in a block" if axis.inner else f" blocks of {axis.length}"
     yield f"{pad}for {axis.extent}{of}:"
     for part in item.body:
         yield from _lines(part, depth + 1)
 
 
 def report(compiled: Compiled | DeviceProgram) -> str:
-    """What was put into which loop, how much is read, written and kept, and about how many operations that is.
+    """The loops of a program with their statements, the bytes it reads, writes and allocates, and its operations.
 
-    Bytes are those of whole arrays, each counted once as it is read and once as it is written; what is kept in the
-    turn of a loop is not memory traffic.
+    Bytes are those of whole arrays, each counted once as it is read and once as it is written; what is local to a loop
+    iteration is not memory traffic.
     """
     if isinstance(compiled, DeviceProgram):
         return _on_device(compiled)
@@ -96,14 +96,14 @@ def _total(values: Iterable[Value]) -> int:
 
 
 def _traffic(compiled: Compiled | DeviceProgram) -> str:
-    """What a call reads and writes."""
-    given, made = _bytes(_total(compiled.arguments)), _bytes(_total(compiled.outputs))
-    return f"reads {given} of arguments, writes {made} of results"
+    """The bytes that a call reads and writes."""
+    read, written = _bytes(_total(compiled.arguments)), _bytes(_total(compiled.outputs))
+    return f"reads {read} of arguments, writes {written} of results"
 
 
 def _on_device(compiled: DeviceProgram) -> str:
-    """The same for a program on a GPU: what is computed in which kernel."""
-    statements = [m.s for g in compiled.groups for m in g.members.values() if not m.again]
+    """The report of a program on a GPU: the statements in each kernel."""
+    statements = [m.s for g in compiled.groups for m in g.members.values() if not m.is_recomputed]
     statements += [g.product for g in compiled.groups if g.product is not None]
     calls = sum(s.how in ("product", "opaque") for s in statements)
     lines = [
@@ -116,13 +116,13 @@ def _on_device(compiled: DeviceProgram) -> str:
     for g in compiled.groups:
         rows, inner = g.sizes()
         inside = f", {inner} elements in each" if g.inside else ""
-        alone = g.how in ("product", "opaque")
+        is_call = g.how in ("product", "opaque")
         if g.product is not None:
             lines += [*_lines(g.product, 0), "  each of which goes on:"]
-        elif not alone:
+        elif not is_call:
             lines.append(f"kernel of {rows} row(s){inside}:")
         for m in g.members.values():
-            lines += _lines(m.s, 0 if alone else 1)
+            lines += _lines(m.s, 0 if is_call else 1)
     return "\n".join(lines)
 
 

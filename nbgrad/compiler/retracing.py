@@ -1,4 +1,4 @@
-"""Whether a function that is traced again, for its derivatives, is still the one that was traced."""
+"""Check that a function retraced for its derivatives is still the one that was compiled."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..arrays.ndarray import NDArray
-    from ..ir.graph import Seen, Value
+    from ..ir.graph import ShapedValue, Value
 
 __all__ = ["same_steps"]
 
 
 def same_steps(
-    old: Sequence[Seen],
-    new: Sequence[Seen],
+    old: Sequence[ShapedValue],
+    new: Sequence[ShapedValue],
     known: dict[Value, Value],
     read: tuple[dict[Value, NDArray], dict[Value, NDArray]],
 ) -> bool:
     """Whether results of two graphs come from equal steps.
 
-    `known` says which arguments stand for each other, `read` which arrays from outside arguments stand for, in the old
-    graph and in the new: the same array, or one of the same numbers, which a function may make anew. What runs as it
-    does outside is not looked into.
+    `known` maps arguments of the old graph to those of the new. `read` are the captured arrays that other arguments are
+    bound to, in the old graph and in the new: they must be the same array, or arrays with equal values, which a
+    function may create each time. Opaque steps are not compared in detail.
     """
     if len(old) != len(new):
         return False
@@ -41,8 +41,8 @@ def same_steps(
         if (x.op, x.shape, x.dtype) != (y.op, y.shape, y.dtype) or len(x.inputs) != len(y.inputs):
             return False
         if x.op == "argument":
-            mine, other = read[0].get(x), read[1].get(y)
-            if mine is None or other is None or not (mine is other or _equal(mine, other)):
+            first, second = read[0].get(x), read[1].get(y)
+            if first is None or second is None or not (first is second or _equal(first, second)):
                 return False
         elif x.attrs != y.attrs and x.op != "opaque":
             return False

@@ -1,4 +1,4 @@
-"""What generated programs use besides the scalar functions."""
+"""Runtime helpers: intrinsics that generated programs use besides the scalar functions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numba.np.arrayobj import populate_array
 
 from ..backends.numba import casts
 from ..backends.numba.casts import __all__ as _conversions
-from ..backends.numba.compile import STILL, intrinsic
+from ..backends.numba.compile import NO_REALIGN_STACK, intrinsic
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["memory", "needed", "product"]
+__all__ = ["memory", "product", "used_helpers"]
 
 
 def _add(typingctx, a, b):
-    # Additions of one sum may be reordered, so that it can be made in vector registers; no other addition may.
+    # Additions of one sum may be reordered, so that LLVM can vectorize it; no other addition may.
     if not (isinstance(a, types.Float) and a == b):
         return None
 
@@ -34,8 +34,7 @@ add: Any = intrinsic(_add)
 
 
 def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, transpose_b):
-    # numba_xxgemm is what np.dot calls. Without np.dot around it, it takes parts of arrays, and compiles in
-    # no time.
+    # numba_xxgemm is what np.dot calls. A direct call works on slices of arrays, and compiles much faster.
     if not (isinstance(a, types.Array) and a == b == c and a.dtype in (types.float32, types.float64)):
         return None
     flags = [x.literal_value for x in (transpose_a, transpose_b) if isinstance(x, types.IntegerLiteral)]
@@ -64,7 +63,7 @@ def _gemm(typingctx, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, t
         kind = ir.Constant(char, ord("d" if a.dtype == types.float64 else "s"))
         left, right, result = (data(x, start) for x, start in zip(args[:3], args[6:9], strict=True))
         ta, tb = flags
-        # BLAS stores columns one after the other: it is given the transposed product.
+        # BLAS is column-major: compute the transposed product.
         operands = [right, k if tb else n, left, m if ta else k]
         builder.call(
             function,
@@ -80,18 +79,18 @@ gemm: Any = intrinsic(prefer_literal=True)(_gemm)
 
 
 def _memory(typingctx, address, n, element):
-    # An array on memory that somebody else keeps.
-    found = types.Array(element.dtype, 1, "C")
+    # An array on memory that it does not own.
+    array_type = types.Array(element.dtype, 1, "C")
 
     def lower(context, builder, signature, args):
-        made = context.make_array(found)(context, builder)
+        made = context.make_array(array_type)(context, builder)
         word = context.get_value_type(types.intp)
         item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(element.dtype)))
         data = builder.inttoptr(args[0], made.data.type)
         populate_array(made, data, [args[1]], [item], item, meminfo=ir.Constant(word, 0).inttoptr(_POINTER))
         return made._getvalue()
 
-    return found(types.intp, types.intp, element), lower
+    return array_type(types.intp, types.intp, element), lower
 
 
 _POINTER = ir.IntType(8).as_pointer()
@@ -101,30 +100,30 @@ _LINE = 64
 
 
 def _local(typingctx, dtype, n, moved):
-    # Memory of the stack is known to be apart from everything else, and nobody has to allocate it.
+    # LLVM knows that stack memory aliases nothing else, and it needs no allocation call.
     if not (isinstance(dtype, types.NumberClass) and all(isinstance(x, types.IntegerLiteral) for x in (n, moved))):
         return None
-    made = types.Array(dtype.dtype, 1, "C")
+    array_type = types.Array(dtype.dtype, 1, "C")
     length = n.literal_value
 
     def lower(context, builder, signature, args):
-        kind, byte, word = context.get_data_type(made.dtype), ir.IntType(8), ir.IntType(64)
+        kind, byte, word = context.get_data_type(array_type.dtype), ir.IntType(8), ir.IntType(64)
         step = context.get_constant(types.intp, context.get_abi_sizeof(kind))
         size = length * step.constant
         with builder.goto_entry_block():
             space = builder.alloca(byte, size=ir.Constant(word, size + _LINE * (not moved.literal_value)))
         if moved.literal_value:
-            builder.function.attributes.discard(STILL)
+            builder.function.attributes.discard(NO_REALIGN_STACK)
             space.align = _LINE
-        else:  # the first cache line in it: one more register is needed to find it
+        else:  # align to the first cache line in it, which costs one more register
             begin = builder.and_(builder.neg(builder.ptrtoint(space, word)), ir.Constant(word, _LINE - 1))
             space = builder.gep(space, [begin])
         data = builder.bitcast(space, kind.as_pointer())
-        array = context.make_array(made)(context, builder)
+        array = context.make_array(array_type)(context, builder)
         populate_array(array, data, [context.get_constant(types.intp, length)], [step], step, None)
         return array._getvalue()
 
-    return made(dtype, n, moved), lower
+    return array_type(dtype, n, moved), lower
 
 
 local: Any = intrinsic(prefer_literal=True)(_local)
@@ -139,7 +138,7 @@ def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str
     return "gemm"
 
 
-#: Name in the source -> what it is.
+#: Name in generated source -> object.
 _HELPERS: dict[str, Any] = {
     "add": add,
     "greater": greater,
@@ -154,6 +153,6 @@ _HELPERS: dict[str, Any] = {
 }
 
 
-def needed(text: str) -> dict[str, Any]:
-    """Those that a source uses."""
-    return {k: v for k, v in _HELPERS.items() if f"{k}(" in text or f"{k}." in text}
+def used_helpers(source: str) -> dict[str, Any]:
+    """The helpers that a source uses."""
+    return {k: v for k, v in _HELPERS.items() if f"{k}(" in source or f"{k}." in source}

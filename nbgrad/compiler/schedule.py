@@ -1,12 +1,12 @@
-"""From statements to loops: which axes are one, in which order they nest, and which statements share a loop.
+"""Scheduling: lower statements to loops.
 
-Statements that read each other point by point share axes. All axes get one order, and each statement its loops in that
-order; then the statements go, one after the other, into the deepest loops that are already there and that they may be
-in: a loop may be shared if every element that is read inside was computed in the same or an earlier turn of it.
+Statements that read each other pointwise share axes. All axes get one global order, and each statement its loops in
+that order. The statements are then inserted, one after the other, into the deepest existing loops that are legal: a
+loop may be shared if every element read inside was computed in the same or an earlier iteration of it.
 
-The innermost loop is the one for vector registers. If its axis is short (three coordinates, ten classes) and there is a
-long one, that one is cut into blocks, and the loop over the elements of a block goes to the inside: everything
-in between then works on small blocks, which stay in the first-level cache. Axes of a few elements are written out.
+The innermost loop is the one to vectorize. If its axis is short (three coordinates, ten classes) and there is a long
+one, the long axis is tiled, and the loop within a tile becomes the innermost: everything in between then works on small
+blocks, which stay in the first-level cache. Axes of a few elements are unrolled.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from ..ir.graph import Value
 from .runtime_helpers import product
 from .statements import Access, Axis, Statement
 
-__all__ = ["Block", "Loop", "Program", "arranged", "reduced"]
+__all__ = ["Loop", "Program", "TileAxis", "reduction_axes", "schedule_statements"]
 
-#: Axes up to this length are written out.
+#: Axes up to this length are unrolled.
 _UNROLLED = 4
-#: A last axis shorter than this is no loop for vector registers, if there is another.
+#: A last axis shorter than this is not vectorized if there is another.
 _SHORT = 24
-#: Elements of a matrix that the second-level cache does not hold.
+#: Matrices with at least this many elements exceed the second-level cache.
 _LONG = 1 << 17
-#: Points at which what a loop does may change; each costs another copy of its body.
+#: The maximum number of guard boundaries in a loop; each costs another copy of its body.
 _ENDS = 3
-#: Elements of a block: of a long axis that goes to the inside; of a long sum.
+#: Tile sizes: of a long axis that becomes the innermost loop; of a long sum.
 _LANES, _RUN = 64, 4096
 
 
-class Block(Axis):
-    """An axis that counts the blocks of another, or the elements of one block."""
+class TileAxis(Axis):
+    """An axis that counts the tiles of another, or the elements of one tile."""
 
     __slots__ = ("inner", "length", "whole")
 
@@ -59,18 +59,18 @@ class Loop:
 
 
 class Program:
-    """The loops, and what was decided on the way.
+    """The loops, and the decisions behind them.
 
     Attributes
     ----------
     body : list
-        Loops and statements at the top.
+        Top-level loops and statements.
     paths : dict
-        Of each statement, the loops it is in.
+        Statement -> the loops around it.
     loops, unrolled : dict
-        Of each statement, its axes that are loops, and those that are written out.
+        Statement -> its axes that are loops, and those that are unrolled.
     blocks : dict
-        Axis -> the two it was cut into.
+        Axis -> the two axes it was tiled into.
     full : set of Value
     """
 
@@ -79,37 +79,37 @@ class Program:
         self.paths: dict[Statement, list[Loop]] = {}
         self.loops: dict[Statement, list[Axis]] = {}
         self.unrolled: dict[Statement, list[Axis]] = {}
-        self.blocks: dict[Axis, tuple[Block, Block]] = {}
-        self.full = full
+        self.blocks: dict[Axis, tuple[TileAxis, TileAxis]] = {}
+        self.materialized_values = full
         self.makers: dict[Value, Statement] = {}
 
     def parts(self, axis: Axis) -> Sequence[Axis]:
-        """The axes it was cut into, or the axis itself."""
+        """The axes it was tiled into, or the axis itself."""
         return self.blocks.get(axis, (axis,))
 
 
-def arranged(statements: list[Statement], full: set[Value], lanes: int = _LANES) -> Program:
-    """The loops of a program.
+def schedule_statements(statements: list[Statement], full: set[Value], lanes: int = _LANES) -> Program:
+    """Schedule the statements of a program.
 
     Parameters
     ----------
     statements : list of Statement
-        In an order that works.
+        In an executable order.
     full : set of Value
-        What is needed as an array of its own; more may be added.
+        The values that must be materialized as arrays; more may be added.
     lanes : int
-        Elements of a block.
+        The tile size of an innermost loop.
     """
     program = Program(full)
     program.makers = {s.value: s for s in statements}
-    _join(statements, program)
-    order = _ordered(statements)
-    _cut(statements, program, order, lanes)
+    _merge_axes(statements, program)
+    order = _axis_order(statements)
+    _tile_axes(statements, program, order, lanes)
     rank = {axis: k for k, axis in enumerate(order)}
     for s in statements:
         axes = [part for a in s.axes if a.extent != 1 for part in program.parts(a.root())]
         axes.sort(key=lambda a: rank[a])
-        program.loops[s] = [a for a in axes if a.extent > _UNROLLED or isinstance(a, Block)]
+        program.loops[s] = [a for a in axes if a.extent > _UNROLLED or isinstance(a, TileAxis)]
         if s.how == "product":
             program.loops[s] = _blocks_of_rows(s, program)
         program.unrolled[s] = [a for a in axes if a not in program.loops[s]]
@@ -119,9 +119,9 @@ def arranged(statements: list[Statement], full: set[Value], lanes: int = _LANES)
 
 
 def _blocks_of_rows(s: Statement, program: Program) -> list[Axis]:
-    """The loop that a large matrix product is in: over blocks of rows, of its result or of what it sums over.
+    """The loop around a large matrix product: over tiles of rows, of its result or of the axis it sums over.
 
-    That saves reading a long operand twice. BLAS is left its whole matrices.
+    That avoids reading a long operand twice. BLAS gets whole matrices.
     """
     if not s.axes:
         return []
@@ -145,8 +145,8 @@ def _points(axes: Iterable[Axis]) -> int:
     return n
 
 
-def _join(statements: list[Statement], program: Program) -> None:
-    """Make one axis of the axes along which a statement reads another point by point."""
+def _merge_axes(statements: list[Statement], program: Program) -> None:
+    """Merge the axes along which statements read each other pointwise."""
     members: dict[Axis, set[Statement]] = {}
     for s in statements:
         for axis in s.axes:
@@ -164,8 +164,8 @@ def _join(statements: list[Statement], program: Program) -> None:
                 for kept, own, n in zip(maker.kept, access.pointwise, access.value.shape, strict=True)
                 if n != 1 and own >= 0
             ]
-            if _clash(pairs, members):
-                program.full.add(access.value)
+            if _would_self_merge(pairs, members):
+                program.materialized_values.add(access.value)
                 s.reads[k] = access._replace(pointwise=None)
                 continue
             for a, b in pairs:
@@ -182,14 +182,14 @@ def _join(statements: list[Statement], program: Program) -> None:
                 root.number = number
 
 
-def _clash(pairs: list, members: dict) -> bool:
-    """Whether joining these axes would make two axes of one statement the same."""
-    joined: dict[Axis, set[Axis]] = {}
+def _would_self_merge(pairs: list, members: dict) -> bool:
+    """Whether merging these axes would merge two axes of one statement."""
+    merged: dict[Axis, set[Axis]] = {}
     for a, b in pairs:
-        group = joined.get(a, {a}) | joined.get(b, {b})
+        group = merged.get(a, {a}) | merged.get(b, {b})
         for axis in group:
-            joined[axis] = group
-    for group in {id(g): g for g in joined.values()}.values():
+            merged[axis] = group
+    for group in {id(g): g for g in merged.values()}.values():
         seen: set[Statement] = set()
         for axis in group:
             if seen & members[axis]:
@@ -198,25 +198,25 @@ def _clash(pairs: list, members: dict) -> bool:
     return False
 
 
-def _ordered(statements: list[Statement]) -> list[Axis]:
-    """All axes; each statement's in its own order if possible, the largest statement's first of all."""
+def _axis_order(statements: list[Statement]) -> list[Axis]:
+    """All axes; those of each statement in its own order if possible, with priority for the largest statements."""
     order: list[Axis] = []
     for s in sorted(statements, key=lambda s: -_points(s.axes)):
         own = [a.root() for a in s.axes if a.extent != 1]
-        place = 0
+        position = 0
         for axis in own:
             if axis in order:
-                place = max(place, order.index(axis) + 1)
+                position = max(position, order.index(axis) + 1)
             else:
                 following = [order.index(a) for a in own[own.index(axis) + 1 :] if a in order]
-                at = min([place, *following]) if following and min(following) < place else place
+                at = min([position, *following]) if following and min(following) < position else position
                 order.insert(at, axis)
-                place = at + 1
+                position = at + 1
     return order
 
 
-def _cut(statements: list[Statement], program: Program, order: list[Axis], lanes: int) -> None:
-    """Cut axes into blocks where that pays; `order` gets the new axes."""
+def _tile_axes(statements: list[Statement], program: Program, order: list[Axis], lanes: int) -> None:
+    """Tile axes where that pays; `order` gets the new axes."""
     for s in sorted([s for s in statements if s.how != "product"], key=lambda s: -_points(s.axes)):
         own = sorted([a.root() for a in s.axes if a.extent != 1], key=order.index) if s.axes else []
         if any(a in program.blocks for a in own) or _points(own) < 256:
@@ -227,14 +227,14 @@ def _cut(statements: list[Statement], program: Program, order: list[Axis], lanes
         last = loops[-1]
         longest = max(loops, key=lambda a: a.extent)
         if last.extent < _SHORT and longest.extent >= 2 * _SHORT:
-            _divide(program, order, longest, lanes, to_inside=True)
+            _tile_axis(program, order, longest, lanes, to_inside=True)
         elif last.extent > 2 * _RUN:
-            _divide(program, order, last, _RUN, to_inside=False)
-    # `order` still holds whole axes that were cut: nobody asks for them any more.
+            _tile_axis(program, order, last, _RUN, to_inside=False)
+    # `order` still holds the tiled axes, which nothing uses any more.
 
 
-def _divide(program: Program, order: list[Axis], axis: Axis, length: int, to_inside: bool) -> None:
-    outer, inner = Block(axis, length, False), Block(axis, length, True)
+def _tile_axis(program: Program, order: list[Axis], axis: Axis, length: int, to_inside: bool) -> None:
+    outer, inner = TileAxis(axis, length, False), TileAxis(axis, length, True)
     program.blocks[axis] = (outer, inner)
     at = order.index(axis)
     if to_inside:
@@ -245,11 +245,11 @@ def _divide(program: Program, order: list[Axis], axis: Axis, length: int, to_ins
 
 
 def _insert(program: Program, body: list, s: Statement, axes: list[Axis], path: list[Loop]) -> None:
-    """Put `s`, with these loops still to come, into `body` or into a loop there."""
+    """Insert `s`, with the loops `axes` still to enter, into `body` or into a loop there."""
     if axes:
         for item in reversed(body):
             fits = isinstance(item, Loop) and item.axis is axes[0]
-            if fits and _shareable(program, item, s) and _ends([*item.statements(), s], item.axis) <= _ENDS:
+            if fits and _shareable(program, item, s) and _guard_boundaries([*item.statements(), s], item.axis) <= _ENDS:
                 _insert(program, item.body, s, axes[1:], [*path, item])
                 return
             if _needs(s, item):
@@ -262,15 +262,15 @@ def _insert(program: Program, body: list, s: Statement, axes: list[Axis], path: 
         program.paths[s] = path
 
 
-def _ends(statements: Iterable[Statement], axis: Axis) -> int:
-    """At how many points of an axis a guard of these statements becomes true or false."""
-    whole = axis.whole if isinstance(axis, Block) else axis
-    found: set[int] = set()
+def _guard_boundaries(statements: Iterable[Statement], axis: Axis) -> int:
+    """The number of points of an axis at which a guard of these statements changes."""
+    whole = axis.whole if isinstance(axis, TileAxis) else axis
+    points: set[int] = set()
     for s in statements:
         for g in s.guards:
             if s.axes[g.axis].root() is whole:
-                found |= {g.start, g.stop}
-    return len(found - {0, whole.extent})
+                points |= {g.start, g.stop}
+    return len(points - {0, whole.extent})
 
 
 def _values(access: Access) -> Value:
@@ -279,26 +279,26 @@ def _values(access: Access) -> Value:
 
 def _needs(s: Statement, item: Loop | Statement) -> bool:
     """Whether `s` reads something that `item` computes."""
-    made = {m.value for m in item.statements()} if isinstance(item, Loop) else {item.value}
-    return any(_values(a) in made for a in s.reads)
+    computed = {m.value for m in item.statements()} if isinstance(item, Loop) else {item.value}
+    return any(_values(a) in computed for a in s.reads)
 
 
 def _shareable(program: Program, loop: Loop, s: Statement) -> bool:
-    """Whether a turn of `loop` has all that `s` reads in that turn."""
+    """Whether an iteration of `loop` has computed all that `s` reads in that iteration."""
     for access in s.reads:
         maker = program.makers.get(access.value)
         if maker is None or loop not in program.paths.get(maker, ()):
             continue
-        if access.pointwise is None or loop.axis not in _kept(program, maker):
+        if access.pointwise is None or loop.axis not in _value_axes(program, maker):
             return False
     return True
 
 
-def reduced(s: Statement, program: Program) -> list[Axis]:
-    """The axes that a statement sums over, cut ones as their parts."""
+def reduction_axes(s: Statement, program: Program) -> list[Axis]:
+    """The axes that a statement reduces; tiled ones as their parts."""
     return [part for k in s.reduced for part in program.parts(s.axes[k].root())]
 
 
-def _kept(program: Program, s: Statement) -> list[Axis]:
-    """The axes of a statement's value, cut ones as their parts."""
+def _value_axes(program: Program, s: Statement) -> list[Axis]:
+    """The axes of a statement's value; tiled ones as their parts."""
     return [part for k in s.kept if s.axes[k].extent != 1 for part in program.parts(s.axes[k].root())]

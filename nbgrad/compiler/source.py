@@ -1,4 +1,4 @@
-"""From loops to Python source: one function over flat arrays, for :mod:`..backends.numba.compile`."""
+"""Code generation: from scheduled loops to the Python source of one function over flat arrays, for Numba."""
 
 from __future__ import annotations
 
@@ -10,55 +10,28 @@ from typing import Any
 from ..arrays.templates import load, store
 from ..core.dtypes import DType
 from ..core.shapes import size
-from ..ir.expr import Expr, const, free, order, substitute, var
+from ..ir.expr import Expr, const, free_variables, substitute, topological_order, var
 from ..ir.expr_source import literal
 from ..ir.graph import Value
-from .buffer_placement import Place, Places, home, position
-from .elements import calculated_in, rounded
+from .buffer_placement import BufferLocation, BufferPlacement, defining_scope, flat_index
+from .elements import element_compute_type, rounded
+from .kernel_source import Source
 from .parallel_chunks import COMBINE, Chunks
-from .runtime_helpers import needed, product
-from .schedule import Block, Loop, Program, reduced
+from .runtime_helpers import product, used_helpers
+from .schedule import Loop, Program, TileAxis, reduction_axes
 from .statements import Access, Axis, Guard, Statement
 
-__all__ = ["Source", "written"]
+__all__ = ["generate_source"]
 
-#: Functions that call none of vectors: a kernel with no others may move its stack to a cache line, see ``STILL``.
-_PLAIN = {"exp", "expm1", "log", "log1p", "np", "math", "sigmoid", "sqrt", "tanh"}
-#: Bytes of the stack that a kernel may take: they cost a call nothing. Where the stack grows page by page, none.
+#: Functions that call no vector functions: kernels with no others may align their stack to a cache line (``STILL``).
+_NO_VECTOR_VARIANT = {"exp", "expm1", "log", "log1p", "np", "math", "sigmoid", "sqrt", "tanh"}
+#: Bytes of the stack that a kernel may use, which cost a call nothing. None where the stack grows page by page.
 _STACK = 0 if os.name == "nt" else 1 << 16
 
 _START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
 
 
-class Source:
-    """A written program.
-
-    Attributes
-    ----------
-    text : str
-        The function's source.
-    helpers : dict
-        Global names it uses.
-    arrays : list of str
-        Names of its arguments, in order.
-    chunks : Chunks or None
-        How its one loop is cut: further arguments are an array per partial sum and, last of all, ``start, stop``.
-    scratch : dict
-        Name of an argument that is memory to work in -> (dtype, number of elements). It comes after the others.
-    stack : int
-        Bytes of such memory on the stack, where each call has its own.
-    """
-
-    def __init__(self) -> None:
-        self.text = ""
-        self.helpers: dict[str, Any] = {}
-        self.arrays: list[str] = []
-        self.chunks: Chunks | None = None
-        self.scratch: dict[str, tuple[DType, int]] = {}
-        self.stack = 0
-
-
-def written(
+def generate_source(
     name: str,
     items: Sequence[Loop | Statement],
     program: Program,
@@ -66,9 +39,9 @@ def written(
     chunks: Chunks | None = None,
     inside: bool = False,
 ) -> Source:
-    """The function that runs `items` (a part of the top of the program); `names` are those of the arrays.
+    """Generate the function that runs `items` (some of the program's top-level loops); `names` are those of the arrays.
 
-    `inside`: it becomes a part of another function.
+    `inside`: it is inlined into another function.
     """
     return _Writer(name, items, program, names, chunks).write(inside)
 
@@ -83,13 +56,13 @@ class _Writer:
         self.lines: list[str] = []
         self.depth = 1
         self.counter = itertools.count()
-        self.env: dict[Any, str] = {}  # (value, places of written-out axes), (value, where), code -> local variable
+        self.env: dict[Any, str] = {}  # (value, indices on unrolled axes), (value, element), code -> local variable
         self.ranges: dict[Axis, tuple[int, int]] = {}
         self.chunks = chunks
-        self.places = Places(items, program, names, chunks)
-        self.used: set[str] = set(self.places.arrays)
+        self.value_locations = BufferPlacement(items, program, names, chunks)
+        self.used: set[str] = set(self.value_locations.arrays)
 
-    # Writing.
+    # The function.
 
     def write(self, inside: bool) -> Source:
         source, chunks = self.source, self.chunks
@@ -105,12 +78,12 @@ class _Writer:
         for item in self.items:
             for s in item.statements() if isinstance(item, Loop) else [item]:
                 if s.how in ("embed", "scatter"):
-                    self._clear(s, self._zero(s.value.dtype))
+                    self._emit_zeroing(s, self._zero(s.value.dtype))
             self._item(item)
-        source.arrays = sorted(self.used, key=_natural)
+        source.arrays = sorted(self.used, key=_natural_sort_key)
         own = []
-        moved = int(not inside and source.helpers.keys() <= _PLAIN)
-        for name, (dtype, n) in sorted(self.places.slots.arrays.items(), key=lambda item: item[1][1]):
+        moved = int(not inside and source.helpers.keys() <= _NO_VECTOR_VARIANT)
+        for name, (dtype, n) in sorted(self.value_locations.slots.arrays.items(), key=lambda item: item[1][1]):
             size = n * dtype.storage.itemsize
             if source.stack + size <= _STACK:
                 source.stack += size
@@ -120,11 +93,11 @@ class _Writer:
         sums = [] if chunks is None else [f"q{k}" for k in range(len(chunks.partial))]
         head = f"def {self.name}({', '.join([*source.arrays, *sums, *source.scratch, *tail])}):"
         source.text = "\n".join([head, *own, *(self.lines or ["    pass"])]) + "\n"
-        source.helpers |= needed(source.text)
+        source.helpers |= used_helpers(source.text)
         return source
 
-    def _clear(self, s: Statement, zero: str) -> None:
-        """Zeros, to be written into or added to."""
+    def _emit_zeroing(self, s: Statement, zero: str) -> None:
+        """Zero an array before it is written into or accumulated into."""
         part = ""
         if self._partial(s):
             assert self.chunks is not None
@@ -133,12 +106,12 @@ class _Writer:
         self.line(f"{self._array(s.value)}[{part or ':'}] = {zero}")
 
     def _partial(self, s: Statement) -> bool:
-        """Whether there is a result for each chunk."""
+        """Whether each chunk has a partial result of its own."""
         return self.chunks is not None and s in self.chunks.partial
 
     def _array(self, value: Value) -> str:
-        if value in self.places.kept:
-            return self.places.kept[value].array
+        if value in self.value_locations.location_of:
+            return self.value_locations.location_of[value].array
         name = self.names[value]
         self.used.add(name)
         return name
@@ -167,14 +140,14 @@ class _Writer:
         sizes = [str(m), str(k), str(n)]
         starts = ["0", "0", "0"]
         path = self.program.paths[s]
-        adds = False  # to what the turns before made
+        adds = False  # accumulates over iterations
         if stack and size(stack) != 1:
             self.line(f"for b in range({size(stack)}):")
             self.depth += 1
             starts = [f"b * {m * k}", f"b * {k * n}", f"b * {m * n}"]
         elif path:
             axis = path[-1].axis
-            assert isinstance(axis, Block)
+            assert isinstance(axis, TileAxis)
             number = axis.number
             adds = any(s.axes[j].root() is axis.whole for j in s.reduced)
             sizes[1 if adds else 0] = f"np.int64(e{number} - b{number})"
@@ -193,21 +166,23 @@ class _Writer:
         inside = [s for s in every if s.how != "product"]
         for s in every:
             if s.how == "product" and self._outermost(s) is loop:
-                self._clear(s, "0")
+                self._emit_zeroing(s, "0")
         starting = [s for s in inside if self._outermost(s) is loop]
-        ending = [s for s in inside if self.program.paths[s][-1] is loop and loop.axis in reduced(s, self.program)]
+        ending = [
+            s for s in inside if self.program.paths[s][-1] is loop and loop.axis in reduction_axes(s, self.program)
+        ]
         for s in starting:
             if ending and s in ending:
                 continue
-            self._start(s)
+            self._init_reduction(s)
         for s in ending:
-            for combo in self._combos(s.kept, s):
+            for combo in self._unrolled_indices(s.kept, s):
                 name = self._accumulator(s, combo)
                 self.line(f"{name} = {self._first(s)}")
-        known = dict(self.env)
+        outer_env = dict(self.env)
         for ranges in self._segments(loop, inside):
-            self._turns(loop, ranges)
-            self.env = dict(known)
+            self._emit_iterations(loop, ranges)
+            self.env = dict(outer_env)
         for s in ending:
             self._finish_inner(s, s in starting)
         for s in starting:
@@ -215,57 +190,57 @@ class _Writer:
                 self._finish_outer(s)
 
     def _outermost(self, s: Statement) -> Loop | None:
-        gone = reduced(s, self.program)
-        return next((loop for loop in self.program.paths[s] if loop.axis in gone), None)
+        reduction = reduction_axes(s, self.program)
+        return next((loop for loop in self.program.paths[s] if loop.axis in reduction), None)
 
     def _segments(self, loop: Loop, inside: list[Statement]) -> list[list[tuple[int, int]]]:
-        """Ranges of a loop in which every guard is either true or false; those where the same are true, together."""
+        """Ranges of a loop in which every guard is constant; those with the same true guards are grouped."""
         axis = loop.axis
-        if isinstance(axis, Block):
+        if isinstance(axis, TileAxis):
             if not axis.inner:
                 return [[(0, axis.extent)]]
             axis = axis.whole
-        guards = [g for s in inside for g in self._open_guards(s) if s.axes[g.axis].root() is axis]
+        guards = [g for s in inside for g in self._undecided_guards(s) if s.axes[g.axis].root() is axis]
         ends = {0, axis.extent}
         for g in guards:
             ends |= {min(max(e, 0), axis.extent) for e in (g.start, g.stop)}
-        alike: dict[tuple, list[tuple[int, int]]] = {}
+        grouped: dict[tuple, list[tuple[int, int]]] = {}
         for start, stop in itertools.pairwise(sorted(ends)):
-            alike.setdefault(tuple([g.start <= start < g.stop for g in guards]), []).append((start, stop))
-        return list(alike.values()) or [[(0, 0)]]
+            grouped.setdefault(tuple([g.start <= start < g.stop for g in guards]), []).append((start, stop))
+        return list(grouped.values()) or [[(0, 0)]]
 
-    def _open_guards(self, s: Statement) -> list[Guard]:
-        """The guards that matter to a statement, what is known of others taken into account."""
+    def _undecided_guards(self, s: Statement) -> list[Guard]:
+        """The guards that still matter to a statement, given those already decided."""
         if not s.guards:
             return []
         axes = [s.axes[g.axis].root() for g in s.guards]
         known = {
             var(f"g{k}"): const(int(self._inside(s, g, {}))) for k, g in enumerate(s.guards) if axes[k] in self.ranges
         }
-        names = free(substitute(s.expr, known))
+        names = free_variables(substitute(s.expr, known))
         return [g for k, g in enumerate(s.guards) if f"g{k}" in names]
 
-    def _turns(self, loop: Loop, ranges: list[tuple[int, int]]) -> None:
+    def _emit_iterations(self, loop: Loop, ranges: list[tuple[int, int]]) -> None:
         axis = loop.axis
         n = axis.number
         start, stop = ranges[0]
         depth = self.depth
         shared = self.chunks is not None and loop is self.chunks.loop
-        if isinstance(axis, Block) and not axis.inner:
+        if isinstance(axis, TileAxis) and not axis.inner:
             self.line(f"for o{n} in range(first, last):" if shared else f"for o{n} in range(u({axis.extent})):")
             self.depth += 1
             self.line(f"b{n} = o{n} * u({axis.length})")
             end = f"b{n} + u({axis.length})"
             self.line(f"e{n} = " + (f"min({end}, u({axis.whole.extent}))" if axis.whole.extent % axis.length else end))
         else:
-            whole = axis.whole if isinstance(axis, Block) else axis
+            whole = axis.whole if isinstance(axis, TileAxis) else axis
             self.ranges[whole] = (start, stop)
             low, high = f"u({start})", f"u({stop})"
             if len(ranges) > 1:
                 self.line(f"for low, high in ({', '.join(f'(u({a}), u({b}))' for a, b in ranges)}):")
                 self.depth += 1
                 low, high = "low", "high"
-            if isinstance(axis, Block):
+            if isinstance(axis, TileAxis):
                 if len(ranges) == 1 and (start, stop) == (0, whole.extent):
                     low, high = f"b{n}", f"e{n}"
                 else:
@@ -287,10 +262,10 @@ class _Writer:
         before = len(self.lines)
         for item in loop.body:
             self._item(item)
-        if len(self.lines) == before:  # written-out axes of length 0
+        if len(self.lines) == before:  # unrolled axes of length 0
             self.line("pass")
         self.depth = depth
-        self.ranges.pop(axis.whole if isinstance(axis, Block) else axis, None)
+        self.ranges.pop(axis.whole if isinstance(axis, TileAxis) else axis, None)
 
     # Reductions.
 
@@ -305,31 +280,33 @@ class _Writer:
     def _accumulator(self, s: Statement, combo) -> str:
         return f"r{s.value.number}" + "".join(f"_{n}" for _, n in combo)
 
-    def _start(self, s: Statement) -> None:
-        """Before the outermost loop of a reduction: its first value, wherever it is kept."""
-        _, spread = home(s, self.program)
-        combos = list(self._combos(s.kept, s))
+    def _init_reduction(self, s: Statement) -> None:
+        """Initialize a reduction before its outermost loop, wherever its value is stored."""
+        _, spread = defining_scope(s, self.program)
+        combos = list(self._unrolled_indices(s.kept, s))
         if not spread:
             wide = s.value.dtype.is_float and s.how == "sum"
             for combo in combos:
                 first = "np.float64(0)" if wide else self._first(s)
                 self.line(f"w{self._accumulator(s, combo)[1:]} = {first}")
             return
-        place = self.places.kept[s.value]
+        location = self.value_locations.location_of[s.value]
         depth = self.depth
         for axis in spread:
-            self._fresh_loop(axis)
+            self._emit_loop_over(axis)
         for combo in combos:
-            self.line(f"{self._at(place, combo)} = {store(s.value.dtype, self._first(s), self._compute(s))}")
+            self.line(
+                f"{self._element_code(location, combo)} = {store(s.value.dtype, self._first(s), self._compute(s))}"
+            )
         self.depth = depth
 
-    def _fresh_loop(self, axis: Axis) -> None:
+    def _emit_loop_over(self, axis: Axis) -> None:
         n = axis.number
-        if isinstance(axis, Block) and axis.inner:
+        if isinstance(axis, TileAxis) and axis.inner:
             self.line(f"for j{n} in range(e{n} - b{n}):")
             self.depth += 1
             self.line(f"i{n} = b{n} + j{n}")
-        elif isinstance(axis, Block):
+        elif isinstance(axis, TileAxis):
             self.line(f"for o{n} in range(u({axis.extent})):")
             self.depth += 1
             self.line(f"b{n} = o{n} * u({axis.length})")
@@ -339,13 +316,13 @@ class _Writer:
             self.depth += 1
 
     def _finish_inner(self, s: Statement, complete: bool) -> None:
-        """After the innermost loop of a reduction that runs along it."""
-        for combo in self._combos(s.kept, s):
+        """Finish the innermost loop of a reduction that runs along it."""
+        for combo in self._unrolled_indices(s.kept, s):
             name = self._accumulator(s, combo)
             if complete:
                 self._result(s, combo, name)
                 continue
-            _, spread = home(s, self.program)
+            _, spread = defining_scope(s, self.program)
             if not spread:
                 total = "w" + name[1:]
                 if s.value.dtype.is_float and s.how == "sum":
@@ -355,29 +332,29 @@ class _Writer:
                         f"{total} = {COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}"
                     )
             else:
-                self._add_to_place(s, combo, name)
+                self._combine_in_memory(s, combo, name)
 
-    def _add_to_place(self, s: Statement, combo, code: str) -> None:
-        place = self.places.kept[s.value]
-        at = self._at(place, combo)
+    def _combine_in_memory(self, s: Statement, combo, code: str) -> None:
+        location = self.value_locations.location_of[s.value]
+        at = self._element_code(location, combo)
         old = load(s.value.dtype, at)
         both = f"{old} + {code}" if s.how == "sum" else COMBINE[s.how].format(old, code)
         self.line(f"{at} = {store(s.value.dtype, both, self._compute(s))}")
 
     def _finish_outer(self, s: Statement) -> None:
-        _, spread = home(s, self.program)
+        _, spread = defining_scope(s, self.program)
         if spread:
             return
-        for combo in self._combos(s.kept, s):
+        for combo in self._unrolled_indices(s.kept, s):
             total = "w" + self._accumulator(s, combo)[1:]
             wide = s.value.dtype.is_float and s.how == "sum" and s.value.dtype.compute != "float64"
             self._result(s, combo, f"{self._type(s)}({total})" if wide else total)
 
     def _result(self, s: Statement, combo, code: str) -> None:
-        """A value is there, as `code`: it gets its name, and is stored where it is to be."""
-        place = self.places.kept.get(s.value)
-        if place is not None:
-            self.line(f"{self._at(place, combo)} = {store(s.value.dtype, code, self._compute(s))}")
+        """Name the computed value `code`, and store it if it has a location in memory."""
+        location = self.value_locations.location_of.get(s.value)
+        if location is not None:
+            self.line(f"{self._element_code(location, combo)} = {store(s.value.dtype, code, self._compute(s))}")
         self.env[s.value, combo] = code
 
     def _compute(self, s: Statement) -> str:
@@ -386,19 +363,19 @@ class _Writer:
 
     # Statements.
 
-    def _combos(self, places: Iterable[int], s: Statement) -> Iterable[tuple]:
-        """All places on the written-out axes among these of `s`: tuples of (axis, place)."""
-        axes = [a for k in places if (a := s.axes[k].root()) in self.program.unrolled[s]]
+    def _unrolled_indices(self, value_axes: Iterable[int], s: Statement) -> Iterable[tuple]:
+        """All index combinations on the unrolled ones of these axes of `s`: tuples of (axis, index)."""
+        axes = [a for k in value_axes if (a := s.axes[k].root()) in self.program.unrolled[s]]
         for point in itertools.product(*[range(a.extent) for a in axes]):
             yield tuple(sorted(zip(axes, point, strict=True), key=lambda pair: pair[0].number))
 
     def _statement(self, s: Statement) -> None:
-        gone = reduced(s, self.program)
+        reduction = reduction_axes(s, self.program)
         loops = [loop.axis for loop in self.program.paths[s]]
-        for combo in self._combos(s.kept, s):
-            found = [self._element(s, dict([*combo, *rest])) for rest in self._combos(s.reduced, s)]
-            code = found[0] if found else self._first(s)
-            for more in found[1:]:
+        for combo in self._unrolled_indices(s.kept, s):
+            elements = [self._element(s, dict([*combo, *rest])) for rest in self._unrolled_indices(s.reduced, s)]
+            code = elements[0] if elements else self._first(s)
+            for more in elements[1:]:
                 code = f"({code} + {more})" if s.how == "sum" else COMBINE[s.how].format(code, more)
             if s.target is not None:
                 begin = f"u({self.chunks.begin(s)}) + " if self.chunks is not None and self._partial(s) else ""
@@ -406,14 +383,14 @@ class _Writer:
                 if s.how == "scatter":
                     code = f"{load(s.value.dtype, at)} + {code}"
                 self.line(f"{at} = {store(s.value.dtype, code, self._compute(s))}")
-            elif not any(a in gone for a in loops):
+            elif not any(a in reduction for a in loops):
                 self._result(s, combo, code)
-            elif loops[-1] in gone:
+            elif loops[-1] in reduction:
                 name = self._accumulator(s, combo)
                 combine = COMBINE[s.how] if s.value.dtype.is_float or s.how != "sum" else "{0} + {1}"
                 self.line(f"{name} = {combine.format(name, code)}")
             else:
-                self._add_to_place(s, combo, code)
+                self._combine_in_memory(s, combo, code)
 
     def _element(self, s: Statement, combo: dict[Axis, int]) -> str:
         """Code for what `s` computes at one point."""
@@ -422,11 +399,11 @@ class _Writer:
             known = {var(f"g{k}"): const(int(self._inside(s, g, combo))) for k, g in enumerate(s.guards)}
             expr = substitute(expr, known)
         names = {}
-        for node in order([expr]):
+        for node in topological_order([expr]):
             if node.name is not None:
                 access = s.reads[int(node.name[1:])]
                 code = self._read(s, access, combo)
-                same = calculated_in(access.value.dtype) == compute
+                same = element_compute_type(access.value.dtype) == compute
                 names[node.name] = code if same else f"np.{compute}({code})"
         return rounded(s.value.dtype, self._expression(expr, names, compute), compute)
 
@@ -442,7 +419,7 @@ class _Writer:
     def _expression(self, expr: Expr, names: dict[str, str], compute: str) -> str:
         cast = f"np.{compute}"
         code: dict[Expr, str] = {}
-        for node in order([expr]):
+        for node in topological_order([expr]):
             if node.name is not None:
                 code[node] = names[node.name]
             elif node.fn is None:
@@ -452,49 +429,49 @@ class _Writer:
                 template = node.fn.integer if compute == "int64" else node.fn.template
                 text = template.format(*(code[a] for a in node.args))
                 self.source.helpers.update(node.fn.helpers)
-                code[node] = self._named(f"{compute}:{text}", text, "x")
+                code[node] = self._local_for(f"{compute}:{text}", text, "x")
         return code[expr]
 
-    def _named(self, key: Any, text: str, letter: str) -> str:
-        """The local variable that has the value of `text`."""
-        found = self.env.get(key)
-        if found is None:
-            found = self.env[key] = f"{letter}{next(self.counter)}"
-            self.line(f"{found} = {text}")
-        return found
+    def _local_for(self, key: Any, text: str, letter: str) -> str:
+        """The local variable that holds the value of `text`."""
+        variable = self.env.get(key)
+        if variable is None:
+            variable = self.env[key] = f"{letter}{next(self.counter)}"
+            self.line(f"{variable} = {text}")
+        return variable
 
     def _read(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
         value = access.value
         maker = self.program.makers.get(value)
         if access.pointwise is not None and maker is not None:
-            place = self._combo_of(maker, combo)
-            found = self.env.get((value, place))
-            if found is not None:
-                return found
-            if value in self.places.kept:
-                at = self._at(self.places.kept[value], place)
-                return self._named((value, at), load(value.dtype, at), "x")
+            indices = self._combo_of(maker, combo)
+            variable = self.env.get((value, indices))
+            if variable is not None:
+                return variable
+            if value in self.value_locations.location_of:
+                at = self._element_code(self.value_locations.location_of[value], indices)
+                return self._local_for((value, at), load(value.dtype, at), "x")
         at = f"{self._array(value)}[{self._index_of(s, access, combo)}]"
-        return self._named((value, at), load(value.dtype, at), "x")
+        return self._local_for((value, at), load(value.dtype, at), "x")
 
     def _combo_of(self, maker: Statement, combo: dict[Axis, int]) -> tuple:
         axes = [maker.axes[k].root() for k in maker.kept]
         return tuple(sorted([(a, combo[a]) for a in axes if a in combo], key=lambda pair: pair[0].number))
 
-    # Positions.
+    # Flat indices.
 
     def _index_of(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
         terms = [(s.axes[k].root(), c) for k, c in access.coefficients if s.axes[k].extent != 1]
-        code = position(terms, access.offset, combo)
+        code = flat_index(terms, access.offset, combo)
         for k, c in access.through:
-            place = f"u({self._read(s, s.reads[k], combo)})"
-            code += f" + {place}" if c == 1 else f" + {place} * u({c})"
+            index = f"u({self._read(s, s.reads[k], combo)})"
+            code += f" + {index}" if c == 1 else f" + {index} * u({c})"
         return code
 
-    def _at(self, place: Place, combo: tuple) -> str:
-        return f"{place.array}[{position(place.coefficients, 0, dict(combo))}]"
+    def _element_code(self, location: BufferLocation, combo: tuple) -> str:
+        return f"{location.array}[{flat_index(location.coefficients, 0, dict(combo))}]"
 
 
-def _natural(name: str) -> tuple[str, int]:
+def _natural_sort_key(name: str) -> tuple[str, int]:
     head = name.rstrip("0123456789")
     return head, int(name[len(head) :] or 0)

@@ -1,1 +1,1 @@
-"""What everything else stands on: settings, dtypes, devices, shapes, the registry of operators."""
+"""Foundations: settings, dtypes, devices, shapes, locks, and the registry of operators."""

@@ -1,4 +1,4 @@
-"""Where the user's code called into this package: for messages that name the call and the line."""
+"""Call sites: where the user's code called into this package, for messages that name the call and the line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import linecache
 import os
 import sys
 
-__all__ = ["called"]
+__all__ = ["user_call"]
 
-#: Packages whose frames lie between the user's code and what it called.
+#: Packages whose frames lie between the user's code and the function it called.
 _BETWEEN = frozenset({__name__.partition(".")[0], "numpy", "scipy", "pandas", "xarray"})
 
 _SPOKEN = {
@@ -34,9 +34,11 @@ _SPOKEN = {
 }
 
 
-def called() -> tuple[str, str, str]:
-    """What the user's code called, as far as this package sees it, and from where: function, file, line and text; and
-    the name of the function that it called itself, be it of another package."""
+def user_call() -> tuple[str, str, str]:
+    """The call from the user's code that led here.
+
+    Returns the function of this package that was called, in words; the call site: function, file, line and source; and
+    the name of the function that the user's code called itself, possibly of another package."""
     frame = sys._getframe(1)
     method = outer = frame.f_code.co_name
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
@@ -45,5 +47,5 @@ def called() -> tuple[str, str, str]:
         outer, frame = frame.f_code.co_name, frame.f_back
     code, line = frame.f_code, frame.f_lineno
     text = linecache.getline(code.co_filename, line).strip()
-    place = f"{code.co_name} ({os.path.basename(code.co_filename)}, line {line})"
-    return _SPOKEN.get(method, f"{method}()"), f"{place}: `{text}`" if text else place, outer
+    site = f"{code.co_name} ({os.path.basename(code.co_filename)}, line {line})"
+    return _SPOKEN.get(method, f"{method}()"), f"{site}: `{text}`" if text else site, outer

@@ -10,31 +10,31 @@ from ..errors import ContextError
 
 __all__ = ["Context", "cpu", "current_context", "gpu", "gpu_memory_info", "num_gpus"]
 
-_TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")  # the last two are plain CPU memory under other names
+_TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")  # the last two are other names of plain CPU memory
 
 
-#: What frees the unused memory of a device of this type, by its number; who manages that memory puts it here.
-emptying: dict[str, Callable[[int], object]] = {}
+#: Functions that free the unused memory of a device, by device type; they take its number. Memory pools register them.
+cache_clearers: dict[str, Callable[[int], object]] = {}
 
 
 class Gpus(Protocol):
-    """What answers for GPUs."""
+    """Queries about GPUs, implemented by the CUDA backend."""
 
     def count(self) -> int:
-        """How many there are."""
+        """The number of GPUs."""
 
     def check(self, ctx: Context) -> None:
-        """An error that says what is missing, if arrays cannot live there."""
+        """Raise an error that says what is missing, if arrays cannot be on this device."""
 
     def memory_info(self, number: int) -> tuple[int, int]:
-        """Free and total bytes."""
+        """Free and total bytes of a device."""
 
 
 _gpus: Gpus
 
 
 def set_gpus(gpus: Gpus) -> None:
-    """Called by the module that talks to them."""
+    """Register the implementation; called by the CUDA backend."""
     global _gpus
     _gpus = gpus
 
@@ -50,7 +50,7 @@ _stack = _Stack()
 class Context:
     """A device: its type, ``'cpu'`` or ``'gpu'``, and its number. Also a scope that makes it the current one.
 
-    MXNet's ``'cpu_pinned'`` and ``'cpu_shared'`` are taken as further names of the CPU.
+    MXNet's ``'cpu_pinned'`` and ``'cpu_shared'`` are accepted as other names of the CPU.
 
     Parameters
     ----------
@@ -106,16 +106,16 @@ class Context:
         _stack.items.pop()
 
     def empty_cache(self) -> None:
-        """Give memory that no array uses any more back to the system.
+        """Return memory that no array uses to the system.
 
-        Arrays leave their memory to the next ones of their size (on the CPU large ones do, and ``NBGRAD_POOL_MB`` says
-        how much of it is kept at most). Worth a call between two parts of a program whose arrays have different sizes.
-        All CPU contexts have the same memory. Memory that arrays use is not touched.
+        The memory of freed arrays is reused for arrays of the same size (on the CPU that of large ones, up to
+        ``NBGRAD_POOL_MB``). Call this between two parts of a program whose arrays have different sizes. All CPU
+        contexts share one pool. Memory that arrays use is not touched.
 
         Raises
         ------
         ContextError
-            For a GPU that is not there.
+            For a GPU that does not exist.
 
         Examples
         --------
@@ -125,49 +125,49 @@ class Context:
         >>> nb.cpu().empty_cache()
         """
         usable(self)
-        emptying["gpu" if self.device_type == "gpu" else "cpu"](self.device_id)
+        cache_clearers["gpu" if self.device_type == "gpu" else "cpu"](self.device_id)
 
 
 CPU0 = Context("cpu", 0)
 
 
 def traced_at(level: int) -> Context:
-    """Where the arrays of a traced function are: they have shapes and dtypes, and no numbers.
+    """The context of the arrays of a traced function, which have shapes and dtypes but no values.
 
-    `level` counts the traced functions around it: bodies of loops are traced inside of others.
+    `level` is the number of enclosing traced functions: bodies of loops are traced inside others.
     """
-    found = Context("cpu", level)
-    found.device_type = "traced"
-    return found
+    ctx = Context("cpu", level)
+    ctx.device_type = "traced"
+    return ctx
 
 
 def is_traced(ctx: Context) -> bool:
-    """Whether the arrays there are those of a traced function."""
+    """Whether a context is that of a traced function."""
     return ctx.device_type == "traced"
 
 
-def real(ctx: Context) -> Context:
-    """Where new numbers that go with arrays of `ctx` are: while a function is traced, where its arguments are."""
+def untraced_context(ctx: Context) -> Context:
+    """The context for new values that are combined with arrays of `ctx`: while tracing, that of the arguments."""
     return current_context() if is_traced(ctx) else ctx
 
 
 def cpu(device_id: int = 0) -> Context:
-    """The CPU context. All numbers mean the same memory; they exist so that scripts can tell arrays apart."""
+    """The CPU context. All numbers mean the same memory; they only label arrays."""
     return Context("cpu", device_id)
 
 
 def gpu(device_id: int = 0) -> Context:
-    """The CUDA device number `device_id`. Making a context is free; using it needs a GPU."""
+    """The CUDA device number `device_id`. A context can be created without a GPU, but not used."""
     return Context("gpu", device_id)
 
 
 def num_gpus() -> int:
-    """How many GPUs arrays can live on.
+    """The number of usable GPUs.
 
     Returns
     -------
     int
-        0 where CUDA, its driver or numba-cuda is missing; ``with nb.gpu(0):`` says which.
+        0 if CUDA, its driver or numba-cuda is missing; ``with nb.gpu(0):`` says which.
     """
     return _gpus.count()
 
@@ -182,7 +182,7 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     Returns
     -------
     (int, int)
-        In bytes. What nbgrad keeps for later arrays counts as used; :meth:`Context.empty_cache` gives it back.
+        In bytes. Memory that nbgrad holds for later arrays counts as used; :meth:`Context.empty_cache` frees it.
 
     Raises
     ------
@@ -193,17 +193,17 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
 
 
 def current_context() -> Context:
-    """The context that new arrays get: the innermost ``with ctx:`` of this thread, else ``cpu(0)``."""
+    """The context of new arrays: the innermost ``with ctx:`` of this thread, else ``cpu(0)``."""
     return _stack.items[-1] if _stack.items else CPU0
 
 
 def usable(ctx: Context | None) -> Context:
-    """`ctx` (or the current one), after checking that arrays can live there.
+    """`ctx` (or the current one), after checking that arrays can be there.
 
     Raises
     ------
     ContextError
-        For a GPU that is not there, or cannot be used.
+        For a GPU that does not exist or cannot be used.
     """
     if ctx is None:
         return current_context()

@@ -1,4 +1,4 @@
-"""The dtypes arrays can have, how they are stored, and how they combine."""
+"""The supported dtypes: storage, promotion, and conversion of what users pass."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = [
     "as_dtype",
     "convertible",
     "default_dtype",
-    "demand_readable",
-    "plain",
+    "describe_argument",
     "promote",
-    "said",
+    "require_readable",
     "set_default_dtype",
+    "without_subclass",
 ]
 
 
 class DType:
-    """One supported element type. There is one instance per type: compare with ``is``.
+    """A supported element type. There is one instance per type: compare with ``is``.
 
     Attributes
     ----------
@@ -34,13 +34,13 @@ class DType:
     np : numpy.dtype
         What users see.
     storage : numpy.dtype
-        What raw buffers hold. Differs from `np` for float16 alone, kept as its bits in uint16 because
+        The element type of raw buffers. Differs from `np` only for float16, stored as its bits in uint16 because
         Numba's CPU target has no float16 arrays; kernels convert on load and store.
     compute : str
-        Numba's name of the type that kernels calculate in.
+        Numba's name of the type that kernels compute in.
     is_float : bool
     rank : int
-        Position in the order of promotion within its kind.
+        Position in the promotion order within its kind.
     """
 
     __slots__ = ("compute", "is_float", "name", "np", "rank", "storage", "type")
@@ -88,7 +88,7 @@ _default = float32
 
 
 def as_dtype(given) -> DType:
-    """The :class:`DType` meant by a name, a NumPy dtype or class, or ``None`` (the default dtype)."""
+    """The :class:`DType` for a name, a NumPy dtype or class, or ``None`` (the default dtype)."""
     if given is None:
         return _default
     try:
@@ -97,17 +97,17 @@ def as_dtype(given) -> DType:
         pass
     try:
         return _by_name[np.dtype(given).name]
-    except (KeyError, TypeError, ValueError, SyntaxError):  # what NumPy raises for texts
+    except (KeyError, TypeError, ValueError, SyntaxError):  # what NumPy raises for strings
         raise DTypeError(f"dtype {given!r} is not supported; use one of {', '.join(_by_name)}") from None
 
 
-def plain(value: Any, what: str) -> Any:
-    """What is given, but NumPy's own arrays instead of subclasses: a matrix, a memmap, a recarray is its elements.
+def without_subclass(value: Any, what: str) -> Any:
+    """`value`, with subclasses of NumPy arrays (matrix, memmap, recarray) converted to plain arrays.
 
     Raises
     ------
     DTypeError
-        For a masked array: without its mask it is another one.
+        For a masked array, whose mask would be lost.
     """
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(
@@ -117,33 +117,33 @@ def plain(value: Any, what: str) -> Any:
     return np.asarray(value) if isinstance(value, np.ndarray) else value
 
 
-def said(value: Any) -> str:
-    """What is given where an array is expected, in a few words."""
+def describe_argument(value: Any) -> str:
+    """A short description, for error messages, of a value passed where an array is expected."""
     kind = type(value)
     if isinstance(value, np.ndarray):
         return f"a NumPy array of dtype {value.dtype} and shape {value.shape}"
     if convertible(value) or hasattr(value, "__array__"):
         return f"a {kind.__name__} ({kind.__module__.partition('.')[0]})"
-    text = repr(value)
-    return text if len(text) < 80 else f"{text[:60]} ... (a {kind.__name__})"
+    shown = repr(value)
+    return shown if len(shown) < 80 else f"{shown[:60]} ... (a {kind.__name__})"
 
 
 def convertible(value: Any) -> bool:
-    """Whether it is what other libraries make of NumPy arrays: Series, DataFrames, DataArrays."""
+    """Whether a value can be converted by ``to_numpy``: Series, DataFrames, DataArrays."""
     return not isinstance(value, np.ndarray) and callable(getattr(value, "to_numpy", None))
 
 
-def demand_readable(name: str, values: Iterable) -> None:
-    """Refuse NumPy arrays that Numba would misread: in the byte order of other machines, and masked ones.
+def require_readable(name: str, values: Iterable) -> None:
+    """Raise for NumPy arrays that Numba would misread: those of non-native byte order, and masked ones.
 
-    Numba tells types of arrays that are not plainly writeable and native apart by a fingerprint without the byte order,
-    and takes the one for a native array that it has seen before.
+    Numba's type cache identifies arrays that are not plainly writeable and native by a fingerprint without the byte
+    order, and so takes them for native arrays that it has seen before.
     """
     for x in values:
         if x.__class__ is np.ndarray and x.dtype.isnative:
             continue
         if isinstance(x, np.ndarray):
-            plain(x, name)
+            without_subclass(x, name)
             if not x.dtype.isnative:
                 raise DTypeError(
                     f"{name}: an array of dtype {x.dtype.str} is in the byte order of other machines, which compiled "
@@ -152,12 +152,12 @@ def demand_readable(name: str, values: Iterable) -> None:
 
 
 def default_dtype() -> DType:
-    """The dtype that Python numbers and lists become (float32 unless set otherwise)."""
+    """The dtype for Python numbers and lists (float32 unless set otherwise)."""
     return _default
 
 
 def set_default_dtype(dtype) -> None:
-    """Set the dtype that ``nd.array`` of Python numbers, and creation functions without ``dtype``, produce.
+    """Set the dtype of ``nd.array`` of Python numbers and of creation functions without ``dtype``.
 
     Parameters
     ----------
@@ -184,12 +184,14 @@ def _promote(a: DType, b: DType) -> DType:
         if a.is_float and b.is_float:
             return a if a.rank >= b.rank else b
         return a if a.is_float else b
-    return _by_name.get(np.promote_types(a.np, b.np).name, int32)  # uint8 with int8 is int16 in NumPy: the next we have
+    return _by_name.get(
+        np.promote_types(a.np, b.np).name, int32
+    )  # uint8 with int8 is int16 in NumPy: the next supported one
 
 
 _promotion = {(a, b): _promote(a, b) for a in ALL for b in ALL}
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The dtype of a result of operands `a` and `b`: the wider float; float over integer; NumPy's for integers."""
+    """The dtype of a result of operands `a` and `b`: the wider float; floats before integers; NumPy's for integers."""
     return _promotion[a, b]

@@ -1,13 +1,13 @@
-"""Every lock there is, in one register, so that a fork takes them all.
+"""Fork safety: one registry of all locks, which a fork acquires.
 
-A fork copies memory as it is at that moment: what another thread is in the middle of stays half done in the child, and
-a lock that it holds is never freed there. So a fork first takes every lock in the register, in one order, which waits
-until nobody is in the middle of anything (a compilation takes its time), and parent and child both free them. The locks
-of Numba's compiler and of LLVM are among them. Nobody else makes a lock (the tests look): one that is not here is one
-that hangs a child.
+A fork copies memory at an arbitrary moment: what another thread is doing stays half done in the child, and a lock that
+it holds is never released there. So a fork first acquires every registered lock, in a fixed order, which waits until no
+thread is in a critical section (a compilation may take a while); parent and child both release them. The locks of
+Numba's compiler and of LLVM are included. No other module creates locks (a test checks that): an unregistered lock
+could hang a child.
 
-All are reentrant. A signal's handler, or a finalizer, runs at any place of the thread that holds a lock, and may do
-whatever the library does.
+All are reentrant: a signal handler or a finalizer may run at any point of the thread that holds a lock, and may call
+the library.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
 
-__all__ = ["COMPILING", "among_helpers", "compiles_here", "flag", "lock"]
+__all__ = ["COMPILING", "busy_flag", "helper_condition", "inside_compiler", "lock"]
 
-#: The order in which a fork takes them, and in which who holds one may take others.
+#: The order in which a fork acquires the locks, and in which a thread may nest them.
 _ORDER = ("gradients", "compiling", "llvm", "expressions", "random", "gpu", "gpu memory", "driver", "memory", "threads")
 
 _numbers = count()
@@ -31,37 +31,37 @@ _register: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDict
 _flags: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def _enter(made: Any, what: str) -> Any:
-    _register[made] = _ORDER.index(what), next(_numbers)
-    return made
+def _enter(new_lock: Any, what: str) -> Any:
+    _register[new_lock] = _ORDER.index(what), next(_numbers)
+    return new_lock
 
 
 def lock(what: str) -> Any:
-    """A reentrant lock; `what` says for what (:data:`_ORDER`)."""
+    """A registered reentrant lock; `what` is its purpose (:data:`_ORDER`)."""
     return _enter(threading.RLock(), what)
 
 
-def flag() -> Any:
-    """A lock that nobody waits for, which says that something is in use; free in a forked child."""
-    made = threading.Lock()
-    _flags.add(made)
-    return made
+def busy_flag() -> Any:
+    """A lock that is only tried, as a busy flag; free in a forked child."""
+    new_lock = threading.Lock()
+    _flags.add(new_lock)
+    return new_lock
 
 
-def among_helpers() -> threading.Condition:
-    """What the threads of one call wait for. No child has these threads, nor that call."""
+def helper_condition() -> threading.Condition:
+    """A condition for the helper threads of one call. No child has these threads, nor that call."""
     return threading.Condition(threading.Lock())
 
 
-#: Numba's compiler, and all that compiles for us: one lock, so that no two can be taken in two orders.
+#: One lock for Numba's compiler and for nbgrad's compilations, so that there is no lock order to violate.
 COMPILING = _enter(global_compiler_lock._lock, "compiling")
 _llvm = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)  # a newer llvmlite may have none
 if _llvm is not None:
     _enter(_llvm, "llvm")
 
 
-def compiles_here() -> bool:
-    """Whether this thread is in the middle of compiling, or of anything of LLVM's: another one would wait for it."""
+def inside_compiler() -> bool:
+    """Whether this thread is compiling or inside LLVM, so that another thread would wait for it."""
     return COMPILING._is_owned() or (_llvm is not None and _llvm._is_owned())
 
 
@@ -69,9 +69,14 @@ _held: list[Any] = []
 
 
 def _before() -> None:
-    for made in [made for _, made in sorted([(at, made) for made, at in _register.items()], key=lambda pair: pair[0])]:
-        made.acquire()
-        _held.append(made)
+    for each_lock in [
+        each_lock
+        for _, each_lock in sorted(
+            [(order, each_lock) for each_lock, order in _register.items()], key=lambda pair: pair[0]
+        )
+    ]:
+        each_lock.acquire()
+        _held.append(each_lock)
 
 
 def _after() -> None:
@@ -81,8 +86,8 @@ def _after() -> None:
 
 def _in_child() -> None:
     _after()
-    for made in list(_flags):
-        made._at_fork_reinit()
+    for each_flag in list(_flags):
+        each_flag._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,8 +1,8 @@
-"""Pickles of what is made of a function: compiled functions, derivatives, adjoints, primitives.
+"""Pickling of objects derived from functions: compiled functions, derivatives, adjoints, primitives.
 
-Nothing compiled is in a pickle: it says where the object is found, or how it is made of functions that are found by
-name. What is made of the same functions in the same way is made once per process (:data:`_kept`), so that a worker that
-gets a function with every task compiles it once.
+A pickle contains no compiled code: it names the object, or says how to derive it from functions that are importable by
+name. Objects derived from the same functions in the same way are created once per process (:data:`_derived_objects`),
+so that a worker that gets a function with every task compiles it once.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["Made", "Transformed"]
+__all__ = ["Derived", "Transformed"]
 
 _OPTIONS = (bool, int, float, str, type(None))
 
-#: What was unpickled, by how it is made. Only of functions that are found by name: there are finitely many of these.
-_kept: dict[tuple, Made] = {}
+#: Unpickled objects, by their derivation. Only for importable functions: there are finitely many of these.
+_derived_objects: dict[tuple, Derived] = {}
 
 
-class Made:
-    """Something made of a function, which stands for it: copies and pickles make it again of the same parts."""
+class Derived:
+    """An object derived from a function: copies and pickles derive it again from the same parts."""
 
     def _origin(self) -> tuple[Callable, tuple]:
-        """What makes such an object, and its arguments, the function first."""
+        """The callable that creates such an object, and its arguments, the function first."""
         raise NotImplementedError
 
     def _at(self) -> tuple[str, str] | None:
-        """The place where it is found, if it stands in the place of its function there, as with decorators."""
+        """The module and name it is importable by, if it replaces its function there, as with decorators."""
         place = _place(self._origin()[1][0])
-        return place if _stands_at(place, self) else None
+        return place if _is_importable(place, self) else None
 
     def _current(self) -> bool:
-        """Whether it would be made like this now."""
+        """Whether deriving it now would give the same object."""
         return True
 
     def __reduce__(self) -> tuple[Callable, tuple]:
         place = self._at()
         if place is not None:
-            return _found, place
+            return _import_object, place
         make, args = self._origin()
-        return _once, (make, *args)
+        return _derive_once, (make, *args)
 
     def __copy__(self) -> Any:
         make, args = self._origin()
@@ -55,10 +55,10 @@ class Made:
         return make(*deepcopy(args, memo)) if self._at() is None else self
 
 
-class Transformed(Made):
-    """A function that a transform made of another: ``make(function, *options)``, which runs `run`.
+class Transformed(Derived):
+    """The result of a transform of a function, ``make(function, *options)``, which calls `run`.
 
-    Called, documented and bound to instances as functions are.
+    It is called, documented and bound to instances like a function.
     """
 
     def __init__(self, run: Callable, make: Callable, function: Callable, *options: Any) -> None:
@@ -84,45 +84,45 @@ def _place(function: Any) -> tuple[str, str]:
     return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", ""))
 
 
-def _found(module: str, name: str) -> Any:
+def _import_object(module: str, name: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-def _stands_at(place: tuple[str, str], thing: object = None) -> bool:
-    """Whether `thing` (anything, by default) is found there."""
+def _is_importable(place: tuple[str, str], thing: object = None) -> bool:
+    """Whether `thing` (any object, by default) is importable by this module and name."""
     try:
-        found = _found(*place)
+        at_place = _import_object(*place)
     except (AttributeError, ImportError, ValueError):
         return False
-    return thing is None or found is thing
+    return thing is None or at_place is thing
 
 
 def _key(make: Callable, args: tuple) -> tuple:
     return make, args, tuple([type(a) for a in args])  # 1 and True are equal
 
 
-def _once(make: Callable, *args: Any) -> Any:
-    """``make(*args)``, or what was made so before."""
+def _derive_once(make: Callable, *args: Any) -> Any:
+    """``make(*args)``, or the object that was created so before."""
     key = _key(make, args)
     try:
-        known = _kept.get(key)
-    except TypeError:  # something in it has no hash
+        known = _derived_objects.get(key)
+    except TypeError:  # an unhashable argument
         return make(*args)
-    # A primitive may have got another derivative since, and constants of modules other values.
+    # Since then a primitive may have got another derivative, and global constants other values.
     if known is not None and known._current() and _key(*known._origin()) == key:
         return known
-    made = make(*args)
-    if all(map(_lasts, args)):
-        _kept[key] = made
-    return made
+    created = make(*args)
+    if all(map(_is_stable, args)):
+        _derived_objects[key] = created
+    return created
 
 
-def _lasts(part: Any) -> bool:
-    """Whether a part is the same object whenever it is unpickled."""
+def _is_stable(part: Any) -> bool:
+    """Whether a part unpickles to the same object every time."""
     if isinstance(part, tuple):
-        return all(map(_lasts, part))
-    if isinstance(part, Made):
-        return part._at() is not None or _kept.get(_key(*part._origin())) is part
-    if hasattr(part, "py_func"):  # Numba unpickles a function of its own once
-        return _stands_at(_place(part.py_func))
-    return isinstance(part, _OPTIONS) or _stands_at(_place(part), part)
+        return all(map(_is_stable, part))
+    if isinstance(part, Derived):
+        return part._at() is not None or _derived_objects.get(_key(*part._origin())) is part
+    if hasattr(part, "py_func"):  # Numba caches the functions that it unpickles
+        return _is_importable(_place(part.py_func))
+    return isinstance(part, _OPTIONS) or _is_importable(_place(part), part)

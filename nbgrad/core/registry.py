@@ -1,4 +1,4 @@
-"""All operators by name, and by the role they play for the machinery below the mathematics."""
+"""The registry of operators, by name, and by role for the layers below the operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["operators", "register", "role", "set_role"]
 
-#: Every public operator under its first name; see :class:`nbgrad.op.Entry`.
+#: Every public operator under its first name; see :class:`nbgrad.operators.entry.Entry`.
 operators: dict[str, Any] = {}
 _names: set[str] = set()
 _roles: dict[str, Callable] = {}
@@ -23,9 +23,10 @@ def register(entry) -> None:
 
 
 def set_role(name: str, function: Callable) -> None:
-    """Say which operator the machinery is to use where it needs one, e.g. to sum out a broadcast."""
+    """Set the operator that lower layers use for a purpose, for example to reduce a broadcast."""
     _roles[name] = function
 
 
 def role(name: str) -> Callable:
+    """The operator for a purpose; see :func:`set_role`."""
     return _roles[name]

@@ -1,4 +1,4 @@
-"""Arithmetic on shapes: broadcasting, axes, and the collapsing of axes that loops are generated for."""
+"""Shape arithmetic: broadcasting, axes, and the collapsing of axes for generated loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 def size(shape: Sequence[int]) -> int:
-    """Number of elements."""
+    """The number of elements."""
     n = 1
     for length in shape:
         n *= length
@@ -26,7 +26,9 @@ def size(shape: Sequence[int]) -> int:
 def as_shape(given, what: str = "shape") -> Shape:
     """A shape from an int or a sequence of ints, all >= 0."""
     try:
-        sequence = hasattr(given, "__len__") and getattr(given, "shape", None) != ()  # arrays have __index__, too
+        sequence = (
+            hasattr(given, "__len__") and getattr(given, "shape", None) != ()
+        )  # arrays of one element have __index__, too
         shape = tuple(n.__index__() for n in given) if sequence else (given.__index__(),)
     except (TypeError, AttributeError):
         raise ShapeError(f"{what}: an integer or a tuple of integers is needed, got {given!r}") from None
@@ -49,24 +51,24 @@ def axis(given, ndim: int, op: str) -> int:
 
 
 def distinct_axes(given, ndim: int, op: str) -> list[int]:
-    """Axis numbers from an int or a sequence, in their order; none may be named twice."""
+    """Axis numbers from an int or a sequence, in order, without repetition."""
     several = isinstance(given, tuple | list | range) or (isinstance(given, np.ndarray) and given.ndim == 1)
-    found = [axis(k, ndim, op) for k in given] if several else [axis(given, ndim, op)]
-    if len(set(found)) != len(found):
+    numbers = [axis(k, ndim, op) for k in given] if several else [axis(given, ndim, op)]
+    if len(set(numbers)) != len(numbers):
         raise ShapeError(f"{op}: axis {given!r} names one of {ndim} axes twice")
-    return found
+    return numbers
 
 
 def axes(given, ndim: int, op: str, exclude: bool = False) -> tuple[int, ...]:
     """Sorted axis numbers from ``None`` or ``()`` (all), an int, or a sequence; or all the others with `exclude`."""
     if given is None or (isinstance(given, tuple | list) and len(given) == 0):
         return tuple(range(ndim))
-    found = distinct_axes(given, ndim, op)
-    return tuple(k for k in range(ndim) if (k in found) != exclude)
+    named = distinct_axes(given, ndim, op)
+    return tuple(k for k in range(ndim) if (k in named) != exclude)
 
 
 def broadcast_shape(shapes: Sequence[Shape], op: str) -> Shape:
-    """NumPy's rule: aligned at the right, equal or one of them 1."""
+    """The broadcast shape, by NumPy's rule: aligned at the right, lengths equal or 1."""
     ndim = max(map(len, shapes))
     out = [1] * ndim
     for shape in shapes:
@@ -80,11 +82,11 @@ def broadcast_shape(shapes: Sequence[Shape], op: str) -> Shape:
 
 
 class Broadcast(NamedTuple):
-    """How operands of `shapes` walk when the output of shape `out` is walked in order.
+    """The traversal of operands of `shapes` when the output of shape `out` is traversed in order.
 
-    `sizes` are the lengths of the collapsed axes; `moves[k]` says whether operand k moves along the last of
-    them (by one element) or stands still; `arguments` are `sizes`, then each operand's strides along the
-    others: what a kernel of rank ``len(sizes)`` takes. Rank 1 needs no arguments.
+    Axes are collapsed to `rank` ones. `moves[k]` says whether operand k advances along the last of them (by one
+    element) or is invariant; `arguments` are the lengths of the collapsed axes, then each operand's strides along
+    all but the last: the arguments of a kernel of that rank. Rank 1 needs none.
     """
 
     shapes: tuple[Shape, ...]
@@ -94,10 +96,10 @@ class Broadcast(NamedTuple):
     moves: tuple[bool, ...]
     arguments: tuple[int, ...]
 
-    def first(self, count: int) -> Broadcast:
-        """The walk of the first `count` operands alone, over all that these walk over."""
-        kept = self.arguments[: self.rank + count * (self.rank - 1)]
-        return self._replace(shapes=self.shapes[:count], moves=self.moves[:count], arguments=kept)
+    def for_operands(self, count: int) -> Broadcast:
+        """The same traversal for the first `count` operands only."""
+        leading = self.arguments[: self.rank + count * (self.rank - 1)]
+        return self._replace(shapes=self.shapes[:count], moves=self.moves[:count], arguments=leading)
 
 
 _known: dict[tuple, Broadcast] = {}
@@ -124,7 +126,7 @@ def _broadcast(shapes: tuple[Shape, ...], op: str) -> Broadcast:
     out = broadcast_shape(shapes, op)
     ndim = len(out)
     padded = [(1,) * (ndim - len(s)) + s for s in shapes]
-    # An axis along which exactly the same operands move as along the one before it joins that one.
+    # An axis along which the same operands advance as along the previous one is merged with it.
     sizes: list[int] = []
     patterns: list[tuple[bool, ...]] = []
     for k, n in enumerate(out):

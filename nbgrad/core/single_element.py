@@ -1,4 +1,4 @@
-"""NumPy arrays of one element that are numbers, too."""
+"""NumPy arrays of one element that also convert to scalars."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Single"]
 
 
 class Single(np.ndarray):
-    """An array of one element, as total sums are: ``float(y)`` and ``f"{y:.3f}"`` work, whatever its rank.
+    """An array of one element, such as a total sum: ``float(y)`` and ``f"{y:.3f}"`` work for any rank.
 
-    NumPy has this for arrays without axes alone. What is computed from one is an ordinary array.
+    NumPy supports this for 0-d arrays only. Results computed from one are ordinary arrays.
     """
 
     __slots__ = ()

@@ -1,7 +1,7 @@
-"""What users wrote as source text of ours: values, names, and lines as comments.
+"""Safe quoting for generated code: users' values, names and source lines as constants, identifiers and comments.
 
-Nothing else makes text of these for generated code. Whatever the value, name or line is, what comes out is one
-expression that gives that value, one identifier, or comments alone.
+All text of users in generated code goes through these functions. Whatever the input, the output is a single expression
+with that value, a single identifier, or a comment.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ import numpy as np
 
 from ..errors import DTypeError
 
-__all__ = ["comment", "constant", "file_lines", "identifier", "lines_of"]
+__all__ = ["comment_source", "constant_source", "file_lines", "identifier", "lines_of"]
 
 
-def constant(value: Any) -> str:
-    """An expression that gives this value, where `np` is NumPy: of numbers (those of NumPy, and of classes made of
-    Python's, become Python's), texts, None, arrays of numbers, and tuples and sets of these.
+def constant_source(value: Any) -> str:
+    """An expression for a value, where `np` is NumPy.
+
+    It may be a number (NumPy's, and those of subclasses, become Python's), a string, None, an array of numbers, or a
+    tuple, list or set of these.
 
     Examples
     --------
     >>> import numpy as np
-    >>> constant(-0.0), constant(np.float32(0.5)), constant((1, float("-inf"))), constant('a "b"')
-    ('-0.0', '0.5', '(1, -np.inf)', '\\'a "b"\\'')
+    >>> [constant_source(x) for x in (-0.0, np.float32(0.5), (1, float("-inf")), 'a "b"')]
+    ['-0.0', '0.5', '(1, -np.inf)', '\\'a "b"\\'']
     """
     if value is None:
         return "None"
     if isinstance(value, bool | np.bool_):
         return "True" if value else "False"
     if isinstance(value, int):
-        # Python limits decimal digits. The methods are those of int itself, whatever a class made of it says.
+        # Python limits decimal digits. Subclasses' own methods are bypassed.
         return int.__repr__(value) if abs(int.__index__(value)) < 1 << 64 else int.__format__(value, "#x")
     if isinstance(value, float):
         return _float(value)
@@ -44,17 +46,17 @@ def constant(value: Any) -> str:
         return str.__repr__(value)
     if isinstance(value, np.generic) and value.dtype.kind in "iufc":
         number = value.item()
-        if isinstance(number, int | float | complex):  # and not a longdouble
-            return constant(number)
+        if isinstance(number, int | float | complex):  # not a longdouble
+            return constant_source(number)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.dtype.itemsize < 16:
-        shaped = "" if value.size else f".reshape({constant(value.shape)})"
-        return f"np.array({constant(value.tolist())}, np.{value.dtype.name.replace('bool', 'bool_')}){shaped}"
+        shaped = "" if value.size else f".reshape({constant_source(value.shape)})"
+        return f"np.array({constant_source(value.tolist())}, np.{value.dtype.name.replace('bool', 'bool_')}){shaped}"
     if isinstance(value, tuple):
-        return f"({', '.join(map(constant, value))}{',' * (len(value) == 1)})"
+        return f"({', '.join(map(constant_source, value))}{',' * (len(value) == 1)})"
     if isinstance(value, list):
-        return f"[{', '.join(map(constant, value))}]"
+        return f"[{', '.join(map(constant_source, value))}]"
     if isinstance(value, set | frozenset) and value:
-        return f"{{{', '.join(sorted(map(constant, value)))}}}"
+        return f"{{{', '.join(sorted(map(constant_source, value)))}}}"
     raise DTypeError(f"a {type(value).__name__}, {value!r}, cannot be a constant of generated code")
 
 
@@ -65,7 +67,7 @@ def _float(value: float) -> str:
 
 
 def identifier(name: Any, taken: Collection[str] = ()) -> str:
-    """A name like this one, under which something can be defined; none of those that are `taken`.
+    """A valid identifier similar to `name`, and none of those that are `taken`.
 
     Examples
     --------
@@ -73,29 +75,29 @@ def identifier(name: Any, taken: Collection[str] = ()) -> str:
     ('step', 'lambda_', 'class_', '_2_b')
     """
     text = unicodedata.normalize("NFKC", name if isinstance(name, str) else "")
-    made = "".join(c if f"a{c}".isidentifier() else "_" for c in text)
-    made = made if made == text else made.strip("_")
-    made = made or "function"
-    made = made if made.isidentifier() else f"_{made}"
-    while keyword.iskeyword(made) or made in taken or made in ("None", "True", "False"):
-        made += "_"
-    return made
+    valid = "".join(c if f"a{c}".isidentifier() else "_" for c in text)
+    valid = valid if valid == text else valid.strip("_")
+    valid = valid or "function"
+    valid = valid if valid.isidentifier() else f"_{valid}"
+    while keyword.iskeyword(valid) or valid in taken or valid in ("None", "True", "False"):
+        valid += "_"
+    return valid
 
 
-def comment(text: str) -> str:
-    """A line as a comment: characters that end lines somewhere, and others that cannot be seen, are spaces."""
-    seen = "".join(" " if c != "\t" and unicodedata.category(c) in _UNSEEN else c for c in text)
-    return f"# {seen}"
+def comment_source(text: str) -> str:
+    """A line as a comment; line separators and other invisible characters become spaces."""
+    visible = "".join(" " if c != "\t" and unicodedata.category(c) in _UNSEEN else c for c in text)
+    return f"# {visible}"
 
 
 _UNSEEN = {"Cc", "Zl", "Zp", "Cs"}
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of source text, as Python counts them: others end at form feeds, too, or at U+2028."""
+    """The lines of source text as Python counts them; ``splitlines`` also splits at form feeds and U+2028."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def file_lines(text: str) -> list[str]:
-    """The same, each with its end, as :mod:`linecache` keeps them for tracebacks and those who read the source."""
+    """The lines with their line ends, as :mod:`linecache` stores them for tracebacks and ``inspect``."""
     return [f"{line}\n" for line in lines_of(text)]

@@ -1,1 +1,1 @@
-"""Derivatives that users give: ``autograd.Function`` and ``nbgrad.primitive``."""
+"""User-defined derivatives: ``autograd.Function`` and ``nbgrad.primitive``."""

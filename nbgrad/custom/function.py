@@ -1,4 +1,4 @@
-"""Custom differentiable functions."""
+"""``autograd.Function``: functions with user-defined forward and backward."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import weakref
 from collections.abc import Sequence
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, joined, shared, wrap
+from ..arrays.ndarray import NDArray, memory_owners, register_owner, wrap, zeros
 from ..autodiff import tape, tracing
-from ..autodiff.differentiability import end_at
-from ..autodiff.observers import observed, observers
+from ..autodiff.differentiability import limit_order
+from ..autodiff.observers import notify_observer, observers
 from ..autodiff.state import recording, state
 from ..compiler import opaque
 from ..core import dtypes
 from ..core.context import CPU0
 from ..errors import DTypeError, NBGradError, TraceError
 from ..operators.cast import cast
-from .function_rules import Call, gradients, guarded, zeros
+from .function_rules import FunctionRule, checked_gradients, guard_gradients
 
 __all__ = ["Function"]
 
@@ -26,24 +26,24 @@ __all__ = ["Function"]
 class Function:
     """A function with a derivative of your own.
 
-    Subclass it and define ``forward(self, *inputs)`` and ``backward(self, *output_grads)``. `forward` gets what
-    the instance is called with: NDArrays, and anything else as a constant. `backward` gets one gradient per
-    result of `forward` and returns one per NDArray input (a single one need not be in a tuple); None means zero,
-    and NumPy arrays are accepted. Both run without recording, NumPy may be used inside. An instance is called once.
-    What :meth:`save_for_backward` got, arrays in attributes, and all inputs if it got nothing, must not be changed
-    before `backward` runs: that is an InPlaceError.
+    Subclass it and define ``forward(self, *inputs)`` and ``backward(self, *output_grads)``. `forward` gets the
+    arguments of the call: NDArrays, and anything else as a constant. `backward` gets one gradient per result of
+    `forward` and returns one per NDArray input (a single one need not be in a tuple); None means zero, and NumPy
+    arrays are accepted. Both run without recording, and may use NumPy. An instance is called once. Arrays saved by
+    :meth:`save_for_backward`, arrays in attributes, and all inputs if nothing was saved, must not be changed before
+    `backward` runs: that is an InPlaceError.
 
     If `backward` uses nd operators, the function can be differentiated to any order: with ``create_graph=True``
-    its operations are recorded. What it reads must then be inputs or results of `forward` (kept with
-    :meth:`save_for_backward`); another array computed inside `forward` counts as a constant.
-    If it does not, say so with the class attribute ``max_order = 1``: what NumPy computed is a constant to the tape,
+    its operations are recorded. It must then read only inputs or results of `forward` (saved by
+    :meth:`save_for_backward`); other arrays computed inside `forward` count as constants.
+    If it uses NumPy, set the class attribute ``max_order = 1``: values computed by NumPy are constants to the tape,
     and ``create_graph=True`` is then an error instead of a second derivative of zero.
 
-    In a function that ``nbgrad.jit`` compiles, `forward` and `backward` become part of the loops if they use nd
-    operators alone. If not, they run at every call of the program, each time on a copy of the instance; then the
-    gradient can be differentiated only if `backward` uses nd operators and `forward` leaves arrays alone for it.
-    What comes out must be known beforehand: `forward` is tried on sample numbers when the function is traced, unless
-    :meth:`infer` says it.
+    In a function that ``nbgrad.jit`` compiles, `forward` and `backward` are fused into the loops if they use nd
+    operators only. If not, they run at every call of the program, each time on a copy of the instance; the gradient
+    can then be differentiated only if `backward` uses nd operators and `forward` leaves nothing but arrays for it.
+    Shapes and dtypes of the results must be known in advance: unless :meth:`infer` returns them, tracing calls
+    `forward` on sample values.
 
     Examples
     --------
@@ -71,15 +71,15 @@ class Function:
     _used = False
     _saved: tuple = ()
     _node = None  # this call's node, while backward runs
-    _hides = False  # whether the instance holds arrays of floats that forward made, of which the tape knows nothing
+    _hides = False  # whether the instance holds float arrays that forward computed and that are not on the tape
 
     def save_for_backward(self, *args: NDArray) -> None:
-        """Keep arrays for `backward`, which finds them in :attr:`saved_tensors`."""
+        """Save arrays for `backward`, which reads them from :attr:`saved_tensors`."""
         self._saved = args
 
     @property
     def saved_tensors(self) -> tuple:
-        """The arrays given to :meth:`save_for_backward`."""
+        """The arrays saved by :meth:`save_for_backward`."""
         return tuple([s.handle(self._node) if isinstance(s, _Saved) else s for s in self._saved])
 
     def forward(self, *inputs):
@@ -91,10 +91,10 @@ class Function:
         raise NotImplementedError(f"{type(self).__name__} must define backward(self, *output_grads)")
 
     def infer(self, *inputs):
-        """Say what `forward` gives for such inputs, of which only shapes and dtypes are known.
+        """Return shapes and dtypes of the results of `forward`, from inputs with shapes and dtypes but no values.
 
-        Per result, an input that it is like, or ``(shape, dtype)``; a tuple or list of these if `forward` gives one.
-        None, what this method returns if it is not overridden: `forward` is tried on sample numbers.
+        Per result, an input of the same shape and dtype, or ``(shape, dtype)``; a tuple or list of these if `forward`
+        returns one. If this method is not overridden it returns None, and `forward` is called on sample values.
         """
 
     def __call__(self, *inputs):
@@ -111,24 +111,24 @@ class Function:
         graph = tracing.current.graph
         if graph is None or not any(isinstance(x, NDArray) for x in inputs):
             return self._called(inputs)
-        inputs = tuple([tracing.lifted([x])[0] if isinstance(x, NDArray) else x for x in inputs])
+        inputs = tuple([tracing.capture_outside([x])[0] if isinstance(x, NDArray) else x for x in inputs])
         before = dict(vars(self))
         try:
             with graph.attempt():
                 return self._called(inputs)
-        except TraceError:  # it asks for numbers
+        except TraceError:  # it needs values
             vars(self).clear()
             vars(self).update(before)
-        return Opaque(self, inputs).called()
+        return OpaqueCall(self, inputs).called()
 
     def _called(self, inputs: tuple):
         recording, state.recording = state.recording, False
         before = self._held()
         try:
-            given = self.forward(*inputs)
+            returned = self.forward(*inputs)
         finally:
             state.recording = recording
-        arrays, outputs = [x for x in inputs if isinstance(x, NDArray)], self._results(given)
+        arrays, outputs = [x for x in inputs if isinstance(x, NDArray)], self._results(returned)
         known = {id(x) for x in (*before, *arrays, *outputs)}
         self._hides = any(id(x) not in known and x._node is None and x._kind.dtype.is_float for x in self._held())
         if recording and any(x._node is not None for x in arrays):
@@ -136,8 +136,8 @@ class Function:
         if outputs and outputs[0]._kind.traced:
             self._try_backward(outputs)
         if observers:
-            observed(type(self).__name__, arrays, outputs)
-        return given
+            notify_observer(type(self).__name__, arrays, outputs)
+        return returned
 
     def _results(self, given) -> list[NDArray]:
         outputs = list(given) if isinstance(given, tuple | list) else [given]
@@ -147,7 +147,7 @@ class Function:
         return outputs
 
     def _try_backward(self, outputs: list[NDArray]) -> None:
-        """A TraceError if backward asks for numbers; whatever else is wrong with it is for those who need it."""
+        """Raise a TraceError if backward needs values; other errors are left for the reverse sweep."""
         graph = tracing.current.graph
         assert graph is not None
         recording, state.recording = state.recording, False
@@ -170,9 +170,9 @@ class Function:
                 )
         parents = tuple(map(tape.parent, arrays))
         avals = tuple([(x._shape, x._kind) for x in arrays])
-        rule = Call(type(self).__name__)
+        rule = FunctionRule(type(self).__name__)
         if self.max_order is not None:
-            end_at(rule, self.max_order)
+            limit_order(rule, self.max_order)
         attrs = (self, avals)
         saved = tape.save(self._reads(arrays))
         if len(outputs) == 1:
@@ -183,31 +183,31 @@ class Function:
             node = tape.node(rule, parents, saved, attrs, shapes, kinds)  # type: ignore[arg-type]
             for k, out in enumerate(outputs):
                 out._node = tape.select(node, k)
-        # Saved arrays are kept as memory, and get their places on the tape back while backward runs: a result
-        # must not hold the node that holds this function, and an operand may have been marked anew by then.
-        self._saved = tuple([_keep(x, arrays, outputs) for x in self._saved])
+        # Saved arrays are stored without their nodes, which are restored while backward runs: a result must not
+        # refer to the node that refers to this function, and an operand may have been marked again by then.
+        self._saved = tuple([_save_handle(x, arrays, outputs) for x in self._saved])
 
     def _reads(self, inputs: list[NDArray]) -> list[NDArray]:
-        """What `backward` may read: what was saved and what the instance holds; all inputs, if it saved nothing."""
-        found = [*self._held(), *(() if self._saved else inputs)]
-        return list({id(x._cell): x for x in reversed(found)}.values())
+        """The arrays that `backward` may read: those that the instance holds, and all inputs if it saved none."""
+        arrays = [*self._held(), *(() if self._saved else inputs)]
+        return list({id(x._cell): x for x in reversed(arrays)}.values())
 
     def _held(self) -> list[NDArray]:
-        """The arrays that were saved, or are in attributes, also in lists, tuples and dicts."""
-        found: list[NDArray] = []
-        stack: list = [self._saved, vars(self)]
+        """The saved arrays and those in attributes, also inside lists, tuples and dicts."""
+        arrays: list[NDArray] = []
+        worklist: list = [self._saved, vars(self)]
         seen: set[int] = set()
-        while stack:
-            value = stack.pop()
+        while worklist:
+            value = worklist.pop()
             if isinstance(value, NDArray):
-                found.append(value)
+                arrays.append(value)
             elif isinstance(value, dict | list | tuple | set | frozenset) and id(value) not in seen:
                 seen.add(id(value))
-                stack += value.values() if isinstance(value, dict) else value
-        return found
+                worklist += value.values() if isinstance(value, dict) else value
+        return arrays
 
 
-def _keep(x, operands: list[NDArray], results: list[NDArray]):
+def _save_handle(x, operands: list[NDArray], results: list[NDArray]):
     if not isinstance(x, NDArray):
         return x
     operand = next((k for k, a in enumerate(operands) if a is x), None)
@@ -215,30 +215,30 @@ def _keep(x, operands: list[NDArray], results: list[NDArray]):
 
 
 class _Saved:
-    """An array given to save_for_backward: its memory, and which operand or result of the call it is."""
+    """An array saved by save_for_backward: its memory, and which operand or result of the call it is."""
 
     def __init__(self, x: NDArray, operand: int | None, result: int | None) -> None:
-        shared(x)
+        memory_owners(x)
         self.parts = (x._buf, x._shape, x._kind)
         self.cell = x._cell
         self.operand = operand
         self.result = result
 
     def handle(self, node) -> NDArray:
-        """The array, at its place on the tape while backward runs on the call's `node`, else at none."""
-        place = None
+        """The array, with its tape node while backward runs on the call's `node`, else without."""
+        tape_node = None
         if node is not None and self.result is not None:
-            place = tape.select(node, self.result) if isinstance(node.kind, tuple) else node
+            tape_node = tape.select(node, self.result) if isinstance(node.kind, tuple) else node
         elif node is not None and self.operand is not None and type(node.parents[self.operand]) is not list:
-            place = node.parents[self.operand]
-        return joined(wrap(*self.parts, place), self.cell)
+            tape_node = node.parents[self.operand]
+        return register_owner(wrap(*self.parts, tape_node), self.cell)
 
 
-class Opaque(tape.Rule):
-    """A call that is made each time a program runs, and the tape's rule for it.
+class OpaqueCall(tape.Rule):
+    """A call that runs as an opaque step of a compiled program, and the tape's rule for it.
 
-    The instance that ran forward is found again by the buffer of one more result of that step, its *token*. If all that
-    forward leaves on the instance is arrays, they are results of the step as well, and backward is traced if it can be.
+    The instance that ran forward is looked up by the buffer of an extra result of that step, its *token*. If forward
+    leaves nothing but arrays on the instance, they are results of the step, too, and backward is traced if possible.
     """
 
     def __init__(self, function: Function, inputs: tuple) -> None:
@@ -249,26 +249,26 @@ class Opaque(tape.Rule):
         self.arrays = [inputs[k] for k in self.places]
         fields = vars(function).items()
         self.fields = {name: x for name, x in fields if isinstance(x, NDArray) and x._kind.traced}
-        #: What forward leaves on the instance: its key there, and its number in `memory`.
-        self.left: list[tuple[tuple, int]] | None = None
-        #: The step's operands and results: buffers, shapes and kinds.
+        #: The arrays that forward leaves on the instance: key there, and index in `memory`.
+        self.left_arrays: list[tuple[tuple, int]] | None = None
+        #: Buffers, shapes and kinds of the step's operands and results.
         self.memory: list[tuple] = []
         self.token: NDArray
 
     def called(self):
-        """The results, in the program that is traced and on the tape."""
-        operands = [*self.arrays, *tracing.lifted(list(self.fields.values()))]
-        found = self.function.infer(*self.inputs)
+        """Append the step to the traced program and record it; returns the results."""
+        operands = [*self.arrays, *tracing.capture_outside(list(self.fields.values()))]
+        inferred = self.function.infer(*self.inputs)
         more: list[opaque.Aval] = []
-        if found is None:
+        if inferred is None:
             samples = [opaque.sample(x) for x in operands]
-            made, found = opaque.tried(self.name, lambda: self._made(samples))
-            self.left, more = self._left(made, [*samples, *made._results(found)])
-        several, avals = opaque.described(self.name, found)
-        if self.left is not None and not self._traceable(operands, [*avals, *more], len(avals)):
-            self.left, more = None, []
+            instance, inferred = opaque.run_on_samples(self.name, lambda: self._made(samples))
+            self.left_arrays, more = self._left(instance, [*samples, *instance._results(inferred)])
+        several, avals = opaque.declared_results(self.name, inferred)
+        if self.left_arrays is not None and not self._traceable(operands, [*avals, *more], len(avals)):
+            self.left_arrays, more = None, []
         specs = [*avals, *more, ((), dtypes.int64)]
-        *results, self.token = opaque.lasting(self.name, self._forward, operands, specs)
+        *results, self.token = opaque.saved_opaque_step(self.name, self._forward, operands, specs)
         self.memory = [(x._buf, x._shape, x._kind) for x in (*operands, *results)]
         del results[len(avals) :]
         if state.recording and any(x._node is not None for x in self.arrays):
@@ -284,54 +284,56 @@ class Opaque(tape.Rule):
         return results[0] if several is None else several(results)
 
     def _made(self, operands: Sequence[NDArray]) -> tuple:
-        """An instance that ran forward on these arrays, and what that gave."""
-        made = self._fresh()
+        """An instance that ran forward on these arrays, and the result of forward."""
+        instance = self._fresh()
         inputs = list(self.inputs)
         for k, x in zip(self.places, operands):
             inputs[k] = x
-        vars(made).update(zip(self.fields, operands[len(self.places) :], strict=True))
-        given = made.forward(*inputs)
+        vars(instance).update(zip(self.fields, operands[len(self.places) :], strict=True))
+        returned = instance.forward(*inputs)
         if any(x._cell[0] for x in operands):
             raise TraceError(f"{self.name}.forward writes into its input, which a traced function cannot do; copy it")
-        return made, given
+        return instance, returned
 
     def _fresh(self) -> Function:
-        made = copy.copy(self.function)
-        vars(made).update({k: copy.copy(v) for k, v in vars(made).items() if type(v) in (list, dict, set)})
-        return made
+        """A copy of the instance as it was before forward ran."""
+        instance = copy.copy(self.function)
+        vars(instance).update({k: copy.copy(v) for k, v in vars(instance).items() if type(v) in (list, dict, set)})
+        return instance
 
-    def _left(self, made: Function, known: Sequence[NDArray]) -> tuple[list | None, list]:
-        """See `left`; and shapes and dtypes of what is neither operand nor result. None if not all are arrays."""
-        places = {id(x): k for k, x in enumerate(known)}
-        found: list[tuple[tuple, int]] = []
+    def _left(self, instance: Function, known: Sequence[NDArray]) -> tuple[list | None, list]:
+        """See `left_arrays`; and (shape, dtype) of arrays that are neither operand nor result. None if not all are
+        arrays."""
+        indices = {id(x): k for k, x in enumerate(known)}
+        entries: list[tuple[tuple, int]] = []
         extra: list[opaque.Aval] = []
         before = vars(self.function)
-        for name, value in vars(made).items():
-            if name in before and (before[name] is value or (name in self.fields and id(value) in places)):
+        for name, value in vars(instance).items():
+            if name in before and (before[name] is value or (name in self.fields and id(value) in indices)):
                 continue
             for key, x in _arrays_of(name, value):
                 if not isinstance(x, NDArray):
                     return None, []
-                if id(x) not in places:
-                    places[id(x)] = len(places)
+                if id(x) not in indices:
+                    indices[id(x)] = len(indices)
                     extra.append((x._shape, x._kind.dtype))
-                found.append((key, places[id(x)]))
-        return found, extra
+                entries.append((key, indices[id(x)]))
+        return entries, extra
 
     def _restored(self, arrays: Sequence[NDArray]) -> Function:
-        """An instance on which these arrays are what forward left."""
-        made = self._fresh()
+        """An instance on which forward left these arrays."""
+        instance = self._fresh()
         saved = []
-        for key, k in self.left or ():
+        for key, k in self.left_arrays or ():
             if len(key) > 1:
                 saved.append(arrays[k])
             else:
-                setattr(made, key[0], arrays[k])
-        made._saved = tuple(saved)
-        return made
+                setattr(instance, key[0], arrays[k])
+        instance._saved = tuple(saved)
+        return instance
 
     def _traceable(self, operands: list[NDArray], avals: list[opaque.Aval], count: int) -> bool:
-        """Whether backward can be traced, if forward gives such arrays, of which the first so many are its results."""
+        """Whether backward can be traced if forward leaves arrays like `avals`; the first `count` are results."""
         graph = tracing.current.graph
         assert graph is not None
         recording, state.recording = state.recording, False
@@ -346,59 +348,63 @@ class Opaque(tape.Rule):
         return True
 
     def _forward(self, operands: list[NDArray], results: list[NDArray]) -> None:
-        made, given = self._made(operands)
+        instance, returned = self._made(operands)
         *outs, token = results
-        found = made._results(given)
-        if self.left is not None:
-            more = {k: _at(made, key) for key, k in self.left if k >= len(operands) + len(found)}
-            found += [more[k] for k in sorted(more)]
-        opaque.store(f"{self.name}.forward", found, outs)
+        arrays = instance._results(returned)
+        if self.left_arrays is not None:
+            more = {k: _at(instance, key) for key, k in self.left_arrays if k >= len(operands) + len(arrays)}
+            arrays += [more[k] for k in sorted(more)]
+        opaque.store_results(f"{self.name}.forward", arrays, outs)
         key = id(token._buf)
-        _instances[key] = made, weakref.ref(token._buf, functools.partial(_instances.pop, key))
+        _instances[key] = instance, weakref.ref(token._buf, functools.partial(_instances.pop, key))
 
     def grads(self, node, g, useful):
         gs = g if isinstance(g, list) else [g]
         several = isinstance(node.kind, tuple)
         shapes, kinds = (node.shape, node.kind) if several else ([node.shape], [node.kind])
         gs = [zeros(*aval) if h is None else h for h, *aval in zip(gs, shapes, kinds, strict=True)]
-        if self.left is not None:
-            places = [None if type(p) is list else p for p in node.parents] + [None] * len(self.fields)
-            places += [tape.select(node, k) for k in range(len(kinds))] if several else [node]
-            places += [None] * (len(self.memory) - len(places))
-            memory = zip(self.memory, places, strict=True)
-            made = self._restored([wrap(buf, shape, kind, place) for (buf, shape, kind), place in memory])
-            given = gradients(self.name, made.backward(*gs), [(x._shape, x._kind) for x in self.arrays])
-            found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
+        if self.left_arrays is not None:
+            tape_nodes = [None if type(p) is list else p for p in node.parents] + [None] * len(self.fields)
+            tape_nodes += [tape.select(node, k) for k in range(len(kinds))] if several else [node]
+            tape_nodes += [None] * (len(self.memory) - len(tape_nodes))
+            memory = zip(self.memory, tape_nodes, strict=True)
+            instance = self._restored([wrap(buf, shape, kind, tape_node) for (buf, shape, kind), tape_node in memory])
+            checked = checked_gradients(self.name, instance.backward(*gs), [(x._shape, x._kind) for x in self.arrays])
+            input_grads = [
+                h if tape.cotangent_wanted(p, useful) else None for h, p in zip(checked, node.parents, strict=True)
+            ]
             if self.function.max_order == 1:
-                return opaque.ended(self.name, found, node, gs)
+                return opaque.without_derivatives(self.name, input_grads, node, gs)
             made_inside = self.memory[len(self.arrays) + len(self.fields) + len(kinds) :]
             hides = any(kind.dtype.is_float for *_, kind in made_inside)
-            return guarded(self.name, found, node.parents) if hides and recording() else found
-        wanted = [k for k, p in enumerate(node.parents) if tape.wanted(p, useful)]
+            return guard_gradients(self.name, input_grads, node.parents) if hides and recording() else input_grads
+        wanted = [k for k, p in enumerate(node.parents) if tape.cotangent_wanted(p, useful)]
         avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in self.arrays]
 
         def backward(operands: list[NDArray], results: list[NDArray]) -> None:
-            token, *given = operands
-            made, _ = _instances[id(token._buf)]
-            found = gradients(self.name, made.backward(*[cast(h, h._kind) for h in given]), avals)
-            opaque.store(f"{self.name}.backward", [found[k] for k in wanted], results)
+            token, *checked = operands
+            instance, _ = _instances[id(token._buf)]
+            input_grads = checked_gradients(self.name, instance.backward(*[cast(h, h._kind) for h in checked]), avals)
+            opaque.store_results(f"{self.name}.backward", [input_grads[k] for k in wanted], results)
 
         specs = [(avals[k][0], avals[k][1].dtype) for k in wanted]
-        computed = iter(opaque.step(f"{self.name}_backward", backward, tracing.lifted([self.token, *gs]), specs))
-        found = [next(computed) if k in wanted else None for k in range(len(node.parents))]
-        return opaque.ended(self.name, found, node, gs)
+        computed = iter(
+            opaque.opaque_step(f"{self.name}_backward", backward, tracing.capture_outside([self.token, *gs]), specs)
+        )
+        input_grads = [next(computed) if k in wanted else None for k in range(len(node.parents))]
+        return opaque.without_derivatives(self.name, input_grads, node, gs)
 
 
 def _arrays_of(name: str, value) -> list[tuple[tuple, object]]:
-    """Keys and values of what was saved, or of another attribute; what says nothing about numbers is left out."""
+    """Keys and values of the saved arrays, or of another attribute; internal flags are skipped."""
     if name == "_saved":
         return [((name, k), x) for k, x in enumerate(value)]
     return [] if name == "_used" else [((name,), value)]
 
 
-def _at(made: Function, key: tuple) -> NDArray:
-    return made._saved[key[1]] if len(key) > 1 else getattr(made, key[0])
+def _at(instance: Function, key: tuple) -> NDArray:
+    return instance._saved[key[1]] if len(key) > 1 else getattr(instance, key[0])
 
 
-#: The instances that ran forward in programs, by the ids of their tokens' buffers, as long as these live.
+#: The instances that ran forward in programs, by the id of their token's buffer, while that lives.
 _instances: dict[int, tuple] = {}

@@ -1,4 +1,4 @@
-"""The tape's rule for a call of a :class:`~.function.Function`, and what its `backward` gives."""
+"""The tape's rule for calls of a :class:`~.function.Function`, and checks of the gradients that `backward` returns."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray, alias, from_value, wrap
+from ..arrays.ndarray import NDArray, alias, from_value, zeros
 from ..autodiff import tape
 from ..autodiff.cotangents import add_raw
 from ..autodiff.state import recording
 from ..compiler import opaque
-from ..core.shapes import size
 from ..errors import DTypeError, NBGradError, ShapeError
 from ..operators.cast import cast
 
-__all__ = ["Call", "gradients", "guarded", "zeros"]
+__all__ = ["FunctionRule", "checked_gradients", "guard_gradients", "zeros"]
 
 
-class Call(tape.Rule):
+class FunctionRule(tape.Rule):
     """The tape's rule for a call of a :class:`Function`.
 
-    The instance and the inputs' (shape, kind) pairs are the node's `attrs`, which backward lets go.
+    The instance and the inputs' (shape, kind) pairs are the node's `attrs`, which a freeing sweep drops.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,65 +40,65 @@ class Call(tape.Rule):
         function, avals = node.attrs
         function._node = node
         try:
-            given = gradients(self.name, function.backward(*gs), avals)
+            checked = checked_gradients(self.name, function.backward(*gs), avals)
         finally:
             function._node = None
-        found = [h if tape.wanted(p, useful) else None for h, p in zip(given, node.parents, strict=True)]
+        results = [h if tape.cotangent_wanted(p, useful) else None for h, p in zip(checked, node.parents, strict=True)]
         if self.max_order == 1 and avals[0][1].traced:
-            return opaque.ended(self.name, found, node, gs)
-        return guarded(self.name, found, node.parents) if function._hides and recording() else found
+            return opaque.without_derivatives(self.name, results, node, gs)
+        return guard_gradients(self.name, results, node.parents) if function._hides and recording() else results
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         g = tape.wrap_cotangent(node, g)
         for p, h in zip(node.parents, self.grads(node, g, useful), strict=True):
-            if h is not None:  # the user may keep, and change, what backward returned
+            if h is not None:  # the user may hold and change what backward returned
                 add_raw(p, h._buf.copy(), h._kind, cotangents, borrowed)
 
 
 class _Guard(tape.Rule):
-    """A gradient that `backward` of a Function made of something whose derivative is not known.
+    """A gradient that `backward` of a Function computed from arrays whose derivatives are unknown.
 
-    The first parent is where that gradient is on the tape, the others are the operands.
+    The first parent is the gradient's own node, the others are the operands.
     """
 
     def __init__(self, name: str) -> None:
         self.name = f"{name}.backward"
 
     def grads(self, node, g, useful):
-        if any(tape.wanted(p, useful) for p in node.parents[1:]):
+        if any(tape.cotangent_wanted(p, useful) for p in node.parents[1:]):
             raise NBGradError(
-                f"{self.name} reads an array that forward made and kept, of which the derivative is not known, and a "
-                "derivative of the gradient is asked for: keep inputs or results of forward, and compute it from them "
-                "in backward; where it is constant (a mask), keep it as an array of bool or integers, or of NumPy"
+                f"{self.name} reads an array that forward computed and stored, whose derivative is not known, and a "
+                "derivative of the gradient is asked for: save inputs or results of forward, and compute it from them "
+                "in backward; if it is constant (a mask), store it as an array of bools or integers, or of NumPy"
             )
         return [g, *[None] * (len(node.parents) - 1)]
 
 
-def guarded(name: str, found: list, operands: tuple) -> list:
-    """Gradients, which can be differentiated by anything but the operands."""
+def guard_gradients(name: str, found: list, operands: tuple) -> list:
+    """Gradients that raise if they are differentiated with respect to the operands."""
     rule = _Guard(name)
-    made = []
+    results = []
     for h in found:
         if h is not None:
-            place = tape.node(rule, (tape.parent(h), *operands), (), None, h._shape, h._kind)
-            h = alias(h, h._buf, h._shape, place)
-        made.append(h)
-    return made
+            guard = tape.node(rule, (tape.parent(h), *operands), (), None, h._shape, h._kind)
+            h = alias(h, h._buf, h._shape, guard)
+        results.append(h)
+    return results
 
 
-def gradients(name: str, found, avals: Sequence) -> list[NDArray]:
-    """What `backward` of the function `name` returned, checked: one per array of these shapes and kinds."""
-    found = list(found) if isinstance(found, list | tuple) else [found]
-    if len(found) != len(avals):
+def checked_gradients(name: str, returned, avals: Sequence) -> list[NDArray]:
+    """The checked gradients that `backward` of `name` returned, one per array of these shapes and kinds."""
+    returned = list(returned) if isinstance(returned, list | tuple) else [returned]
+    if len(returned) != len(avals):
         raise NBGradError(
             f"{name}.backward must return {len(avals)} gradient(s), one per NDArray input of forward; "
-            f"it returned {len(found)}"
+            f"it returned {len(returned)}"
         )
     results: list[NDArray] = []
-    for k, (h, (shape, kind)) in enumerate(zip(found, avals, strict=True)):
+    for k, (h, (shape, kind)) in enumerate(zip(returned, avals, strict=True)):
         if h is None:
             h = zeros(shape, kind)
-        elif isinstance(h, np.ndarray | np.generic):  # of arrays without axes NumPy makes numbers
+        elif isinstance(h, np.ndarray | np.generic):  # NumPy turns 0-d arrays into scalars
             h = from_value(h, like=kind, dtype=kind.dtype)
         if not isinstance(h, NDArray):
             raise DTypeError(f"{name}.backward: gradient {k} must be an NDArray or None, got {h!r}")
@@ -107,9 +106,3 @@ def gradients(name: str, found, avals: Sequence) -> list[NDArray]:
             raise ShapeError(f"{name}.backward: gradient {k} has shape {h._shape}, its input has shape {shape}")
         results.append(h if h._kind is kind else cast(h, kind))
     return results
-
-
-def zeros(shape, kind) -> NDArray:
-    out = wrap(kind.empty(size(shape), kind.storage), shape, kind)
-    out._buf.fill(0)
-    return out

@@ -1,4 +1,4 @@
-"""``nbgrad.primitive``: functions of NumPy arrays, Numba's among them, as differentiable operations."""
+"""``nbgrad.primitive``: functions of NumPy arrays, compiled by Numba or not, as differentiable operations."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, from_value, wrap
+from ..arrays.ndarray import NDArray, from_value, wrap, zeros
 from ..autodiff import tape, tracing
-from ..autodiff.differentiability import end_at
-from ..autodiff.observers import observed, observers
+from ..autodiff.differentiability import limit_order
+from ..autodiff.observers import notify_observer, observers
 from ..autodiff.state import state
-from ..backends.numba.compile import is_nopython, returned
+from ..backends.numba.compile import is_nopython
+from ..backends.numba.result_types import result_form
 from ..compiler import opaque
 from ..core.context import CPU0, Context
-from ..core.dtypes import demand_readable
-from ..core.pickling import Made
+from ..core.dtypes import require_readable
+from ..core.pickling import Derived
 from ..core.shapes import Shape, size
-from ..core.source_text import constant
+from ..core.source_text import constant_source
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
 from ..functional.pytrees import flatten, flatten_like
-from ..loops.differentiable_operator import Loops, Variant, without_fixed
+from ..loops.differentiable_operator import LoopOperator, OperatorVariant, without_constants
 from ..operators.cast import cast
 
 __all__ = ["Primitive", "primitive"]
@@ -35,42 +35,41 @@ __all__ = ["Primitive", "primitive"]
 def primitive(
     forward: Callable | None = None, vjp: Callable | None = None, *, infer: Callable | None = None
 ) -> Callable:
-    """A function of NumPy arrays, one that ``numba.njit`` compiled, say, as an operation with a derivative of your own.
+    """Turn a function of NumPy arrays, compiled by ``numba.njit`` or not, into an operation with your own derivative.
 
     Parameters
     ----------
     forward : callable
-        ``forward(x, y, ...)`` gives an array, a number, or a tuple of these. It is called with C-contiguous NumPy
-        arrays, with NumPy's numbers for arrays without axes, and with everything else as it is; it must not write into
-        its arguments. They may be tuples and lists of arrays, too.
+        ``forward(x, y, ...)`` returns an array, a number, or a tuple of these. It gets C-contiguous NumPy arrays,
+        NumPy scalars for 0-d arrays, and all other arguments unchanged; it must not write into its arguments, which may
+        also be tuples and lists of arrays.
     vjp : callable, optional
-        ``vjp(g, result, x, y, ...)``, where `g` is like the result, gives the cotangents of the arguments (those of
-        keyword-only parameters are the last): the products of `g` with their Jacobians, each like its argument. One per
-        argument (a single one need not be in a tuple), None for zero; for what is neither an array nor a float anything
-        will do, and at the end nothing. ``defvjp`` gives it later. Without one, a function with plain loops, in the
-        subset of :func:`nbgrad.adjoint`, has the derivatives that its adjoint gives, of any order. Numba compiles it,
-        and it may write into its arguments: copies of them are written, and returned after the results.
+        ``vjp(g, result, x, y, ...)``, where `g` has the form of the result, returns the cotangents of the arguments
+        (those of keyword-only parameters last): the products of `g` with the Jacobians, each in the form of its
+        argument. There is one per argument (a single one need not be in a tuple), None for zero; those of arguments
+        that are neither arrays nor floats are ignored, and may be omitted at the end. It can be set later by
+        ``defvjp``. Without one, a function with plain loops, in the subset of :func:`nbgrad.adjoint`, has the
+        derivatives of its adjoint, of any order. Numba compiles it, and it may write into its arguments: copies of them
+        are written, and returned after the results.
     infer : callable, optional
-        ``infer(x, y, ...)`` says what comes out of `forward` where only shapes and dtypes are known, in functions that
-        ``nbgrad.jit`` compiles: for each result an argument that it is like, or ``(shape, dtype)``. Without it,
-        `forward` is tried on sample numbers (0.5, 1 on the diagonal of square matrices, integers 0) at tracing.
+        ``infer(x, y, ...)`` returns shapes and dtypes of the results where values are not known, in functions that
+        ``nbgrad.jit`` compiles: for each result an argument of the same shape and dtype, or ``(shape, dtype)``. Without
+        it, tracing calls `forward` on sample values (0.5, 1 on the diagonal of square matrices, integers 0).
 
     Returns
     -------
     callable
-        Takes what `forward` takes, NDArrays for arrays. It gives NDArrays if there is one among its arguments; else
-        what `forward` gives. In compiled functions it is a step that runs as it is, and in those of ``njit`` machine
-        code, if Numba compiled `forward` and `vjp`.
-
-        Its gradient can be differentiated in turn if `vjp` is a primitive that has a `vjp`.
+        Takes the arguments of `forward`, with NDArrays for arrays. It returns NDArrays if an argument is one, and else
+        the result of `forward`. In compiled functions it is an opaque step, which is machine code in those of ``njit``,
+        if Numba compiled `forward` and `vjp`. Its gradient can be differentiated if `vjp` is a primitive with a `vjp`.
 
     Raises
     ------
     DTypeError
-        If `forward` is no function, or gives something else than arrays and numbers; for arrays of float16, if Numba
+        If `forward` is not a function, or returns anything but arrays and numbers; for arrays of float16, if Numba
         compiled it.
     NBGradError, ShapeError
-        In a sweep back, if `vjp` gives too many or too few cotangents, or one of another shape than its argument.
+        In the reverse sweep, if `vjp` returns a wrong number of cotangents, or one of another shape than its argument.
 
     Examples
     --------
@@ -93,8 +92,8 @@ def primitive(
     return Primitive(forward, vjp, infer)
 
 
-class Primitive(Made):
-    """What :func:`primitive` gives."""
+class Primitive(Derived):
+    """The result of :func:`primitive`."""
 
     def __init__(self, forward: Callable, vjp: Callable | None, infer: Callable | None) -> None:
         for what, function in (("forward", forward), ("vjp", vjp), ("infer", infer)):
@@ -108,8 +107,8 @@ class Primitive(Made):
         self.vjp = vjp
         self.infer = infer
         self.name = getattr(forward, "__name__", type(forward).__name__)
-        self._loops: Loops | None = None
-        self._variants: dict[tuple, Variant | str] = {}
+        self._loops: LoopOperator | None = None
+        self._variants: dict[tuple, OperatorVariant | str] = {}
         self._rule = _Rule(self)
 
     def __repr__(self) -> str:
@@ -128,15 +127,15 @@ class Primitive(Made):
     @property
     def order(self) -> float:
         """How often it can be differentiated."""
-        found, count = self, 0
+        current, count = self, 0
         seen = set()
-        while isinstance(found.vjp, Primitive):
-            if found in seen:
-                return inf
-            seen.add(found)
-            found, count = found.vjp, count + 1
-        if found.vjp is None:
-            return count if found._read().why else inf
+        while isinstance(current.vjp, Primitive):
+            if current in seen:
+                return np.inf
+            seen.add(current)
+            current, count = current.vjp, count + 1
+        if current.vjp is None:
+            return count if current._current_loops().refusal_reason else np.inf
         return count + 1
 
     def __call__(self, *args, **kwargs):
@@ -148,66 +147,67 @@ class Primitive(Made):
         if is_nopython(call.function) and any(x._kind.dtype.name == "float16" for x in call.arrays):
             raise DTypeError(f"{self.name}: Numba has no arrays of float16; give it astype('float32')")
         if tracing.current.graph is not None:
-            call = call.of(tracing.lifted(call.arrays))
+            call = call.with_arrays(tracing.capture_outside(call.arrays))
             several, results = self._traced(call)
         else:
-            given = call.run(call.arrays)
-            results = _results(self.name, given, call.arrays[0]._kind.ctx)
-            several = opaque.form(given)
+            output = call.run(call.arrays)
+            results = _results(self.name, output, call.arrays[0]._kind.ctx)
+            several = opaque.sequence_type(output)
         if state.recording and any(x._node is not None for x in call.arrays):
             self._record(call, several, results)
         if observers:
-            observed(self.name, call.arrays, results)
+            notify_observer(self.name, call.arrays, results)
         return results[0] if several is None else several(results)
 
     def _in_order(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
-        """The arguments of a call, with defaults, those of keyword-only parameters last."""
+        """The arguments of a call, with defaults; those of keyword-only parameters are last."""
         bound = inspect.signature(self.forward).bind(*args, **kwargs)
         bound.apply_defaults()
         if other := set(bound.kwargs).difference(self._named):
             raise AttrError(f"{self.name}: there is no parameter for {', '.join(sorted(other))}; give it one for each")
         return *bound.args, *bound.kwargs.values()
 
-    def _read(self) -> Loops:
+    def _current_loops(self) -> LoopOperator:
+        """The loops of `forward`, read again if it has changed."""
         if self._loops is None or self._loops.stale:
-            self._loops, self._variants = Loops(self.forward), {}
+            self._loops, self._variants = LoopOperator(self.forward), {}
         return self._loops
 
     def _call(self, args: tuple) -> _Call:
-        """The call; without a `vjp`, of the function as :mod:`..loops` reads it, if it can."""
+        """The call; without a `vjp`, of the variant that :mod:`..loops` compiles, if it can."""
         if self.vjp is None:
-            args = self._read().completed(args)
+            args = self._current_loops().completed(args)
         call = _Call(self._plain, self.name, args)
         if self.vjp is None and call.arrays:
             key = tuple([_kind(x) for x in args])
             if key not in self._variants:
-                self._variants[key] = self._read().variant([_described(x) for x in args])
+                self._variants[key] = self._current_loops().variant([_described(x) for x in args])
             derived = self._variants[key]
-            if isinstance(derived, Variant):
-                call = _Call(derived.function, self.name, without_fixed(args))
+            if isinstance(derived, OperatorVariant):
+                call = _Call(derived.function, self.name, without_constants(args))
             call.derived = derived
         return call
 
     def _traced(self, call: _Call) -> tuple[type | None, list[NDArray]]:
-        """The results as a step of the program that is traced; and tuple or list, if they come in one."""
+        """Append the call to the traced program; returns tuple or list if the results are in one, and the results."""
         if self.infer is None:
-            found = opaque.tried(self.name, lambda: call.run([opaque.sample(x) for x in call.arrays]))
-            several = opaque.form(found)
-            avals = [(y._shape, y._kind.dtype) for y in _results(self.name, found, CPU0)]
+            output = opaque.run_on_samples(self.name, lambda: call.run([opaque.sample(x) for x in call.arrays]))
+            several = opaque.sequence_type(output)
+            avals = [(y._shape, y._kind.dtype) for y in _results(self.name, output, CPU0)]
         else:
-            several, avals = opaque.described(self.name, self.infer(*call.args(call.arrays)))
+            several, avals = opaque.declared_results(self.name, self.infer(*call.args(call.arrays)))
 
         def run(operands: list[NDArray], results: list[NDArray]) -> None:
-            opaque.store(self.name, _results(self.name, call.run(operands), CPU0), results)
+            opaque.store_results(self.name, _results(self.name, call.run(operands), CPU0), results)
 
         paths: list = [()] if several is None else [(k,) for k in range(len(avals))]
-        return several, opaque.lasting(self.name, run, call.arrays, avals, call.native(avals, paths))
+        return several, opaque.saved_opaque_step(self.name, run, call.arrays, avals, call.native(avals, paths))
 
     def _record(self, call: _Call, several: type | None, results: list[NDArray]) -> None:
         parents = tuple(map(tape.parent, call.arrays))
         saved = tape.save([*call.arrays, *results])
         avals = [(x._shape, x._kind) for x in (*call.arrays, *results)]
-        attrs = call.kept(), several, avals
+        attrs = call.without_arrays(), several, avals
         if several is None:
             (y,) = results
             if y._kind.dtype.is_float:
@@ -221,7 +221,7 @@ class Primitive(Made):
 
 
 class _Call:
-    """A call of a function with arguments of which some leaves are arrays: those at `places`."""
+    """A call of a function with nested arguments; `places` are the indices of leaves that are arrays."""
 
     def __init__(self, function: Callable, name: str, args: tuple) -> None:
         self.function = function
@@ -229,45 +229,45 @@ class _Call:
         self.leaves: list = []
         self.build: Callable[[Iterator], tuple] = flatten(args, self.leaves)
         if is_nopython(function):
-            demand_readable(name, self.leaves)
+            require_readable(name, self.leaves)
         self.places = [k for k, x in enumerate(self.leaves) if isinstance(x, NDArray)]
         self.arrays: list[NDArray] = [self.leaves[k] for k in self.places]
-        self.derived: Variant | str = ""  # or why there is none
+        self.derived: OperatorVariant | str = ""  # or the reason why there is none
 
     def args(self, arrays: Sequence[Any]) -> tuple:
-        """The arguments, with others in place of the arrays."""
-        return self.build(iter(self.of(arrays).leaves))
+        """The arguments with the arrays replaced."""
+        return self.build(iter(self.with_arrays(arrays).leaves))
 
-    def of(self, arrays: Sequence[Any]) -> _Call:
-        """The same call of others."""
-        made = copy.copy(self)
-        made.arrays, made.leaves = list(arrays), list(self.leaves)
+    def with_arrays(self, arrays: Sequence[Any]) -> _Call:
+        """The same call with other arrays."""
+        call = copy.copy(self)
+        call.arrays, call.leaves = list(arrays), list(self.leaves)
         for k, x in zip(self.places, arrays, strict=True):
-            made.leaves[k] = x
-        return made
+            call.leaves[k] = x
+        return call
 
-    def kept(self) -> _Call:
-        """The same without the arrays, and safe from changes of NumPy's."""
-        made = copy.copy(self)
-        made.arrays = []
-        made.leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]
+    def without_arrays(self) -> _Call:
+        """The call without its arrays and with copies of NumPy arrays, to be saved on the tape."""
+        call = copy.copy(self)
+        call.arrays = []
+        call.leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]
         for k in self.places:
-            made.leaves[k] = None
-        return made
+            call.leaves[k] = None
+        return call
 
     def paths(self) -> dict[int, tuple[int, ...]]:
-        """Where in the arguments each leaf is, as far as they are tuples and lists."""
+        """The path of each leaf in the arguments, through tuples and lists."""
         return dict(_paths(self.build(iter(range(len(self.leaves)))), ()))
 
     def run(self, arrays: Sequence[NDArray]) -> Any:
-        """What the function gives for these arrays."""
-        with opaque.plainly(state.training):
+        """The function's result for these arrays."""
+        with opaque.eager_cpu_scope(state.training):
             return self.function(*self.args([_value(x) for x in arrays]))
 
     def native(self, results: Sequence[opaque.Aval], paths: Sequence[tuple[int, ...]]) -> Callable | None:
-        """What makes the call part of a nopython function, if it can be; see :class:`.opaque.Opaque`.
+        """A generator of code for the call in a nopython function, if possible; see :class:`.opaque.Opaque`.
 
-        `paths`: where in what the function gives each result is.
+        `paths`: the path of each result in the return value.
         """
         if not is_nopython(self.function) or len(self.paths()) < len(self.leaves):
             return None
@@ -278,15 +278,15 @@ class _Call:
             for k, flat, x in zip(self.places, operands, self.arrays, strict=True):
                 leaves[k] = f"{flat}.reshape({x._shape})" if x._shape else f"{flat}[0]"
             lines = [f"{prefix} = {prefix}_call{_code(self.build(iter(leaves)))}"]
-            form = returned(self.function, self.args([_value(opaque.sample(x)) for x in self.arrays]))
+            form = result_form(self.function, self.args([_value(opaque.sample(x)) for x in self.arrays]))
             for name, (shape, _), path in zip(names, results, paths, strict=True):
-                lines += self._taken(prefix, form, path, name, shape)
+                lines += self._copy_result_code(prefix, form, path, name, shape)
             return lines, {f"{prefix}_call": self.function, **used}
 
         return native
 
-    def _taken(self, code: str, form: Any, path: Sequence[int], name: str, shape: Shape) -> list[str]:
-        """Code that copies one result from where it is in `code` to the flat array `name`."""
+    def _copy_result_code(self, code: str, form: Any, path: Sequence[int], name: str, shape: Shape) -> list[str]:
+        """Code that copies the result at `path` of the expression `code` into the flat array `name`."""
         for k in path:
             if not isinstance(form, tuple) and path == (0,):  # a single one need not be in a tuple
                 break
@@ -301,12 +301,12 @@ class _Call:
             raise DTypeError(f"{self.name}: it gives {form} where an array of shape {shape} is expected")
         wrong = " or ".join(f"{code}.shape[{d}] != {n}" for d, n in enumerate(shape))
         message = f"{self.name}: an array of another shape than {shape} came out, which was expected"
-        check = [f"if {wrong}:", f"    raise ValueError({constant(message)})"] if shape else []
+        check = [f"if {wrong}:", f"    raise ValueError({constant_source(message)})"] if shape else []
         return [*check, f"{name}[:] = np.ascontiguousarray({code}).reshape({size(shape)})"]
 
 
 def _code(tree: Any) -> str:
-    """Code for a tuple of code."""
+    """Code for a nested tuple of expressions."""
     return (
         tree
         if isinstance(tree, str)
@@ -325,7 +325,7 @@ def _paths(tree: Any, path: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, .
 
 
 def _value(x: NDArray) -> Any:
-    """What a function gets for an array: NumPy's, on the same memory, or a number."""
+    """The argument that a function gets for an array: a NumPy view, or a scalar."""
     return x._view() if x._shape else x._view()[()]
 
 
@@ -334,21 +334,22 @@ def _listed(given: Any) -> list:
 
 
 def _results(name: str, given: Any, ctx: Context) -> list[NDArray]:
-    """What `forward` gave, as arrays of their own."""
-    found = []
+    """Copies of the results of `forward` as NDArrays."""
+    arrays = []
     for k, y in enumerate(_listed(given)):
         values = np.asarray(y) if isinstance(y, np.ndarray | np.generic | float | int) else None
         if values is None or values.dtype.kind not in "fiub":
-            raise DTypeError(f"{name}: result {k} must be an array of real numbers or a number, got {_said(y)}")
+            what = f"{name}: result {k} must be an array of real numbers or a number"
+            raise DTypeError(f"{what}, got {_described_briefly(y)}")
         try:
-            found.append(from_value(values, ctx=ctx))
+            arrays.append(from_value(values, ctx=ctx))
         except DTypeError as err:
             raise DTypeError(f"{name}: result {k}: {err}") from None
-    return found
+    return arrays
 
 
-def _said(y: Any) -> str:
-    return f"an array of dtype {y.dtype}" if isinstance(y, np.ndarray) else repr(y)
+def _described_briefly(y: Any) -> str:
+    return f"an array of dtype {y.dtype}" if isinstance(y, np.ndarray) else f"{y!r}"
 
 
 class _Rule(tape.Rule):
@@ -357,20 +358,23 @@ class _Rule(tape.Rule):
     def __init__(self, primitive: Primitive) -> None:
         self.primitive = primitive
         self.name = primitive.name
-        end_at(self, lambda node: inf if primitive.vjp is None else primitive.order)
+        limit_order(self, lambda node: np.inf if primitive.vjp is None else primitive.order)
 
     def grads(self, node, g, useful):
         function = self.primitive.vjp
         args, several, avals = node.attrs
-        if function is None and not isinstance(args.derived, Variant):
+        if function is None and not isinstance(args.derived, OperatorVariant):
             raise NBGradError(
                 f"{self.name}: it has no derivative; give one, primitive(forward, vjp), or decorate a function with "
                 f"@{self.name}.defvjp. None can be written for it: {args.derived}"
             )
         name = f"{self.name}.vjp"
         arrays, results = _saved(node, args, avals)
-        gs = [_zeros(y) if h is None else h for h, y in zip(g if isinstance(g, list) else [g], results, strict=True)]
-        wanted = [tape.wanted(p, useful) for p in node.parents]
+        gs = [
+            zeros(y._shape, y._kind) if h is None else h
+            for h, y in zip(g if isinstance(g, list) else [g], results, strict=True)
+        ]
+        wanted = [tape.cotangent_wanted(p, useful) for p in node.parents]
         if function is None:
             return _derived(args, gs, arrays, wanted)
         heads, ys = (gs[0], results[0]) if several is None else (several(gs), several(results))
@@ -384,41 +388,41 @@ class _Rule(tape.Rule):
         chosen = [k for k, want in enumerate(wanted) if want]
         avals = [(arrays[k]._shape, arrays[k]._kind.dtype) for k in chosen]
         real = [wrap(None, x._shape, kind_of(x._kind.dtype, CPU0)) for x in arrays]
-        call = _Call(function, name, call.args(tracing.lifted(call.arrays)))
+        call = _Call(function, name, call.args(tracing.capture_outside(call.arrays)))
 
         def run(operands: list[NDArray], outs: list[NDArray]) -> None:
             found = _cotangents(name, call.run(operands), args, real, wanted)
-            opaque.store(name, [h for h in found if h is not None], outs)
+            opaque.store_results(name, [h for h in found if h is not None], outs)
 
         paths = args.paths()
         native = call.native(avals, [paths.get(args.places[k], ()) for k in chosen])
-        made = iter(opaque.step(name, run, call.arrays, avals, native))
-        return opaque.ended(self.name, [next(made) if want else None for want in wanted], node, gs)
+        computed = iter(opaque.opaque_step(name, run, call.arrays, avals, native))
+        return opaque.without_derivatives(self.name, [next(computed) if want else None for want in wanted], node, gs)
 
 
 def _keyword_only(function: Callable) -> tuple[str, ...]:
-    """The parameters that are given by their names only."""
+    """The keyword-only parameters."""
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
-        return ()  # NumPy's functions have others, which nobody means
+        return ()  # those of NumPy's functions are not meant
     return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY)
 
 
 def _positional(function: Callable) -> Callable:
-    """`function`, or one that takes what it takes by name only after everything else."""
+    """`function` with its keyword-only parameters as the last positional ones."""
     if not (names := _keyword_only(function)):
         return function
     return lambda *args: function(*args[: -len(names)], **dict(zip(names, args[-len(names) :], strict=True)))
 
 
 def _kind(x: Any) -> Any:
-    """What :meth:`.Loops.variant` depends on, of an argument."""
+    """The properties of an argument that :meth:`.LoopOperator.variant` depends on."""
     if isinstance(x, NDArray):
         return len(x._shape), x._kind.dtype
     return (x.ndim, x.dtype) if isinstance(x, np.ndarray) else x if isinstance(x, str) else type(x)
 
 
 def _described(x: Any) -> Any:
-    """An argument for :class:`.Loops`, which asks for its rank and dtype."""
+    """A stand-in for an argument with its rank and dtype, for :class:`.LoopOperator`."""
     if not isinstance(x, NDArray):
         return x
     return np.empty((0,) * len(x._shape), x._kind.dtype.np) if x._shape else x._kind.dtype.np.type(0)
@@ -427,54 +431,54 @@ def _described(x: Any) -> Any:
 def _derived(
     args: _Call, gs: Sequence[NDArray], arrays: Sequence[NDArray], wanted: Sequence[bool]
 ) -> list[NDArray | None]:
-    """The cotangents of the arguments by the adjoint that was written for the function."""
-    assert isinstance(args.derived, Variant)
-    places = [k for k, want in zip(args.places, wanted, strict=True) if want]
-    pull, outputs = args.derived.pullback(tuple(places), primitive)
-    found = iter(_listed(pull(*[gs[k] for k in outputs], *args.args(arrays))))
+    """The cotangents of the arguments by the generated adjoint."""
+    assert isinstance(args.derived, OperatorVariant)
+    indices = [k for k, want in zip(args.places, wanted, strict=True) if want]
+    pull, outputs = args.derived.pullback(tuple(indices), primitive)
+    cotangents = iter(_listed(pull(*[gs[k] for k in outputs], *args.args(arrays))))
     name = f"{args.name}.vjp"
-    return [_cotangent(name, next(found), x) if want else None for x, want in zip(arrays, wanted, strict=True)]
+    return [_cotangent(name, next(cotangents), x) if want else None for x, want in zip(arrays, wanted, strict=True)]
 
 
 def _saved(node, args: _Call, avals: Sequence) -> tuple[list[NDArray], list[NDArray]]:
-    """The arguments and the results of a call, at their places on the tape."""
-    places = [None if type(p) is list else p for p in node.parents]
+    """The array arguments and the results of a recorded call, with their tape nodes."""
+    tape_nodes = [None if type(p) is list else p for p in node.parents]
     if isinstance(node.kind, tuple):
-        places += [tape.select(node, k) if kind.dtype.is_float else None for k, kind in enumerate(node.kind)]
+        tape_nodes += [tape.select(node, k) if kind.dtype.is_float else None for k, kind in enumerate(node.kind)]
     else:
-        places.append(node)
-    found = []
-    for buf, cell, (shape, kind), place in zip(node.saved[::3], node.saved[1::3], avals, places, strict=True):
-        x = wrap(buf, shape, kind, place)
+        tape_nodes.append(node)
+    arrays = []
+    for buf, cell, (shape, kind), tape_node in zip(node.saved[::3], node.saved[1::3], avals, tape_nodes, strict=True):
+        x = wrap(buf, shape, kind, tape_node)
         x._cell = cell
-        found.append(x)
+        arrays.append(x)
     count = len(args.places)
-    return found[:count], found[count:]
+    return arrays[:count], arrays[count:]
 
 
 _MISSING = "{name}: there is no cotangent for argument {k}; one per argument is needed, None for zero"
 
 
 def _cotangents(
-    name: str, found: Any, args: _Call, arrays: Sequence[NDArray], wanted: Sequence[bool]
+    name: str, output: Any, args: _Call, arrays: Sequence[NDArray], wanted: Sequence[bool]
 ) -> list[NDArray | None]:
-    """What `vjp` gave, checked: a cotangent for each array that wants one."""
-    given = args.args(arrays)
-    found = _listed(found)
-    if len(found) > len(given):
-        raise NBGradError(f"{name}: it gave {len(found)} cotangents, but there are {len(given)} argument(s)")
+    """The checked cotangents that `vjp` returned, for the wanted arrays; None for others."""
+    arguments = args.args(arrays)
+    output = _listed(output)
+    if len(output) > len(arguments):
+        raise NBGradError(f"{name}: it gave {len(output)} cotangents, but there are {len(arguments)} argument(s)")
     leaves: list = []
-    for k, argument in enumerate(given):
-        if k < len(found) and found[k] is not None:
-            leaves += [(k, h) for _, h, _ in flatten_like(argument, found[k], f"{name}: cotangent {k}")]
+    for k, argument in enumerate(arguments):
+        if k < len(output) and output[k] is not None:
+            leaves += [(k, h) for _, h, _ in flatten_like(argument, output[k], f"{name}: cotangent {k}")]
         else:
             inside: list = []
             flatten(argument, inside)
             leaves += [(k, None)] * len(inside)
     results: list[NDArray | None] = []
-    for place, x, want in zip(args.places, arrays, wanted, strict=True):
-        k, h = leaves[place]
-        if want and k >= len(found):
+    for index, x, want in zip(args.places, arrays, wanted, strict=True):
+        k, h = leaves[index]
+        if want and k >= len(output):
             raise NBGradError(_MISSING.format(name=name, k=k))
         results.append(_cotangent(f"{name}: the cotangent of argument {k}", h, x) if want else None)
     return results
@@ -483,18 +487,14 @@ def _cotangents(
 def _cotangent(what: str, h: Any, x: NDArray) -> NDArray:
     """`h` as an array like `x`."""
     if h is None:
-        return _zeros(x)
+        return zeros(x._shape, x._kind)
     if not isinstance(h, NDArray):
         values = np.asarray(h) if isinstance(h, np.ndarray | np.generic | float | int) else None
         if values is None or values.dtype.kind not in "fiub":
-            raise DTypeError(f"{what} must be an array of real numbers, a number or None, got {_said(h)}")
+            raise DTypeError(f"{what} must be an array of real numbers, a number or None, got {_described_briefly(h)}")
         h = values
     if h.shape != x._shape:
         raise ShapeError(f"{what} has shape {h.shape}, the argument has shape {x._shape}")
     if isinstance(h, NDArray):
         return h if h._kind is x._kind else cast(h, x._kind)
     return from_value(h, like=x._kind, dtype=x._kind.dtype)
-
-
-def _zeros(x: NDArray) -> NDArray:
-    return wrap(x._kind.zeros(size(x._shape)), x._shape, x._kind)

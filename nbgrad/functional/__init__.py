@@ -1,4 +1,4 @@
-"""Derivatives as functions of functions: ``grad(f)``, ``jacobian(f)``, ``hvp(f)`` and their like, to any order."""
+"""Functional transforms: ``grad(f)``, ``jacobian(f)``, ``hvp(f)`` and so on, to any order."""
 
 from .derivatives import elementwise_grad, grad, jvp, value_and_grad, vjp
 from .matrices import hessian, hvp, jacobian

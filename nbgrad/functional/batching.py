@@ -1,7 +1,7 @@
-"""Part of a program for many values of some argument at once: every step that depends on it gets a first axis.
+"""Batching (vmap): part of a traced program for many values of an argument at once.
 
-Elementwise steps, reductions and looks stay what they are, with one loop more around them; a product whose other
-operand is the same for all rows is one larger product. What is opaque runs for one row after the other.
+Every step that depends on that argument gets a leading batch axis. Elementwise steps, reductions and views get one more
+loop; a matrix product whose other operand is not batched becomes one larger product. Opaque steps run row by row.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from ..arrays.ndarray import NDArray, wrap
 from ..core.context import CPU0, Context
 from ..core.shapes import size
 from ..errors import TraceError
-from ..ir.graph import Graph, Seen, Value, large
+from ..ir.graph import Graph, ShapedValue, Value, is_large_product
 
-__all__ = ["every_row"]
+__all__ = ["batch_steps"]
 
 
-def every_row(graph: Graph, values: Sequence[Value], known: dict[Value, Value], n: int) -> list[Value]:
-    """`values` for each of `n` rows, as values with a first axis.
+def batch_steps(graph: Graph, values: Sequence[Value], known: dict[Value, Value], n: int) -> list[Value]:
+    """`values` for each of `n` rows, with a leading batch axis.
 
     Parameters
     ----------
     graph : Graph
     values : sequence of Value
     known : dict
-        Value of one row -> its rows.
+        Value for one row -> batched value.
     n : int
     """
     known = dict(known)
-    rows = _Rows(graph, known, n)
+    rows = _BatchedSteps(graph, known, n)
     for value in _below(values, known):
         if any(x.value in known for x in value.inputs):
             known[value] = rows.of(value)
-    return [known.get(v) or graph.spread(Seen(v, v.shape), (n, *v.shape)) for v in values]
+    return [known.get(v) or graph.broadcast_to_shape(ShapedValue(v, v.shape), (n, *v.shape)) for v in values]
 
 
 def _below(values: Sequence[Value], known: Collection[Value]) -> list[Value]:
-    """What these are computed from, in order, that is younger than all arguments in `known`."""
+    """The steps that `values` depend on, in order, and that are newer than all arguments in `known`."""
     first = min(v.number for v in known)
-    found: set[Value] = set()
-    stack = list(values)
-    while stack:
-        value = stack.pop()
-        if value not in found and value not in known and value.number > first:
-            found.add(value)
-            stack += [x.value for x in value.inputs]
-    return sorted(found, key=lambda v: v.number)
+    steps: set[Value] = set()
+    worklist = list(values)
+    while worklist:
+        value = worklist.pop()
+        if value not in steps and value not in known and value.number > first:
+            steps.add(value)
+            worklist += [x.value for x in value.inputs]
+    return sorted(steps, key=lambda v: v.number)
 
 
 INDEX = (
@@ -57,23 +57,23 @@ INDEX = (
 )
 
 
-class _Rows:
-    """Steps for all rows, from those for one."""
+class _BatchedSteps:
+    """Batched steps from those for one row."""
 
     def __init__(self, graph: Graph, known: dict[Value, Value], n: int) -> None:
         self.graph = graph
         self.known = known
         self.n = n
 
-    def seen(self, x: Seen, rank: int = 0) -> Seen:
-        """The same look at all rows; with as many axes for each as a result of this rank has."""
+    def seen(self, x: ShapedValue, rank: int = 0) -> ShapedValue:
+        """The batched operand, with axes of length 1 for a result of this rank; unchanged if it is not batched."""
         value = self.known.get(x.value)
         if value is None:
             return x
-        return Seen(value, (self.n, *(1,) * (rank - len(x.shape)), *x.shape))
+        return ShapedValue(value, (self.n, *(1,) * (rank - len(x.shape)), *x.shape))
 
     def of(self, value: Value) -> Value:
-        """`value` for all rows."""
+        """The batched `value`."""
         attrs: Any = value.attrs
         rank = len(value.shape) if value.op == "map" else 0
         inputs = [self.seen(x, rank) for x in value.inputs]
@@ -83,9 +83,9 @@ class _Rows:
             whole, results = attrs
             every = tuple([x.value in self.known for x in value.inputs])
             results = tuple([((self.n, *shape), dtype) for shape, dtype in results])
-            return self.graph.add("opaque", inputs, (_EveryRow(whole, every, self.n), results), (), value.dtype)
+            return self.graph.add("opaque", inputs, (_RowByRow(whole, every, self.n), results), (), value.dtype)
         if value.op == "part":
-            inputs = [Seen(inputs[0].value, ())]
+            inputs = [ShapedValue(inputs[0].value, ())]
         elif value.op == "look":
             attrs = ((0, 1, 0), *((k if k < 0 else k + 1, step, offset) for k, step, offset in attrs))
         elif value.op == "embed":
@@ -106,44 +106,48 @@ class _Rows:
         *stack, m, columns = value.shape
         inner = a.shape[-2] if transpose_a else a.shape[-1]
         sides = [x.value in self.known for x in (a, b)]
-        if all(sides) or size(stack) != 1 or not large(self.n * (m if sides[0] else columns), inner, columns):
+        if (
+            all(sides)
+            or size(stack) != 1
+            or not is_large_product(self.n * (m if sides[0] else columns), inner, columns)
+        ):
             return self._stacked(a, b, value)
         if sides[0]:
             left = self._matrices(a, m, inner, transpose_a)
             return self.graph.product(left, b, False, transpose_b, (self.n * m, columns), value.dtype)
-        # The rows of what is on the right are on the left of the transposed product.
+        # A batched right operand is the left one of the transposed product.
         right = self._matrices(b, columns, inner, not transpose_b)
-        plain = Seen(a.value, a.shape[-2:])
-        found = self.graph.product(right, plain, False, not transpose_a, (self.n * columns, m), value.dtype)
-        return self._turned(Seen(found, (self.n, columns, m)))
+        plain = ShapedValue(a.value, a.shape[-2:])
+        product = self.graph.product(right, plain, False, not transpose_a, (self.n * columns, m), value.dtype)
+        return self._turned(ShapedValue(product, (self.n, columns, m)))
 
-    def _matrices(self, x: Seen, height: int, width: int, turned: bool) -> Seen:
-        """All matrices one below the other; the transposed ones, if they are stored that way."""
+    def _matrices(self, x: ShapedValue, height: int, width: int, turned: bool) -> ShapedValue:
+        """All matrices of a batch stacked vertically; transposed first if `turned`."""
         value = self.known[x.value]
         if turned:
-            value = self._turned(Seen(value, (self.n, width, height)))
-        return Seen(value, (self.n * height, width))
+            value = self._turned(ShapedValue(value, (self.n, width, height)))
+        return ShapedValue(value, (self.n * height, width))
 
-    def _turned(self, x: Seen) -> Value:
-        """All matrices, transposed."""
+    def _turned(self, x: ShapedValue) -> Value:
+        """The batch of transposed matrices."""
         n, height, width = x.shape
         if height == 1 or width == 1:
             return x.value
-        return self.graph.look(x, ((0, 1, 0), (2, 1, 0), (1, 1, 0)), (n, width, height))
+        return self.graph.add_view(x, ((0, 1, 0), (2, 1, 0), (1, 1, 0)), (n, width, height))
 
-    def _stacked(self, a: Seen, b: Seen, value: Value) -> Value:
-        """A product for each row, the same operand for all of them if need be."""
-        left, right = [Seen(self.known.get(x.value) or self._spread(x), (self.n, *x.shape)) for x in (a, b)]
+    def _stacked(self, a: ShapedValue, b: ShapedValue, value: Value) -> Value:
+        """One product per row; an operand that is not batched is broadcast."""
+        left, right = [ShapedValue(self.known.get(x.value) or self._spread(x), (self.n, *x.shape)) for x in (a, b)]
         transpose_a, transpose_b = value.attrs
         return self.graph.product(left, right, transpose_a, transpose_b, (self.n, *value.shape), value.dtype)
 
-    def _spread(self, x: Seen) -> Value:
-        return self.graph.spread(x, (self.n, *x.shape))
+    def _spread(self, x: ShapedValue) -> Value:
+        return self.graph.broadcast_to_shape(x, (self.n, *x.shape))
 
 
 @dataclass(frozen=True)
-class _EveryRow:
-    """An opaque step, for one row after the other. `every`: which operands have rows."""
+class _RowByRow:
+    """An opaque step that runs row by row. `every`: which operands are batched."""
 
     whole: Any
     every: tuple[bool, ...]
@@ -162,7 +166,7 @@ class _EveryRow:
 
 
 class _Runner:
-    """The same to run; `inner` does one row."""
+    """The runner of such a step; `inner` computes one row."""
 
     native = None
 
@@ -177,8 +181,8 @@ class _Runner:
         self.avals = [((n, *shape) if rows else shape, kind) for rows, (shape, kind) in zip(every, inner.avals)]
 
     def run(self, *arrays) -> None:
-        *operands, given = arrays
-        outs = [given] if self.single else given
+        *operands, output = arrays
+        outs = [output] if self.single else output
         run: Callable = self.inner.run
         for r in range(self.n):
             row = [_row(x, r) if rows else x for rows, x in zip(self.every, operands, strict=True)]

@@ -1,10 +1,9 @@
-"""One recorded call of a function, and sweeps back over that record alone.
+"""One recorded call of a function, and reverse sweeps over its recording only.
 
-The arguments to differentiate by are replaced by *variables*: arrays on the same memory with a place of their own on
-the tape. That is what keeps derivatives apart that are taken inside one another: a variable of an inner derivative is
-another one than that of the outer derivative it was made from, and is joined to it by a recorded step. If the call
-depends on anything that is recorded outside of it (it is *open*), its derivatives are recorded, too; if not, its record
-ends with it.
+The arguments to differentiate by are replaced by *variables*: arrays on the same memory with their own nodes on the
+tape. This separates nested derivatives: the variable of an inner derivative has another node than that of the outer
+one, and is connected to it by a recorded operation. If the call depends on anything recorded outside of it (it is
+*open*), its derivatives are recorded, too; if not, its recording ends with it.
 """
 
 from __future__ import annotations
@@ -14,28 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import Kind, kind_of
-from ..arrays.ndarray import NDArray, alias, from_value, on_memory, wrap
+from ..arrays.launch import kind_of
+from ..arrays.ndarray import NDArray, alias, from_value, on_memory, wrap, zeros
 from ..autodiff import tape, tracing
 from ..autodiff.constants import constant
 from ..autodiff.state import state
 from ..backends.numba.compile import is_nopython
 from ..core import context, dtypes
-from ..core.shapes import size
 from ..core.single_element import Single
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..kernels.shape import reshape
 from ..operators.cast import cast
-from .checkpoint import ends_of
-from .pytrees import changed, flatten, flatten_like, leaf_path
+from .checkpoint import recording_inputs
+from .pytrees import flatten, flatten_like, leaf_path, map_leaves
 
-__all__ = ["Argnums", "Call", "checked", "like", "ones_like", "sweep", "zeros"]
+__all__ = ["Argnums", "Call", "as_array_like", "checked", "ones_like", "sweep", "zeros"]
 
 Argnums = int | tuple[int, ...]
 
 
 def checked(name: str, function: Callable, argnums) -> Argnums:
-    """`argnums` as an int or a tuple of ints, after looking at both arguments of the transform `name`."""
+    """`argnums` as an int or a tuple of ints; checks both arguments of the transform `name`."""
     if not callable(function):
         raise DTypeError(f"{name}: a function is needed, got {function!r}; write {name}(f)(x), not {name}(f(x))")
     if is_nopython(function):
@@ -52,27 +50,27 @@ def checked(name: str, function: Callable, argnums) -> Argnums:
 
 
 def _places(name: str, argnums: Argnums, count: int) -> list[int]:
-    """The positions meant by `argnums` among `count` arguments."""
+    """The positions that `argnums` selects among `count` arguments."""
     if isinstance(argnums, int):
         if 0 <= argnums < count:
             return [argnums]
         argnums = (argnums,)
-    places = [k + count if k < 0 else k for k in argnums]
-    for k, place in zip(argnums, places, strict=True):
-        if not 0 <= place < count:
+    positions = [k + count if k < 0 else k for k in argnums]
+    for k, position in zip(argnums, positions, strict=True):
+        if not 0 <= position < count:
             raise RangeError(
                 f"{name}: argnums {k} is out of range: {count} positional argument(s) given; "
                 "keyword arguments are not differentiated"
             )
-    if len(set(places)) < len(places):
+    if len(set(positions)) < len(positions):
         raise AttrError(f"{name}: argnums {argnums} names an argument twice")
-    return places
+    return positions
 
 
-# How new arrays are given: like what came in.
+# Conversions of results to the types of the arguments.
 
 
-def _same(x: NDArray) -> NDArray:
+def _keep_ndarray(x: NDArray) -> NDArray:
     return x
 
 
@@ -90,8 +88,8 @@ def _number(x: NDArray):
     return _numpy(x) if x._shape else x.item()
 
 
-def _lent(values: np.ndarray, keep: bool) -> NDArray:
-    """An NDArray with these values: a copy if it is to be kept or has to be, else on the same memory."""
+def _borrow_numpy(values: np.ndarray, keep: bool) -> NDArray:
+    """An NDArray with these values: a copy if `keep` or if necessary, else on the same memory."""
     flags = values.flags
     plain = type(values) is np.ndarray and values.dtype.isnative
     if keep or not (plain and flags.c_contiguous and flags.aligned and flags.writeable):
@@ -101,9 +99,9 @@ def _lent(values: np.ndarray, keep: bool) -> NDArray:
 
 
 def _argument(value: Any, keep: bool) -> Any:
-    """What the function sees of an argument that is not differentiated: NDArrays in place of NumPy arrays."""
+    """An argument that is not differentiated, as the function gets it: NumPy arrays become NDArrays."""
     if isinstance(value, np.ndarray) and value.dtype in _SUPPORTED:
-        return _lent(value, keep)
+        return _borrow_numpy(value, keep)
     return value
 
 
@@ -114,9 +112,9 @@ _PLAIN = {NDArray, int, float, bool, str, type(None)}
 
 
 def _said(leaf: Any) -> str:
-    """What is given instead of floats, and what to do."""
+    """A description of a leaf that is not a float, and what to do, for error messages."""
     if dtypes.convertible(leaf):
-        return f"{dtypes.said(leaf)} is no NumPy array; use x.to_numpy()"
+        return f"{dtypes.describe_argument(leaf)} is no NumPy array; use x.to_numpy()"
     dtype = getattr(leaf, "dtype", None)
     if dtype is None:
         instead = "give a float, or an array of floats"
@@ -133,43 +131,43 @@ def _said(leaf: Any) -> str:
 
 
 def _shown(result: Any) -> str:
-    """What a function gave, whose numbers there may not be yet."""
+    """A short description of a result, which may be traced, for error messages."""
     if isinstance(result, NDArray):
         return f"an NDArray of shape {result._shape}"
     if isinstance(result, tuple | list):
         return f"a {type(result).__name__} of {len(result)}"
-    return f"a dict of {len(result)}" if isinstance(result, dict) else dtypes.said(result)
+    return f"a dict of {len(result)}" if isinstance(result, dict) else dtypes.describe_argument(result)
 
 
 class Call:
-    """A call of `function`, recorded, with variables in place of the arguments to differentiate by.
+    """A recorded call of `function`, with variables in place of the arguments to differentiate by.
 
     Parameters
     ----------
     name : str
-        Of the transform, for errors.
+        The transform, for error messages.
     function : callable
     argnums : int or tuple of int
     args, kwargs
         Its arguments.
     has_aux : bool
-        The function gives a pair, of which the second is handed on.
+        The function returns a pair, of which the second is passed on.
     keep : bool
-        The record will be used after the arguments may have changed: NumPy arrays are copied.
+        The recording will be used after the arguments may have changed: NumPy arrays are copied.
 
     Attributes
     ----------
     result, aux
-        What the function gave.
+        The results of the function.
     variables : dict
-        Their places on the tape (the keys), for sweeps.
+        Their nodes (the keys), for sweeps.
     floor : int
-        The number at which the record starts.
+        The sequence number at which the recording starts.
     open : bool
         Whether the results depend on something recorded outside.
     """
 
-    __slots__ = ("_builders", "_givers", "_many", "aux", "floor", "name", "open", "result", "variables")
+    __slots__ = ("_builders", "_converters", "_many", "aux", "floor", "name", "open", "result", "variables")
 
     def __init__(
         self,
@@ -183,20 +181,20 @@ class Call:
     ) -> None:
         self.name = name
         self.variables: dict = {}
-        self._givers: list[Callable] = []
+        self._converters: list[Callable] = []
         self._builders: list[Callable] = []
         self._many = not isinstance(argnums, int)
         outside = state.recording
         keep = keep or outside
-        places = _places(name, argnums, len(args))
+        positions = _places(name, argnums, len(args))
         new = list(args)
         for k, value in enumerate(args):
-            if k not in places and type(value) not in _PLAIN:
-                new[k] = changed(value, lambda v: _argument(v, keep))
-        for k in places:
+            if k not in positions and type(value) not in _PLAIN:
+                new[k] = map_leaves(value, lambda v: _argument(v, keep))
+        for k in positions:
             new[k] = self._open(k, args[k], keep)
         if kwargs:
-            kwargs = changed(kwargs, lambda v: _argument(v, keep))
+            kwargs = map_leaves(kwargs, lambda v: _argument(v, keep))
         self.floor = tape.next_seq()
         state.recording = True
         try:
@@ -231,15 +229,17 @@ class Call:
 
     def _variable(self, position: int, argument: Any, number: int, leaf: Any, keep: bool) -> NDArray:
         if isinstance(leaf, NDArray):
-            give: Callable = tracing.weak if tracing.is_weak(leaf) else _same
+            give: Callable = tracing.mark_weak if tracing.is_weak(leaf) else _keep_ndarray
             source = leaf if leaf._kind.dtype.is_float else None
         elif isinstance(leaf, np.ndarray):
             give = _numpy
-            source = _lent(leaf, keep) if leaf.dtype in _FLOATS or leaf.dtype.newbyteorder("=") in _FLOATS else None
-        elif isinstance(leaf, float | np.floating):  # NumPy's float64 is both
+            source = (
+                _borrow_numpy(leaf, keep) if leaf.dtype in _FLOATS or leaf.dtype.newbyteorder("=") in _FLOATS else None
+            )
+        elif isinstance(leaf, float | np.floating):  # numpy.float64 is both
             give = _scalar if isinstance(leaf, np.generic) else _number
             value = np.asarray(leaf)
-            source = _lent(value, False) if value.dtype in _FLOATS else None
+            source = _borrow_numpy(value, False) if value.dtype in _FLOATS else None
         else:
             source = None
         if source is None:
@@ -247,42 +247,46 @@ class Call:
                 f"{self.name}: argument {position}{leaf_path(argument, number)} cannot be differentiated by: "
                 f"{_said(leaf)}, or leave it out of argnums"
             )
-        if tracing.current.graph is not None:  # what is computed from an array of elsewhere would not be on its tape
-            (source,) = tracing.lifted([source])
-            give = tracing.weak if give in (tracing.weak, _number) else _same
-        self._givers.append(give)
+        if (
+            tracing.current.graph is not None
+        ):  # results computed from an outside array would not be on this graph's tape
+            (source,) = tracing.capture_outside([source])
+            give = tracing.mark_weak if give in (tracing.mark_weak, _number) else _keep_ndarray
+        self._converters.append(give)
         if state.recording and source._node is not None:
             variable = reshape(source, source._shape)
         else:
             variable = constant(source, ())
-        self.variables[variable._node] = 0  # it may be missed by a sweep: then its derivative is zero
+        self.variables[variable._node] = 0  # 0: it need not be reached; its derivative is then zero
         return variable
 
     def _is_open(self) -> bool:
         leaves: list = []
         flatten((self.result, self.aux), leaves)
-        found, _ = ends_of([x._node for x in leaves if isinstance(x, NDArray) and x._node is not None], self.floor)
-        return any(e not in self.variables or e.parents for e in found)
+        ends, _ = recording_inputs(
+            [x._node for x in leaves if isinstance(x, NDArray) and x._node is not None], self.floor
+        )
+        return any(e not in self.variables or e.parents for e in ends)
 
-    # The function's results.
+    # Results of the function.
 
     def array(self, y: Any, number: int = 0) -> NDArray:
-        """`y`, leaf number so-and-so of the result, after checking that it is an array of floating point numbers."""
+        """Leaf `number` of the result, `y`, after checking that it is an array of floats."""
         if isinstance(y, NDArray) and y._kind.dtype.is_float:
             return y
-        place = "" if y is self.result else f" at {leaf_path(self.result, number)}"
+        location = "" if y is self.result else f" at {leaf_path(self.result, number)}"
         if not isinstance(y, NDArray):
             raise DTypeError(
-                f"{self.name}: the function must give an NDArray{place}, got {_shown(y)}; float(), "
+                f"{self.name}: the function must give an NDArray{location}, got {_shown(y)}; float(), "
                 "asscalar() and asnumpy() leave the record; a constant can be given as nd.array(...)"
             )
         raise DTypeError(
-            f"{self.name}: the function's result{place} has dtype {y._kind.dtype}, which has no derivative; use "
+            f"{self.name}: the function's result{location} has dtype {y._kind.dtype}, which has no derivative; use "
             "astype('float64') if its derivative is meant to be zero"
         )
 
     def scalar(self) -> NDArray:
-        """The result, which must have one element."""
+        """The result, after checking that it has one element."""
         y = self.array(self.result)
         if y._buf.size != 1:
             raise ShapeError(
@@ -292,62 +296,62 @@ class Call:
         return y
 
     def arrays(self) -> tuple[list[NDArray], Callable]:
-        """The leaves of the result, and what makes such a tree of an iterator."""
+        """The leaves of the result, and a function that builds such a tree from an iterator."""
         leaves: list = []
         build = flatten(self.result, leaves)
         if not leaves:
             self.array(self.result)
         return [self.array(y, k) for k, y in enumerate(leaves)], build
 
-    # Giving.
+    # Conversion.
 
     def gradients(self, found: Iterable[NDArray | None], recorded: bool) -> Any:
-        """Cotangents of the variables in the form of the arguments; None is zero."""
+        """Cotangents of the variables in the form of the arguments; None becomes zero."""
         filled = [zeros(v.shape, v.kind) if g is None else g for v, g in zip(self.variables, found, strict=True)]
-        return self.in_form(filled if recorded else [give(g) for give, g in zip(self._givers, filled, strict=True)])
+        return self.in_form(filled if recorded else [give(g) for give, g in zip(self._converters, filled, strict=True)])
 
     def in_form(self, parts: Iterable) -> Any:
         """One part per variable, in the form of the arguments."""
         source = iter(parts)
-        made = tuple([build(source) for build in self._builders])
-        return made if self._many else made[0]
+        trees = tuple([build(source) for build in self._builders])
+        return trees if self._many else trees[0]
 
     def block(self, k: int, x: NDArray) -> Any:
-        """Part of a derivative with respect to variable `k`, like that argument."""
-        return x if self.open else self._givers[k](x)
+        """A block of a derivative with respect to variable `k`, in the type of that argument."""
+        return x if self.open else self._converters[k](x)
 
     def value(self, y: Any) -> Any:
-        """The arrays in a tree of results like the arguments: NDArrays if one was, else NumPy's, else numbers."""
+        """A tree of results, converted to the arguments' type: NDArrays if any is one, else NumPy arrays or scalars."""
         if self.open:
             return y
-        if _same in self._givers or tracing.weak in self._givers:
-            return changed(y, self._detached)
-        give = _number if all(g is _number for g in self._givers) else _scalar
-        return changed(y, lambda x: give(from_value(x)) if isinstance(x, NDArray) else x)
+        if _keep_ndarray in self._converters or tracing.mark_weak in self._converters:
+            return map_leaves(y, self._detached)
+        give = _number if all(g is _number for g in self._converters) else _scalar
+        return map_leaves(y, lambda x: give(from_value(x)) if isinstance(x, NDArray) else x)
 
     def scalar_value(self, y: NDArray) -> Any:
-        """The same for a result of one element: numbers whatever its shape."""
+        """The same for a result of one element, which becomes a scalar whatever its shape."""
         if y._kind.traced and tracing.current.numbers:
             return reshape(y, ())
-        if self.open or _same in self._givers:
+        if self.open or _keep_ndarray in self._converters:
             return self.value(y)
-        return y.item() if all(g is _number for g in self._givers) else y.asscalar()
+        return y.item() if all(g is _number for g in self._converters) else y.asscalar()
 
     def _detached(self, x: Any) -> Any:
-        """`x` without its place in this record."""
+        """`x` without its node, if that belongs to this recording."""
         node = getattr(x, "_node", None)
         if node is None or (node not in self.variables and (type(node) is tape.Leaf or node.seq < self.floor)):
             return x
         return alias(x, x._buf, x._shape)
 
-    def alike(self, arguments: Any, given: Any, name: str) -> list[NDArray]:
-        """A tree of numbers like the differentiated arguments, as a list of arrays, one per variable."""
+    def leaves_like_arguments(self, arguments: Any, given: Any, name: str) -> list[NDArray]:
+        """The leaves of a tree in the form of the differentiated arguments, as arrays, one per variable."""
         pairs = flatten_like(arguments, given, name)
-        return [like(v, t, name + path) for v, (_, t, path) in zip(self.variables, pairs, strict=True)]
+        return [as_array_like(v, t, name + path) for v, (_, t, path) in zip(self.variables, pairs, strict=True)]
 
 
-def like(target: Any, given: Any, name: str) -> NDArray:
-    """`given` as an array with the shape and kind of `target` (an array or a place on the tape)."""
+def as_array_like(target: Any, given: Any, name: str) -> NDArray:
+    """`given` as an array with the shape and kind of `target` (an array, node or leaf)."""
     kind = target._kind if isinstance(target, NDArray) else target.kind
     shape = target._shape if isinstance(target, NDArray) else target.shape
     if isinstance(given, NDArray):
@@ -361,13 +365,8 @@ def like(target: Any, given: Any, name: str) -> NDArray:
     return x if x._kind is kind else cast(x, kind)
 
 
-def zeros(shape: tuple[int, ...], kind: Kind) -> NDArray:
-    """An array of zeros."""
-    return wrap(kind.zeros(size(shape)), shape, kind)
-
-
 def ones_like(x: NDArray) -> NDArray:
-    """An array of ones, which is not on the tape."""
+    """An array of ones that is not on the tape."""
     return wrap(tape.ones_raw(x._kind, x._buf.size), x._shape, x._kind)
 
 
@@ -379,31 +378,31 @@ def sweep(
     Parameters
     ----------
     heads : iterable of pairs
-        Arrays, and their own cotangents (None: ones). What is not on the tape adds nothing.
+        Arrays and their cotangents (None: ones). Arrays that are not on the tape are skipped.
     targets : dict
-        Places on the tape (the keys).
+        Nodes and leaves (the keys).
     floor : int
-        What was recorded before this number is not entered.
+        Nodes with lower sequence numbers are not entered.
     recorded : bool
         Record the sweep.
     retain : bool
-        Keep the record for another sweep.
+        Retain the graph for another sweep.
     """
-    given = [(y, g) for y, g in heads if y is not None and y._node is not None]
-    if not given:
+    recorded_heads = [(y, g) for y, g in heads if y is not None and y._node is not None]
+    if not recorded_heads:
         return [None] * len(targets)
-    if recorded or given[0][0]._kind.traced:
-        seeds = [(y._node, ones_like(y) if g is None else g) for y, g in given]
-        found = tape.sweep_recorded(seeds, True, targets, floor)
-        arrays = [found.get(t) for t in targets]
-        if state.recording:  # what the user gets is in no other place
-            taken = {id(g._buf) for _, g in seeds}
+    if recorded or recorded_heads[0][0]._kind.traced:
+        seeds = [(y._node, ones_like(y) if g is None else g) for y, g in recorded_heads]
+        cotangents = tape.sweep_recorded(seeds, True, targets, floor)
+        arrays = [cotangents.get(t) for t in targets]
+        if state.recording:  # the user's arrays must not be shared
+            used = {id(g._buf) for _, g in seeds}
             for k, x in enumerate(arrays):
                 if x is not None:
-                    arrays[k] = cast(x, x._kind) if id(x._buf) in taken else x
-                    taken.add(id(x._buf))
+                    arrays[k] = cast(x, x._kind) if id(x._buf) in used else x
+                    used.add(id(x._buf))
         return arrays
-    raw, borrowed = tape.sweep_raw([(y._node, tape.head_raw(y, g)) for y, g in given], retain, targets, floor)
+    raw, borrowed = tape.sweep_raw([(y._node, tape.head_raw(y, g)) for y, g in recorded_heads], retain, targets, floor)
     results: list[NDArray | None] = []
     for t in targets:
         buf = raw.get(t)

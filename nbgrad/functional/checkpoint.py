@@ -1,15 +1,15 @@
-"""Checkpoints: a function whose intermediate results are not kept, but computed again when backward needs them.
+"""Checkpointing (rematerialization): intermediate results of a function are recomputed in backward, not stored.
 
-The call runs as it is and is recorded as usual; what is kept of that record is where it ends, the arrays outside that
-it was computed from, in one node. The derivative rule of that node runs the function again, under the same training
-flag and with the same random numbers, and sweeps back over the new record down to those ends.
+The call runs and is recorded as usual; of that recording only its ends are saved, in one node: the outside arrays that
+it was computed from. The derivative rule of that node recomputes the function, under the same training flag and with
+the same random numbers, and runs a reverse sweep over the new recording down to those ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..arrays.ndarray import NDArray, alias, joined, shared, wrap
+from ..arrays.ndarray import NDArray, alias, memory_owners, register_owner, wrap
 from ..autodiff import tape
 from ..autodiff.state import state
 from ..core.pickling import Transformed
@@ -17,39 +17,38 @@ from ..core.shapes import size
 from ..errors import DTypeError, NBGradError
 from ..kernels.random import logged, redrawn
 
-__all__ = ["checkpoint", "ends_of"]
+__all__ = ["checkpoint", "recording_inputs"]
 
 
 def checkpoint(function: Callable) -> Callable:
-    """`function`, computed again in backward instead of keeping what it computes on the way.
+    """`function`, recomputed in backward instead of storing its intermediate results.
 
-    Of n operations in `function`, backward's memory of n intermediate results becomes that of its arguments; its
-    time, that of one more forward. Checkpoints may be nested. Outside :func:`record`, the call is a plain call.
+    Instead of the intermediate results only the arguments are stored, and backward takes the time of one more forward.
+    Checkpoints may be nested. Outside :func:`record`, the call is a plain call.
 
     Parameters
     ----------
     function : callable
-        Takes any arguments and gives an NDArray, or a tuple, list or dict of them and of anything else. It must give
-        the same again: draw random numbers from nbgrad alone, and change nothing that it reads. It may use arrays
-        that it does not get as arguments; gradients flow to them, too.
+        Takes any arguments and returns an NDArray, or a tuple, list or dict of them and of anything else. It must be
+        repeatable: draw random numbers from nbgrad only, and change nothing that it reads. It may use arrays that are
+        not arguments; gradients flow to them, too.
 
     Returns
     -------
     callable
-        Like `function`, also as a decorator. Random numbers drawn inside are the same in both runs, without any
-        effect on numbers drawn elsewhere. BatchNorm's running statistics move in the first run alone. Gradients of
-        every order are right; from the second order on, the intermediate results of one run are kept while the
-        recorded gradient is.
+        Like `function`, also as a decorator. Both runs draw the same random numbers, without any effect on numbers
+        drawn elsewhere. BatchNorm's running statistics change in the first run only. Gradients of every order are
+        exact; from the second order on, the intermediate results of one run live as long as the recorded gradient.
 
     Raises
     ------
     DTypeError
         If `function` cannot be called.
     InPlaceError
-        In backward, if an array that the function's recorded operations read was changed since.
+        In backward, if an array that the function's recorded operations read has been changed since.
     NBGradError
-        In backward, if the second run gave results of other shapes or dtypes, read other arrays, or drew other
-        random numbers. Whatever the function raises in the second run is raised as it is.
+        In backward, if the second run returned results of other shapes or dtypes, read other arrays, or drew other
+        random numbers. Errors of the function in the second run are passed on.
 
     Examples
     --------
@@ -85,21 +84,22 @@ def checkpoint(function: Callable) -> Callable:
 
 
 class _Run:
-    """One call: enough to do it again. Attributes: the parts of the random stream it drew, and its recorded results
-    (their places among all, shapes, kinds)."""
+    """The data to repeat a call.
+
+    `draws` are the random numbers it drew; `places` and `avals` are indices, shapes and kinds of recorded results."""
 
     def __init__(self, name: str, function: Callable, args: tuple, kwargs: dict) -> None:
         self.name = name
         self.function = function
-        self.given = _mapped((args, kwargs), _Kept)
+        self.given = _mapped((args, kwargs), _SavedArgument)
         self.training = state.training
         self.draws: list = []
         self.places: list[int] = []
         self.avals: list[tuple] = []
 
     def again(self) -> list[NDArray]:
-        """The recorded results, recorded anew."""
-        args, kwargs = _mapped(self.given, _Kept.array, _Kept)
+        """Run the function again; returns the results that the first run recorded."""
+        args, kwargs = _mapped(self.given, _SavedArgument.array, _SavedArgument)
         flags = state.recording, state.training, state.recomputing
         state.recording, state.training, state.recomputing = True, self.training, True
         try:
@@ -107,33 +107,33 @@ class _Run:
                 arrays = _arrays(self.function(*args, **kwargs))
         finally:
             state.recording, state.training, state.recomputing = flags
-        found = [arrays[k] for k in self.places] if len(arrays) > self.places[-1] else []
-        if [(y._shape, y._kind) for y in found] != self.avals:
+        results = [arrays[k] for k in self.places] if len(arrays) > self.places[-1] else []
+        if [(y._shape, y._kind) for y in results] != self.avals:
             first = ", ".join(f"{kind} of shape {shape}" for shape, kind in self.avals)
             second = ", ".join(f"{y._kind} of shape {y._shape}" for y in arrays)
             raise NBGradError(
                 f"{self.name}: the second run gave {second or 'no array'} where the first gave {first}; the function "
                 "must do the same each time it is called with the same arguments"
             )
-        return found
+        return results
 
 
-class _Kept:
-    """An argument: its memory and its place on the tape, whatever becomes of the array."""
+class _SavedArgument:
+    """An argument as it was at the call: its memory and its node."""
 
     __slots__ = ("cell", "parts")
 
     def __init__(self, x: NDArray) -> None:
-        shared(x)
+        memory_owners(x)
         self.parts = (x._buf, x._shape, x._kind, x._node)
         self.cell = x._cell
 
     def array(self) -> NDArray:
-        return joined(wrap(*self.parts), self.cell)
+        return register_owner(wrap(*self.parts), self.cell)
 
 
 def _mapped(value, change: Callable, kind: type = NDArray):
-    """`value` with everything of class `kind` in it changed; looks into tuples, lists and dicts."""
+    """`value` with `change` applied to all objects of class `kind` in nested tuples, lists and dicts."""
     if isinstance(value, kind):
         return change(value)
     if type(value) in (list, tuple):
@@ -146,27 +146,27 @@ def _mapped(value, change: Callable, kind: type = NDArray):
 
 
 def _arrays(value) -> list[NDArray]:
-    found: list[NDArray] = []
-    _mapped(value, found.append)
-    return found
+    arrays: list[NDArray] = []
+    _mapped(value, arrays.append)
+    return arrays
 
 
-def ends_of(heads: Iterable, floor: int) -> tuple[dict, dict]:
-    """What the record behind `heads` since number `floor` was computed from.
+def recording_inputs(heads: Iterable, floor: int) -> tuple[dict, dict]:
+    """The inputs of the recording of `heads` since sequence number `floor`.
 
     Returns
     -------
     ends : dict
-        Nodes and leaves outside it (the keys).
+        Nodes and leaves outside of it (the keys).
     versions : dict
-        id -> (cell, version) of memory that its operations read.
+        id -> (cell, version) of the memory that its operations read.
     """
-    stack = list(heads)
-    seen = set(stack)
+    worklist = list(heads)
+    seen = set(worklist)
     ends: dict = {}
     versions: dict = {}
-    while stack:
-        item = stack.pop()
+    while worklist:
+        item = worklist.pop()
         if type(item) is tape.Leaf:
             ends[item] = None
             versions.setdefault(id(item.cell), (item.cell, item.cell[0]))
@@ -183,12 +183,12 @@ def ends_of(heads: Iterable, floor: int) -> tuple[dict, dict]:
                 versions.setdefault(id(p), (p, p[0]))
             elif p not in seen:
                 seen.add(p)
-                stack.append(p)
+                worklist.append(p)
     return ends, versions
 
 
 def _record(rule: _Checkpoint, run: _Run, result, floor: int):
-    """`result` with its recorded arrays put on the tape as results of one node, in place of what led to them."""
+    """`result` with its recorded arrays as results of one node, in place of their history."""
     outs: dict[int, NDArray] = {}
     for k, x in enumerate(_arrays(result)):
         if x._node is not None and id(x) not in outs:
@@ -197,8 +197,8 @@ def _record(rule: _Checkpoint, run: _Run, result, floor: int):
             run.avals.append((x._shape, x._kind))
     if not outs:
         return result
-    ends, versions = ends_of([x._node for x in outs.values()], floor)
-    # An array from outside that is passed through keeps its own place; what comes out is another one on its memory.
+    ends, versions = recording_inputs([x._node for x in outs.values()], floor)
+    # An outside array that is passed through keeps its own node; the result is another array on its memory.
     new = {i: alias(x, x._buf, x._shape) if x._node in ends else x for i, x in outs.items()}
     saved = tuple([part for cell, version in versions.values() for part in (None, cell, version)])
     if len(new) == 1:
@@ -225,25 +225,25 @@ class _Checkpoint(tape.Rule):
         outs = node.attrs.again()
         heads = [(y._node, h) for y, h in zip(outs, gs, strict=True) if h is not None and y._node is not None]
         del outs
-        ends, _ = ends_of([head for head, _ in heads], floor)
+        ends, _ = recording_inputs([head for head, _ in heads], floor)
         if not ends.keys() <= set(node.parents):
             raise NBGradError(
                 f"{self.name}: the second run read marked or recorded arrays that the first did not; arrays that the "
                 "function finds by itself must be neither replaced nor marked anew between forward and backward"
             )
-        targets = {p: k for k, p in enumerate(node.parents, 1) if p in ends and tape.wanted(p, useful)}
+        targets = {p: k for k, p in enumerate(node.parents, 1) if p in ends and tape.cotangent_wanted(p, useful)}
         if state.recording:
-            found = tape.sweep_recorded(heads, True, targets, floor)
+            cotangents = tape.sweep_recorded(heads, True, targets, floor)
         else:
-            seeds = [(head, h._buf.copy()) for head, h in heads]  # a sweep uses them up
+            seeds = [(head, h._buf.copy()) for head, h in heads]  # a sweep consumes them
             del heads
             raw, borrowed = tape.sweep_raw(seeds, False, targets, floor)
-            found = {p: wrap(buf.copy() if p in borrowed else buf, p.shape, p.kind) for p, buf in raw.items()}
-        return [self._cotangent(p, found) if tape.wanted(p, useful) else None for p in node.parents]
+            cotangents = {p: wrap(buf.copy() if p in borrowed else buf, p.shape, p.kind) for p, buf in raw.items()}
+        return [self._cotangent(p, cotangents) if tape.cotangent_wanted(p, useful) else None for p in node.parents]
 
     @staticmethod
-    def _cotangent(p, found: dict) -> NDArray:
-        h = found.get(p)
+    def _cotangent(p, cotangents: dict) -> NDArray:
+        h = cotangents.get(p)
         if h is not None:
             return h
         return wrap(p.kind.zeros(size(p.shape)), p.shape, p.kind)

@@ -1,8 +1,9 @@
-"""First derivatives of functions: gradients, and products with the Jacobian from both sides.
+"""First derivatives of functions: gradients, vector-Jacobian and Jacobian-vector products.
 
-Each transform calls the function once, recorded, and sweeps back over the record (:mod:`.call`). A sweep back computes
-:math:`J^T u`, which is linear in `u`; swept back in turn, with respect to `u` and from `v`, it gives :math:`J v` (J.
-Townsend, A new trick for calculating Jacobian vector products, 2017). The value of `u` makes no difference.
+Each transform calls the function once, recorded, and runs a reverse sweep over the recording (:mod:`.call`). A reverse
+sweep computes :math:`J^T u`, which is linear in `u`; a reverse sweep over that one, with respect to `u` and from `v`,
+gives :math:`J v` (J. Townsend, A new trick for calculating Jacobian vector products, 2017). The value of `u` is
+irrelevant.
 """
 
 from __future__ import annotations
@@ -10,36 +11,36 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arrays.ndarray import NDArray
+from ..arrays.ndarray import NDArray, zeros
 from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state
 from ..core.pickling import Transformed
 from ..errors import DTypeError
-from .call import Argnums, Call, checked, like, ones_like, sweep, zeros
+from .call import Argnums, Call, as_array_like, checked, ones_like, sweep
 from .pytrees import flatten_like
 
-__all__ = ["Linear", "elementwise_grad", "grad", "gradient_of", "jvp", "recorded_any", "value_and_grad", "vjp"]
+__all__ = ["LinearMap", "any_recorded", "elementwise_grad", "grad", "gradient_of", "jvp", "value_and_grad", "vjp"]
 
 
 def value_and_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """A function that gives the value of `function` and its gradient.
+    """A function that returns the value of `function` and its gradient.
 
     Parameters
     ----------
     function : callable
-        Gives a scalar (an NDArray with one element).
+        Returns a scalar (an NDArray with one element).
     argnums : int or tuple of int
-        Which positional arguments to differentiate by; negative ones count from the end. Arrays, floats, and dicts,
-        lists, tuples, namedtuples and dataclasses of them.
+        The positional arguments to differentiate by; negative ones count from the end. They may be arrays, floats, and
+        dicts, lists, tuples, namedtuples and dataclasses of them.
     has_aux : bool
-        `function` gives a pair, of which the second is handed on and not differentiated.
+        `function` returns a pair, of which the second is passed on and not differentiated.
 
     Returns
     -------
     callable
-        Takes the same arguments and gives ``(value, gradient)``, or ``((value, aux), gradient)``. The gradient has the
-        form of the argument, a tuple of those for a tuple of `argnums`; see :func:`grad`.
+        Takes the same arguments and returns ``(value, gradient)``, or ``((value, aux), gradient)``. The gradient has
+        the form of the argument, a tuple of those for a tuple of `argnums`; see :func:`grad`.
 
     Raises
     ------
@@ -64,7 +65,7 @@ def value_and_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = Fal
 
 
 def grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """A function that gives the gradient of `function`.
+    """A function that returns the gradient of `function`.
 
     Parameters
     ----------
@@ -74,20 +75,20 @@ def grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Cal
     Returns
     -------
     callable
-        Takes the same arguments and gives the gradient, or ``(gradient, aux)``: arrays in the form of the argument,
+        Takes the same arguments and returns the gradient, or ``(gradient, aux)``: arrays in the form of the argument,
         NDArrays for NDArrays, NumPy arrays for NumPy arrays (of the same dtype), and floats for floats. Where
-        `function` does not depend on an argument they are zero. What is recorded outside of the call stays an NDArray,
-        so that it can be differentiated.
+        `function` does not depend on an argument they are zero. If the call depends on arrays recorded outside of it,
+        they are NDArrays, so that they can be differentiated.
 
     Raises
     ------
     DTypeError
-        If `function` cannot be called, if it is to be differentiated by integers or something that is no number, or
-        does not give an NDArray.
+        If `function` cannot be called or does not return an NDArray, or if an argument to differentiate by is not a
+        float.
     ShapeError
-        If its result has more elements than one.
+        If its result has more than one element.
     RangeError, AttrError
-        If there are not so many arguments, or one is named twice.
+        If an argument does not exist, or is named twice.
 
     Examples
     --------
@@ -103,33 +104,34 @@ def grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Cal
     argnums = checked("grad", function, argnums)
 
     def gradient(*args, **kwargs):
-        call, found = gradient_of("grad", function, argnums, args, kwargs, has_aux)
-        return (found, call.value(call.aux)) if has_aux else found
+        call, result = gradient_of("grad", function, argnums, args, kwargs, has_aux)
+        return (result, call.value(call.aux)) if has_aux else result
 
     return Transformed(gradient, grad, function, argnums, has_aux)
 
 
 def gradient_of(name: str, function: Callable, argnums: Argnums, args, kwargs, has_aux: bool) -> tuple[Call, Any]:
+    """The recorded call of a scalar function, and its gradient."""
     call = Call(name, function, argnums, args, kwargs, has_aux)
-    found = sweep([(call.scalar(), None)], call.variables, call.floor, call.open, False)
-    return call, call.gradients(found, call.open)
+    cotangents = sweep([(call.scalar(), None)], call.variables, call.floor, call.open, False)
+    return call, call.gradients(cotangents, call.open)
 
 
 def elementwise_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
-    """A function that gives the derivative of `function`, which works element by element: ``f'(x)`` in the shape of x.
+    """A function that returns the derivative of an elementwise `function`: ``f'(x)`` in the shape of x.
 
     Parameters
     ----------
     function : callable
-        Gives arrays of any shape. Each element of the result should depend on the element of the arguments in its
-        place alone; what is computed is the gradient of the sum of the results.
+        Returns arrays of any shape. Each element of the result should depend only on the elements of the arguments at
+        the same index; the gradient of the sum of the results is computed.
     argnums, has_aux
         As for :func:`grad`.
 
     Returns
     -------
     callable
-        As :func:`grad` does.
+        As for :func:`grad`.
 
     Examples
     --------
@@ -143,23 +145,23 @@ def elementwise_grad(function: Callable, argnums: Argnums = 0, has_aux: bool = F
     def derivative(*args, **kwargs):
         call = Call("elementwise_grad", function, argnums, args, kwargs, has_aux)
         heads = [(y, None) for y in call.arrays()[0]]
-        found = call.gradients(sweep(heads, call.variables, call.floor, call.open, False), call.open)
-        return (found, call.value(call.aux)) if has_aux else found
+        result = call.gradients(sweep(heads, call.variables, call.floor, call.open, False), call.open)
+        return (result, call.value(call.aux)) if has_aux else result
 
     return Transformed(derivative, elementwise_grad, function, argnums, has_aux)
 
 
 def vjp(function: Callable, *args: Any, argnums: Argnums | None = None, has_aux: bool = False) -> tuple:
-    """The value of `function`, and its pullback: products of a vector with its Jacobian.
+    """The value of `function`, and its pullback, which computes vector-Jacobian products.
 
     Parameters
     ----------
     function : callable
-        Gives an NDArray or a tree of them.
+        Returns an NDArray or a tree of them.
     *args
         Its arguments.
     argnums : int or tuple of int, optional
-        Which to differentiate by; default: all of them, as a tuple.
+        The arguments to differentiate by; default: all of them, as a tuple.
     has_aux : bool
         As for :func:`value_and_grad`.
 
@@ -167,17 +169,17 @@ def vjp(function: Callable, *args: Any, argnums: Argnums | None = None, has_aux:
     -------
     value
     pullback : callable
-        ``pullback(u)``, with `u` like the value, gives :math:`u^T J` like the arguments named by `argnums`. It can be
-        called as often as one likes and keeps the record as long as it lives.
+        ``pullback(u)``, with `u` in the form of the value, returns :math:`u^T J` in the form of the arguments in
+        `argnums`. It can be called any number of times, and keeps the recording alive.
     aux
         With `has_aux`.
 
     Raises
     ------
     DTypeError, ShapeError, AttrError, RangeError
-        As for :func:`grad`; also by the pullback, if `u` is not like the value.
+        As for :func:`grad`; also by the pullback, if `u` does not have the form of the value.
     InPlaceError
-        By the pullback, if an NDArray that it reads was changed in place since.
+        By the pullback, if an NDArray that it reads has been changed in place since.
 
     Examples
     --------
@@ -194,8 +196,8 @@ def vjp(function: Callable, *args: Any, argnums: Argnums | None = None, has_aux:
 
     def pullback(cotangents):
         pairs = flatten_like(shape, cotangents, "vjp: cotangent")
-        seeds = [like(y, u, "vjp: cotangent" + path) for y, u, path in pairs]
-        recorded = state.recording and (call.open or recorded_any(seeds))
+        seeds = [as_array_like(y, u, "vjp: cotangent" + path) for y, u, path in pairs]
+        recorded = state.recording and (call.open or any_recorded(seeds))
         return call.gradients(
             sweep(zip(leaves, seeds, strict=True), call.variables, call.floor, recorded, True), recorded
         )
@@ -204,11 +206,12 @@ def vjp(function: Callable, *args: Any, argnums: Argnums | None = None, has_aux:
     return (value, pullback, call.value(call.aux)) if has_aux else (value, pullback)
 
 
-def recorded_any(arrays: Sequence[NDArray]) -> bool:
+def any_recorded(arrays: Sequence[NDArray]) -> bool:
+    """Whether any of the arrays is on the tape."""
     return any(x._node is not None for x in arrays)
 
 
-class Linear:
+class LinearMap:
     """:math:`v \\mapsto J v` of one recorded call, by sweeps over its recorded pullback."""
 
     def __init__(self, call: Call) -> None:
@@ -221,29 +224,29 @@ class Linear:
         self._pulled = sweep(heads, call.variables, call.floor, True, True)
 
     def __call__(self, tangents: Sequence[NDArray | None]) -> tuple[list[NDArray], bool]:
-        """The results' tangents, from those of the variables (None is zero); and whether they are recorded."""
+        """The tangents of the results for those of the variables (None is zero), and whether they are recorded."""
         heads = [(g, t) for g, t in zip(self._pulled, tangents, strict=True) if t is not None]
-        recorded = state.recording and (self.call.open or recorded_any([t for _, t in heads]))
-        found = sweep(heads, self._targets, self._floor, recorded, True)
+        recorded = state.recording and (self.call.open or any_recorded([t for _, t in heads]))
+        pushed = sweep(heads, self._targets, self._floor, recorded, True)
         return [
-            zeros(y._shape, y._kind) if t is None else t for y, t in zip(self.results, found, strict=True)
+            zeros(y._shape, y._kind) if t is None else t for y, t in zip(self.results, pushed, strict=True)
         ], recorded
 
 
 def jvp(function: Callable, primals: Sequence, tangents: Sequence, has_aux: bool = False) -> tuple:
     """The value of `function`, and the product of its Jacobian with a vector: its derivative along `tangents`.
 
-    The sweep back is recorded and swept back in turn, which gives the product forward ("double vjp"): about the time of
-    three gradients, whatever the number of arguments and results.
+    It is computed by a reverse sweep over a recorded reverse sweep ("double vjp"): about the time of three gradients,
+    independent of the number of arguments and results.
 
     Parameters
     ----------
     function : callable
-        Gives an NDArray or a tree of them.
+        Returns an NDArray or a tree of them.
     primals : tuple or list
         Its arguments.
     tangents : tuple or list
-        The same with numbers of the same shapes.
+        Their tangents, in the same form and of the same shapes.
     has_aux : bool
         As for :func:`value_and_grad`.
 
@@ -255,7 +258,7 @@ def jvp(function: Callable, primals: Sequence, tangents: Sequence, has_aux: bool
     Raises
     ------
     DTypeError, ShapeError
-        As for :func:`grad`; also if `tangents` are not like `primals`.
+        As for :func:`grad`; also if `tangents` do not have the form of `primals`.
 
     Examples
     --------
@@ -264,13 +267,13 @@ def jvp(function: Callable, primals: Sequence, tangents: Sequence, has_aux: bool
     >>> nb.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, list | tuple):
-            raise DTypeError(f"jvp: {name} must be a tuple, one entry per argument, got {given!r}")
+    for name, argument in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(argument, list | tuple):
+            raise DTypeError(f"jvp: {name} must be a tuple, one entry per argument, got {argument!r}")
     argnums = checked("jvp", function, tuple(range(len(primals))))
     call = Call("jvp", function, argnums, primals, {}, has_aux)
-    linear = Linear(call)
-    pushed, recorded = linear(call.alike(tuple(primals), tuple(tangents), "jvp: tangents"))
+    linear = LinearMap(call)
+    pushed, recorded = linear(call.leaves_like_arguments(tuple(primals), tuple(tangents), "jvp: tangents"))
     tangent = linear.build(iter(pushed))
     value = call.value(call.result), tangent if recorded else call.value(tangent)
     return (*value, call.value(call.aux)) if has_aux else value

@@ -1,7 +1,7 @@
-"""Trees: dicts, lists, tuples, namedtuples and dataclasses, nested in any way, with leaves at their ends.
+"""Pytrees: nested dicts, lists, tuples, namedtuples and dataclasses.
 
-A field of a dataclass with ``metadata={"static": True}`` belongs to the tree's form: it is no leaf. ``None`` is a tree
-without leaves.
+A dataclass field with ``metadata={"static": True}`` belongs to the structure of the tree and is not a leaf. ``None`` is
+a tree without leaves.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 
 from ..errors import DTypeError, ShapeError
 
-__all__ = ["changed", "flatten", "flatten_like", "leaf_path"]
+__all__ = ["flatten", "flatten_like", "leaf_path", "map_leaves"]
 
 
 def _copied_dict(tree: dict, keys: Sequence, values: Sequence) -> dict:
-    made = copy.copy(tree)
-    made.update(zip(keys, values, strict=True))
-    return made
+    new = copy.copy(tree)
+    new.update(zip(keys, values, strict=True))
+    return new
 
 
 def _copied_object(tree: Any, keys: Sequence, values: Sequence) -> Any:
-    """Without ``__init__``, which may want something else than arrays, and for frozen classes too."""
-    made = copy.copy(tree)
+    """A copy of an object with other fields, without ``__init__``, which may check types; works for frozen classes."""
+    new = copy.copy(tree)
     for key, value in zip(keys, values, strict=True):
-        object.__setattr__(made, key, value)
-    return made
+        object.__setattr__(new, key, value)
+    return new
 
 
 @cache
@@ -37,7 +37,7 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 def _parts(tree: Any) -> tuple[Sequence, Sequence, Callable] | None:
-    """Keys and values of a container, and ``make(tree, keys, values)``, which makes one like it; None for a leaf."""
+    """Keys and values of a container, and ``make(tree, keys, values)``, which rebuilds it; None for a leaf."""
     kind = type(tree)
     if kind is list or kind is tuple:
         return range(len(tree)), tree, lambda tree, keys, values: type(tree)(values)
@@ -54,7 +54,7 @@ def _parts(tree: Any) -> tuple[Sequence, Sequence, Callable] | None:
 
 
 def flatten(tree: Any, leaves: list) -> Callable[[Iterator], Any]:
-    """Append the leaves of `tree` to `leaves`; what is returned makes such a tree from the next of an iterator."""
+    """Append the leaves of `tree` to `leaves`; returns a function that rebuilds the tree from an iterator."""
     parts = _parts(tree)
     if parts is None:
         leaves.append(tree)
@@ -65,12 +65,12 @@ def flatten(tree: Any, leaves: list) -> Callable[[Iterator], Any]:
 
 
 def flatten_like(tree: Any, given: Any, name: str, path: str = "") -> list[tuple[Any, Any, str]]:
-    """Pairs of leaves of two trees of one form, with their place.
+    """Pairs of corresponding leaves of two trees, with their paths.
 
     Raises
     ------
     DTypeError, ShapeError
-        If `given` has another form than `tree`; the message calls it `name`.
+        If `given` has another structure than `tree`; `name` is for the message.
     """
     parts, other = _parts(tree), _parts(given)
     if parts is None:
@@ -80,12 +80,12 @@ def flatten_like(tree: Any, given: Any, name: str, path: str = "") -> list[tuple
     if other is None or (type(tree) is not type(given) and not isinstance(given, list | tuple)):
         raise DTypeError(f"{name}{path}: a {type(tree).__name__} is expected, got {type(given).__name__}")
     keys, values, _ = parts
-    found = dict(zip(other[0], other[1], strict=True))
-    if set(keys) != set(found):
+    by_key = dict(zip(other[0], other[1], strict=True))
+    if set(keys) != set(by_key):
         raise ShapeError(f"{name}{path}: {_listed(keys)} expected, got {_listed(other[0])}; the trees must be alike")
     pairs = []
     for key, value in zip(keys, values, strict=True):
-        pairs += flatten_like(value, found[key], name, path + _step(tree, key))
+        pairs += flatten_like(value, by_key[key], name, path + _step(tree, key))
     return pairs
 
 
@@ -98,7 +98,7 @@ def _step(tree: Any, key: Any) -> str:
 
 
 def leaf_path(tree: Any, number: int) -> str:
-    """Where leaf `number` is, as Python would write it: ``['w'][0].scale``."""
+    """The path of leaf `number` in Python syntax: ``['w'][0].scale``."""
     paths: list[str] = []
 
     def walk(tree: Any, path: str) -> None:
@@ -113,13 +113,13 @@ def leaf_path(tree: Any, number: int) -> str:
     return paths[number]
 
 
-def changed(tree: Any, change: Callable) -> Any:
-    """`tree` with ``change(leaf)`` in place of each leaf; containers in which nothing changes stay what they are."""
+def map_leaves(tree: Any, change: Callable) -> Any:
+    """`tree` with ``change(leaf)`` in place of each leaf; containers without changes are not copied."""
     parts = _parts(tree)
     if parts is None:
         return change(tree)
     keys, values, make = parts
-    new = [changed(v, change) for v in values]
+    new = [map_leaves(v, change) for v in values]
     if all(a is b for a, b in zip(values, new, strict=True)):
         return tree
     return make(tree, keys, new)

@@ -1,7 +1,7 @@
-"""What SciPy's solvers want: functions of one flat float64 vector, with their derivatives.
+"""Adapters for SciPy's solvers: functions of one flat float64 vector, with their derivatives.
 
-Parameters may be any tree of floating point numbers. It is cut from the vector by recorded slices, so everything here
-is a derivative with respect to one vector.
+Parameters may be any tree of floats. It is sliced from the vector by recorded operations, so all derivatives are with
+respect to one vector.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..errors import DTypeError, ShapeError
 from ..kernels.shape import reshape
 from ..operators.cast import cast
 from .call import Call, checked, sweep
-from .derivatives import Linear, value_and_grad
+from .derivatives import LinearMap, value_and_grad
 from .matrices import hessian, hvp, jacobian
-from .pytrees import changed, flatten, leaf_path
+from .pytrees import flatten, leaf_path, map_leaves
 
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
@@ -30,54 +30,54 @@ if TYPE_CHECKING:
 __all__ = ["ScipyObjective", "ScipyResiduals", "hessian_operator", "jacobian_operator"]
 
 
-def _recorded_part(leaf: Any, numbers: NDArray) -> NDArray:
-    kind = kind_of(as_dtype(getattr(leaf, "dtype", float)), numbers._kind.ctx)
-    shaped = reshape(numbers, np.shape(leaf))
+def _recorded_part(leaf: Any, values: NDArray) -> NDArray:
+    kind = kind_of(as_dtype(getattr(leaf, "dtype", float)), values._kind.ctx)
+    shaped = reshape(values, np.shape(leaf))
     return shaped if shaped._kind is kind else cast(shaped, kind)
 
 
-def _given_part(leaf: Any, numbers: np.ndarray) -> Any:
-    """The numbers in the form of `leaf`."""
+def _given_part(leaf: Any, values: np.ndarray) -> Any:
+    """The values in the form of `leaf`."""
     if isinstance(leaf, NDArray):
-        return from_value(numbers.reshape(leaf.shape), dtype=leaf.dtype)
+        return from_value(values.reshape(leaf.shape), dtype=leaf.dtype)
     if isinstance(leaf, np.ndarray):
-        return numbers.reshape(leaf.shape).astype(leaf.dtype)
-    return type(leaf)(numbers[0])
+        return values.reshape(leaf.shape).astype(leaf.dtype)
+    return type(leaf)(values[0])
 
 
-class _OfVector:
-    """A function of parameters as one of a vector."""
+class _VectorFunction:
+    """A function of parameters as a function of a vector."""
 
-    #: The parameters it was made with, as a vector; None if it was made without.
+    #: The initial parameters as a vector; None if there are none.
     x0: np.ndarray | None
 
     def __init__(self, function: Callable, x0: Any = None) -> None:
         name = type(self).__name__
         checked(name, function, 0)
         if isinstance(x0, list | tuple) and all(isinstance(v, int | float | np.number) for v in x0):
-            x0 = np.array(x0, "float64")  # numbers in a row are a vector, as everywhere in SciPy
+            x0 = np.array(x0, "float64")  # a sequence of numbers is a vector, as everywhere in SciPy
         leaves: list = []
         flatten(x0, leaves)
         for k, leaf in enumerate(leaves):
-            given = isinstance(leaf, NDArray | np.ndarray | np.floating | float)
-            if not given or np.dtype(getattr(leaf, "dtype", float)).kind != "f":
+            is_float_leaf = isinstance(leaf, NDArray | np.ndarray | np.floating | float)
+            if not is_float_leaf or np.dtype(getattr(leaf, "dtype", float)).kind != "f":
                 raise DTypeError(f"{name}: x0{leaf_path(x0, k)} must be floating point numbers, got {leaf!r}")
         self._function = function
         self._tree = x0
         self.x0 = None if x0 is None else self.pack(x0)
 
     def pack(self, tree: Any) -> np.ndarray:
-        """The vector of a tree of parameters: all its numbers, one after the other."""
+        """The vector of a tree of parameters: its leaves, flattened and concatenated."""
         leaves: list = []
         flatten(tree, leaves)
         return np.concatenate([np.empty(0), *[np.asarray(leaf, "float64").reshape(-1) for leaf in leaves]])
 
     def unpack(self, x) -> Any:
-        """The parameters, in the form of those it was made with, whose vector is `x`."""
+        """The parameters with vector `x`, in the form of the initial ones."""
         return self._cut(np.array(x, "float64"), _given_part)
 
     def _cut(self, x: Any, part: Callable) -> Any:
-        """The parameters whose vector is `x`, each made by ``part(its form, its numbers)``."""
+        """The parameters with vector `x`; each leaf is ``part(initial leaf, slice of x)``."""
         if self.x0 is None:
             return x
         if x.shape != self.x0.shape:
@@ -93,7 +93,7 @@ class _OfVector:
             first, place = place, place + int(np.size(leaf))
             return part(leaf, x[first:place])
 
-        return changed(self._tree, next_part)
+        return map_leaves(self._tree, next_part)
 
     def _of_vector(self, x: NDArray, *args: Any) -> Any:
         return self._function(self._cut(x, _recorded_part), *args)
@@ -103,17 +103,17 @@ def _vector(x) -> np.ndarray:
     return np.asarray(x, "float64")
 
 
-class ScipyObjective(_OfVector):
-    """A scalar function as ``scipy.optimize.minimize`` wants it.
+class ScipyObjective(_VectorFunction):
+    """A scalar function for ``scipy.optimize.minimize``.
 
-    Every method takes a vector and then what SciPy passes on in ``args``.
+    Every method takes a vector, and then the ``args`` that SciPy passes on.
 
     Parameters
     ----------
     function : callable
-        Takes the parameters and gives a scalar (an NDArray with one element).
+        Takes the parameters and returns a scalar (an NDArray with one element).
     x0 : tree of floating point numbers, optional
-        Parameters such as `function` takes: an array of any shape, a dict of arrays, ... Default: a vector.
+        Parameters in the form that `function` takes: an array of any shape, a dict of arrays, ... Default: a vector.
 
     Attributes
     ----------
@@ -123,9 +123,9 @@ class ScipyObjective(_OfVector):
     Raises
     ------
     DTypeError
-        If `function` cannot be called, or something in `x0` is no floating point number.
+        If `function` cannot be called, or a leaf of `x0` is not floating point.
     ShapeError
-        By the methods, for a vector of another length than `x0`, or if the function's result is no scalar.
+        By the methods, for a vector of another length than `x0`, or if the function's result is not a scalar.
 
     Examples
     --------
@@ -175,15 +175,15 @@ class ScipyObjective(_OfVector):
         return _operator((np.size(x), np.size(x)), product, product)
 
 
-class ScipyResiduals(_OfVector):
+class ScipyResiduals(_VectorFunction):
     """A function with several results, for ``scipy.optimize.least_squares``, ``root`` and ``NonlinearConstraint``.
 
-    Every method takes a vector and then what SciPy passes on in ``args``.
+    Every method takes a vector, and then the ``args`` that SciPy passes on.
 
     Parameters
     ----------
     function : callable
-        Takes the parameters and gives an NDArray, or a tree of them, which becomes one vector.
+        Takes the parameters and returns an NDArray, or a tree of them, which becomes one vector.
     x0 : tree of floating point numbers, optional
         As for :class:`ScipyObjective`.
 
@@ -209,7 +209,7 @@ class ScipyResiduals(_OfVector):
     """
 
     def _flat(self, x: NDArray, *args: Any) -> Any:
-        """The results as one vector; what is no array is left to :class:`.Call` to complain about."""
+        """The results as one vector; if a leaf is not an array, :class:`.Call` raises later."""
         result = self._of_vector(x, *args)
         leaves: list = []
         flatten(result, leaves)
@@ -245,7 +245,7 @@ class ScipyResiduals(_OfVector):
         """The Jacobian at `x` as a linear operator; see :func:`jacobian_operator`."""
         with pause(train_mode=None):
             call = Call("jacobian_operator", self._flat, 0, (_vector(x), *args), {}, keep=True)
-            linear = Linear(call)
+            linear = LinearMap(call)
         (y,) = linear.results
 
         def product(v) -> np.ndarray:
@@ -261,7 +261,7 @@ class ScipyResiduals(_OfVector):
 
 
 def _operator(shape: tuple[int, int], product: Callable, transposed: Callable) -> LinearOperator:
-    from scipy.sparse.linalg import LinearOperator  # it takes as long to import as all of nbgrad
+    from scipy.sparse.linalg import LinearOperator  # takes as long to import as all of nbgrad
 
     return LinearOperator(shape, matvec=product, rmatvec=transposed, dtype=np.dtype("float64"))
 
@@ -269,16 +269,16 @@ def _operator(shape: tuple[int, int], product: Callable, transposed: Callable) -
 def jacobian_operator(function: Callable, x: Any, *args: Any) -> LinearOperator:
     """The Jacobian of `function` at `x` as a ``scipy.sparse.linalg.LinearOperator``; no matrix is formed.
 
-    The function is called once. A product, with the Jacobian or its transpose, is a sweep over that record.
+    The function is called once. A product with the Jacobian or its transpose is a sweep over that recording.
 
     Parameters
     ----------
     function : callable
-        Takes `x` and `args` and gives an NDArray, or a tree of them, which becomes one vector.
+        Takes `x` and `args` and returns an NDArray, or a tree of them, which becomes one vector.
     x : tree of floating point numbers
         As for :class:`ScipyObjective`.
     *args
-        What else the function takes.
+        Further arguments of the function.
 
     Returns
     -------
@@ -305,12 +305,12 @@ def jacobian_operator(function: Callable, x: Any, *args: Any) -> LinearOperator:
 def hessian_operator(function: Callable, x: Any, *args: Any) -> LinearOperator:
     """The Hessian of `function` at `x` as a ``scipy.sparse.linalg.LinearOperator``; no matrix is formed.
 
-    Function and gradient are computed once. A product is a sweep over that record (see :func:`hvp`).
+    Function and gradient are computed once. A product is a sweep over that recording (see :func:`hvp`).
 
     Parameters
     ----------
     function : callable
-        Takes `x` and `args` and gives a scalar.
+        Takes `x` and `args` and returns a scalar.
     x, *args
         As for :func:`jacobian_operator`.
 

@@ -1,1 +1,1 @@
-"""Scalar expressions, and graphs of operators: what compilers read and write. No text is parsed here."""
+"""The intermediate representation: scalar expressions, and graphs of operators. No text is parsed here."""

@@ -1,9 +1,9 @@
 """Scalar expressions: what an elementwise kernel computes for one element.
 
-An expression is a node of a directed acyclic graph: a variable, a constant, or a :class:`Fn` applied to
-expressions. Nodes are hash-consed (equal expressions are one object), so that common subexpressions are
-found by identity and derivatives stay small. The functions themselves come from outside: here are only
-the arithmetic, comparisons and selection that differentiation itself needs.
+An expression is a node of a directed acyclic graph: a variable, a constant, or a :class:`Fn` applied to expressions.
+Nodes are hash-consed (equal expressions are one object), so common subexpressions are found by identity and derivatives
+stay small. Functions are defined elsewhere; here are only the arithmetic, comparisons and selection that
+differentiation itself needs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,21 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 
 from ..core.fork_safety import lock
-from ..core.source_text import constant
+from ..core.source_text import constant_source
 
-__all__ = ["ONE", "ZERO", "Expr", "Fn", "const", "free", "gradual", "scale", "select", "strong", "var", "vjp", "work"]
+__all__ = [
+    "ONE",
+    "ZERO",
+    "Expr",
+    "Fn",
+    "const",
+    "free_variables",
+    "scaled_partial",
+    "select",
+    "strong",
+    "var",
+    "vjp",
+]
 
 
 class Fn:
@@ -27,9 +39,9 @@ class Fn:
     template : str
         Python code of an application, with ``{0}``, ``{1}`` ... for the arguments.
     partials : callable, optional
-        ``partials(*args, y)`` gives one expression (or a tuple of them, one per argument) for the partial
-        derivatives, where `y` is the application itself. ``None`` in place of a partial, or no `partials`,
-        means the derivative is zero wherever it exists (comparisons, rounding).
+        ``partials(*args, y)`` returns the partial derivatives: one expression, or a tuple of them, one per
+        argument; `y` is the application itself. ``None`` instead of a partial, or no `partials`, means that
+        the derivative is zero wherever it exists (comparisons, rounding).
     helpers : dict, optional
         The global names that `template` uses.
     fold : callable, optional
@@ -39,9 +51,9 @@ class Fn:
     integer : str, optional
         Python code for integer operands, where it differs.
     max_order : int or callable, optional
-        How often the function can be differentiated where that ends; or ``max_order(*args)``, an expression.
+        How often the function can be differentiated, if not indefinitely; or ``max_order(*args)``, an expression.
     finite : bool
-        The result is finite where the arguments are: there are no poles, and it does not grow like an exponential.
+        The result is finite where the arguments are: it has no poles, and does not grow exponentially.
     """
 
     __slots__ = ("boolean", "finite", "fold", "helpers", "integer", "max_order", "name", "partials", "template")
@@ -74,7 +86,7 @@ class Fn:
         if self.fold is not None and all(a.fn is None and a.name is None for a in operands):
             try:
                 return const(self.fold(*(a.value for a in operands)))
-            except (ArithmeticError, ValueError):  # e.g. 1/0: leave it to the kernel, which gives inf or nan
+            except (ArithmeticError, ValueError):  # e.g. 1/0: leave it to the kernel, which computes inf or nan
                 pass
         return _make(self, operands)
 
@@ -83,7 +95,7 @@ class Fn:
 
 
 class Expr:
-    """A node: a variable (`name`), a constant (`value`), or `fn` applied to `args`. Immutable, unique."""
+    """A node: a variable (`name`), a constant (`value`), or `fn` applied to `args`. Immutable and unique."""
 
     __slots__ = ("__weakref__", "args", "fn", "name", "value")
 
@@ -170,8 +182,8 @@ def var(name: str) -> Expr:
 
 
 def const(value: float | int) -> Expr:
-    """The constant `value`. Signed zeros, and ints and floats, are told apart."""
-    return _intern(("const", type(value), constant(value)), None, (), None, value)
+    """The constant `value`. Signed zeros are distinct, as are ints and floats."""
+    return _intern(("const", type(value), constant_source(value)), None, (), None, value)
 
 
 def as_expr(value: Expr | float) -> Expr:
@@ -185,9 +197,9 @@ def _is(e: Expr, value: float) -> bool:
 ZERO = const(0)
 ONE = const(1)
 
-# Arithmetic. The simplifications below are those that hold for every operand, NaN and infinities
-# included: x*1, x/1, x-0, --x. (x*0, x-x and x/x are not among them.) x+0 is kept for a +0 constant
-# unless it is the ZERO of a derivative being accumulated, because -0 + 0 is +0.
+# Arithmetic. The simplifications below hold for every operand, NaN and infinities included: x*1, x/1, x-0, --x.
+# (x*0, x-x and x/x do not.) x + 0 is not simplified, because -0 + 0 is +0, except for the ZERO of a derivative being
+# accumulated.
 
 
 def _binary(name: str, symbol: str, partials: Callable, fold: Callable) -> Fn:
@@ -269,8 +281,8 @@ def isnan(x: Expr) -> Expr:
     return ne(x, x)
 
 
-# Strong zeros. A derivative is linear in the cotangent, and a cotangent that is zero contributes nothing, even if what
-# it is multiplied by is infinite or NaN: otherwise a branch that is not taken makes NaN of 0*inf.
+# Strong zeros. A derivative is linear in the cotangent, and a zero cotangent contributes nothing, even if it is
+# multiplied by infinity or NaN: otherwise a branch that is not taken turns 0*inf into NaN.
 
 _strong = Fn("strong", "({0} if {1} != {2} else {2})", finite=True)  # differentiated as a whole: see `vjp`
 
@@ -278,8 +290,8 @@ _strong = Fn("strong", "({0} if {1} != {2} else {2})", finite=True)  # different
 def strong(e, factor) -> Expr:
     """`e`, which is linear in `factor`, and zero where `factor` is zero, whatever is infinite or NaN in `e`.
 
-    The factor is compared, nothing else: what is infinite or NaN times a factor that is not zero stays so. No
-    simplification looks inside, so none can make a plain product of it.
+    Only the factor is tested: infinity or NaN times a factor that is not zero stays so. Simplifications do not look
+    inside, so none can turn it into a plain product.
     """
     e, factor = as_expr(e), as_expr(factor)
     if factor.fn is None and factor.value is not None:
@@ -288,7 +300,7 @@ def strong(e, factor) -> Expr:
 
 
 def _vanishes(e: Expr, factor: Expr) -> bool:
-    """Whether `e` is zero where `factor` is, because it is multiplied by nothing but finite constants."""
+    """Whether `e` is zero where `factor` is, because `factor` is multiplied by finite constants only."""
     if e is factor or e is ZERO:
         return True
     if e.fn in (_add, _sub):
@@ -309,18 +321,18 @@ def _finite(e: Expr) -> bool:
 
 
 def has_poles(e: Expr) -> bool:
-    """Whether it may be infinite or NaN where its variables are finite (other than by the overflow of a product)."""
+    """Whether it may be infinite or NaN where its variables are finite (other than by overflow of a product)."""
     return any(
         not _finite(node)
         if node.fn is None
         else not (node.fn.finite or (node.fn is _div and _finite(node.args[1]) and not _is(node.args[1], 0)))
-        for node in order([e])
+        for node in topological_order([e])
         if node.name is None
     )
 
 
-def weak(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
-    """What a strong product is where no factor is zero, and the factors."""
+def strip_strong(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """The plain product inside a strong one, and the factors."""
     factors: list[Expr] = []
     while e.fn is _strong:
         factors.append(e.args[1])
@@ -331,45 +343,25 @@ def weak(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
 # Differentiation.
 
 
-def scale(g: Expr, partial: Expr) -> Expr:
-    """``g * partial``; selections stay outermost, so that a branch not taken cannot make NaN of 0*inf."""
+def scaled_partial(g: Expr, partial: Expr) -> Expr:
+    """``g * partial``; selections stay outermost, so that a branch not taken cannot turn 0*inf into NaN."""
     if partial is ZERO or g is ZERO:
         return ZERO
     if g.fn is _select and (g.args[1] is ZERO or g.args[2] is ZERO):  # the cotangent of a branch
         condition, a, b = g.args
-        return select(condition, scale(a, partial), scale(b, partial))
+        return select(condition, scaled_partial(a, partial), scaled_partial(b, partial))
     if partial.fn is _select:
         condition, a, b = partial.args
-        return select(condition, scale(g, a), scale(g, b))
+        return select(condition, scaled_partial(g, a), scaled_partial(g, b))
     if partial.fn is _neg:
-        return neg(scale(g, partial.args[0]))
+        return neg(scaled_partial(g, partial.args[0]))
     if partial.fn is _div and partial.args[0] is ONE:
         return div(g, partial.args[1])
     return mul(g, partial)
 
 
-def gradual(e: Expr, g: Expr) -> Expr:
-    """`e` with ``h * (y / d)`` as ``(h * y) / d`` where `h` depends on `g` and `y` is a quotient by `d` itself: that of
-    both, as in the derivative of ``1 / x**2``, may under- or overflow where the cotangent that it comes to is as large
-    as it is small."""
-    made: dict[Expr, Expr] = {}
-    below: set[Expr] = {g}
-    for node in order([e]):
-        args = tuple(made[a] for a in node.args)
-        made[node] = node if args == node.args else rebuild(node.fn, args)  # type: ignore[arg-type]
-        if not below.isdisjoint(node.args):
-            below.add(node)
-            quotient = args[1] if node.fn is _mul and node.args[0] in below else ZERO
-            if quotient.fn is _div:
-                y, d = quotient.args
-                inner = y.args[0] if y.fn is _neg else y
-                if inner.fn is _div and inner.args[1] is d:
-                    made[node] = div(scale(args[0], y), d)
-    return made[e]
-
-
 def _sum(a: Expr, b: Expr) -> Expr:
-    """``a + b``; what one condition selects is added side by side."""
+    """``a + b``; selections by the same condition are added branch by branch."""
     if a.fn is _select and b.fn is _select and a.args[0] is b.args[0]:
         return select(a.args[0], _sum(a.args[1], b.args[1]), _sum(a.args[2], b.args[2]))
     return add(a, b)
@@ -380,10 +372,10 @@ def partials_of(e: Expr) -> tuple[Expr, ...]:
     assert e.fn is not None
     if e.fn.partials is None:
         return (ZERO,) * len(e.args)
-    found = e.fn.partials(*e.args, e)
-    if isinstance(found, Expr | int | float):
-        found = (found,)
-    return tuple(ZERO if p is None else as_expr(p) for p in found)
+    partials = e.fn.partials(*e.args, e)
+    if isinstance(partials, Expr | int | float):
+        partials = (partials,)
+    return tuple(ZERO if p is None else as_expr(p) for p in partials)
 
 
 def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
@@ -401,41 +393,42 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
 
     Notes
     -----
-    The derivative of a strong product is one, of the same factors: where one is zero, the product is constant in
-    everything else. By that factor itself it is what the factor is multiplied by, also where the factor is zero, so
-    that second derivatives of functions at their minima are right.
+    The derivative of a strong product is a strong product with the same factors: where one is zero, the product is
+    constant in everything else. With respect to that factor it is what the factor is multiplied by, also where the
+    factor is zero, so that second derivatives of functions at their minima are right.
     """
     cotangents: dict[Expr, Expr] = {e: g}
     active = _depending(e, set(wrt))
-    for node in reversed(order([e])):
+    for node in reversed(topological_order([e])):
         if node.fn is None or node not in cotangents or node not in active:
             continue
         g = cotangents[node]
         if node.fn is _strong:
             inner, factor, _ = node.args
-            alone = var(f"factor {sum(name.startswith('factor ') for name in free(inner))}")  # of those in it another
-            found = vjp(substitute(inner, {factor: alone}), g, [*wrt, alone.name])  # type: ignore[list-item]
-            made = {var(n): strong(part, factor) for n, part in zip(wrt, found, strict=False)}
-            made[factor] = add(made.get(factor, ZERO), found[-1])
-            for arg, part in made.items():
+            # A variable for this factor, distinct from those of nested strong products.
+            alone = var(f"factor {sum(name.startswith('factor ') for name in free_variables(inner))}")
+            inner_cotangents = vjp(substitute(inner, {factor: alone}), g, [*wrt, alone.name])  # type: ignore[list-item]
+            updates = {var(n): strong(part, factor) for n, part in zip(wrt, inner_cotangents, strict=False)}
+            updates[factor] = add(updates.get(factor, ZERO), inner_cotangents[-1])
+            for arg, part in updates.items():
                 cotangents[arg] = _sum(cotangents.get(arg, ZERO), substitute(part, {alone: factor}))
             continue
         for arg, partial in zip(node.args, partials_of(node), strict=True):
             if arg in active:
-                cotangents[arg] = _sum(cotangents.get(arg, ZERO), scale(g, partial))
+                cotangents[arg] = _sum(cotangents.get(arg, ZERO), scaled_partial(g, partial))
     return [cotangents.get(var(name), ZERO) for name in wrt]
 
 
 def _depending(e: Expr, names: set[str]) -> set[Expr]:
-    found: set[Expr] = set()
-    for node in order([e]):
-        if (node.name in names) if node.fn is None else any(a in found for a in node.args):
-            found.add(node)
-    return found
+    dependent: set[Expr] = set()
+    for node in topological_order([e]):
+        if (node.name in names) if node.fn is None else any(a in dependent for a in node.args):
+            dependent.add(node)
+    return dependent
 
 
-def order(roots: Iterable[Expr]) -> list[Expr]:
-    """All nodes below `roots`, arguments before what uses them."""
+def topological_order(roots: Iterable[Expr]) -> list[Expr]:
+    """All nodes below `roots` in topological order, arguments before their users."""
     done: dict[Expr, None] = {}
     stack = [(root, False) for root in reversed(list(roots))]
     while stack:
@@ -450,45 +443,30 @@ def order(roots: Iterable[Expr]) -> list[Expr]:
     return list(done)
 
 
-def free(*roots: Expr) -> list[str]:
+def free_variables(*roots: Expr) -> list[str]:
     """Names of the variables in `roots`, in order of first use."""
-    return [node.name for node in order(roots) if node.name is not None]
-
-
-def work(*roots: Expr) -> int:
-    """About how much computing `roots` is, in additions."""
-    return 1 + 2 * sum(1 for node in order(roots) if node.fn is not None and node.fn.helpers)
-
-
-def max_orders(e: Expr) -> list[Expr]:
-    """How often `e` can be differentiated, for each function in it whose derivatives end somewhere."""
-    found = []
-    for node in order([e]):
-        limit = None if node.fn is None else node.fn.max_order
-        if limit is not None:
-            found.append(as_expr(limit(*node.args) if callable(limit) else limit))
-    return list(dict.fromkeys(found))
+    return [node.name for node in topological_order(roots) if node.name is not None]
 
 
 def substitute(e: Expr, replace: dict[Expr, Expr]) -> Expr:
-    """`e` with every occurrence of a key of `replace` exchanged for its value (outermost first)."""
-    made: dict[Expr, Expr] = dict(replace)
+    """`e` with every occurrence of a key of `replace` replaced by its value (outermost first)."""
+    replaced: dict[Expr, Expr] = dict(replace)
     stack = [e]
     while stack:
         node = stack[-1]
-        if node in made:
+        if node in replaced:
             stack.pop()
             continue
         if node.fn is None:
-            made[node] = node
+            replaced[node] = node
             continue
-        missing = [a for a in node.args if a not in made]
+        missing = [a for a in node.args if a not in replaced]
         if missing:
             stack.extend(missing)
             continue
-        args = tuple(made[a] for a in node.args)
-        made[node] = node if args == node.args else rebuild(node.fn, args)
-    return made[e]
+        args = tuple(replaced[a] for a in node.args)
+        replaced[node] = node if args == node.args else rebuild(node.fn, args)
+    return replaced[e]
 
 
 _smart: dict[Fn, Callable] = {_add: add, _sub: sub, _mul: mul, _div: div, _neg: neg, _select: select,

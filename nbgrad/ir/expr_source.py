@@ -1,17 +1,17 @@
-"""Scalar expressions as Python statements, and as people write them."""
+"""Print scalar expressions: as Python statements for kernels, and in mathematical notation for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.source_text import constant
-from .expr import Expr, order, weak
+from ..core.source_text import constant_source
+from .expr import Expr, strip_strong, topological_order
 
 __all__ = ["emit", "literal", "pretty"]
 
 
 def literal(value: float | int, cast: str) -> str:
-    return f"{cast}({constant(value)})"
+    return f"{cast}({constant_source(value)})"
 
 
 def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[list[str], list[str], list[str], dict]:
@@ -21,9 +21,9 @@ def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[lis
     ----------
     outputs : sequence of Expr
     names : dict
-        What code stands for each variable.
+        The code of each variable.
     cast : str
-        Name of the type that constants get, so that a float32 kernel stays in float32.
+        Name of the type that constants are cast to, so that a float32 kernel computes in float32.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[lis
     constants: list[str] = []
     body: list[str] = []
     helpers: dict[str, object] = {}
-    for node in order(outputs):
+    for node in topological_order(outputs):
         if node.name is not None:
             code[node] = names[node.name]
         elif node.fn is None:
@@ -62,15 +62,15 @@ _OPERATORS = {"or": ("or", 1), "and": ("and", 2), "lt": ("<", 4), "le": ("<=", 4
 
 def pretty(e: Expr) -> str:
     """`e` as one would write it: ``g*(1 - y)*(1 + y)``."""
-    return _written(e)[0]
+    return _with_precedence(e)[0]
 
 
-def _written(e: Expr) -> tuple[str, int]:
-    """The text, and how strongly its outermost operator binds."""
-    e = weak(e)[0]
+def _with_precedence(e: Expr) -> tuple[str, int]:
+    """The string, and the precedence of its outermost operator."""
+    e = strip_strong(e)[0]
     if e.fn is None:
         return (e.name, 9) if e.name is not None else (f"{e.value:.10g}", 9 if not repr(e.value).startswith("-") else 5)
-    parts = [_written(a) for a in e.args]
+    parts = [_with_precedence(a) for a in e.args]
     if e.fn.name in _OPERATORS:
         symbol, level = _OPERATORS[e.fn.name]
         (left, a), (right, b) = parts

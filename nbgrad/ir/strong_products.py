@@ -1,18 +1,18 @@
-"""Strong products in compiled programs, of which more is known than of single operators, that can be plain ones.
+"""Weaken strong products: replace them by plain products where the whole program shows that this is safe.
 
-A strong product matters where a cotangent is zero and a partial derivative is infinite or NaN. It is a plain one where
-that cannot be, of which there are two proofs:
+A strong product matters where a cotangent is zero and a partial derivative is infinite or NaN. It can be a plain
+product where that is impossible, of which there are two proofs:
 
 - The partial derivative has no poles, so it is finite where the program's arguments are. If one of those is not, then
-  so is what the function computes of it, unless a condition chooses something else: where a cotangent may be zero by
-  choice, its products stay strong.
-- Whatever makes the partial derivative infinite or NaN makes the cotangent so, too, which is not zero then. In the
+  the function's value is not, either, unless a condition selects something else: where a cotangent may be a structural
+  zero, its products stay strong.
+- Whatever makes the partial derivative infinite or NaN makes the cotangent so, too, and therefore not zero. In the
   derivative of ``1/x**6 - 1/x**3``, the cotangent of ``1/x`` is a sum of powers of ``1/x``.
 
-For the second, each element has two sets of *causes*: those that surely make it infinite or NaN, and those of which one
-must hold if it is. A cause is that an element of a value is infinite or NaN, or that it is zero; elements at the same
-place only. Sums, products and negatives are infinite or NaN wherever one of their operands is, and so are quotients
-for the numerator, and where the denominator is zero. A set is an integer with a bit for each cause.
+For the second proof, each element has two sets of *causes*: those that certainly make it infinite or NaN, and those of
+which at least one must hold if it is. A cause is that an element of a value is infinite or NaN, or that it is zero, for
+elements at the same index only. Sums, products and negatives are infinite or NaN wherever one of their operands is; so
+are quotients where the numerator is, or where the denominator is zero. A set is an integer with a bit for each cause.
 """
 
 from __future__ import annotations
@@ -23,57 +23,58 @@ from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.shapes import size
-from .expr import ONE, ZERO, Expr, free, has_poles, order, rebuild, var
+from .expr import ONE, ZERO, Expr, free_variables, has_poles, rebuild, topological_order, var
 
 if TYPE_CHECKING:
-    from .graph import Seen, Value
+    from .graph import ShapedValue, Value
 
-__all__ = ["chooses", "plain"]
+__all__ = ["has_selection", "weaken_strong_products"]
 
 
 class Causes(NamedTuple):
-    """Of an element that is infinite or NaN: what surely makes it so, and of what one must hold (None: unknown)."""
+    """For an infinite or NaN element: the causes that suffice, and those of which one must hold (None: unknown)."""
 
-    surely: int
-    possibly: int | None
+    sufficient_causes: int
+    necessary_causes: int | None
 
 
-def plain(e: Expr, inputs: list[Seen], places: int | None) -> Expr:
-    """`e` without those of its strong products that are plain ones.
+def weaken_strong_products(e: Expr, inputs: list[ShapedValue], count: int | None) -> Expr:
+    """`e` with strong products replaced by plain ones where that is safe.
 
-    `places` are the elements computed; None in a graph inside of another, where nothing is known of causes, as the
-    values of both have the same numbers.
+    `count` is the number of elements computed; None in a nested graph, where causes are unknown, since the values of
+    both graphs have the same numbers.
     """
-    if not any(node.fn is not None and node.fn.name == "strong" for node in order([e])):
+    if not any(node.fn is not None and node.fn.name == "strong" for node in topological_order([e])):
         return e
     finite = {var(f"x{k}") for k, x in enumerate(inputs) if x.value.finite}
-    chosen = {var(f"x{k}") for k, x in enumerate(inputs) if x.value.chosen}
-    made: dict[Expr, Expr] = {}
-    for node in order([e]):
+    chosen = {var(f"x{k}") for k, x in enumerate(inputs) if x.value.has_structural_zeros}
+    reduced: dict[Expr, Expr] = {}
+    for node in topological_order([e]):
         if node.fn is None:
-            made[node] = node
+            reduced[node] = node
             continue
-        args = tuple(made[a] for a in node.args)
-        if node.fn.name == "strong" and not (chooses(args[1]) or not chosen.isdisjoint(map(var, free(args[1])))):
+        args = tuple(reduced[a] for a in node.args)
+        if node.fn.name == "strong" and not (
+            has_selection(args[1]) or not chosen.isdisjoint(map(var, free_variables(args[1])))
+        ):
             partial = _partial(args[0], args[1])
             if partial is not None and (
-                (finite.issuperset(map(var, free(partial))) and not has_poles(partial))
-                or (places is not None and _covered(partial, args[1], inputs, places))
+                (finite.issuperset(map(var, free_variables(partial))) and not has_poles(partial))
+                or (count is not None and _factor_diverges_too(partial, args[1], inputs, count))
             ):
-                made[node] = args[0]
+                reduced[node] = args[0]
                 continue
-        made[node] = node if args == node.args else rebuild(node.fn, args)
-    return made[e]
+        reduced[node] = node if args == node.args else rebuild(node.fn, args)
+    return reduced[e]
 
 
-def chooses(e: Expr) -> bool:
-    """Whether a condition in `e` chooses."""
-    return any(node.fn is not None and node.fn.name == "select" for node in order([e]))
+def has_selection(e: Expr) -> bool:
+    """Whether `e` contains a selection."""
+    return any(node.fn is not None and node.fn.name == "select" for node in topological_order([e]))
 
 
 def _partial(e: Expr, factor: Expr) -> Expr | None:
-    """What `factor` is multiplied by in `e`, which may depend on the same variable once more; None if that is not
-    seen."""
+    """What `factor` is multiplied by in `e` (which may depend on the same variable again); None if not recognized."""
     name = e.fn and e.fn.name
     if e is factor:
         return ONE
@@ -90,45 +91,49 @@ def _partial(e: Expr, factor: Expr) -> Expr | None:
     return ZERO if e is ZERO else None
 
 
-def _covered(partial: Expr, factor: Expr, inputs: list[Seen], places: int) -> bool:
+def _factor_diverges_too(partial: Expr, factor: Expr, inputs: list[ShapedValue], count: int) -> bool:
     """Whether the factor is infinite or NaN wherever the partial derivative is."""
-    known = _causes([partial, factor], inputs, places)
-    possibly = known[partial].possibly
-    return possibly is not None and not possibly & ~known[factor].surely
+    known = _causes([partial, factor], inputs, count)
+    possibly = known[partial].necessary_causes
+    return possibly is not None and not possibly & ~known[factor].sufficient_causes
 
 
-def _causes(roots: list[Expr], inputs: Sequence[Seen], places: int) -> dict[Expr, Causes]:
+def _causes(roots: list[Expr], inputs: Sequence[ShapedValue], count: int) -> dict[Expr, Causes]:
     """The causes of all expressions below `roots`, in ``x0``, ``x1`` ... for the inputs."""
     names = {f"x{k}": x for k, x in enumerate(inputs)}
-    zero = {var(n): _bit(x.value, zero=True) for n, x in names.items() if size(x.shape) == places}
-    found: dict[Expr, Causes] = {}
-    for node in order(roots):
-        parts = [found[a] for a in node.args]
+    zero = {var(n): _cause_bit(x.value, zero=True) for n, x in names.items() if size(x.shape) == count}
+    causes: dict[Expr, Causes] = {}
+    for node in topological_order(roots):
+        parts = [causes[a] for a in node.args]
         if node.name is not None:
             x = names[node.name]
-            found[node] = _known(x.value) if node in zero else Causes(0, 0 if x.value.finite else None)
+            causes[node] = _value_causes(x.value) if node in zero else Causes(0, 0 if x.value.finite else None)
             continue
         if node.fn is None:
-            found[node] = Causes(0, None if has_poles(node) else 0)
+            causes[node] = Causes(0, None if has_poles(node) else 0)
             continue
-        either = None if any(p.possibly is None for p in parts) else reduce(or_, [p.possibly for p in parts], 0)
+        either = (
+            None
+            if any(p.necessary_causes is None for p in parts)
+            else reduce(or_, [p.necessary_causes for p in parts], 0)
+        )
         match node.fn.name:
             case "add" | "sub" | "mul" | "neg":
-                found[node] = Causes(reduce(or_, [p.surely for p in parts]), either)
+                causes[node] = Causes(reduce(or_, [p.sufficient_causes for p in parts]), either)
             case "div":
-                bit = zero.get(node.args[1]) if has_poles(ONE / node.args[1]) else 0  # but for constants
+                bit = zero.get(node.args[1]) if has_poles(ONE / node.args[1]) else 0  # except for constants
                 possibly = None if bit is None or either is None else either | bit
-                found[node] = Causes(parts[0].surely | (bit or 0), possibly)
+                causes[node] = Causes(parts[0].sufficient_causes | (bit or 0), possibly)
             case "select":
-                found[node] = Causes(parts[1].surely & parts[2].surely, either)
+                causes[node] = Causes(parts[1].sufficient_causes & parts[2].sufficient_causes, either)
             case "strong":
-                found[node] = Causes(parts[0].surely & parts[1].surely, either)
+                causes[node] = Causes(parts[0].sufficient_causes & parts[1].sufficient_causes, either)
             case _:
-                found[node] = Causes(0, either if node.fn.finite else None)
-    return found
+                causes[node] = Causes(0, either if node.fn.finite else None)
+    return causes
 
 
-def _known(value: Value) -> Causes:
+def _value_causes(value: Value) -> Causes:
     """The causes of a value's elements."""
     stack = [value]
     while stack:
@@ -144,11 +149,11 @@ def _known(value: Value) -> Causes:
                 e, compute = v.attrs
                 if compute.is_float:
                     surely, possibly = _causes([e], v.inputs, size(v.shape))[e]
-            own = _bit(v)
+            own = _cause_bit(v)
             v.causes = Causes(surely | own, own if possibly is None else possibly)
     return value.causes
 
 
-def _bit(value: Value, zero: bool = False) -> int:
+def _cause_bit(value: Value, zero: bool = False) -> int:
     """The cause that an element of `value` is infinite or NaN, or that it is zero."""
     return 1 << (2 * value.number + zero)

@@ -15,7 +15,7 @@ from ..operators.cast import cast
 from ..operators.declare import parametric, unary
 from ..operators.elementwise import Elementwise
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from . import philox
 from . import scalar as vm
@@ -69,7 +69,7 @@ _ACTIVATIONS = {
 }
 
 
-@composite("Activation", samples=table(
+@composite("Activation", samples=sample_table(
         lambda a, act_type: {"relu": np.maximum(a, 0), "tanh": np.tanh(a)}[act_type],
         [(2, 3), {"act_type": "relu"}],
         [(2, 3), {"act_type": "tanh"}],
@@ -124,14 +124,16 @@ def _numpy_leaky(x, gamma=None, act_type="leaky", slope=0.25):
     return scale * (np.maximum(x, 0) + slope * (low if act_type in ("leaky", "rrelu") else np.expm1(low)))
 
 
-@composite("LeakyReLU", samples=table(
+@composite("LeakyReLU", samples=sample_table(
     _numpy_leaky,
     [(2, 3)], [(2, 3), {"slope": 0.5}], [()], [(0, 2)],
     [(2, 2, 2), Input((2,), 0.1, 0.6), {"act_type": "prelu"}], [(4,), Input((1,), 0.1, 0.6), {"act_type": "prelu"}],
     [(5,), {"act_type": "elu"}], [(5,), {"act_type": "selu"}], [(5,), {"act_type": "gelu"}],
     [(5,), {"act_type": "rrelu", "slope": (0.125 + 0.334) / 2}],
     ulp=4, ints=False,
-) + table(_numpy_rrelu, [(2, 4), {"act_type": "rrelu"}], ulp=1, ints=False, training=True, random=True))  # fmt: skip
+) + sample_table(
+    _numpy_rrelu, [(2, 4), {"act_type": "rrelu"}], ulp=1, ints=False, training=True, random=True,
+))  # fmt: skip
 def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125, upper_bound=0.334):
     """x where positive, and something small elsewhere.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, placed
+from ..arrays.ndarray import NDArray, from_host_values
 from ..backends.cuda.kernels import cuda, device
 from ..backends.numba.compile import kernel
-from ..core.context import real
+from ..core.context import untraced_context
 from ..core.dtypes import int64
 from ..core.shapes import size
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, structured
 from .reduce import split
 
@@ -59,7 +59,7 @@ PLACES = Input(values=[[2, 0], [1, 1]], dtype="int64")
 DEEP = Input(values=[[[1], [0]], [[1], [1]], [[0], [0]]], dtype="int64")
 
 
-@structured("_along", moves_only=True, method=False, samples=table(
+@structured("_along", moves_only=True, method=False, samples=sample_table(
     np.take_along_axis,
     [(2, 3), PLACES, {"axis": 1}], [(3, 2, 1), DEEP, {"axis": 1}],
     [(2, 3), Input((2, 0), dtype="int64"), {"axis": 1}],
@@ -88,7 +88,7 @@ def _(operands, results, *, axis):
     return _device_along.run(size(shape), n, shape[axis], inner)
 
 
-@structured("_along_add", method=False, samples=table(
+@structured("_along_add", method=False, samples=sample_table(
     _added, [(2, 2), PLACES, {"axis": 1, "n": 4}], [(3, 2, 1), DEEP, {"axis": 1, "n": 2}], ulp=1
 ))  # fmt: skip
 def _along_add(data, index, axis=REQUIRED, n=REQUIRED):
@@ -128,7 +128,7 @@ def read_along(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray
     """``numpy.take_along_axis`` for indices that are known to be in range."""
     if isinstance(index, NDArray):
         return _along(data, index, axis=axis)
-    return _along(data, placed(index, kind_of(int64, real(data._kind.ctx))), axis=axis)
+    return _along(data, from_host_values(index, kind_of(int64, untraced_context(data._kind.ctx))), axis=axis)
 
 
 def add_along(data: NDArray, index: NDArray, axis: int, n: int) -> NDArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import templates
 from ..arrays.launch import Kind
-from ..autodiff.cotangents import repeated
+from ..autodiff.cotangents import uniform_buffer
 from ..backends import threads
 from ..backends.buffer_pool import LARGE
 from ..core.dtypes import DType
@@ -17,7 +17,7 @@ from ..core.shapes import Broadcast, Shape, as_shape, broadcast, size
 from ..errors import ShapeError
 from ..ir.expr import var
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 
 __all__ = ["broadcast_to", "spreading"]
@@ -27,7 +27,9 @@ __all__ = ["broadcast_to", "spreading"]
     "_broadcast_to",
     moves_only=True,
     method=False,
-    samples=table(np.broadcast_to, [(2, 1), {"shape": (2, 3)}], [(3,), {"shape": (2, 2, 3)}], [(), {"shape": (2,)}]),
+    samples=sample_table(
+        np.broadcast_to, [(2, 1), {"shape": (2, 3)}], [(3,), {"shape": (2, 2, 3)}], [(), {"shape": (2,)}]
+    ),
 )
 def broadcast_to(data, shape=REQUIRED):
     """The array repeated along axes of length 1 (and new leading axes) to `shape`."""
@@ -47,7 +49,7 @@ def _spread(dtype: DType, rank: int, move: bool, mode: str) -> Callable:
 
 def _walk_of(dtype: DType, before: Shape, shape: Shape, mode: str) -> tuple[Callable, Broadcast]:
     """The loop that spreads `before` over `shape`, and how it walks."""
-    walk = broadcast((before, shape), "broadcast_to").first(1)
+    walk = broadcast((before, shape), "broadcast_to").for_operands(1)
     return _spread(dtype, walk.rank, walk.moves[0], mode), walk
 
 
@@ -55,7 +57,7 @@ def _walk_of(dtype: DType, before: Shape, shape: Shape, mode: str) -> tuple[Call
 def _(operands, results, *, shape):
     ((before, kind),) = operands
     entry, walk = _walk_of(kind.dtype, before, shape, templates.WRITE)
-    return lambda data, out: threads.broadcast(entry, [data._buf], [out._buf], (), walk)
+    return lambda data, out: threads.run_broadcast(entry, [data._buf], [out._buf], (), walk)
 
 
 def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
@@ -73,12 +75,12 @@ def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
                 write(g, old, *walk.arguments)
                 return old
             if g.size == 1:
-                return repeated(g, n)
+                return uniform_buffer(g, n)
             old = kind.empty(n, kind.storage)
-            threads.broadcast(write, [g], [old], (), walk)
+            threads.run_broadcast(write, [g], [old], (), walk)
         else:
             add, _ = _walk_of(kind.dtype, before, shape, templates.ADD)
-            threads.broadcast(add, [g], [old], (), walk)
+            threads.run_broadcast(add, [g], [old], (), walk)
         return old
 
     return pull
@@ -87,7 +89,7 @@ def spreading(kind: Kind, before: Shape, shape: Shape) -> Callable:
 @composite(
     "broadcast_to",
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, shape: np.broadcast_to(a, shape if 0 not in shape else (2, 3)),
         [(2, 1), {"shape": (2, 3)}],
         [(1, 2, 1), {"shape": (2, 2, 2)}],

@@ -15,7 +15,7 @@ from ..arrays.ndarray import NDArray
 from ..core.shapes import Shape, size
 from ..errors import ShapeError
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import composite
 from .convolution import outputs, per_dimension
 from .join import stack
@@ -60,7 +60,7 @@ def _numpy_columns(x, kernel, stride=(1, 1), dilate=(1, 1), pad=(0, 0)) -> np.nd
 _WINDOW = {"kernel": (2, 2), "stride": (2, 1), "dilate": (1, 2), "pad": (1, 0)}
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     _numpy_columns, [(1, 2, 3, 4), _WINDOW], [(2, 1, 2, 3), {"kernel": (2, 1)}],
 ), gradient="``col2im`` of g")  # fmt: skip
 def im2col(data, kernel, stride=(), dilate=(), pad=()):
@@ -107,7 +107,7 @@ def _numpy_images(columns, output_size, kernel, **window) -> np.ndarray:
     return np.tensordot(columns, _numpy_columns(flat, kernel, **window), ((1, 2), (1, 2))).reshape(n, c, *output_size)
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     _numpy_images, [(1, 8, 4), {"output_size": (3, 4), **_WINDOW}],
     [(2, 2, 3), {"output_size": (2, 3), "kernel": (2, 1)}], ulp=2,
 ), gradient="``im2col`` of g")  # fmt: skip

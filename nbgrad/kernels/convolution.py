@@ -18,7 +18,7 @@ from ..arrays.ndarray import NDArray
 from ..backends import threads
 from ..core.shapes import Shape, as_shape, size
 from ..errors import AttrError, ShapeError
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import convolution_kernels as raw
 from .convolution_device import convolve
@@ -73,10 +73,10 @@ def _on_threads(kernel, buffers: list, samples: int, work: int, sizes: tuple[int
 
     def ranges(start: int, stop: int) -> None:
         strides = first.size // samples, 0, out.size // samples
-        run(threads.slices(buffers, strides, start, stop), stop - start)
+        run(threads.row_slices(buffers, strides, start, stop), stop - start)
 
     if kernel is not raw.conv_weight_grad:
-        threads.each(ranges, samples, weight, block)
+        threads.parallel_ranges(ranges, samples, weight, block)
         return
     length = block * -(-samples // (_PARTS * block))
     parts = -(-samples // length)
@@ -88,10 +88,10 @@ def _on_threads(kernel, buffers: list, samples: int, work: int, sizes: tuple[int
     def some_parts(start: int, stop: int) -> None:
         for k in range(start, stop):
             begin, end = k * length, min(samples, (k + 1) * length)
-            some = threads.slices((first, second), (first.size // samples, second.size // samples), begin, end)
+            some = threads.row_slices((first, second), (first.size // samples, second.size // samples), begin, end)
             run([*some, sums[k]], end - begin)
 
-    threads.each(some_parts, parts, length * weight)
+    threads.parallel_ranges(some_parts, parts, length * weight)
     np.sum(sums, axis=0, out=out)
 
 
@@ -244,7 +244,7 @@ def _numpy_deconvolution(x, w, bias=0.0, stride=1, dilate=1, pad=0, adj=0, num_g
     return np.moveaxis(y, 1, -1) + bias if last else y + np.reshape(bias, (-1,) + (1,) * len(full))
 
 
-@composite("Convolution", aliases=("Convolution_v1",), samples=table(
+@composite("Convolution", aliases=("Convolution_v1",), samples=sample_table(
     _numpy_convolution,
     [(2, 1, 3), (1, 1, 2), (1,)],
     [(1, 2, 5), (2, 1, 2), {"stride": 2, "pad": 1, "num_group": 2, "no_bias": True}],
@@ -346,7 +346,7 @@ def Convolution(
     return moveaxis(y, 1, -1) if last else y
 
 
-@composite("Deconvolution", samples=table(
+@composite("Deconvolution", samples=sample_table(
     _numpy_deconvolution,
     [(2, 1, 3), (1, 1, 2)],
     [(1, 2, 3), (2, 1, 3), (2,), {"stride": 2, "pad": 1, "adj": 1, "num_group": 2, "no_bias": False}],

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, empty, from_value, full, label
+from ..arrays.ndarray import NDArray, empty, from_value, full, set_storage_type
 from ..core.context import Context, usable
 from ..core.dtypes import as_dtype
 from ..core.shapes import size
 from ..errors import AttrError, OutOfMemoryError, ShapeError
 from ..operators.cast import cast as _cast_to
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import Spec, composite, structured
 from .unary import identity
 
@@ -93,13 +93,13 @@ def full_of(shape, val, ctx: Context | None = None, dtype=None, out: NDArray | N
 
 def empty_of(shape, ctx: Context | None = None, dtype=None, stype: str | None = None) -> NDArray:
     """An array whose elements are not set; parameters as for ``zeros``."""
-    return label(empty(shape, dtype, ctx), stype or "default")
+    return set_storage_type(empty(shape, dtype, ctx), stype or "default")
 
 
 def _constant(op: str, value: float, shape, ctx, dtype, out=None, stype: str = "default", name=None, **unknown):
     if unknown:
         raise TypeError(f"{op}: keyword {next(iter(unknown))!r} is unknown; its arguments are shape, ctx, dtype, out")
-    return label(full_of(shape, value, ctx, dtype, out), stype)
+    return set_storage_type(full_of(shape, value, ctx, dtype, out), stype)
 
 
 def tostype(self: NDArray, stype: str) -> NDArray:
@@ -113,7 +113,7 @@ def tostype(self: NDArray, stype: str) -> NDArray:
     >>> nd.ones(2).stype, nd.ones(2).tostype("csr").stype
     ('default', 'csr')
     """
-    return self if stype == self.stype else label(copy(self), stype)
+    return self if stype == self.stype else set_storage_type(copy(self), stype)
 
 
 def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx: Context | None = None, dtype=None) -> NDArray:
@@ -176,9 +176,9 @@ def _like(value: float, name: str):
 
     call.__name__ = name
     call.__doc__ = f"An array of {name.split('_')[0]} with the shape and (unless given) dtype of `data`. Gradient: 0."
-    return composite(name, method=True, samples=table(f"numpy.{name}", [(2, 3)], [()], [(2, 0)]), differentiable=False)(
-        call
-    )
+    return composite(
+        name, method=True, samples=sample_table(f"numpy.{name}", [(2, 3)], [()], [(2, 0)]), differentiable=False
+    )(call)
 
 
 zeros_like = _like(0, "zeros_like")
@@ -187,7 +187,7 @@ ones_like = _like(1, "ones_like")
 
 @composite(
     method=False,
-    samples=table(np.full_like, [(2, 3), {"fill_value": 2}], [(), {"fill_value": 1}]),
+    samples=sample_table(np.full_like, [(2, 3), {"fill_value": 2}], [(), {"fill_value": 1}]),
     differentiable=False,
 )
 def full_like(data, fill_value, dtype=None):
@@ -206,8 +206,10 @@ def full_like(data, fill_value, dtype=None):
     "cast",
     aliases=("Cast", "amp_cast"),
     method=True,
-    samples=table(np.ndarray.astype, [(2, 3), {"dtype": "float64"}], [(), {"dtype": "float64"}], result="float64")
-    + table(np.ndarray.astype, [(2, 3), {"dtype": "int32"}], result="int32", order=0),
+    samples=sample_table(
+        np.ndarray.astype, [(2, 3), {"dtype": "float64"}], [(), {"dtype": "float64"}], result="float64"
+    )
+    + sample_table(np.ndarray.astype, [(2, 3), {"dtype": "int32"}], result="int32", order=0),
 )
 def cast(data, dtype):
     """The array converted to another dtype. The gradient is converted back.
@@ -230,7 +232,7 @@ def cast(data, dtype):
     "BlockGrad",
     aliases=("stop_gradient",),
     method=False,
-    samples=table(np.array, [(2, 3)], [()], [(0,)]),
+    samples=sample_table(np.array, [(2, 3)], [()], [(0,)]),
     differentiable=False,
 )
 def block_grad(data):
@@ -244,7 +246,9 @@ def block_grad(data):
     return identity(as_array(data, "BlockGrad").detach())
 
 
-@structured(anywhere=True, method=False, samples=table(np.array, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x))
+@structured(
+    anywhere=True, method=False, samples=sample_table(np.array, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x)
+)
 def make_loss(data):
     """The array as a loss: its gradient is ones, whatever the head gradient.
 

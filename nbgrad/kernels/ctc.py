@@ -27,7 +27,7 @@ from ..core.dtypes import bool_, float32, float64, int64
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..operators.cast import cast
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import logaddexp as log_sum
 from .binary import logaddexp, maximum
@@ -301,7 +301,7 @@ def _used(labels: np.ndarray, ends: np.ndarray, classes: int, blank: int) -> np.
     return labels
 
 
-@composite("CTCLoss", aliases=("ctc_loss",), samples=table(
+@composite("CTCLoss", aliases=("ctc_loss",), samples=sample_table(
     _brute,
     [(3, 2, 3), _labels([1, 2], [2, 0])], [(2, 1, 2), _labels([0, -1]), {"blank_label": "last"}],
     ulp=64, order=2, ints=False,

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..arrays.launch import cast_into
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import Spec, composite, structured
 from .binary import multiply
 from .unary import identity, round_, sign
@@ -40,7 +40,7 @@ def _straight(name: str, forward, what: str, reference):
     >>> x.grad.tolist()
     [1.0, 1.0]
     """
-    samples = table(reference, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x)
+    samples = sample_table(reference, [(2, 3)], [()], [(0,)], order=0, loss=lambda x: x)
     op = structured(name, anywhere=True, method=False, samples=samples, gradient="g")(infer)
 
     @op.run
@@ -59,7 +59,7 @@ round_ste = _straight("round_ste", round_, "The nearest integer, halves away fro
 sign_ste = _straight("sign_ste", sign, "The sign, -1, 0 or 1", np.sign)
 
 
-@structured(method=False, anywhere=True, gradient="scalar*g", samples=table(
+@structured(method=False, anywhere=True, gradient="scalar*g", samples=sample_table(
     lambda a, scalar: np.array(a), [(2, 3), {"scalar": -0.5}], [(), {"scalar": 2.0}], [(0,), {"scalar": 0.0}], order=0,
     loss=lambda x, scalar: x * scalar,
 ))  # fmt: skip
@@ -98,7 +98,7 @@ def _(data, out, *, scalar):
 gradientmultiplier.vjp(data=lambda g, scalar: multiply(g, scalar))
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     lambda x: x / np.sqrt(x.shape[-1]), [(2, 3)], [(1, 2, 2)], ulp=1, result="float",
 ))  # fmt: skip
 def div_sqrt_dim(data):

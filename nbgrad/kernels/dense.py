@@ -7,10 +7,10 @@ from ..core.registry import role
 from ..core.shapes import size
 from ..errors import DTypeError, ShapeError
 from ..ir.expr import var
-from ..ir.graph import Seen
+from ..ir.graph import ShapedValue
 from ..operators.cast import unify
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import Spec, composite, structured
 from .broadcasting import spreading
 from .linear import matmul
@@ -36,7 +36,7 @@ def operands(op: str, data, weight, bias, no_bias: bool) -> list[NDArray]:
     return unify([as_array(x, op, name) for name, x in given.items()], op, ints=False)
 
 
-@structured("_dense", method=False, samples=table(lambda x, w, b: x @ w.T + b, [(3, 2), (4, 2), (4,)], ulp=4))
+@structured("_dense", method=False, samples=sample_table(lambda x, w, b: x @ w.T + b, [(3, 2), (4, 2), (4,)], ulp=4))
 def _dense(data, weight, bias):
     """``data · weightᵀ + bias``; shapes (n, k), (m, k) and (m,)."""
     return Spec((data._shape[0], weight._shape[0]), data._kind.dtype)
@@ -76,7 +76,7 @@ def _(graph, data, weight, bias):
     assert matmul.lowering is not None
     y = matmul.lowering(graph, data, weight, **_FLAGS)
     dtype = bias.value.dtype
-    return None if y is None else graph.map(var("x0") + var("x1"), [Seen(y, shape), bias], shape, dtype, dtype)
+    return None if y is None else graph.map(var("x0") + var("x1"), [ShapedValue(y, shape), bias], shape, dtype, dtype)
 
 
 def _plain(data, weight, bias, num_hidden, no_bias: bool) -> bool:
@@ -94,7 +94,7 @@ def _plain(data, weight, bias, num_hidden, no_bias: bool) -> bool:
     )
 
 
-@composite("FullyConnected", samples=table(
+@composite("FullyConnected", samples=sample_table(
         _reference,
         [(3, 2, 2), (5, 4), (5,)],
         [(2, 3, 4), (2, 4), {"flatten": False, "no_bias": True}],

@@ -14,7 +14,7 @@ from ..core.dtypes import float32
 from ..errors import DTypeError, ShapeError
 from ..operators.cast import cast, unify
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from .reduce import sum_
 from .selection import where
@@ -115,7 +115,7 @@ def _rows(reference: str | Callable, convert: Callable, *ranges: tuple[float, fl
         return np.log(value) if is_log else value
 
     one = [Input((2, 3), *at), *parameters]
-    return table(expected, one, [*one, {"is_log": True}], ulp=32, ints=False)
+    return sample_table(expected, one, [*one, {"is_log": True}], ulp=32, ints=False)
 
 
 def _numpy(log_density: Callable) -> Callable:
@@ -217,7 +217,7 @@ _density(
     {"alpha": "Concentrations, along the last axis."},
     lambda x, a: sum_((a - 1) * log(x), axis=-1) + (gammaln(sum_(a, axis=-1)) - sum_(gammaln(a), axis=-1)),
     None,
-    table(
+    sample_table(
         _numpy_dirichlet,
         [Input((2, 3), 0.2, 0.6), Input((3,), 0.5, 2.0)],
         [Input((2, 3), 0.2, 0.6), Input((3,), 0.5, 2.0), {"is_log": True}],

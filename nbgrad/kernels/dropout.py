@@ -9,7 +9,7 @@ from ..core.dtypes import as_dtype
 from ..core.shapes import distinct_axes
 from ..errors import AttrError, DTypeError
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import composite
 from . import philox
 from .binary import multiply
@@ -24,13 +24,13 @@ def _numpy_dropout(x, p=0.5, mode="training", axes=()):
     return x * draw(philox.bernoulli, shape, as_dtype(x.dtype), None, p, 1 / (1 - p)).asnumpy()
 
 
-@composite("Dropout", samples=table(
+@composite("Dropout", samples=sample_table(
     _numpy_dropout,
     [(2, 4)], [(2, 3), {"p": 0.25, "axes": (1,)}], [(0, 2)],
     ints=False, training=True, random=True,
-) + table(
+) + sample_table(
     _numpy_dropout, [(3, 2), {"p": 0.25, "mode": "always"}], ints=False, random=True,
-) + table(np.array, [(2, 2), {}], [()], ints=False))  # fmt: skip
+) + sample_table(np.array, [(2, 2), {}], [()], ints=False))  # fmt: skip
 def Dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
     """While training, each element is 0 with probability `p`, else multiplied by ``1/(1 - p)``; otherwise a copy.
 

@@ -29,7 +29,7 @@ from ..core.shapes import distinct_axes, size
 from ..errors import AttrError, ShapeError
 from ..operators.cast import cast, unify
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import composite
 from .binary import multiply
 from .linear import matmul
@@ -222,7 +222,7 @@ def _rows(*rows: tuple) -> list[list]:
     return [[*shapes, {"subscripts": text}] for text, *shapes in rows]
 
 
-@composite("einsum", method=False, samples=table(
+@composite("einsum", method=False, samples=sample_table(
     lambda *operands, subscripts: np.atleast_1d(np.einsum(subscripts, *operands)),
     *_rows(
         ("ij,jk->ik", (2, 3), (3, 2)), ("ij->ji", (2, 3)), ("ii", (3, 3)), ("ii->i", (3, 3)), ("ij->", (2, 2)),
@@ -325,7 +325,7 @@ def _axes_of(axes, a: NDArray, b: NDArray) -> tuple[list[int], list[int]]:
     return found[0], found[1]
 
 
-@composite("tensordot", method=False, samples=table(
+@composite("tensordot", method=False, samples=sample_table(
     lambda a, b, axes=2: np.atleast_1d(np.tensordot(a, b, axes)),
     [(2, 3, 2), (3, 2, 2)], [(2, 3), (3, 2), {"axes": 1}], [(2,), (3,), {"axes": 0}], [(2, 3), (2, 3)],
     [(2, 3, 1), (3, 1, 2), {"axes": ((1, 0), (0, 2))}], [(2, 3), (2, 3), {"axes": (1, -1)}],
@@ -381,7 +381,7 @@ def _columns(*matrices: np.ndarray) -> np.ndarray:
     return reduce(lambda a, b: (a[:, None] * b[None]).reshape(len(a) * len(b), a.shape[1]), matrices)
 
 
-@composite("khatri_rao", method=False, samples=table(
+@composite("khatri_rao", method=False, samples=sample_table(
     _columns, [(2, 3), (2, 3)], [(2, 2), (3, 2), (1, 2)], [(3, 2)], [(2, 0), (3, 0)], ulp=2
 ), gradient="the einsum of g and the other matrices")  # fmt: skip
 def khatri_rao(*args):

@@ -21,7 +21,7 @@ from ..errors import ShapeError
 from ..ir.expr import both, const, either, eq, isnan, lt, select, var
 from ..operators.elementwise import derived
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
@@ -246,7 +246,7 @@ def _arg_rows(function):
             else function(a, axis, keepdims=keepdims)
         )
 
-    return table(
+    return sample_table(
         reference,
         [(2, 3)],
         [(2, 3, 2), {"axis": 1}],
@@ -309,7 +309,9 @@ argmin = _arg("argmin", -1, "smallest")
 
 
 @composite(
-    method=True, samples=table(lambda a: np.argmax(a, 1), [(2, 3)], [(2, 3, 2)], result="float32"), differentiable=False
+    method=True,
+    samples=sample_table(lambda a: np.argmax(a, 1), [(2, 3)], [(2, 3, 2)], result="float32"),
+    differentiable=False,
 )
 def argmax_channel(data):
     """Index of the greatest element along axis 1, as float32. Gradient: 0.

@@ -45,7 +45,7 @@ def calculated(function: Callable, *values: Any, shape: tuple[int, ...], dtype: 
     """
     if tracing.current.graph is None or not any(isinstance(v, NDArray) for v in values):
         return function(*[v._view() if isinstance(v, NDArray) else v for v in values], **given)
-    arrays = tracing.lifted([v if isinstance(v, NDArray) else from_value(v) for v in values])
+    arrays = tracing.capture_outside([v if isinstance(v, NDArray) else from_value(v) for v in values])
     return _calculated(*arrays, function=function, shape=shape, dtype=dtype, given=tuple(given.items()))
 
 

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import Kind, kind_of
-from ..arrays.ndarray import NDArray, placed
+from ..arrays.ndarray import NDArray, from_host_values
 from ..autodiff import tracing
 from ..backends import threads
 from ..backends.numba.compile import kernel
-from ..core.context import real
+from ..core.context import untraced_context
 from ..core.dtypes import int64
 from ..core.shapes import axis as resolve_axis
 from ..core.shapes import size
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..operators.cast import cast
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import traced_index
 from .along import read_along
@@ -95,7 +95,7 @@ def _scattered(a: np.ndarray, index: np.ndarray, shape) -> np.ndarray:
 @structured(
     "_take",
     method=False,
-    samples=table(
+    samples=sample_table(
         np.take,
         [(3, 2), Input(values=[2, 0, 2], dtype="int64"), {"axis": 0}],
         [(2, 3), Input(values=[[1, 1], [0, 2]], dtype="int64"), {"axis": 1}],
@@ -118,19 +118,19 @@ def _(data, index, out, *, axis):
         if outer == 1:
             _take_kernel(x, positions[start:stop], out._buf[start * inner : stop * inner], 1, n, inner)
         else:
-            source, target = threads.slices((x, out._buf), (n * inner, m * inner), start, stop)
+            source, target = threads.row_slices((x, out._buf), (n * inner, m * inner), start, stop)
             _take_kernel(source, positions, target, stop - start, n, inner)
 
     if outer == 1:
-        threads.each(call, m, inner)
+        threads.parallel_ranges(call, m, inner)
     else:
-        threads.each(call, outer, m * inner)
+        threads.parallel_ranges(call, outer, m * inner)
 
 
 @structured(
     "_take_add",
     method=False,
-    samples=table(
+    samples=sample_table(
         _taken_add,
         [(3, 2), Input(values=[2, 0, 2], dtype="int64"), {"axis": 0, "n": 4}],
         [(2, 3), Input(values=[1, 1, 0], dtype="int64"), {"axis": 1, "n": 2}],
@@ -166,7 +166,7 @@ def add_axis(data: NDArray, index: np.ndarray | NDArray, axis: int, n: int) -> N
 
 def _outside(index: np.ndarray, data: NDArray) -> NDArray:
     """NumPy's integers as an array that goes with `data`."""
-    return placed(np.asarray(index), kind_of(int64, real(data._kind.ctx)))
+    return from_host_values(np.asarray(index), kind_of(int64, untraced_context(data._kind.ctx)))
 
 
 @_take.lower
@@ -188,7 +188,7 @@ def integers(indices, op: str, beside: NDArray | None = None) -> Any:
     traced = tracing.current.graph is not None
     if isinstance(indices, NDArray) and (traced or (beside is not None and _together(indices._kind, beside._kind))):
         if traced:
-            (indices,) = tracing.lifted([indices])
+            (indices,) = tracing.capture_outside([indices])
         kind = kind_of(int64, indices._kind.ctx)
         return indices.detach() if indices._kind is kind else cast(indices.detach(), kind)
     values = indices._view() if isinstance(indices, NDArray) else np.asarray(indices)
@@ -224,7 +224,7 @@ def in_range(index: Any, n: int, mode: str, op: str) -> Any:
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, i, axis=0, mode="clip": np.take(a, i.astype(int), axis, mode=mode),
         [(3, 2), _at([2, 0, 2, 9, -1])],
         [(2, 3), _at([[0, -1], [5, 1]]), {"axis": -1, "mode": "wrap"}],
@@ -263,7 +263,9 @@ def take(a, indices, axis=0, mode="clip"):
 
 @composite(
     method=True,
-    samples=table(lambda a, i: a[np.arange(len(a)), i.astype(int)], [(3, 2), _at([1, 0, 1])], [(1, 1), _at([0])]),
+    samples=sample_table(
+        lambda a, i: a[np.arange(len(a)), i.astype(int)], [(3, 2), _at([1, 0, 1])], [(1, 1), _at([0])]
+    ),
 )
 def batch_take(a, indices):
     """``a[i, indices[i]]`` for each row i of a matrix; indices are clipped.
@@ -286,7 +288,7 @@ def batch_take(a, indices):
 @composite(
     aliases=("choose_element_0index",),
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, i, axis=-1, keepdims=False, mode="clip": _picked(a, i.astype(int), axis, keepdims, mode),
         [(2, 3), _at([2, 0])],
         [(2, 3), _at([1, 7, -1]), {"axis": 0}],
@@ -340,7 +342,7 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
 
 @composite(
     method=False,
-    samples=table(
+    samples=sample_table(
         lambda i, w, **sizes: np.take(w, i.astype(int), 0, mode="clip"),
         [_at([[1, 0], [1, 9]]), (3, 2)],
         [_at([2]), (3, 2), {"input_dim": 3, "output_dim": 2}],
@@ -385,7 +387,7 @@ def _positions(rows: Any, sizes: tuple[int, ...], op: str) -> Any:
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, i: a[tuple(i.astype(int))],
         [(3, 2), _at([[0, 2, 2], [1, 0, 0]])],
         [(3, 2), _at([[-1, 0]])],
@@ -423,7 +425,7 @@ def gather_nd(data, indices):
 
 @composite(
     method=False,
-    samples=table(
+    samples=sample_table(
         _scattered,
         [(3,), _at([[0, 2, 2], [1, 0, 0]]), {"shape": (3, 2)}],
         [(2, 2), _at([[1, 0]]), {"shape": (3, 2)}],

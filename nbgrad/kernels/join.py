@@ -12,7 +12,7 @@ from ..core.shapes import axis as resolve_axis
 from ..core.shapes import size
 from ..errors import AttrError, ShapeError
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from .move import gather, scatter, strides_of
 from .shape import expand_dims, reshape
@@ -25,7 +25,7 @@ __all__ = ["concat", "pieces", "stack", "unstacked"]
     aliases=("Concat",),
     moves_only=True,
     method=False,
-    samples=table(
+    samples=sample_table(
         lambda *a, dim=1, axis=None: np.concatenate(a, dim if axis is None else axis),
         [(2, 3), (2, 1)],
         [(2, 3), (1, 3), (2, 3), {"dim": 0}],
@@ -94,7 +94,7 @@ def _(*args, axis):
         start += x._shape[axis] * strides[axis]
 
 
-@structured("_pieces", anywhere=True, method=False, moves_only=True, samples=table(
+@structured("_pieces", anywhere=True, method=False, moves_only=True, samples=sample_table(
     lambda a, sizes, axis=0: np.split(a, np.cumsum(sizes)[:-1], axis),
     [(6,), {"sizes": (1, 3, 2)}], [(2,), {"sizes": (2,)}], [(2, 4), {"sizes": (3, 0, 1), "axis": 1}],
 ))  # fmt: skip
@@ -122,7 +122,9 @@ concat.pullback(lambda g, axis, shapes: pieces(g, sizes=tuple([s[axis] for s in 
 pieces.vjp(data=lambda g, axis: concat(*g, dim=axis))
 
 
-@composite(samples=table(lambda *a, axis=0: np.stack(a, axis), [(2, 3), (2, 3)], [(2,), (2,), {"axis": -1}], [(), ()]))
+@composite(
+    samples=sample_table(lambda *a, axis=0: np.stack(a, axis), [(2, 3), (2, 3)], [(2,), (2,), {"axis": -1}], [(), ()])
+)
 def stack(*data, axis=0):
     """Arrays of one shape joined along a new axis.
 

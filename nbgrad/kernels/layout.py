@@ -14,7 +14,7 @@ from ..core.shapes import as_shape, broadcast_shape, distinct_axes, size
 from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from .broadcasting import broadcast_to
 from .indexing import take_axis
@@ -32,7 +32,7 @@ def _ints(given, what: str) -> tuple[int, ...]:
 @composite(
     aliases=("broadcast_axes",),
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, axis, size: np.broadcast_to(a, (3, 2, 4) if isinstance(axis, tuple) else (1, 2, 3)),
         [(1, 2, 1), {"axis": (0, 2), "size": (3, 4)}],
         [(1, 2, 1), {"axis": -1, "size": 3}],
@@ -56,7 +56,7 @@ def broadcast_axis(data, axis=(), size=()):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, b, lhs_axes=None, rhs_axes=None: np.broadcast_to(a, (2, 3)),
         [(1, 3), fixed(2, 3)],
         [(2, 1), fixed(5, 3), {"lhs_axes": (1,), "rhs_axes": (-1,)}],
@@ -75,7 +75,7 @@ def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         np.tile,
         [(2, 3), {"reps": (2, 1)}],
         [(2,), {"reps": (2, 2)}],
@@ -99,7 +99,7 @@ def tile(data, reps):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         np.repeat,
         [(2, 3), {"repeats": 2}],
         [(2, 3), {"repeats": 2, "axis": 1}],
@@ -120,7 +120,7 @@ def repeat(data, repeats, axis=None):
     return reshape(broadcast_to(expand_dims(data, axis=k + 1), shape=wide), shape)
 
 
-@structured("_pad_constant", anywhere=True, moves_only=True, method=False, samples=table(
+@structured("_pad_constant", anywhere=True, moves_only=True, method=False, samples=sample_table(
     lambda a, before, after, value: np.pad(a, tuple(zip(before, after, strict=True)), constant_values=value),
     [(2, 3), {"before": (1, 0), "after": (0, 2), "value": 3.0}],
     [(0,), {"before": (1,), "after": (1,), "value": 1.0}],
@@ -154,7 +154,7 @@ _pad_constant.vjp(
 @composite(
     aliases=("Pad",),
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, pad_width, mode="constant", constant_value=0.0: np.pad(
             a,
             np.reshape(pad_width, (-1, 2)),
@@ -207,7 +207,7 @@ def _returned(parts: list[NDArray], axis: int, squeeze_axis: bool):
 @composite(
     aliases=("SliceChannel",),
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, num_outputs, axis=1, squeeze_axis=False: [
             p.squeeze(axis) if squeeze_axis else p for p in np.split(a, num_outputs, axis)
         ],
@@ -244,7 +244,7 @@ def split(data, num_outputs, axis=1, squeeze_axis=False):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, indices_or_sections, axis=0: np.split(a, indices_or_sections, axis),
         [(5, 2), {"indices_or_sections": (1, 3)}],
         [(2, 4), {"indices_or_sections": 2, "axis": -1}],
@@ -282,7 +282,9 @@ def _to_depth(a: np.ndarray, block_size: int) -> np.ndarray:
     return np.einsum("nchiwj->nijchw", a.reshape(n, c, h // b, b, w // b, b)).reshape(n, -1, h // b, w // b)
 
 
-@composite(method=True, samples=table(_to_space, [(1, 8, 1, 2), {"block_size": 2}], [(2, 4, 1, 1), {"block_size": 1}]))
+@composite(
+    method=True, samples=sample_table(_to_space, [(1, 8, 1, 2), {"block_size": 2}], [(2, 4, 1, 1), {"block_size": 1}])
+)
 def depth_to_space(data, block_size):
     """Channels to blocks of pixels: (N, C*b*b, H, W) -> (N, C, H*b, W*b). Gradient: ``space_to_depth`` of g."""
     data, b = as_array(data, "depth_to_space"), int(block_size)
@@ -293,7 +295,9 @@ def depth_to_space(data, block_size):
     return reshape(moved, (n, c // (b * b), h * b, w * b))
 
 
-@composite(method=True, samples=table(_to_depth, [(1, 2, 2, 4), {"block_size": 2}], [(2, 1, 4, 2), {"block_size": 2}]))
+@composite(
+    method=True, samples=sample_table(_to_depth, [(1, 2, 2, 4), {"block_size": 2}], [(2, 1, 4, 2), {"block_size": 2}])
+)
 def space_to_depth(data, block_size):
     """Blocks of pixels to channels: (N, C, H*b, W*b) -> (N, C*b*b, H, W). Gradient: ``depth_to_space`` of g."""
     data, b = as_array(data, "space_to_depth"), int(block_size)
@@ -306,7 +310,7 @@ def space_to_depth(data, block_size):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, k=0, axis1=0, axis2=1: np.diag(a, k) if a.ndim < 3 else np.diagonal(a, k, axis1, axis2),
         [(3,)],
         [(2,), {"k": -1}],
@@ -348,7 +352,7 @@ def _triangle(name: str, side: str, diagonals):
         return Spec(data._shape, data._kind.dtype, k=int(k))
 
     infer.__doc__ = f"The matrix (or each of a stack of them) with zeros except on diagonal `k` and {side} it."
-    samples = table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)])
+    samples = sample_table(f"numpy.{name}", [(3, 3)], [(2, 4), {"k": 1}], [(2, 3, 2), {"k": -1}], [(0, 2)])
     op = structured(name, anywhere=True, moves_only=True, samples=samples, gradient="g with the same zeros")(infer)
 
     @op.run
@@ -369,7 +373,7 @@ triu = _triangle("triu", "above", lambda k: (k, _FAR))
     anywhere=True,
     moves_only=True,
     method=False,
-    samples=table(np.roll, [(2, 3), {"shift": 2, "axis": 1}], [(4,), {"shift": 0, "axis": 0}]),
+    samples=sample_table(np.roll, [(2, 3), {"shift": 2, "axis": 1}], [(4,), {"shift": 0, "axis": 0}]),
 )
 def _roll(data, shift=REQUIRED, axis=REQUIRED):
     """The array shifted cyclically along one axis, by less than its length."""
@@ -390,7 +394,7 @@ _roll.vjp(data=lambda g, shift, axis, data_shape: _roll(g, shift=-shift % max(da
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         np.roll,
         [(5,), {"shift": 2}],
         [(2, 3), {"shift": -1, "axis": 1}],
@@ -414,7 +418,7 @@ def roll(data, shift, axis=None):
 
 
 @composite(
-    samples=table(
+    samples=sample_table(
         lambda *a, indexing="xy": list(np.meshgrid(*a, indexing=indexing)),
         [(2,), (3,)],
         [(2,), (3,), (1,), {"indexing": "ij"}],
@@ -447,7 +451,7 @@ def meshgrid(*arrays, indexing="xy"):
 
 @composite(
     method=True,
-    samples=table(lambda a: np.array(a.shape), [(2, 3)], [()], [(0,)], result="int64"),
+    samples=sample_table(lambda a: np.array(a.shape), [(2, 3)], [()], [(0,)], result="int64"),
     differentiable=False,
 )
 def shape_array(data):
@@ -458,7 +462,7 @@ def shape_array(data):
 
 @composite(
     method=True,
-    samples=table(lambda a: np.array([a.size]), [(2, 3)], [()], [(0,)], result="int64"),
+    samples=sample_table(lambda a: np.array([a.size]), [(2, 3)], [()], [(0,)], result="int64"),
     differentiable=False,
 )
 def size_array(data):
@@ -474,7 +478,7 @@ def _arange(shape, start, step, repeat) -> np.ndarray:
 @composite(
     "arange_like",
     method=False,
-    samples=table(
+    samples=sample_table(
         lambda a, start=0.0, step=1.0, repeat=1, axis=None: _arange(
             a.shape if axis is None else (a.shape[axis],), start, step, repeat
         ),

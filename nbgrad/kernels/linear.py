@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray, from_value, label
+from ..arrays.ndarray import NDArray, from_value, set_storage_type
 from ..backends import threads
 from ..backends.cuda.product import product
 from ..backends.numba.compile import inline, kernel
@@ -22,7 +22,7 @@ from ..core.shapes import broadcast_shape, size
 from ..errors import ShapeError
 from ..operators.cast import unify
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import Spec, composite, structured
 from .binary import multiply
 from .broadcasting import broadcast_to
@@ -161,7 +161,7 @@ def _product_integers(a, b, c, batch, m, k, n, transpose_a, transpose_b):
     "_matmul",
     method=False,
     half=True,
-    samples=table(
+    samples=sample_table(
         lambda a, b, transpose_a=False, transpose_b=False: (
             (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
         ),
@@ -201,9 +201,9 @@ def _multiply(entry, buffers: tuple, batch: int, m: int, k: int, n: int, *flags:
         return
 
     def call(start: int, stop: int) -> None:
-        entry(*threads.slices(buffers, (m * k, k * n, m * n), start, stop), stop - start, m, k, n, *flags)
+        entry(*threads.row_slices(buffers, (m * k, k * n, m * n), start, stop), stop - start, m, k, n, *flags)
 
-    threads.each(call, batch, m * k * n // 8 + 1)
+    threads.parallel_ranges(call, batch, m * k * n // 8 + 1)
 
 
 @matmul.bind
@@ -292,7 +292,7 @@ def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, b, transpose_a=False, transpose_b=False: np.atleast_1d(
             np.tensordot(np.moveaxis(a, 0, -1) if transpose_a else a, np.moveaxis(b, -1, 0) if transpose_b else b, 1)
         ),
@@ -309,7 +309,7 @@ def _same_dtype(lhs: NDArray, rhs: NDArray, op: str) -> list[NDArray]:
         [(0, 2), (2, 3)],
         ulp=4,
     )
-    + table(np.multiply, [(), ()], [(2,), ()], ulp=1),
+    + sample_table(np.multiply, [(), ()], [(2,), ()], ulp=1),
     gradient="products of g with the other operand, transposed",
 )
 def dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype="default"):
@@ -338,7 +338,7 @@ def dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype="default")
     """
     lhs, rhs = _same_dtype(lhs, rhs, "dot")
     result = _dot(lhs, rhs, transpose_a, transpose_b)
-    return result if forward_stype in (None, "default") else label(result, forward_stype)
+    return result if forward_stype in (None, "default") else set_storage_type(result, forward_stype)
 
 
 def _dot(lhs: NDArray, rhs: NDArray, transpose_a, transpose_b) -> NDArray:
@@ -374,7 +374,7 @@ def _explain(op: str, a, b, inner_a: int, inner_b: int, ta: bool, tb: bool) -> s
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, b, transpose_a=False, transpose_b=False: (
             (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
         ),
@@ -423,7 +423,7 @@ def batch_dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype="def
         transpose_b=tb,
     )
     result = reshape(out, stack + out.shape[1:])
-    return result if forward_stype in (None, "default") else label(result, forward_stype)
+    return result if forward_stype in (None, "default") else set_storage_type(result, forward_stype)
 
 
 def matmul_operator(self: NDArray, other) -> NDArray:
@@ -447,7 +447,7 @@ def matmul_reflected(self: NDArray, other) -> NDArray:
     return matmul_operator(from_value(other, like=self._kind), self)
 
 
-@composite(samples=table(np.outer, [(2,), (3,)], [(2, 2), (1,)], [(), (2,)], [(0,), (2,)], ulp=1))
+@composite(samples=sample_table(np.outer, [(2,), (3,)], [(2, 2), (1,)], [(), (2,)], [(0,), (2,)], ulp=1))
 def outer(a, b):
     """All products of an element of `a` and one of `b`: shape (a.size, b.size).
 

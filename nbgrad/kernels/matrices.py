@@ -19,7 +19,7 @@ from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
 from ..operators.cast import cast, unify
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from .indexing import take_axis
 from .layout import tril, triu
@@ -39,9 +39,9 @@ def operator_(
     With `symmetric` the gradient is that of symmetric matrices, which elementwise differences of larger matrices than
     (1, 1) do not give: tests of their own look after those.
     """
-    samples = table(reference, *rows, ulp=ulp, order=0 if symmetric else 3, ints=False)
+    samples = sample_table(reference, *rows, ulp=ulp, order=0 if symmetric else 3, ints=False)
     if symmetric:
-        samples = table(reference, [ONE], ulp=ulp, ints=False) + samples
+        samples = sample_table(reference, [ONE], ulp=ulp, ints=False) + samples
     return composite(f"linalg_{name}", aliases=(f"_linalg_{name}",), samples=samples, **options)
 
 

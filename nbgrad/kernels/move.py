@@ -221,7 +221,7 @@ def _shared(buf, out, n: int, walk: list[np.ndarray], source: int, target: int, 
     if buf.__class__ is DeviceBuffer:
         _mover(dims.size, add)(n, [buf, out], n, source, target, *map(int, np.concatenate(walk)))
         return
-    if not threads.ready(n) or dims.size == 1:
+    if not threads.worth_splitting(n) or dims.size == 1:
         _move(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target, add)
         return
     first, step, stride = int(dims[0]), int(sources[0]), int(targets[0])
@@ -231,7 +231,7 @@ def _shared(buf, out, n: int, walk: list[np.ndarray], source: int, target: int, 
         at, to = source + start * step, target + start * stride
         _move(buf, out, some, sources, targets, np.empty(dims.size, np.int64), at, to, add)
 
-    threads.each(call, first, n // first)
+    threads.parallel_ranges(call, first, n // first)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
@@ -247,16 +247,16 @@ def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
     whole = rows * columns
 
     def stacks(start: int, stop: int) -> None:
-        some = threads.slices((x, out), (whole, whole), start, stop)
+        some = threads.row_slices((x, out), (whole, whole), start, stop)
         _transpose(*some, stop - start, rows, columns, 0, rows)
 
     def lines(start: int, stop: int) -> None:
         _transpose(x, out, 1, rows, columns, start, stop)
 
     if batch == 1:
-        threads.each(lines, rows, 4 * columns, 64)
+        threads.parallel_ranges(lines, rows, 4 * columns, 64)
     else:
-        threads.each(stacks, batch, 4 * whole)
+        threads.parallel_ranges(stacks, batch, 4 * whole)
 
 
 def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:

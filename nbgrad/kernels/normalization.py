@@ -76,7 +76,7 @@ def _(data, gamma, beta, outs, *, axis, eps):
         def call(start: int, stop: int) -> None:
             raw.batch_norm_runs(*buffers, outer, channels, inner, eps, start, stop)
 
-        threads.each(call, channels, 3 * outer * inner)
+        threads.parallel_ranges(call, channels, 3 * outer * inner)
 
 
 @_batch_norm.expand
@@ -99,7 +99,7 @@ def _(g, data, gamma, y1, y2, axis, eps, wanted):
                 def call(start: int, stop: int) -> None:
                     raw.batch_norm_back_runs(*buffers, outer, channels, inner, eps, flag, start, stop)
 
-                threads.each(call, channels, 3 * outer * inner)
+                threads.parallel_ranges(call, channels, 3 * outer * inner)
 
         return _fused(launch, g[0], [data, gamma, y1, y2], gamma, wanted[0])
     return by_operators(g, data, gamma, y1, y2, (axis,), eps, lambda v: _per_channel(v, data.ndim, axis), True)
@@ -256,9 +256,9 @@ def _(data, gamma, beta, outs, *, eps):
     buffers = [x._buf for x in (data, gamma, beta, *outs)]
 
     def call(start: int, stop: int) -> None:
-        raw.layer_norm(*threads.slices(buffers, (n, 0, 0, n, 1, 1), start, stop), stop - start, n, eps)
+        raw.layer_norm(*threads.row_slices(buffers, (n, 0, 0, n, 1, 1), start, stop), stop - start, n, eps)
 
-    threads.each(call, rows, 2 * n)
+    threads.parallel_ranges(call, rows, 2 * n)
 
 
 @_layer_norm_op.expand

@@ -211,8 +211,8 @@ def layer_norm_back(buffers: list[np.ndarray], rows: int, n: int, eps: float, wa
     def call(start: int, stop: int) -> None:
         for b in range(start, stop):
             first, last = b * block, min(rows, (b + 1) * block)
-            some = threads.slices(given, strides, first, last)
+            some = threads.row_slices(given, strides, first, last)
             _layer_norm_back(*some, parts[0, b], parts[1, b], last - first, n, eps, wanted)
 
-    threads.each(call, blocks, 2 * block * n)
+    threads.parallel_ranges(call, blocks, 2 * block * n)
     dgamma[:], dbeta[:] = parts.sum(axis=1, dtype=np.float64)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 
 __all__ = ["BATCH_NORM", "GROUP_NORM", "INSTANCE_NORM", "L2", "LAYER_NORM", "MODES", "SYNC_BATCH_NORM"]
 
@@ -36,15 +36,15 @@ def _row(*shape: int, channels: int, **attrs) -> list:
 
 _TWO = _row(3, 2, channels=2, fix_gamma=False)
 _STILL = {"ulp": 16, "ints": False, "changes": (3, 4)}
-SYNC_BATCH_NORM = table(
+SYNC_BATCH_NORM = sample_table(
     _numpy_batch_norm, _TWO, _row(2, 2, 2, channels=2, momentum=0.6, eps=0.1), _row(2, 1, 2, 1, channels=1),
     _row(2, 3, channels=3, use_global_stats=True), training=True, **_STILL,
-) + table(
+) + sample_table(
     partial(_numpy_batch_norm, training=False), _TWO, _row(0, 2, channels=2), _row(1, 2, 2, channels=2), **_STILL,
 )  # fmt: skip
 
 
-BATCH_NORM = SYNC_BATCH_NORM + table(
+BATCH_NORM = SYNC_BATCH_NORM + sample_table(
     _numpy_batch_norm, _row(2, 2, 2, channels=2, axis=-1, fix_gamma=False), training=True, **_STILL,
 )  # fmt: skip
 
@@ -58,7 +58,7 @@ def _numpy_layer_norm(x, gamma, beta, axis=-1, eps=1e-5):
     return _numpy_norm(x, axis, eps) * gamma + beta
 
 
-LAYER_NORM = table(
+LAYER_NORM = sample_table(
     _numpy_layer_norm,
     [(2, 3), (3,), (3,)], [(3, 2), (3,), (3,), {"axis": 0, "eps": 0.1}], [(2, 1, 2), (2,), (2,)], [(0, 3), (3,), (3,)],
     ulp=16, ints=False,
@@ -72,11 +72,11 @@ def _numpy_group_norm(x, gamma, beta, num_groups=None, eps=1e-5):
     return h * gamma + beta
 
 
-INSTANCE_NORM = table(
+INSTANCE_NORM = sample_table(
     partial(_numpy_group_norm, eps=1e-3), [(2, 1, 3), (1,), (1,)], [(1, 2, 2, 2), (2,), (2,), {"eps": 0.1}],
     ulp=16, ints=False,
 )  # fmt: skip
-GROUP_NORM = table(
+GROUP_NORM = sample_table(
     _numpy_group_norm,
     [(1, 4, 2), (2,), (2,), {"num_groups": 2}], [(2, 2, 2), (2,), (2,), {"num_groups": 1, "eps": 0.1}],
     ulp=16, ints=False,
@@ -92,4 +92,4 @@ def _unit(x, eps=1e-10, mode="instance"):
     return x / np.sqrt((x * x).sum(axes, keepdims=True) + eps)
 
 
-L2 = table(_unit, *[[(2, 3, 4), {"mode": m}] for m in MODES], [Input((2, 3), 0.5, 2)], ulp=4, ints=False)
+L2 = sample_table(_unit, *[[(2, 3, 4), {"mode": m}] for m in MODES], [Input((2, 3), 0.5, 2)], ulp=4, ints=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, placed
+from ..arrays.ndarray import NDArray, from_host_values
 from ..backends.cuda.kernels import cuda, device
 from ..core.dtypes import DType, as_dtype
 from ..core.shapes import size
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import traced_index
 from .indexing import integers
@@ -24,7 +24,7 @@ def _at(values) -> Input:
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda i, depth, on_value=1.0, off_value=0.0: np.where(
             i.astype(int)[..., None] == np.arange(depth), on_value, off_value
         ),
@@ -51,7 +51,7 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
         return traced_index.one_hot(values, int(depth), on_value, off_value, target)
     if isinstance(values, NDArray):
         return _one_hot(values, depth=int(depth), on=float(on_value), off=float(off_value), dtype=target)
-    return placed(_hot(values, int(depth), on_value, off_value, target), kind_of(target, indices._kind.ctx))
+    return from_host_values(_hot(values, int(depth), on_value, off_value, target), kind_of(target, indices._kind.ctx))
 
 
 def _hot(values: np.ndarray, depth: int, on, off, dtype: DType) -> np.ndarray:

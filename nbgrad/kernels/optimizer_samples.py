@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from ..operators.samples import Input, Sample, table
+from ..operators.samples import Input, Sample, sample_table
 
 __all__ = ["update_samples"]
 
@@ -90,4 +90,4 @@ def update_samples(name: str, states: Sequence[str], params: dict) -> tuple[Samp
     more = {"wd": 0.01, "rescale_grad": 0.5, limit: 0.4} | ({"wd_lh": 0.03} if "wd_lh" in params else {})
     changes = range(2, len(arrays))
     ulp = 1024 if name == "ftml_update" else 32  # in float32, 1 - beta2^t has few digits
-    return table(reference, [*arrays, needed], [*arrays, needed | more], ulp=ulp, ints=False, changes=changes)
+    return sample_table(reference, [*arrays, needed], [*arrays, needed | more], ulp=ulp, ints=False, changes=changes)

@@ -24,7 +24,7 @@ from ..core.shapes import size
 from ..errors import AttrError, DTypeError, ShapeError
 from ..operators.cast import cast
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import Spec, composite, structured
 from .binary import greater, multiply, subtract
 from .broadcasting import broadcast_to
@@ -118,7 +118,9 @@ def _regression(name: str, predict, slope, loss: str, reference, ulp: float, los
     [[1.0], [0.0]]
     """
     label = Input(values=[[1, 0, 1], [0, 1, 0]], dtype="float32")
-    samples = table(reference, [(2, 3), label], ulp=ulp, order=0, ints=False, loss=lambda x, t: loss_of(x, t) / 3)
+    samples = sample_table(
+        reference, [(2, 3), label], ulp=ulp, order=0, ints=False, loss=lambda x, t: loss_of(x, t) / 3
+    )
     return composite(name, method=False, samples=samples)(call)
 
 
@@ -199,7 +201,7 @@ def _cross_entropy(x: NDArray, label: NDArray, multi_output=False, preserve_shap
     return -(log(softmax(x, axis=axis)) * from_value(weights, like=x._kind, dtype=x.dtype))
 
 
-@composite("SoftmaxOutput", aliases=("Softmax",), method=False, samples=table(
+@composite("SoftmaxOutput", aliases=("Softmax",), method=False, samples=sample_table(
     _numpy_softmax,
     [(2, 3), Input(values=[2, 0], dtype="float32")],
     [(2, 3, 2), Input(values=[[0, 1], [2, 2]], dtype="float32"), {"multi_output": True}],
@@ -329,7 +331,7 @@ def _hinge(x: NDArray, label, margin=1.0, regularization_coefficient=1.0, use_li
     return (slack if use_linear else square(slack)) * regularization_coefficient
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     lambda a, *_, **__: a,
     [(2, 3), Input(values=[2, 0], dtype="float32")],
     [(2, 3), Input(values=[1, 1], dtype="float32"), {"margin": 0.5, "regularization_coefficient": 2.0}],
@@ -409,13 +411,13 @@ def _(data, factor, out):
 _make_loss.vjp(data=lambda g, factor: broadcast_to(reshape(cast(factor, g._kind), (1,) * g.ndim), shape=g.shape))
 
 
-@composite("MakeLoss", method=False, samples=table(
+@composite("MakeLoss", method=False, samples=sample_table(
     lambda a, **_: np.array(a), [(2, 3), {"grad_scale": 2.0}], [(0,)], order=0, ints=False,
     loss=lambda x, grad_scale=1.0: x * grad_scale,
-) + table(
+) + sample_table(
     lambda a, **_: np.array(a), [(4, 3), {"normalization": "batch"}], order=0, ints=False,
     loss=lambda x, normalization: x / 4,
-) + table(
+) + sample_table(
     lambda a, **_: np.array(a), [(2, 3), {"normalization": "valid", "valid_thresh": -9.0}], order=0, ints=False,
     loss=lambda x, **_: x / 6,
 ))  # fmt: skip

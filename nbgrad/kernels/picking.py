@@ -11,7 +11,7 @@ from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, RangeError, ShapeError
 from ..operators.cast import unify
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from .binary import add
 from .host import arrayed, calculated, demand_shape
@@ -35,7 +35,7 @@ def _numbers(*values, dtype="float32") -> Input:
     return Input(values=values, dtype=dtype)
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     lambda a, m, axis=0: np.compress(m != 0, a, axis),
     [(3, 2), _numbers(0, 1, 2)], [(2, 3), _numbers(True, False, True, dtype="bool"), {"axis": 1}],
     [(2, 2), _numbers(0, 0, dtype="int32")], [(0, 2), Input((0,), dtype="float32")],
@@ -83,7 +83,7 @@ def _filled(a: np.ndarray, values: np.ndarray, places: np.ndarray) -> np.ndarray
     return out
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     _filled, [(3, 2), (3,), _numbers(0, 1, 1)], [(2, 3), (2,), _numbers(2, 0, dtype="int64")],
 ))  # fmt: skip
 def fill_element_0index(lhs, mhs, rhs):
@@ -146,7 +146,7 @@ def _numpy_copy(a: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndar
     return out
 
 
-@composite(method=True, samples=table(
+@composite(method=True, samples=sample_table(
     _numpy_add,
     [(3, 2), _numbers(2, 0, 2), (3, 2)], [(2, 3), _numbers(-1, 1, dtype="int32"), (2, 2), {"axis": 1}],
     [(3,), Input((0,), dtype="float32"), (0,)], ulp=1,
@@ -195,7 +195,7 @@ def index_add(data, index, value, axis=0):
     return add(data, add_axis(value, in_range(places, n, "raise", op), k, n))
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     _numpy_copy, [(3, 2), _numbers(2, 0), (2, 2)], [(3,), _numbers(1, 1, dtype="int64"), (2,)],
     [(2, 2), Input((0,), dtype="float32"), (0, 2)],
 ))  # fmt: skip
@@ -269,7 +269,7 @@ def _block(data: NDArray, begin, end, step, op: str) -> tuple[dict, NDArray]:
     return block_of(data.shape, parts), from_value(inside, like=data._kind, dtype=float32)
 
 
-@composite(method=False, aliases=("_slice_assign", "_crop_assign"), samples=table(
+@composite(method=False, aliases=("_slice_assign", "_crop_assign"), samples=sample_table(
     _assigned,
     [(4, 3), (2, 2), {"begin": (1, 0), "end": (3, 2)}],
     [(4, 3), (2, 3), {"begin": (None,), "end": (None,), "step": (-2,)}],
@@ -312,7 +312,7 @@ def slice_assign(lhs, rhs, begin, end, step=None):
     return where(inside, embed(rhs, begin=block["begin"], step=block["step"], shape=lhs.shape), lhs)
 
 
-@composite(method=False, aliases=("_slice_assign_scalar", "_crop_assign_scalar"), samples=table(
+@composite(method=False, aliases=("_slice_assign_scalar", "_crop_assign_scalar"), samples=sample_table(
     lambda a, scalar, **at: _assigned(a, scalar, **at),
     [(4, 3), {"scalar": 2.0, "begin": (1, 0), "end": (3, 2)}],
     [(4,), {"scalar": 3.0, "begin": (3,), "end": (0,), "step": (-2,)}],
@@ -351,7 +351,7 @@ def slice_assign_scalar(data, scalar=0.0, begin=(), end=(), step=None):
     return where(inside, float(scalar) if data._kind.dtype.is_float else int(scalar), data)
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     lambda i, w=None, minlength=0: np.bincount(i.astype(int), w, minlength),
     [_numbers(1, 3, 1), (3,)], [_numbers(0, 2, dtype="int64"), (2,), {"minlength": 5}], ulp=1, ints=False,
 ))  # fmt: skip

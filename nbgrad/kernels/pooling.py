@@ -15,7 +15,7 @@ from ..errors import AttrError, DTypeError, ShapeError
 from ..ir.expr import eq, select, var
 from ..operators.elementwise import derived
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import convolution_device as on_device
 from . import convolution_kernels as raw
@@ -31,10 +31,10 @@ def _by_planes(kernel, x, out, planes: int, sizes: tuple[int, ...]) -> None:
     """``kernel(x, out, planes, *sizes)``, cut between planes."""
 
     def call(start: int, stop: int) -> None:
-        some = threads.slices((x, out), (x.size // planes, out.size // planes), start, stop)
+        some = threads.row_slices((x, out), (x.size // planes, out.size // planes), start, stop)
         kernel(*some, stop - start, *sizes)
 
-    threads.each(call, planes, 2 * max(x.size, out.size) // planes)
+    threads.parallel_ranges(call, planes, 2 * max(x.size, out.size) // planes)
 
 
 def _pool_sizes(x: Shape, y: Shape, attrs: dict) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ def _(data, outs, **attrs):
         def call(start: int, stop: int) -> None:
             raw.max_pool(data._buf, y._buf, index._buf, start, stop, *sizes)
 
-        threads.each(call, planes, 4 * data.size // planes)
+        threads.parallel_ranges(call, planes, 4 * data.size // planes)
 
 
 @_max_pool.device
@@ -84,7 +84,7 @@ def _(data, index, out):
     def call(start: int, stop: int) -> None:
         raw.gather(data._buf, index._buf[start:stop], out._buf[start:stop], stop - start)
 
-    threads.each(call, out.size, 2)
+    threads.parallel_ranges(call, out.size, 2)
 
 
 @_pool_scatter.run
@@ -197,7 +197,7 @@ def _numpy_pooling(x, kernel=(), pool_type="max", global_pool=False, pooling_con
     return np.moveaxis(y, 1, -1) if layout.endswith("C") else y
 
 
-@composite("Pooling", aliases=("Pooling_v1",), samples=table(
+@composite("Pooling", aliases=("Pooling_v1",), samples=sample_table(
     _numpy_pooling,
     [(2, 1, 4), {"kernel": (2,)}],
     [(1, 1, 5), {"kernel": (2,), "stride": 2, "pad": 1, "pool_type": "avg", "pooling_convention": "full"}],

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, placed
-from ..core.context import real
+from ..arrays.ndarray import NDArray, from_host_values
+from ..core.context import untraced_context
 from ..core.dtypes import default_dtype, float64, int64
 from ..core.shapes import distinct_axes, size
 from ..errors import AttrError, RangeError, ShapeError
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from .host import arrayed, calculated, demand_shape
 from .indexing import integers
@@ -39,9 +39,9 @@ _COLUMNS = Input(values=[[3, 6, 6], [4, 5, 1]], dtype="float32")
 _FLAT = Input(values=[22, 41, 37], dtype="int64")
 
 
-@composite(method=False, differentiable=False, samples=table(
+@composite(method=False, differentiable=False, samples=sample_table(
     lambda a, shape: np.ravel_multi_index(tuple(a.astype(int)), shape), [_COLUMNS, {"shape": (7, 6)}], result="float32",
-) + table(lambda a, shape: 6 * a[0] + a[1], [_COLUMNS, {"shape": (-1, 6)}], result="float32"))  # fmt: skip
+) + sample_table(lambda a, shape: 6 * a[0] + a[1], [_COLUMNS, {"shape": (-1, 6)}], result="float32"))  # fmt: skip
 def ravel_multi_index(data, shape=None):
     """The numbers of elements of an array of `shape`, counted along the last axis first; from their positions.
 
@@ -86,9 +86,9 @@ def _raveled(index: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
     return np.tensordot(_strides(lengths), index, 1)
 
 
-@composite(method=False, differentiable=False, samples=table(
+@composite(method=False, differentiable=False, samples=sample_table(
     lambda a, shape: np.stack(np.unravel_index(a, shape)), [_FLAT, {"shape": (7, 6)}], result="int64",
-) + table(lambda a, shape: np.stack(np.divmod(a, 6)), [_FLAT, {"shape": (-1, 6)}], result="int64"))  # fmt: skip
+) + sample_table(lambda a, shape: np.stack(np.divmod(a, 6)), [_FLAT, {"shape": (-1, 6)}], result="int64"))  # fmt: skip
 def unravel_index(data, shape=None):
     """The positions in an array of `shape` of the elements with these numbers: undoes ``ravel_multi_index``.
 
@@ -133,7 +133,7 @@ def _unraveled(index: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
     return found
 
 
-@composite(method=False, differentiable=False, samples=table(
+@composite(method=False, differentiable=False, samples=sample_table(
     lambda a, axes=None: np.moveaxis(np.indices(a.shape), 0, -1)[..., slice(None) if axes is None else list(axes)],
     [(2, 3)], [(2, 3), {"axes": (1,)}], [(2, 1, 2), {"axes": (-1, 0)}], [(0,)], result="int64",
 ))  # fmt: skip
@@ -161,7 +161,7 @@ def index_array(data, axes=None):
     chosen = range(data.ndim) if axes is None else distinct_axes(axes, data.ndim, "index_array")
     every = np.indices(data.shape, dtype=np.int64)
     found = np.stack([every[k] for k in chosen], -1) if len(chosen) else np.zeros((*data.shape, 0), np.int64)
-    return placed(found, kind_of(int64, real(data._kind.ctx)))
+    return from_host_values(found, kind_of(int64, untraced_context(data._kind.ctx)))
 
 
 def _counts(values: np.ndarray, *edges: np.ndarray, bins, span) -> np.ndarray:

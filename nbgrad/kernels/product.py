@@ -16,7 +16,7 @@ from ..core.shapes import size
 from ..ir.expr import const, isnan, select, var
 from ..operators.elementwise import derived
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import Spec, composite, structured
 from .binary import strong_product
 from .broadcasting import broadcast_to
@@ -117,7 +117,7 @@ prod.vjp(data=_prod_vjp)
 
 @structured(
     method=False,
-    samples=table(
+    samples=sample_table(
         lambda a: np.stack([np.prod(np.delete(a, k, -1), -1) for k in range(a.shape[-1])], -1), [(2, 3)], [(1,)], ulp=4
     ),
 )

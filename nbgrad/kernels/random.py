@@ -21,7 +21,7 @@ import numpy as np
 from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value, wrap
 from ..autodiff import tracing
-from ..core.context import CPU0, Context, real, usable
+from ..core.context import CPU0, Context, untraced_context, usable
 from ..core.dtypes import DType, as_dtype, float32, int64
 from ..core.fork_safety import lock
 from ..core.shapes import as_shape, size
@@ -202,13 +202,13 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
 
     Parameters that are arrays come before the numbers.
     """
-    kind = kind_of(dtype, usable(ctx if ctx is None else real(ctx)))
+    kind = kind_of(dtype, usable(ctx if ctx is None else untraced_context(ctx)))
     inner = kind_of(float32, kind.ctx) if dtype.name == "float16" else kind
     n = size(shape)
     key, offset = _stream.take(philox.consumed(kernel, n, inner.storage.itemsize))
     arrays = [p for p in parameters if isinstance(p, NDArray)]
     if tracing.current.graph is not None:
-        operands = tracing.lifted([PART, *arrays])
+        operands = tracing.capture_outside([PART, *arrays])
         numbers = parameters[len(arrays) :]
         return _drawn(*operands, made=kernel, start=offset, shape=shape, dtype=dtype, numbers=numbers)
     here = inner if not inner.gpu or random_device.draws(kernel) else kind_of(inner.dtype, CPU0)

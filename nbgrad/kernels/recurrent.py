@@ -29,7 +29,7 @@ from ..core.shapes import Shape, size
 from ..errors import AttrError, ShapeError
 from ..operators.cast import cast, unify
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import Spec, composite, structured
 from . import recurrent_device as on_device
 from . import recurrent_kernels as raw
@@ -102,7 +102,7 @@ def _numpy_vanilla(x, w, h, relu=False):
     return np.stack(out)
 
 
-@structured("_rnn_sequence", method=False, samples=table(
+@structured("_rnn_sequence", method=False, samples=sample_table(
     _numpy_vanilla, [(3, 2, 2), (2, 2), (2, 2)], [(2, 1, 2), (2, 2), (1, 2), {"relu": True}], ulp=16, ints=False
 ))  # fmt: skip
 def _vanilla(data, weight, first, relu=False):
@@ -156,7 +156,7 @@ def _numpy_lstm(x, w, h, c):
     return [np.stack(hs), np.stack(cs)]
 
 
-@structured("_lstm_sequence", method=False, samples=table(
+@structured("_lstm_sequence", method=False, samples=sample_table(
     _numpy_lstm, [(2, 1, 8), (8, 2), (1, 2), (1, 2)], ulp=16, order=2, ints=False
 ))  # fmt: skip
 def _lstm(data, weight, first, cell):
@@ -218,7 +218,7 @@ def _numpy_gru(x, w, b, h):
     return np.stack(out)
 
 
-@structured("_gru_sequence", method=False, samples=table(
+@structured("_gru_sequence", method=False, samples=sample_table(
     _numpy_gru, [(2, 1, 6), (6, 2), (2,), (1, 2)], ulp=16, order=2, ints=False
 ))  # fmt: skip
 def _gru(data, weight, bias, first):
@@ -338,7 +338,7 @@ def _numpy_rnn(x, parameters, first, cell=None, *, state_size, num_layers, bidir
     return x
 
 
-@composite("RNN", samples=table(
+@composite("RNN", samples=sample_table(
     _numpy_rnn,
     _sample("rnn_tanh", 2, 2, 1, 1), _sample("gru", 1, 1, 2, 2), _sample("lstm", 1, 1, 1, 2, 3), ulp=64,
     order=2, ints=False,

@@ -32,7 +32,7 @@ from ..ir.expr import const, eq, isnan, select, var
 from ..operators.cast import cast
 from ..operators.elementwise import derived
 from ..operators.entry import as_array
-from ..operators.samples import Input, Sample, table
+from ..operators.samples import Input, Sample, sample_table
 from ..operators.structured import Spec, composite, structured
 from . import scalar as vm
 from . import unary
@@ -173,15 +173,15 @@ def raw_groups(given: tuple[int, ...], kind: Kind, axes: tuple[int, ...], step: 
 
 def _shared(step: Callable, x, out, outer, n, inner) -> None:
     """``step(x, out, outer, n, inner)``, cut along `outer` if that pays."""
-    if outer == 1 or not threads.ready(x.size // 4):
+    if outer == 1 or not threads.worth_splitting(x.size // 4):
         step(x, out, outer, n, inner)
         return
     strides = n * inner, inner
 
     def call(start: int, stop: int) -> None:
-        step(*threads.slices((x, out), strides, start, stop), stop - start, n, inner)
+        step(*threads.row_slices((x, out), strides, start, stop), stop - start, n, inner)
 
-    threads.each(call, outer, n * inner // 4 + 1)  # additions, in vector registers and for one result
+    threads.parallel_ranges(call, outer, n * inner // 4 + 1)  # additions, in vector registers and for one result
 
 
 #: Elements of a block of what is long: the same for any number of threads, and so is the result.
@@ -213,7 +213,7 @@ def _sum_step(x, out, outer, n, inner) -> None:
         _sum_integers(x, out, outer, n, inner)
     elif is_long(n, inner):
         by_blocks(_sum_short, x, out, outer, n, inner, np.float64)
-    elif outer == 1 and inner > 1 and threads.ready(x.size // 4):
+    elif outer == 1 and inner > 1 and threads.worth_splitting(x.size // 4):
         _sum_wide(x, out, n, inner)
     else:
         _sum_short(x, out, outer, n, inner)
@@ -247,7 +247,7 @@ def _sum_wide(x, out, n, inner) -> None:
         width = stop - start
         _sum_columns(x[start:], out[start:stop], np.empty(width, np.float64), 1, n, width, inner)
 
-    threads.each(call, inner, n // 4 + 1, threads.ALIGN)
+    threads.parallel_ranges(call, inner, n // 4 + 1, threads.ALIGN)
 
 
 def reduction(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
@@ -319,7 +319,7 @@ def rows(function, low: float = -2.0, high: float = 2.0, empty: bool = True, **o
         some += [[of(0, 3), {"axis": 0}], [of(0, 3)]]
     if options.pop("exclude", True):
         some += [[of(2, 3, 2), {"axis": 1, "exclude": True}], [of(2, 3), {"axis": (0, 1), "exclude": True}]]
-    return table(numpy_reduction(function), *some, **options)
+    return sample_table(numpy_reduction(function), *some, **options)
 
 
 @structured("sum", aliases=("sum_axis",), samples=rows(np.sum, ulp=2))
@@ -351,11 +351,11 @@ def _(graph, x, *, axes, keepdims):
 
 @broadcast_to.lower
 def _(graph, x, *, shape):
-    return graph.spread(x, shape)
+    return graph.broadcast_to_shape(x, shape)
 
 
 @composite(
-    samples=table(
+    samples=sample_table(
         lambda a, shape: np.einsum(
             {(2, 3): "ij->ij", (1, 3): "ij->j", (3,): "ij->j", (2, 1): "ij->i", (): "ij->"}[shape], a
         ).reshape(shape),
@@ -459,7 +459,7 @@ _sqrt_or_zero = derived("sqrt_or_zero", select(eq(_x, 0), const(0), vm.sqrt(_x))
 @composite(
     method=True,
     samples=rows(lambda a, **at: np.sqrt(np.sum(a * a, **at)), 0.2, 2.0, ulp=2, result="float", exclude=False)
-    + table(
+    + sample_table(
         numpy_reduction(lambda a, ord, **at: np.sum(np.abs(a), **at)),
         [Input((2, 3), 0.2, 2.0), {"ord": 1, "axis": 0}],
         [Input((2, 3), -2.0, -0.2), {"ord": 1}],

@@ -24,7 +24,7 @@ from ..arrays.ndarray import NDArray, from_value, full
 from ..autodiff.state import state
 from ..backends.cuda.kernels import cuda, device
 from ..backends.numba.compile import inline, kernel
-from ..core.context import Context, real
+from ..core.context import Context, untraced_context
 from ..core.dtypes import as_dtype, float64, int64
 from ..core.shapes import as_shape, size
 from ..errors import AttrError, ShapeError
@@ -195,7 +195,7 @@ class _Call:
             self.plain = None
         else:
             self.plain = [np.array([p], np.float64) for p in parameters.values()]
-            self.values = [from_value(p, ctx=None if ctx is None else real(ctx)) for p in self.plain]
+            self.values = [from_value(p, ctx=None if ctx is None else untraced_context(ctx)) for p in self.plain]
             self.count = max(size(self.shape), 1)
 
     def demand(self, holds, what: str) -> None:

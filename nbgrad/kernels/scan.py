@@ -27,7 +27,7 @@ from ..core.shapes import axis as resolve_axis
 from ..ir.expr import const, eq, select, var
 from ..operators.elementwise import Elementwise
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import logaddexp
 from . import scalar as vm
@@ -139,7 +139,7 @@ def _line(name: str, following: str, arrays: str = "x", **helpers) -> Callable:
 # The families.
 
 
-@structured("_cumsum", method=False, samples=table(
+@structured("_cumsum", method=False, samples=sample_table(
     lambda x, axis, back=False: np.flip(np.cumsum(np.flip(x, axis), axis), axis) if back else np.cumsum(x, axis),
     [(2, 3), {"axis": 1}], [(2, 3), {"axis": 1, "back": True}], [(2, 3, 2), {"axis": 1, "back": True}], ulp=2,
 ))  # fmt: skip
@@ -168,7 +168,7 @@ def _numpy_recurrence(b: np.ndarray, a: np.ndarray, axis: int, back: bool = Fals
     return np.moveaxis(out, 0, axis)
 
 
-@structured("_recurrence", method=False, samples=table(
+@structured("_recurrence", method=False, samples=sample_table(
     _numpy_recurrence,
     [(2, 4), (2, 4), {"axis": 1}], [(3, 2), (3, 2), {"axis": 0, "back": True}], [(0, 3), (0, 3), {"axis": 0}], ulp=4,
 ))  # fmt: skip
@@ -206,7 +206,7 @@ recurrence.vjp(
 )
 
 
-@structured("_cumprod", method=False, samples=table(np.cumprod, [(2, 3), {"axis": 1}], ulp=2))
+@structured("_cumprod", method=False, samples=sample_table(np.cumprod, [(2, 3), {"axis": 1}], ulp=2))
 def _running_product(data, axis=REQUIRED):
     """Running product along one axis."""
     return Spec(data._shape, data._kind.dtype, axis=axis)
@@ -240,7 +240,7 @@ _share = Elementwise(
 )
 
 
-@structured("_logcumsumexp", method=False, samples=table(
+@structured("_logcumsumexp", method=False, samples=sample_table(
     lambda x, axis: np.logaddexp.accumulate(x, axis), [(2, 3), {"axis": 1}], ulp=4, ints=False
 ))  # fmt: skip
 def _running_log_sum(data, axis=REQUIRED):
@@ -304,7 +304,7 @@ def _along(name: str, family: Callable, what: str, floats: bool, gradient: str, 
         [()],
         [(1,), {"axis": 0}],
     ]
-    samples = table(sample.pop("reference"), *rows, **sample)
+    samples = sample_table(sample.pop("reference"), *rows, **sample)
     return composite(name, method=True, samples=samples, gradient=gradient)(call)
 
 

@@ -14,7 +14,7 @@ from ..operators.cast import cast, unify
 from ..operators.declare import parametric
 from ..operators.elementwise import Elementwise
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from . import scalar as vm
 from .binary import add, divide, multiply, not_equal, subtract
@@ -60,14 +60,14 @@ _where = Elementwise("where", select(ne(var("x0"), 0), var("x1"), var("x2")), 3)
 
 @composite(
     method=False,
-    samples=table(
+    samples=sample_table(
         np.where,
         [Input(values=[1, 0, 1], dtype="float32"), (3,), (3,)],
         [Input(values=[[True, False]], dtype="bool"), (2, 1), (2,)],
         [Input(values=1, dtype="int32"), (), (2, 2)],
         [Input((0,), dtype="float32"), (0,), (0,)],
     )
-    + table(lambda c, x, y: np.where(c[:, None], x, y), [Input(values=[1, 0], dtype="float32"), (2, 2), (2, 2)]),
+    + sample_table(lambda c, x, y: np.where(c[:, None], x, y), [Input(values=[1, 0], dtype="float32"), (2, 2), (2, 2)]),
 )
 def where(condition, x, y):
     """Elements of `x` where `condition` is not zero, of `y` elsewhere.
@@ -121,7 +121,9 @@ def _like(value, array: NDArray):
 
 @composite(
     aliases=("ElementWiseSum", "elemwise_sum"),
-    samples=table(lambda *a: sum(a), [(2, 3)], [(3,), (3,)], [(), (), ()], [(2, 2), (2, 2), (2, 2), (2, 2)], ulp=2),
+    samples=sample_table(
+        lambda *a: sum(a), [(2, 3)], [(3,), (3,)], [(), (), ()], [(2, 2), (2, 2), (2, 2), (2, 2)], ulp=2
+    ),
 )
 def add_n(*args):
     """Sum of any number of arrays of one shape.
@@ -169,7 +171,7 @@ def _equal_shapes(name: str, operator, reference, result: str = "same"):
         f"nd.{operator.__name__} of arrays of equal shapes.\n\nRaises\n------\nShapeError\n    If they differ."
     )
     apart = Input((2, 3), 0.3, 3.0)
-    samples = table(reference, [apart, apart], [Input((), 0.3, 3.0)] * 2, ulp=1, result=result)
+    samples = sample_table(reference, [apart, apart], [Input((), 0.3, 3.0)] * 2, ulp=1, result=result)
     gradient = f"as for ``nd.{operator.__name__}``"
     return composite(name, aliases=(f"_{name}",), samples=samples, gradient=gradient)(call)
 

@@ -14,7 +14,7 @@ from ..arrays.ndarray import NDArray
 from ..core.dtypes import bool_, float32
 from ..errors import AttrError, RangeError, ShapeError
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from .host import arrayed, calculated
 from .indexing import integers, take_axis
@@ -102,7 +102,7 @@ def _lengths(*values: int) -> Input:
 _USE = {"use_sequence_length": True}
 
 
-@composite("SequenceMask", method=False, samples=table(
+@composite("SequenceMask", method=False, samples=sample_table(
     _numpy_mask,
     [(3, 2), _lengths(1, 3), _USE], [(3, 2)], [(2, 3, 2), _lengths(0, 5), {**_USE, "axis": 1, "value": 3.0}],
     [(3, 3, 2), _lengths(2, 0, 1), _USE], [(0, 2), _lengths(1, 0), _USE],
@@ -159,7 +159,7 @@ def _inside(lengths: np.ndarray, n: int, axis: int) -> np.ndarray:
     return time[:, None] < lengths if axis == 0 else time < lengths[:, None]
 
 
-@composite("SequenceLast", method=False, samples=table(
+@composite("SequenceLast", method=False, samples=sample_table(
     _numpy_last,
     [(3, 2), _lengths(1, 3), _USE], [(3, 2)], [(2, 3, 2), _lengths(2, 1), {**_USE, "axis": 1}],
     [(2, 3, 2), {"axis": 1}],
@@ -197,7 +197,7 @@ def SequenceLast(data, sequence_length=None, use_sequence_length=False, axis=0):
     return _rows(data, calculated(_ends, lengths, shape=(batch,), sizes=data.shape[:2], axis=axis))
 
 
-@composite("SequenceReverse", method=False, samples=table(
+@composite("SequenceReverse", method=False, samples=sample_table(
     _numpy_reverse,
     [(3, 2), _lengths(2, 3), _USE], [(3, 2)], [(2, 3, 2), _lengths(0, 2), {**_USE, "axis": 1}], [(0, 2)],
 ))  # fmt: skip

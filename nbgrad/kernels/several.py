@@ -8,12 +8,12 @@ from ..arrays.launch import Kind, kind_of
 from ..arrays.ndarray import NDArray, full
 from ..autodiff import tracing
 from ..autodiff.state import state
-from ..core.context import real
+from ..core.context import untraced_context
 from ..core.dtypes import float32, float64
 from ..errors import AttrError
 from ..operators.cast import cast, unify
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import composite
 from .extreme import min_
 from .host import arrayed
@@ -57,7 +57,9 @@ def _finite(*arrays: np.ndarray) -> np.ndarray:
 
 
 @composite(
-    method=False, differentiable=False, samples=table(_finite, [(2, 3)], [(2,), (3, 1)], [(0,)], result="float32")
+    method=False,
+    differentiable=False,
+    samples=sample_table(_finite, [(2, 3)], [(2,), (3, 1)], [(0,)], result="float32"),
 )
 def multi_all_finite(*data, num_arrays=None):
     """Whether all elements of all arrays are finite, as 1 or 0.
@@ -83,10 +85,10 @@ def multi_all_finite(*data, num_arrays=None):
     if _here(arrays):
         return arrayed(_finite(*[x._view() for x in arrays]), float32, arrays[0])
     every = [cast(min_(isfinite(x.detach())), _float32(x)) for x in arrays if x.size]
-    return min_(_joined([full((1,), 1, float32, real(arrays[0]._kind.ctx)), *every]))
+    return min_(_joined([full((1,), 1, float32, untraced_context(arrays[0]._kind.ctx)), *every]))
 
 
-@composite(method=False, differentiable=False, samples=table(_finite, [(2, 3)], [()], [(0,)], result="float32"))
+@composite(method=False, differentiable=False, samples=sample_table(_finite, [(2, 3)], [()], [(0,)], result="float32"))
 def all_finite(data):
     """Whether all elements are finite, as 1 or 0.
 
@@ -108,7 +110,7 @@ def all_finite(data):
     return multi_all_finite(data)
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     lambda *arrays: np.array([np.sum(np.square(x)) for x in arrays]), [(2, 3)], [(2,), (3, 1)], [(), (0,)],
     ulp=2, result="float32",
 ))  # fmt: skip
@@ -139,7 +141,7 @@ def multi_sum_sq(*data, num_arrays=None):
     return _joined([cast(sum_(square(x)), _float32(x)) for x in every])
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     lambda *arrays, cast_narrow=False: list(arrays), [(2, 3), (2,)], [(3,), (1, 2), {"cast_narrow": True}],
 ))  # fmt: skip
 def amp_multicast(*data, num_outputs=None, cast_narrow=False):

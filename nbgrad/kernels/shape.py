@@ -13,14 +13,14 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray, alias
 from ..autodiff import tape, tracing
-from ..autodiff.cotangents import hand_on
+from ..autodiff.cotangents import pass_on_cotangent
 from ..autodiff.observers import observers
 from ..autodiff.state import recording
 from ..core.shapes import Shape, distinct_axes, size
 from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
 from ..operators.entry import Entry, as_array, store_out
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from .move import gather, scatter, scatter_add, strides_of, surround
 from .reshape_codes import resolve
@@ -51,7 +51,7 @@ class _Reshape(tape.Rule):
         return [reshape(g, node.attrs)]
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
-        hand_on(node, node.parents, g, cotangents, borrowed)
+        pass_on_cotangent(node, node.parents, g, cotangents, borrowed)
 
 
 _RESHAPE = _Reshape()
@@ -62,7 +62,7 @@ def reshape(data: NDArray, shape: Shape) -> NDArray:
     if size(shape) != data._buf.size:
         raise ShapeError(f"Cannot reshape array of size {data._buf.size} into shape {shape}")
     if observers and tracing.current.graph is not None:
-        data = tracing.lifted([data])[0]
+        data = tracing.capture_outside([data])[0]
     p = data._node
     out = alias(data, data._buf, shape)
     if p is not None and recording():
@@ -133,7 +133,7 @@ Entry(
     method=True,
     gradient="g in the shape of `data`",
     rule=_RESHAPE,
-    samples=table(
+    samples=sample_table(
         lambda a, shape, reverse=False: a.reshape(_RESHAPED[shape]),
         [(2, 3), {"shape": (3, -1)}],
         [(2, 3, 4), {"shape": (0, -3)}],
@@ -147,7 +147,7 @@ Entry(
 
 @composite(
     method=True,
-    samples=table(lambda a, b: a.reshape(b.shape), [(2, 3), fixed(3, 2)], [(1, 1), fixed()], [(0, 2), fixed(0)]),
+    samples=sample_table(lambda a, b: a.reshape(b.shape), [(2, 3), fixed(3, 2)], [(1, 1), fixed()], [(0, 2), fixed(0)]),
     gradient="g in the shape of `lhs`",
 )
 def reshape_like(lhs, rhs, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None):
@@ -161,7 +161,7 @@ def reshape_like(lhs, rhs, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end
 @composite(
     aliases=("Flatten",),
     method=True,
-    samples=table(lambda a: a.reshape(len(a), -1), [(2, 3, 2)], [(3,)], [(2, 1, 1, 2)]),
+    samples=sample_table(lambda a: a.reshape(len(a), -1), [(2, 3, 2)], [(3,)], [(2, 1, 1, 2)]),
     gradient="g in the shape of `data`",
 )
 def flatten(data, inplace=False):
@@ -172,7 +172,7 @@ def flatten(data, inplace=False):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         np.expand_dims, [(2, 3), {"axis": 1}], [(2, 3), {"axis": -1}], [(), {"axis": 0}], [(0,), {"axis": 0}]
     ),
     gradient="g in the shape of `data`",
@@ -186,8 +186,10 @@ def expand_dims(data, axis, inplace=False):
 
 @composite(
     method=True,
-    samples=table(np.squeeze, [(2, 1, 3, 1)], [(2, 1, 3, 1), {"axis": 1}], [(1, 2, 1), {"axis": (0, -1)}], [(1, 0)])
-    + table(lambda a: a.reshape(1), [(1, 1)]),
+    samples=sample_table(
+        np.squeeze, [(2, 1, 3, 1)], [(2, 1, 3, 1), {"axis": 1}], [(1, 2, 1), {"axis": (0, -1)}], [(1, 0)]
+    )
+    + sample_table(lambda a: a.reshape(1), [(1, 1)]),
     gradient="g in the shape of `data`",
 )
 def squeeze(data, axis=None, inplace=False):
@@ -207,7 +209,7 @@ def squeeze(data, axis=None, inplace=False):
 
 @structured(
     moves_only=True,
-    samples=table(
+    samples=sample_table(
         np.transpose, [(2, 3)], [(2, 3, 4), {"axes": (1, 2, 0)}], [(3, 2), {"axes": (0, -1)}], [()], [(0, 3)]
     ),
 )
@@ -237,7 +239,7 @@ def _(data, out, *, axes):
 
 @transpose.lower
 def _(graph, x, *, axes):
-    return graph.look(x, tuple([(k, 1, 0) for k in _inverse(axes)]), tuple([x.shape[k] for k in axes]))
+    return graph.add_view(x, tuple([(k, 1, 0) for k in _inverse(axes)]), tuple([x.shape[k] for k in axes]))
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:
@@ -250,7 +252,7 @@ transpose.vjp(data=lambda g, axes: transpose(g, axes=_inverse(axes)))
 @composite(
     aliases=("SwapAxis",),
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, dim1=0, dim2=0: np.swapaxes(a, dim1, dim2),
         [(2, 3, 2), {"dim1": 0, "dim2": 2}],
         [(2, 3), {"dim1": -1, "dim2": 0}],
@@ -268,7 +270,7 @@ def swapaxes(data, dim1=0, dim2=0):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         np.moveaxis,
         [(2, 3, 2), {"source": 0, "destination": 2}],
         [(2, 3, 1), {"source": (0, 1), "destination": (-1, 0)}],
@@ -298,7 +300,7 @@ def moveaxis(tensor, source, destination):
     "_slice",
     moves_only=True,
     method=False,
-    samples=table(
+    samples=sample_table(
         lambda a, begin, step, shape: a[
             tuple(
                 slice(b, b + s * n if b + s * n >= 0 else None, s) for b, s, n in zip(begin, step, shape, strict=True)
@@ -329,7 +331,7 @@ def _(data, out, *, begin, step, shape):
     "_embed",
     moves_only=True,
     method=False,
-    samples=table(
+    samples=sample_table(
         _embedded,
         [(2, 3), {"begin": (1, 4), "step": (1, -2), "shape": (4, 5)}],
         [(2,), {"begin": (0,), "step": (3,), "shape": (4,)}],
@@ -375,7 +377,7 @@ embed.vjp(data=lambda g, data_shape, begin, step: slice_(g, begin=begin, step=st
 
 @slice_.lower
 def _(graph, x, *, begin, step, shape):
-    return graph.look(x, tuple([(k, s, b) for k, (b, s) in enumerate(zip(begin, step, strict=True))]), shape)
+    return graph.add_view(x, tuple([(k, s, b) for k, (b, s) in enumerate(zip(begin, step, strict=True))]), shape)
 
 
 @embed.lower
@@ -415,7 +417,7 @@ def block_slices(shape: Shape, begin, end, step, op: str) -> list[slice]:
     "slice",
     aliases=("crop",),
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, begin, end, step=(): a[
             tuple(slice(*s) for s in zip(begin, end, *([step] if step else []), strict=True))
         ],
@@ -441,7 +443,7 @@ def slice_op(data, begin, end, step=None):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, axis, begin, end: np.moveaxis(np.moveaxis(a, axis, 0)[begin:end], 0, axis),
         [(2, 4), {"axis": 1, "begin": 1, "end": 3}],
         [(2, 4), {"axis": -1, "begin": -2, "end": None}],
@@ -458,7 +460,7 @@ def slice_axis(data, axis, begin, end):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, b, axes=(): a[
             tuple(slice(b.shape[k]) if k in axes or not axes else slice(None) for k in range(a.ndim))
         ],
@@ -482,7 +484,7 @@ def slice_like(data, shape_like, axes=()):
 @composite(
     aliases=("reverse",),
     method=True,
-    samples=table(
+    samples=sample_table(
         np.flip, [(2, 3), {"axis": 0}], [(2, 3), {"axis": -1}], [(2, 3), {"axis": (0, 1)}], [(0,), {"axis": 0}]
     ),
 )

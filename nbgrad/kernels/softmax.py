@@ -21,7 +21,7 @@ from ..backends.numba.compile import inline, kernel
 from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, DTypeError, ShapeError
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import exp_minus
 from .binary import product_of_cotangents, strong_product
@@ -193,35 +193,39 @@ def _pair(name: str, log: bool, reference):
     forward.__doc__ = f"``{name}`` along a checked axis."
     cotangent.__doc__ = f"The cotangent of ``{name}``'s operand; `y` is its result."
     rows = [(3, 4), {"axis": 1}], [(2, 3, 2), {"axis": 1}], [(2, 0), {"axis": 0}]
-    op = structured(f"_{name}", method=False, samples=table(f"scipy.special.{name}", *rows, ulp=4, ints=False))(forward)
+    op = structured(f"_{name}", method=False, samples=sample_table(f"scipy.special.{name}", *rows, ulp=4, ints=False))(
+        forward
+    )
     pairs = [(3, 4), (3, 4), {"axis": 1}], [(2, 3, 2), (2, 3, 2), {"axis": 1}]
-    grad = structured(f"_{name}_grad", method=False, samples=table(reference, *pairs, ulp=8, ints=False))(cotangent)
+    grad = structured(f"_{name}_grad", method=False, samples=sample_table(reference, *pairs, ulp=8, ints=False))(
+        cotangent
+    )
 
     @op.run
     def _(data, out, *, axis):
         outer, n, inner = split(data._shape, axis)
 
         def call(start, stop):
-            x, y = threads.slices((data._buf, out._buf), (n * inner,) * 2, start, stop)
+            x, y = threads.row_slices((data._buf, out._buf), (n * inner,) * 2, start, stop)
             if inner == 1:
                 _softmax_rows(x, y, np.empty(_LANES, y.dtype), stop - start, n, int(log))
             else:
                 _softmax_columns(x, y, np.empty(2 * inner, y.dtype), stop - start, n, inner, int(log))
 
-        threads.each(call, outer, 4 * n * inner)
+        threads.parallel_ranges(call, outer, 4 * n * inner)
 
     @grad.run
     def _(head, y, out, *, axis):
         outer, n, inner = split(y._shape, axis)
 
         def call(start, stop):
-            g, x, h = threads.slices((head._buf, y._buf, out._buf), (n * inner,) * 3, start, stop)
+            g, x, h = threads.row_slices((head._buf, y._buf, out._buf), (n * inner,) * 3, start, stop)
             if inner == 1:
                 _grad_rows(g, x, h, stop - start, n, int(log))
             else:
                 _grad_columns(g, x, h, np.empty(inner, h.dtype), stop - start, n, inner, int(log))
 
-        threads.each(call, outer, 2 * n * inner)
+        threads.parallel_ranges(call, outer, 2 * n * inner)
 
     op.vjp(data=lambda g, y, axis: grad(g, y, axis=axis))
     return op, grad
@@ -312,7 +316,7 @@ def _within(family, data: NDArray, k: int, length, use_length: bool, outside: fl
     return where(inside, family(where(inside, data, -np.inf), axis=k), outside)
 
 
-@composite("softmax", method=True, samples=table(_reference, *_ROWS, ulp=4, ints=False))
+@composite("softmax", method=True, samples=sample_table(_reference, *_ROWS, ulp=4, ints=False))
 def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length=False):
     """``exp(x/t) / sum(exp(x/t))`` along an axis, t the temperature; never overflows.
 
@@ -355,7 +359,9 @@ def softmax(data, length=None, axis=-1, temperature=None, dtype=None, use_length
 
 
 @composite(
-    "log_softmax", method=True, samples=table(lambda x, **kw: np.log(_reference(x, **kw)), *_ROWS, ulp=16, ints=False)
+    "log_softmax",
+    method=True,
+    samples=sample_table(lambda x, **kw: np.log(_reference(x, **kw)), *_ROWS, ulp=16, ints=False),
 )
 def log_softmax(data, axis=-1, temperature=None, dtype=None, use_length=False, length=None):
     """Logarithm of ``softmax``, exact also where that underflows; parameters as there.
@@ -381,7 +387,7 @@ def log_softmax(data, axis=-1, temperature=None, dtype=None, use_length=False, l
     return _within(_log_softmax, data, k, length, use_length, -np.inf, "log_softmax")
 
 
-@composite(method=True, samples=table(lambda x, **kw: _reference(-x, **kw), *_ROWS, ulp=4, ints=False))
+@composite(method=True, samples=sample_table(lambda x, **kw: _reference(-x, **kw), *_ROWS, ulp=4, ints=False))
 def softmin(data, axis=-1, temperature=None, dtype=None, use_length=False, length=None):
     """``softmax`` of minus the array; parameters as there.
 
@@ -404,7 +410,7 @@ def softmin(data, axis=-1, temperature=None, dtype=None, use_length=False, lengt
     return _within(_softmax, negative(data), k, length, use_length, 0.0, "softmin")
 
 
-@composite(method=False, samples=table(
+@composite(method=False, samples=sample_table(
     lambda x, mode="instance": _reference(x, axis=1 if mode == "channel" else -1),
     [(2, 3)], [(2, 3, 2), {"mode": "channel"}], ulp=4, ints=False,
 ))  # fmt: skip
@@ -442,7 +448,7 @@ def SoftmaxActivation(data, mode="instance"):
 
 
 @composite(
-    samples=table(
+    samples=sample_table(
         lambda x, k: np.array([-np.log(_reference(x)[np.arange(len(x)), k.astype(int)]).sum()], x.dtype),
         [(3, 4), Input(values=[2, 0, 3], dtype="int64")],
         ulp=16,

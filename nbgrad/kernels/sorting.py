@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, full, placed
+from ..arrays.ndarray import NDArray, from_host_values, full
 from ..autodiff import tracing
-from ..core.context import real
+from ..core.context import untraced_context
 from ..core.dtypes import as_dtype, int64
 from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, DTypeError, ShapeError
 from ..operators.entry import as_array
-from ..operators.samples import Input, table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import sorting_device
 from .along import DEEP, PLACES, add_along, read_along
@@ -38,7 +38,7 @@ def _ordered(values: np.ndarray, axis: int, ascending: bool, count: int) -> np.n
     return order if count == order.shape[axis] else order.take(range(count), axis)
 
 
-@structured("_order", moves_only=True, method=False, differentiable=False, samples=table(
+@structured("_order", moves_only=True, method=False, differentiable=False, samples=sample_table(
     lambda a, axis, ascending, count: _ordered(a, axis, ascending, count),
     [(2, 7), {"axis": 1, "ascending": True, "count": 7}], [(2, 3, 2), {"axis": 1, "ascending": False, "count": 2}],
     [(1, 90), {"axis": 1, "ascending": False, "count": 90}], [(0, 2), {"axis": 1, "ascending": True, "count": 1}],
@@ -64,7 +64,7 @@ def _(operands, results, *, axis, ascending, count):
 def _order_of(x: NDArray, axis: int, ascending: bool, count: int | None = None) -> NDArray:
     count = x.shape[axis] if count is None else count
     if _here(x):
-        return placed(_ordered(x._view(), axis, ascending, count), kind_of(int64, x._kind.ctx))
+        return from_host_values(_ordered(x._view(), axis, ascending, count), kind_of(int64, x._kind.ctx))
     return _order(x.detach(), axis=axis, ascending=bool(ascending), count=count)
 
 
@@ -98,7 +98,7 @@ def _sorted(a: np.ndarray, axis=-1, is_ascend=True) -> np.ndarray:
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         _sorted,
         [(2, 4)],
         [(2, 4), {"is_ascend": False}],
@@ -145,7 +145,7 @@ def sort(data, axis=-1, is_ascend=True):
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         lambda a, axis=-1, is_ascend=True: np.argsort(a if is_ascend else -a.astype(float), axis, kind="stable"),
         [(2, 4)],
         [(2, 4), {"is_ascend": False}],
@@ -197,7 +197,7 @@ def _top(a: np.ndarray, axis=-1, k=1, ret_typ="value", is_ascend=False) -> np.nd
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         _top,
         [(2, 4), {"k": 2, "ret_typ": "value"}],
         [(4, 2), {"k": 1, "ret_typ": "value", "axis": 0, "is_ascend": True}],
@@ -254,7 +254,7 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
         raise AttrError(f"topk: k must be an integer of at most {n} (the elements along axis {axis}), got {k!r}")
     chosen = _order_of(x, along, is_ascend, int(k) if k >= 1 else n)
     if ret_typ == "mask":
-        ones = full(chosen.shape, 1, ctx=real(x._kind.ctx), dtype=x._kind.dtype)
+        ones = full(chosen.shape, 1, ctx=untraced_context(x._kind.ctx), dtype=x._kind.dtype)
         return reshape(add_along(ones, chosen, along, n), data.shape)
     if ret_typ == "value":
         return read_along(x, chosen, along)
@@ -262,7 +262,7 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
     return positions if ret_typ == "indices" else [read_along(x, chosen, along), positions]
 
 
-@composite(method=True, samples=table(
+@composite(method=True, samples=sample_table(
     lambda a, i, axis=-1: np.take_along_axis(a, i.astype(int), axis),
     [(2, 3), PLACES], [(3, 2, 1), DEEP, {"axis": 1}],
     [(4,), Input(values=[3, -1, 0], dtype="float32"), {"axis": 0}],
@@ -307,7 +307,7 @@ def take_along_axis(data, indices, axis=-1):
     return read_along(x, in_range(index, n, "raise", "take_along_axis"), k)
 
 
-@composite(samples=table(
+@composite(samples=sample_table(
     np.searchsorted,
     [Input(values=[1, 2, 2, 5], dtype="float32"), (5,)],
     [Input(values=[1, 2, 2, 5], dtype="float32"), Input(values=[[2, 0], [9, 5]]), {"side": "right"}],
@@ -350,7 +350,7 @@ def searchsorted(a, v, side="left"):
     if side not in ("left", "right"):
         raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if _here(a, v):
-        return placed(np.asarray(np.searchsorted(a._view(), v._view(), side)), kind_of(int64, v._kind.ctx))
+        return from_host_values(np.asarray(np.searchsorted(a._view(), v._view(), side)), kind_of(int64, v._kind.ctx))
     common = as_dtype(np.result_type(a.dtype, v.dtype)) if a._kind.dtype.is_float or v._kind.dtype.is_float else int64
     a, v = [arrayed(x.detach(), common, x) for x in (a, v)]
     return _places_in(a, v, right=side == "right")

@@ -14,7 +14,7 @@ from ..ir.expr import const, eq, select, var
 from ..operators.cast import cast
 from ..operators.elementwise import derived
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import composite
 from . import scalar as vm
 from .binary import equal, greater, not_equal
@@ -40,7 +40,7 @@ def _count(data: NDArray, axis, op: str, ddof: int) -> int:
     "var",
     method=True,
     samples=rows(np.var, empty=False, exclude=False, ulp=4, result="float")
-    + table(numpy_reduction(np.var), [(3, 2), {"axis": 0, "ddof": 1}], ulp=4, result="float"),
+    + sample_table(numpy_reduction(np.var), [(3, 2), {"axis": 0, "ddof": 1}], ulp=4, result="float"),
 )
 def var_(data, axis=None, keepdims=False, ddof=0):
     """Variance: the mean of squared deviations from the mean.
@@ -94,7 +94,7 @@ def _numpy_moments(a: np.ndarray, axes=None, keepdims=False) -> list[np.ndarray]
 
 @composite(
     method=True,
-    samples=table(
+    samples=sample_table(
         _numpy_moments,
         [(2, 3)],
         [(2, 3, 2), {"axes": (0, 2)}],
@@ -140,7 +140,7 @@ all_ = _truth("all", "every element", np.all)
 @composite(
     method=True,
     samples=rows(np.median, empty=False, exclude=False, ulp=1, result="float")
-    + table(numpy_reduction(np.median), [(4, 5), {"axis": 1}], [(4, 5), {"axis": 0}], ulp=1, result="float"),
+    + sample_table(numpy_reduction(np.median), [(4, 5), {"axis": 1}], [(4, 5), {"axis": 0}], ulp=1, result="float"),
 )
 def median(data, axis=None, keepdims=False):
     """Middle element, or the mean of the two middle ones; NaN if there is one.
@@ -175,7 +175,7 @@ def median(data, axis=None, keepdims=False):
 
 
 @composite(
-    samples=table(
+    samples=sample_table(
         lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: np.array([np.allclose(a, b, rtol, atol, equal_nan)]),
         [(2, 3), (2, 3)],
         [(2, 3), (1, 3), {"rtol": 0.5, "atol": 100.0}],

@@ -14,13 +14,13 @@ import numpy as np
 from ..arrays.launch import cast_into, fill
 from ..arrays.ndarray import NDArray, alias, from_value
 from ..autodiff import tape, tracing
-from ..autodiff.cotangents import own
+from ..autodiff.cotangents import own_cotangent
 from ..autodiff.observers import observers
 from ..autodiff.state import recording
 from ..autodiff.writes import IN_PLACE, check_target, overwrite
-from ..backends.buffer_pool import longer
-from ..core.context import real
-from ..core.dtypes import int64, plain
+from ..backends.buffer_pool import extend_in_place
+from ..core.context import untraced_context
+from ..core.dtypes import int64, without_subclass
 from ..core.shapes import size
 from ..errors import DTypeError, MaskWarning, NBGradError, RangeError, ShapeError
 from ..operators.cast import cast
@@ -54,7 +54,9 @@ class _View(tape.Rule):
         old = cotangents.get(p)
         if old is None:
             n = size(shape)
-            out = longer(g, n) if start == 0 and node not in borrowed else None  # x[:-1]: then g is where it belongs
+            out = (
+                extend_in_place(g, n) if start == 0 and node not in borrowed else None
+            )  # x[:-1]: then g is where it belongs
             if out is None:
                 out = kind.empty(n, kind.storage)
                 out[:start] = 0
@@ -63,7 +65,7 @@ class _View(tape.Rule):
             cotangents[p] = out
         else:
             if p in borrowed:
-                old = own(p, kind, cotangents, borrowed)
+                old = own_cotangent(p, kind, cotangents, borrowed)
             kind.accumulate(g, old[start:stop])
 
 
@@ -118,7 +120,7 @@ def _normalise(key, x: NDArray, beside: NDArray | None = None) -> list:
                     out.append(item)
                     continue
                 read.append((len(out), given))
-            values = item._view() if isinstance(item, NDArray) else np.asarray(plain(item, "indexing"))
+            values = item._view() if isinstance(item, NDArray) else np.asarray(without_subclass(item, "indexing"))
             if values.size == 0 and not isinstance(item, np.ndarray | NDArray):
                 values = values.astype(np.int64)
             if values.dtype.kind not in "iub":
@@ -265,7 +267,7 @@ def _traced(x: NDArray, items: list) -> NDArray:
     positions: NDArray | None = None
     for item, k in zip(indices, places, strict=True):
         row = in_range(item if isinstance(item, NDArray) else np.asarray(item), block._shape[k], "raise", "indexing")
-        row = row if isinstance(row, NDArray) else from_value(row, dtype=int64, ctx=real(x._kind.ctx))
+        row = row if isinstance(row, NDArray) else from_value(row, dtype=int64, ctx=untraced_context(x._kind.ctx))
         positions = row if positions is None else positions * block._shape[k] + row
     assert positions is not None
     if not together:  # the axes that they index come first
@@ -363,7 +365,7 @@ def setitem(self: NDArray, key, value) -> None:
         with self._written() as view, np.errstate(invalid="ignore", over="ignore"):
             if isinstance(source, np.ndarray) and np.shares_memory(source, view):
                 source = source.copy()
-            values = np.asarray(plain(source, "assignment"))
+            values = np.asarray(without_subclass(source, "assignment"))
             if values.dtype.kind not in "fiub":
                 raise DTypeError(f"assignment: a value of dtype {values.dtype} cannot be stored in {self._kind.dtype}")
             if values.size == 1:  # fits anywhere, whatever its rank, as results of shape (1,) must
@@ -388,7 +390,11 @@ def _together(x: NDArray, items: list) -> NDArray | None:
 def _write_there(block: NDArray, value) -> bool:
     """Write a number, an array on the same GPU, or the host's, into an array; False if that is for NumPy to refuse."""
     there = isinstance(value, NDArray) and value._kind.ctx == block._kind.ctx
-    values = value if there else np.asarray(value._view() if isinstance(value, NDArray) else plain(value, "assignment"))
+    values = (
+        value
+        if there
+        else np.asarray(value._view() if isinstance(value, NDArray) else without_subclass(value, "assignment"))
+    )
     shape = values.shape if values.size != 1 else ()
     while len(shape) > block.ndim and shape[0] == 1:
         shape = shape[1:]

@@ -14,7 +14,7 @@ from ..arrays.ndarray import NDArray
 from ..errors import AttrError, DTypeError, ShapeError
 from ..operators.cast import unify
 from ..operators.entry import as_array
-from ..operators.samples import table
+from ..operators.samples import sample_table
 from ..operators.structured import composite
 from .binary import add, multiply, power
 from .convolution import Deconvolution
@@ -40,7 +40,7 @@ def _numpy_up(*images: np.ndarray, scale, multi_input_mode="concat", **more) -> 
     return np.concatenate(parts, 1) if multi_input_mode == "concat" else sum(parts[1:], parts[0])
 
 
-@composite("UpSampling", method=False, samples=table(
+@composite("UpSampling", method=False, samples=sample_table(
     _numpy_up,
     [(1, 2, 2, 1), {"scale": 2, "sample_type": "nearest"}],
     [(1, 1, 2, 2), (1, 2, 1, 1), {"scale": 2, "sample_type": "nearest", "num_args": 2}],
@@ -147,7 +147,7 @@ def _numpy_lrn(x: np.ndarray, nsize, alpha=1e-4, beta=0.75, knorm=2.0) -> np.nda
     return x * (knorm + alpha / nsize * total) ** -beta
 
 
-@composite("LRN", method=False, samples=table(
+@composite("LRN", method=False, samples=sample_table(
     _numpy_lrn,
     [(2, 4, 1, 2), {"nsize": 3, "alpha": 0.5}], [(1, 2, 2, 2), {"nsize": 5, "alpha": 1.0, "beta": 0.5, "knorm": 1.0}],
     [(1, 3, 1, 1), {"nsize": 1, "alpha": 0.5}], ulp=4, ints=False,

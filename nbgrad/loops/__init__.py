@@ -1,4 +1,4 @@
-"""Adjoints and tangents of functions with loops: source in, source out."""
+"""Adjoints and tangents of functions with loops, by source transformation."""
 
 from .api import adjoint, tangent
 

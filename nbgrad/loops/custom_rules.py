@@ -1,7 +1,7 @@
-"""Primitives in functions that are differentiated, with rules of their own.
+"""Custom rules: primitives with a vjp of their own in differentiated functions.
 
-Those of numbers are like other functions; for those of arrays see :mod:`.ruled`. Generated files import them, and their
-rules, from here.
+Primitives of scalars are treated like other scalar functions; for those of arrays see :mod:`.frontend.primitive_calls`.
+Generated files import primitives and their vjps from here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from numba import types
 from numba.core.errors import NumbaError
 from numba.np.numpy_support import as_dtype
 
-from ..backends.numba.compile import is_nopython, result_type, returned
+from ..backends.numba.compile import is_nopython
+from ..backends.numba.result_types import result_form, result_type
 from ..core.source_text import identifier
 from ..errors import TraceError
 from ..ir.expr import Fn
@@ -27,21 +28,21 @@ from .ir.names import RESERVED
 
 __all__ = ["Forms", "Kind", "Rule", "adopted", "home", "rule_of"]
 
-_vjps: dict[Any, Callable] = {}  # of the primitives that were looked at
-_rules: dict[Any, Rule] = {}  # of primitives that Numba compiled
-_primitives: dict[Any, Any] = {}  # by the functions of which they are made
+_vjps: dict[Any, Callable] = {}  # the registered vjp, by primitive
+_rules: dict[Any, Rule] = {}  # by primitive; Numba compiled it and its vjp
+_primitives: dict[Any, Any] = {}  # by their forward functions
 
-Kind = tuple[int, str]  # a number of axes, and "float", "int" or "bool"
+Kind = tuple[int, str]  # the rank, and "float", "int" or "bool"
 _KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
 _NUMBERS = {"float": 1.0, "int": 1, "bool": True}
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 
 def adopted(called: Any, generated: bool) -> Any:
-    """What a function stands for in what is differentiated: of a primitive without a rule, what it is made of.
+    """The function to differentiate for a called object: the forward function of a primitive without a vjp.
 
-    A primitive with a rule is put among the functions that are known, if Numba compiled both for numbers. In what
-    was `generated`, the function of which it is made stands for it.
+    A primitive with a vjp is registered as a rule, and as a scalar function if Numba compiles both for scalars. In
+    `generated` code, forward functions are mapped back to their primitives.
     """
     if isinstance(called, Hashable) and generated:
         return _primitives.get(called, called)
@@ -56,7 +57,7 @@ def adopted(called: Any, generated: bool) -> Any:
 
 
 def rule_of(called: Any) -> Rule | None:
-    """The rule of a primitive that has one, if Numba compiled both."""
+    """The rule of a primitive, if Numba compiled it and its vjp."""
     return _rules.get(called) if isinstance(called, Hashable) else None
 
 
@@ -72,7 +73,7 @@ def _adopt(called: Any) -> None:
         adopted(called.vjp, False)
     count = len(inspect.signature(called.forward.py_func).parameters)
     try:
-        form = returned(called.forward, (1.0,) * count), returned(vjp, (1.0,) * (count + 2))
+        form = result_form(called.forward, (1.0,) * count), result_form(vjp, (1.0,) * (count + 2))
     except NumbaError:
         return
     parts = form[1] if isinstance(form[1], tuple) else (form[1],)
@@ -85,19 +86,19 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     frame = sys._getframe(1)
     importing = frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]
-    raise (ImportError if importing else AttributeError)(  # an import makes a message of its own of the latter
+    raise (ImportError if importing else AttributeError)(  # an import replaces the message of an AttributeError
         f"{__name__} has no {name}: primitives are here once a function that calls them was differentiated in this "
         f"process; in a file of your own, import what nb.primitive was given as {name}"
     )
 
 
 def home(name: str, helper: Any) -> str:
-    """The module from which generated code imports a function."""
+    """The module from which generated code imports `helper`."""
     return __name__ if globals().get(name) is helper else getattr(helper, "bodies", (helper,))[0].__module__
 
 
 class Rule:
-    """A primitive and its vjp; `name` and `vjp` are what they are called in generated code."""
+    """A primitive and its vjp; `name` and `vjp` are their names in generated code."""
 
     def __init__(self, name: str, forward: Any, vjp: Any, infer: Callable | None) -> None:
         name = identifier(name, {*RESERVED, *vars(builtins), "ahead", "in_large_pages", "plus"})
@@ -113,68 +114,68 @@ class Rule:
     def signature(self) -> inspect.Signature:
         return inspect.signature(self.helpers[self.name].py_func)
 
-    def narrows(self, given: tuple[Kind, ...]) -> bool:
-        """Whether results are of float32 where the arrays that are given are."""
-        if given not in self._narrow:
+    def preserves_float32(self, kinds: tuple[Kind, ...]) -> bool:
+        """Whether array results are float32 if the array arguments are."""
+        if kinds not in self._narrow:
             args = [
-                a.astype("float32") if isinstance(a := _like(k), np.ndarray) and k[1] == "float" else a for k in given
+                a.astype("float32") if isinstance(a := _like(k), np.ndarray) and k[1] == "float" else a for k in kinds
             ]
-            found = result_type(self.helpers[self.name], tuple(args))
-            parts = found.types if isinstance(found, types.BaseTuple) else (found,)
-            self._narrow[given] = not any(isinstance(p, types.Array) and p.dtype == types.float64 for p in parts)
-        return self._narrow[given]
+            returned = result_type(self.helpers[self.name], tuple(args))
+            results = returned.types if isinstance(returned, types.BaseTuple) else (returned,)
+            self._narrow[kinds] = not any(isinstance(p, types.Array) and p.dtype == types.float64 for p in results)
+        return self._narrow[kinds]
 
-    def forms(self, given: tuple[Kind, ...]) -> Forms:
-        """What comes out for arguments like these; an error of Numba's if it does not compile them."""
-        if given not in self._forms:
-            self._forms[given] = Forms(self, given)
-        return self._forms[given]
+    def result_types(self, kinds: tuple[Kind, ...]) -> Forms:
+        """The result types for arguments of these kinds; raises what Numba raises if it does not compile them."""
+        if kinds not in self._forms:
+            self._forms[kinds] = Forms(self, kinds)
+        return self._forms[kinds]
 
 
 class Forms:
-    """What a primitive and its vjp give for arguments of these kinds.
+    """The types that a primitive and its vjp return for arguments of these kinds.
 
     Attributes
     ----------
     several, several_parts : bool
-        Whether they give tuples.
+        Whether they return tuples.
     results : list of Kind
     parts : list of int or None
-        The number of axes of each argument's cotangent, None for none.
-    wrong : str
-        What is wrong with them.
+        The rank of each argument's cotangent, None for none.
+    type_error : str
+        Why they cannot be used, or "".
     """
 
-    def __init__(self, rule: Rule, given: tuple[Kind, ...]) -> None:
-        args = tuple([_like(kind) for kind in given])
-        self.several, found = _described(result_type(rule.helpers[rule.name], args))
-        self.results: list[Kind] = [k for k in found if isinstance(k, tuple)]
-        self.parts: list[int | None] = []
-        self.several_parts, self.wrong = False, ""
-        if len(self.results) < len(found) or not found:
-            self.wrong = "it gives something else than arrays and numbers"
+    def __init__(self, rule: Rule, argument_kinds: tuple[Kind, ...]) -> None:
+        args = tuple([_like(kind) for kind in argument_kinds])
+        self.rule_returns_tuple, returned = _described(result_type(rule.helpers[rule.name], args))
+        self.results: list[Kind] = [k for k in returned if isinstance(k, tuple)]
+        self.cotangent_ranks: list[int | None] = []
+        self.vjp_returns_tuple, self.type_error = False, ""
+        if len(self.results) < len(returned) or not returned:
+            self.type_error = "it returns something other than arrays and numbers"
             return
         results = [_like(kind) for kind in self.results]
-        result = tuple(results) if self.several else results[0]
-        self.several_parts, parts = _described(result_type(rule.helpers[rule.vjp], (result, result, *args)))
-        parts += [None] * (len(given) - len(parts))
-        for k, (part, (rank, kind)) in enumerate(zip(parts, given, strict=False)):
-            wanted = kind == "float" and part is not None
-            if wanted and not (isinstance(part, tuple) and part[0] == rank):
-                self.wrong = f"its vjp does not give an array of {rank} axes for argument {k}" if rank else (
+        result = tuple(results) if self.rule_returns_tuple else results[0]
+        self.vjp_returns_tuple, parts = _described(result_type(rule.helpers[rule.vjp], (result, result, *args)))
+        parts += [None] * (len(argument_kinds) - len(parts))
+        for k, (part, (rank, kind)) in enumerate(zip(parts, argument_kinds, strict=False)):
+            differentiable = kind == "float" and part is not None
+            if differentiable and not (isinstance(part, tuple) and part[0] == rank):
+                self.type_error = f"its vjp does not give an array of {rank} axes for argument {k}" if rank else (
                     f"its vjp does not give a number for argument {k}")  # fmt: skip
-            self.parts.append(rank if wanted else None)
-        if len(parts) > len(given):
-            self.wrong = f"its vjp gives {len(parts)} cotangents for {len(given)} arguments"
+            self.cotangent_ranks.append(rank if differentiable else None)
+        if len(parts) > len(argument_kinds):
+            self.type_error = f"its vjp gives {len(parts)} cotangents for {len(argument_kinds)} arguments"
 
 
 def _like(kind: Kind) -> Any:
-    rank, name = kind
-    return np.empty((0,) * rank, _DTYPES[name]) if rank else _NUMBERS[name]
+    rank, element = kind
+    return np.empty((0,) * rank, _DTYPES[element]) if rank else _NUMBERS[element]
 
 
 def _described(kind: types.Type) -> tuple[bool, list]:
-    """Whether a type is a tuple, and its parts: kinds, None, and types for anything else."""
+    """Whether a type is a tuple, and its items: kinds, None, and Numba types for anything else."""
     several = isinstance(kind, types.BaseTuple)
     return several, [_kind(part) for part in (kind.types if several else (kind,))]
 
@@ -188,29 +189,27 @@ def _kind(kind: types.Type) -> Kind | types.Type | None:
     return (rank, _KINDS[letter]) if (letter := as_dtype(kind.dtype if rank else kind).kind) in _KINDS else kind
 
 
-#: Of a function's name among expressions; those of the table are one word.
+#: Prefix of the names of these functions in expressions; names in the table of scalar functions are single words.
 _OURS = "primitive"
 
 
-def _function(found: Rule, parts: tuple, several: bool) -> Fn:
-    rule = found.vjp
-    slots = ", ".join(f"{{{k}}}" for k in range(len(parts)))
+def _function(rule: Rule, cotangents: tuple, several: bool) -> Fn:
+    vjp = rule.vjp
+    slots = ", ".join(f"{{{k}}}" for k in range(len(cotangents)))
 
-    arguments = ", ".join(f"{{{k}}}" for k in range(1, len(parts) + 1))
-    rules = [
-        part and Fn(f"{_OURS} {rule}{k}", f"{rule}(1.0, {{0}}, {arguments}){f'[{k}]' if several else ''}", _ended(rule),
-                    helpers={rule: found.helpers[rule]})
-        for k, part in enumerate(parts)
+    arguments = ", ".join(f"{{{k}}}" for k in range(1, len(cotangents) + 1))
+    derivatives = [
+        part and Fn(f"{_OURS} {vjp}{k}", f"{vjp}(1.0, {{0}}, {arguments}){f'[{k}]' if several else ''}", _ended(vjp),
+                    helpers={vjp: rule.helpers[vjp]})
+        for k, part in enumerate(cotangents)
     ]  # fmt: skip
 
-    def partials(*args):  # the arguments, and the value
-        *given, y = args
-        made = tuple(r and r(y, *given) for r in rules)
-        return made if len(made) > 1 else made[0]
+    def partials(*args):  # the arguments, then the value
+        *operands, y = args
+        results = tuple(r and r(y, *operands) for r in derivatives)
+        return results if len(results) > 1 else results[0]
 
-    return Fn(
-        f"{_OURS} {found.name}", f"{found.name}({slots})", partials, helpers={found.name: found.helpers[found.name]}
-    )
+    return Fn(f"{_OURS} {rule.name}", f"{rule.name}({slots})", partials, helpers={rule.name: rule.helpers[rule.name]})
 
 
 def _ended(rule: str) -> Callable:

@@ -1,4 +1,4 @@
-"""Functions with loops as operations: what :func:`nbgrad.primitive` makes of them, where no derivative is given."""
+"""Differentiable operators: functions with loops that :func:`nbgrad.primitive` gets without a vjp."""
 
 from __future__ import annotations
 
@@ -9,115 +9,119 @@ from typing import Any
 from ..backends.numba.compile import is_nopython, module
 from ..errors import NBGradError
 from .analysis.activity import plan
-from .arguments import completed, describe, narrow, parameters, wide
+from .arguments import float64_among_float32, has_float32, parameters, ranks_and_kinds, with_defaults
 from .codegen.module_source import module as file_of
 from .codegen.pure_functions import Pullback, function
-from .frontend.captured_values import Moment
+from .frontend.captured_values import CapturedSnapshot
 from .frontend.lowering import lower
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import structure
 from .ir.type_inference import infer
 
-__all__ = ["Loops", "Variant", "without_fixed"]
+__all__ = ["LoopOperator", "OperatorVariant", "without_constants"]
 
 
-class Loops:
-    """A function, as far as it is in the subset that has adjoints; `why` says why it is not, if it is not."""
+class LoopOperator:
+    """The variants of a function; `refusal_reason` is the reason if it is outside of the subset that has adjoints."""
 
     def __init__(self, function: Callable) -> None:
         self.function = function
         self._source: Source | None = None
-        self.why = ""
-        self._made: dict[tuple, Variant | str] = {}
+        self.refusal_reason = ""
+        self._loop_operators: dict[tuple, OperatorVariant | str] = {}
         try:
             self._source = source_of(function)
         except NBGradError as err:
-            self.why = str(err)
+            self.refusal_reason = str(err)
             plain = getattr(function, "py_func", function)
-            self._refused = Moment(plain) if isinstance(plain, FunctionType) else None
+            self._refused = CapturedSnapshot(plain) if isinstance(plain, FunctionType) else None
 
     @property
     def stale(self) -> bool:
-        """Whether a name of the module stands for something else than when it was read; what Numba compiles stays."""
-        if self._source is None:  # what was missing may be there
-            return self._refused is not None and not self._refused.lasts()
+        """Whether a global that the function uses was rebound since it was read; compiled functions stay."""
+        if self._source is None:  # a missing global may exist now
+            return self._refused is not None and not self._refused.still_current()
         return not (is_nopython(self.function) or self._source.current())
 
     def completed(self, args: tuple) -> tuple:
         """The arguments of a call, with defaults."""
-        return args if self._source is None else completed(self._source, args)
+        return args if self._source is None else with_defaults(self._source, args)
 
-    def variant(self, args: list) -> Variant | str:
-        """The operation for arguments like these, or why there is none."""
+    def variant(self, args: list) -> OperatorVariant | str:
+        """The operator for arguments like these, or the reason why there is none."""
         if self._source is None:
-            return self.why
-        source, given = self._source, tuple(args)
+            return self.refusal_reason
+        source, values = self._source, tuple(args)
         forms: tuple = ()
-        if len(without_fixed(given)) < len(given) and (form := structure(source.name, parameters(source), given)):
-            forms, given = form.forms, tuple(form.leaves(given))
-            source = source.taken_apart(forms)
+        if len(without_constants(values)) < len(values) and (
+            form := structure(source.name, parameters(source), values)
+        ):
+            forms, values = form.forms, tuple(form.leaves(values))
+            source = source.with_flat_tuples(forms)
         try:
-            ranks, kinds = describe(source, given)
+            ranks, kinds = ranks_and_kinds(source, values)
         except NBGradError as err:
             return str(err)
-        single = narrow(given)
-        doubles = wide(source, given)
+        single = has_float32(values)
+        doubles = float64_among_float32(source, values)
         key = (forms, single, doubles, *ranks.values(), *kinds.values())
-        made = self._made.get(key)
-        if made is None:
+        operator = self._loop_operators.get(key)
+        if operator is None:
             try:
-                made = Variant(self.function, source, (ranks, kinds, False, doubles), single, bool(forms))
+                operator = OperatorVariant(self.function, source, (ranks, kinds, False, doubles), single, bool(forms))
             except NBGradError as err:
-                made = str(err)
-            self._made[key] = made
-        return made
+                operator = str(err)
+            self._loop_operators[key] = operator
+        return operator
 
 
-def without_fixed(args: tuple) -> tuple:
-    """The arguments but strings and None, which are no arguments of variants; all if there are tuples."""
+def without_constants(args: tuple) -> tuple:
+    """The arguments except strings and None, which variants do not take; all if any is a tuple."""
     if any(isinstance(a, tuple) for a in args):
         return args
     return tuple([a for a in args if not isinstance(a, str | None)])
 
 
-class Variant:
-    """An operation for one combination of ranks and kinds of arguments.
+class OperatorVariant:
+    """An operator for one combination of ranks and kinds of arguments.
 
     Attributes
     ----------
     function : callable
-        Compiled, of the arguments without strings and None. It leaves them alone and returns, after the results, the
-        arrays that the function writes.
+        Compiled; it takes the arguments except strings and None. It does not modify them, and returns the results, then
+        the arrays that the function writes.
     """
 
-    def __init__(self, original: Callable, source: Source, given: tuple, narrow: bool, apart: bool) -> None:
+    def __init__(self, original: Callable, source: Source, types: tuple, narrow: bool, flat: bool) -> None:
         self.source = source
-        self.given = given  # what is known of arguments
+        self.lowering_options = types  # ranks and kinds of arguments, and options of :func:`lower`
         self.narrow = narrow
         self.parameters = parameters(source)
         f = self._lowered()
-        # Numba read constants when it compiled, which may have been another moment than when we did.
-        constants = any(s.moment.constants for s in source.every())
-        plain = is_nopython(original) and not f.written and not apart and not constants
+        # Numba read constants when it compiled; they may have changed before the source was read here.
+        constants = any(s.captured_snapshot.constants for s in source.with_callees())
+        plain = is_nopython(original) and not f.modified_parameters and not flat and not constants
         self.function = original if plain else module(*function(f))
         results = list(f.results or [])
-        self.outputs = [*results, *(n for n in f.written if n not in results)]
+        self.outputs = [*results, *(n for n in f.modified_parameters if n not in results)]
         self._pulls: dict[tuple, tuple[Any, list[int]]] = {}
 
     def _lowered(self):
-        f = lower(self.source, *self.given)
+        f = lower(self.source, *self.lowering_options)
         infer(f)
-        f.narrow = self.narrow
+        f.single_precision = self.narrow
         return f
 
-    def pullback(self, places: tuple[int, ...], wrap: Callable) -> tuple[Any, list[int]]:
-        """The gradients by the arguments at `places`, as a function of cotangents and the arguments that ``wrap(...)``
-        made an operation; and of which outputs it takes cotangents."""
-        found = self._pulls.get(places)
-        if found is None:
+    def pullback(self, positions: tuple[int, ...], wrap: Callable) -> tuple[Any, list[int]]:
+        """The gradients with respect to the arguments at `positions`, and the outputs whose cotangents they take.
+
+        The gradients are a function of those cotangents and the arguments, made an operator by ``wrap(...)``.
+        """
+        cached = self._pulls.get(positions)
+        if cached is None:
             f = self._lowered()
-            wrt = [f.parameters[k] for k in places]
-            made = Pullback(f, plan(f, set(wrt)), wrt)
-            compiled = module(made.entry, file_of(made.source(), f, made.free))
-            found = self._pulls[places] = wrap(compiled), [self.outputs.index(n) for n in made.cotangents]
-        return found
+            wrt = [f.parameters[k] for k in positions]
+            generated = Pullback(f, plan(f, set(wrt)), wrt)
+            compiled = module(generated.entry, file_of(generated.source(), f, generated.free))
+            cached = self._pulls[positions] = wrap(compiled), [self.outputs.index(n) for n in generated.cotangents]
+        return cached

@@ -1,4 +1,4 @@
-"""From cotangents of outputs to gradients."""
+"""Pullbacks: from cotangents of outputs to gradients."""
 
 from __future__ import annotations
 
@@ -6,49 +6,48 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import AttrError
-from .arguments import kept, listed, one_by_one, outputs
-from .frontend.tuple_arguments import put_together
-from .variants import Backwards, Halves
+from .arguments import as_tuple, copy_written, flat_cotangents, output_names
+from .frontend.tuple_arguments import unflatten
+from .variants import AdjointVariant, SplitVariant
 
 __all__ = ["Pullback"]
 
 
 class Pullback:
-    """What :meth:`.api.Adjoint.vjp` gives; call it with cotangents. `form` puts gradients in their places."""
+    """The result of :meth:`.api.Adjoint.vjp`: call it with cotangents. `form` arranges the gradients."""
 
     def __init__(
-        self, form: Callable, made: Backwards, args: tuple, results: tuple, halves: Halves | None = None,
+        self, form: Callable, program: AdjointVariant, args: tuple, results: tuple, halves: SplitVariant | None = None,
         state: tuple = (),
     ) -> None:  # fmt: skip
-        self._form = form
-        self._generated = made
+        self._gradient_form = form
+        self._generated = program
         self._args = args
         self._results = results
-        self._halves = halves
-        self._state: tuple | None = state  # of the first sweep, for one call
-        self.parameters = tuple(made.f.parameters)
-        self.outputs = tuple(outputs(made.f))
-        self.value = None if made.f.results is None else put_together(made.f.form, iter(results))
+        self._split_variant = halves
+        self._state: tuple | None = state  # of the forward sweep, for one call
+        self.parameters = tuple(program.f.parameters)
+        self.outputs = tuple(output_names(program.f))
+        self.value = None if program.f.results is None else unflatten(program.f.form, iter(results))
 
     def __call__(self, cotangents: Any, *more: Any) -> Any:
-        f, made = self._generated.f, self._generated
+        f, program = self._generated.f, self._generated
         names = self.outputs
         if more:
             raise AttrError(
                 f"{f.name}: the pullback takes one argument, {1 + len(more)} are given; put the cotangents of "
                 f"({', '.join(names)}) in a tuple"
             )
-        given = one_by_one(f, listed(cotangents))
-        if len(given) != len(names):
+        seeds = flat_cotangents(f, as_tuple(cotangents))
+        if len(seeds) != len(names):
             raise AttrError(
-                f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(given)} given; "
-                "None stands for zeros"
+                f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(seeds)} given; None means zeros"
             )
-        weights = dict(zip(names, given, strict=True))
-        if self._halves is None:
-            return self._form(made(kept(f, self._args), weights, self._results)[1])
-        taken = self._halves.weights(self._args, self._results, weights)
+        by_output = dict(zip(names, seeds, strict=True))
+        if self._split_variant is None:
+            return self._gradient_form(program(copy_written(f, self._args), by_output, self._results)[1])
+        weights = self._split_variant.seed_arguments(self._args, self._results, by_output)
         state, self._state = self._state, None
         if state is None:
-            state = self._halves.forward(kept(f, self._args))[1]
-        return self._form(self._halves.backward(state, taken))
+            state = self._split_variant.forward(copy_written(f, self._args))[1]
+        return self._gradient_form(self._split_variant.backward(state, weights))

@@ -1,4 +1,4 @@
-"""Generated code with its arguments and results in order."""
+"""Variants: generated adjoints and tangents, for one combination of ranks and kinds of arguments each."""
 
 from __future__ import annotations
 
@@ -11,103 +11,115 @@ import numpy as np
 
 from ..backends.numba.compile import module as compiled_module
 from ..backends.numba.compile import python
-from ..backends.numba.exported import trusting
-from .analysis.activity import plan, survey
-from .arguments import apart, copies, cotangent, outputs, placed
-from .codegen.checkpointing import Checkpointed, runs
+from ..backends.numba.exported import unchecked_call
+from .analysis.activity import plan, plan_tangents
+from .arguments import arrange_gradients, as_cotangent, check_no_aliasing, copies, output_names
+from .codegen.checkpointing import Checkpointed, rerun_iterations
 from .codegen.module_source import module
-from .codegen.reverse_sweep import Reverse
-from .codegen.split_mode import Sweeps
-from .codegen.tangent import Forward
+from .codegen.reverse_sweep import AdjointPrinter
+from .codegen.split_mode import SplitAdjointPrinter
+from .codegen.tangent import TangentPrinter
 from .ir.statements import Function, Loop
 
-__all__ = ["Backwards", "Checkpointing", "Forwards", "Halves"]
+__all__ = ["AdjointVariant", "CheckpointedVariant", "SplitVariant", "TangentVariant"]
 
 
-class Backwards:
-    """The adjoint for one combination of ranks and kinds of arguments; `argnums` as they were given, `halves` the same
-    in two functions, once it is needed."""
+class AdjointVariant:
+    """The adjoint for one combination of ranks and kinds of arguments.
 
-    halves: Halves | None = None
+    `argnums` is as the user gave it; `halves` is the same adjoint in split mode, generated when first needed.
+    """
+
+    split_variant: SplitVariant | None = None
 
     def __init__(self, f: Function, wrt: list[str], argnums: int | tuple[int, ...] | None = ()) -> None:
         self.f = f
         self.wrt = wrt
         self.argnums = argnums
         self.plan = plan(f, set(wrt))
-        self._write(Reverse(f, self.plan, wrt))
+        self._write(AdjointPrinter(f, self.plan, wrt))
 
-    def _write(self, reverse: Reverse) -> None:
+    def _write(self, reverse: AdjointPrinter) -> None:
         self.reverse = reverse
         self.text = module(reverse.source(), self.f, reverse.free)
         self.entry = compiled_module(reverse.entry, self.text, reverse.arrays_of_tapes)
-        self._call = trusting(self.entry)
+        self._call = unchecked_call(self.entry)
 
-    def more(self, args: tuple) -> tuple:
-        """Further arguments of the code."""
+    def extra_arguments(self, args: tuple) -> tuple:
+        """Arguments of the generated function after the cotangents."""
         return ()
 
-    def bars(self, args: tuple, cotangents: dict[str, Any], values: tuple) -> dict[str, Any]:
-        """The cotangents that the code takes, by name."""
+    def cotangent_arguments(self, args: tuple, cotangents: dict[str, Any], values: tuple) -> dict[str, Any]:
+        """The cotangents that the generated function takes, by name."""
         f, names = self.f, self.reverse
-        given = {**dict(zip(f.results or [], values, strict=False)), **dict(zip(f.parameters, args, strict=True))}
-        wanted = dict.fromkeys([*names.seeds, *names.arrays])
-        return {n: cotangent(f, n, cotangents.get(n), given.get(n)) for n in wanted}
+        like = {**dict(zip(f.results or [], values, strict=False)), **dict(zip(f.parameters, args, strict=True))}
+        needed = dict.fromkeys([*names.seeds, *names.arrays])
+        return {n: as_cotangent(f, n, cotangents.get(n), like.get(n)) for n in needed}
 
-    def stored(self, args: tuple, values: tuple) -> dict[str, int]:
-        """The bytes that each tape takes for these arguments; it runs the function on them."""
-        names = [*self.reverse.stored(), *(f"a copy of {n}" for n in self.reverse.copied)]
+    def tape_bytes(self, args: tuple, values: tuple) -> dict[str, int]:
+        """The size in bytes of each tape for these arguments; it runs the function on them."""
+        names = [*self.reverse.stored_in_loops(), *(f"a copy of {n}" for n in self.reverse.copied)]
         if not names:
             return {}
         text = module(self.reverse.measure(), self.f, self.reverse.free)
         entry = compiled_module(self.reverse.entry, text)
-        return dict(zip(map(self.f.explained, names), entry(*args, *self.bars(args, {}, values).values()), strict=True))
+        return dict(
+            zip(
+                map(self.f.with_user_names, names),
+                entry(*args, *self.cotangent_arguments(args, {}, values).values()),
+                strict=True,
+            )
+        )
 
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
-        """The results and the gradients; `values` are the results where they are known before."""
+        """The results and the gradients; `values` are the results if they are known already."""
         f, names = self.f, self.reverse
-        given = dict(zip(f.parameters, args, strict=True))
-        bars = self.bars(args, cotangents, values)
-        found = self._call(*args, *bars.values(), *self.more(args)) or ()
+        by_name = dict(zip(f.parameters, args, strict=True))
+        bars = self.cotangent_arguments(args, cotangents, values)
+        returned = self._call(*args, *bars.values(), *self.extra_arguments(args)) or ()
         count = len(f.results or [])
-        numbers = dict(zip(names.numbers, found[count:], strict=True))
+        scalars = dict(zip(names.scalar_wrt, returned[count:], strict=True))
         gradients = []
         for n in self.wrt:
             if n in names.arrays:
                 gradients.append(bars[n])
             else:
-                gradients.append(numbers.get(n, np.zeros_like(given[n]) if f.ranks[n] else 0.0))
-        return tuple(found[:count]), tuple(gradients)
+                gradients.append(scalars.get(n, np.zeros_like(by_name[n]) if f.ranks[n] else 0.0))
+        return tuple(returned[:count]), tuple(gradients)
 
     @cached_property
-    def short(self) -> Callable:
-        """``short(*args)``, the one number that comes out and the gradients in their places: all of the above, written
+    def scalar_entry(self) -> Callable:
+        """``scalar_entry(*args)`` returns the value and the gradients: `__call__` for one scalar result, written
         out."""
         f, names = self.f, self.reverse
         at = {n: f"a{k}" for k, n in enumerate(f.parameters)}
         bars = {n: f"b{k}" for k, n in enumerate(names.arrays)}
-        found = {n: f"g{k}" for k, n in enumerate(names.numbers)}
-        shared = [f"may_share({at[n]}, {at[m]})" for n in f.written for m in f.parameters if f.ranks[m] and m != n]
-        shared += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.written]
-        lines = [f"if {' or '.join(shared)}:", f"    apart(f, ({', '.join(at.values())},))"] if shared else []
+        scalars = {n: f"g{k}" for k, n in enumerate(names.scalar_wrt)}
+        hazards = [
+            f"may_share({at[n]}, {at[m]})" for n in f.modified_parameters for m in f.parameters if f.ranks[m] and m != n
+        ]
+        hazards += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.modified_parameters]
+        lines = [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
         lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
-        given = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
-        lines.append(f"{', '.join(['y', *found.values()])}, = entry({given})")
+        passed = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
+        lines.append(f"{', '.join(['y', *scalars.values()])}, = entry({passed})")
         zero = {n: f"zeros_like({at[n]})" if f.ranks[n] else "0.0" for n in self.wrt}
-        gradients = placed(f, self.wrt, self.argnums, tuple([{**zero, **bars, **found}[n] for n in self.wrt]))
+        gradients = arrange_gradients(
+            f, self.wrt, self.argnums, tuple([{**zero, **bars, **scalars}[n] for n in self.wrt])
+        )
         if isinstance(gradients, tuple):
             gradients = f"({''.join(f'{g}, ' for g in gradients)})"
         text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, {gradients}"])
-        used = {"entry": self._call, "zeros_like": np.zeros_like, "apart": apart, "f": f}
+        used = {"entry": self._call, "zeros_like": np.zeros_like, "apart": check_no_aliasing, "f": f}
         return python(f.name, text, {**used, "may_share": np.may_share_memory})
 
 
-class Checkpointing(Backwards):
-    """The same with checkpoints in a loop; `count` says how many, or `memory` how many bytes they may take."""
+class CheckpointedVariant(AdjointVariant):
+    """The adjoint with checkpoints in a loop: `count` snapshots, or as many as fit into `memory` bytes."""
 
     reverse: Checkpointed
 
-    def __init__(self, plain: Backwards, loop: Loop, count: int | None, memory: int | None) -> None:
+    def __init__(self, plain: AdjointVariant, loop: Loop, count: int | None, memory: int | None) -> None:
         self.f, self.wrt, self.argnums, self.plan = plain.f, plain.wrt, plain.argnums, plain.plan
         self.plain = plain
         self.count = count
@@ -118,24 +130,32 @@ class Checkpointing(Backwards):
         )
 
     def snapshots(self, args: tuple) -> tuple[int, int, int]:
-        """How many there are for these arguments, 0 where the tapes fit without; how large one is, and the turns."""
-        turns, each, tapes = self._budget(*copies(args))
+        """The number of snapshots for these arguments (0 if all tapes fit), the size of one, and the iterations."""
+        iterations, each, tapes = self._budget(*copies(args))
         if self.count is not None:
-            return min(self.count, max(turns, 1)) if self.reverse.known else self.count, each, turns
-        budget = available() // 4 if self.memory is None else self.memory
+            return (
+                min(self.count, max(iterations, 1)) if self.reverse.trip_count_known else self.count,
+                each,
+                iterations,
+            )
+        budget = available_memory() // 4 if self.memory is None else self.memory
         if 0 <= tapes <= budget:
-            return 0, each, turns
-        return max(min(budget // max(each, 1), turns), 1), each, turns
+            return 0, each, iterations
+        return max(min(budget // max(each, 1), iterations), 1), each, iterations
 
-    def more(self, args: tuple) -> tuple:
+    def extra_arguments(self, args: tuple) -> tuple:
         return (self.count if self.count is not None else self.snapshots(args)[0],)
 
-    def stored(self, args: tuple, values: tuple) -> dict[str, int]:
-        count, each, turns = self.snapshots(args)
+    def tape_bytes(self, args: tuple, values: tuple) -> dict[str, int]:
+        count, each, iterations = self.snapshots(args)
         if not count:
-            return self.plain.stored(args, values)
-        kept = f"{count} snapshots of {', '.join(self.reverse.state)}"
-        return {kept: count * each, "turns run again": runs(turns, count), **super().stored(args, values)}
+            return self.plain.tape_bytes(args, values)
+        snapshots = f"{count} snapshots of {', '.join(self.reverse.state)}"
+        return {
+            snapshots: count * each,
+            "turns run again": rerun_iterations(iterations, count),
+            **super().tape_bytes(args, values),
+        }
 
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
         if self.count is None and not self.snapshots(args)[0]:
@@ -144,85 +164,91 @@ class Checkpointing(Backwards):
 
 
 def _zero(y: Any) -> Any:
-    """The derivative of a result that depends on nothing that is differentiated."""
+    """The derivative of a result that does not depend on the differentiated arguments."""
     return np.zeros_like(y, y.dtype if y.dtype.kind == "f" else np.float64) if isinstance(y, np.ndarray) else 0.0
 
 
-def available() -> int:
-    """Bytes of memory that are free; a guess where the system does not say."""
+def available_memory() -> int:
+    """The free memory in bytes; a guess if the system does not tell."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 2**31
 
 
-class Halves:
-    """The forward sweep and the sweep back. What is handed over serves for one sweep back.
+class SplitVariant:
+    """Split mode: the forward and reverse sweeps as two functions. Each saved state serves one reverse sweep.
 
     Attributes
     ----------
     stored : int or None
-        The number of axes that tapes have; None if something may be missing between the sweeps: what a branch makes.
+        The number of axes of the tapes; None if a branch may leave some of the state undefined.
     """
 
     def __init__(self, f: Function, wrt: list[str]) -> None:
-        sweeps = Sweeps(f, plan(f, set(wrt), fused=False), wrt)
+        sweeps = SplitAdjointPrinter(f, plan(f, set(wrt), fused=False), wrt)
         self.f = f
         self.cotangents = sweeps.cotangents
-        forward, backward = sweeps.halves()
-        self.stored = sweeps.axes() if sweeps.whole else None
+        forward, backward = sweeps.split_sources()
+        self.split_tape_axes = sweeps.tape_axes() if sweeps.state_always_defined else None
         tapes = sweeps.arrays_of_tapes
-        there, back = sweeps.entries
-        self._forward = trusting(compiled_module(there, module(forward, f, sweeps.free), tapes))
-        self._backward = trusting(compiled_module(back, module(backward, f, sweeps.free), tapes))
+        forward_entry, backward_entry = sweeps.entries
+        self._forward = unchecked_call(compiled_module(forward_entry, module(forward, f, sweeps.free), tapes))
+        self._backward = unchecked_call(compiled_module(backward_entry, module(backward, f, sweeps.free), tapes))
 
     def forward(self, args: tuple) -> tuple[tuple, tuple]:
-        """Call the function; the results, and what is handed over."""
-        found = self._forward(*args)
+        """Call the function; its results, and the state for the reverse sweep."""
+        returned = self._forward(*args)
         results = self.f.results or []
-        middle = len(results) + len(self.f.written)
-        given = {n: a for n, a in zip(self.f.parameters, args, strict=True) if self.f.ranks[n]}
-        for n, array in zip(self.f.written, found[len(results) : middle], strict=True):
-            np.copyto(given[n], array)
-        state = [a.view() if isinstance(a, np.ndarray) else a for a in found[middle:]]  # its shape is for the caller
-        return tuple(given.get(n, y) for n, y in zip(results, found, strict=False)), tuple(state)
+        middle = len(results) + len(self.f.modified_parameters)
+        arrays = {n: a for n, a in zip(self.f.parameters, args, strict=True) if self.f.ranks[n]}
+        for n, array in zip(self.f.modified_parameters, returned[len(results) : middle], strict=True):
+            np.copyto(arrays[n], array)
+        # Views, because the caller may reshape the results.
+        state = [a.view() if isinstance(a, np.ndarray) else a for a in returned[middle:]]
+        return tuple(arrays.get(n, y) for n, y in zip(results, returned, strict=False)), tuple(state)
 
-    def weights(self, args: tuple, results: tuple, cotangents: dict[str, Any]) -> tuple:
-        """The cotangents of outputs as the code takes them."""
+    def seed_arguments(self, args: tuple, results: tuple, cotangents: dict[str, Any]) -> tuple:
+        """The cotangents of outputs as the generated function takes them."""
         like = dict(zip(self.f.parameters, args, strict=True)) | dict(zip(self.f.results or [], results, strict=False))
-        return tuple(cotangent(self.f, n, cotangents[n], like.get(n)) for n in self.cotangents)
+        return tuple(as_cotangent(self.f, n, cotangents[n], like.get(n)) for n in self.cotangents)
 
     def backward(self, state: tuple, weights: tuple) -> tuple:
         """The gradients."""
         return self._backward(*state, *weights)
 
 
-class Forwards:
+class TangentVariant:
     """The tangent for one combination of ranks and kinds of arguments."""
 
     def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.forward = Forward(f, survey(f, set(wrt)), wrt)
+        self.forward = TangentPrinter(f, plan_tangents(f, set(wrt)), wrt)
         self.text = module(self.forward.source(), f, self.forward.free)
         self.entry = compiled_module(self.forward.entry, self.text)
-        self._call = trusting(self.entry)
+        self._call = unchecked_call(self.entry)
 
     def __call__(self, args: tuple, tangents: dict[str, Any]) -> tuple[tuple, tuple]:
         """The outputs and their tangents."""
-        f, changed = self.f, self.f.written
-        given = {n: a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True)}
-        dots = {n: cotangent(f, n, tangents.get(n), given[n] if f.ranks[n] else None) for n in self.forward.given}
-        found = self.run((*given.values(), *dots.values()))
+        f, changed = self.f, self.f.modified_parameters
+        by_name = {n: a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True)}
+        dots = {
+            n: as_cotangent(f, n, tangents.get(n), by_name[n] if f.ranks[n] else None)
+            for n in self.forward.tangent_parameters
+        }
+        returned = self.run((*by_name.values(), *dots.values()))
         count = len(f.results or [])
-        arrays = outputs(f)[count:]
-        values = (*found[:count], *(given[n] for n in arrays))
-        given_back = found[count : 2 * count] if self.wrt else found[:count]
+        arrays = output_names(f)[count:]
+        values = (*returned[:count], *(by_name[n] for n in arrays))
+        derivatives = returned[count : 2 * count] if self.wrt else returned[:count]
         active = [bool(self.wrt) and n in self.forward.dots for n in f.results or []]
-        slopes = [d if there else _zero(y) for y, d, there in zip(found[:count], given_back, active, strict=True)]
-        return values, (*slopes, *(dots.get(n, np.zeros_like(given[n])) for n in arrays))
+        dots_of_results = [
+            d if depends else _zero(y) for y, d, depends in zip(returned[:count], derivatives, active, strict=True)
+        ]
+        return values, (*dots_of_results, *(dots.get(n, np.zeros_like(by_name[n])) for n in arrays))
 
     def run(self, args: tuple) -> tuple:
-        """Call the code; what it returns."""
-        found = self._call(*args)
-        return () if found is None else found if isinstance(found, tuple) else (found,)
+        """Call the generated function; what it returns, as a tuple."""
+        returned = self._call(*args)
+        return () if returned is None else returned if isinstance(returned, tuple) else (returned,)

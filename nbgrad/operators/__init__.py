@@ -1,1 +1,1 @@
-"""How operators are declared and called: scalar expressions, families with kernels of their own, composites."""
+"""Declaring and calling operators: elementwise expressions, structured operators with their own kernels, composites."""

@@ -1,4 +1,4 @@
-"""How a structured operator is called, worked out once per combination of shapes, kinds and attributes."""
+"""Call plans: how a structured operator runs, prepared once per combination of shapes, kinds and attributes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..errors import AttrError, ContextError
 if TYPE_CHECKING:
     from .structured import Structured
 
-__all__ = ["REQUIRED", "Plan", "Spec", "runners"]
+__all__ = ["REQUIRED", "Plan", "Spec", "device_runners"]
 
 
 class _Required:
@@ -27,17 +27,17 @@ class _Required:
         return "required"
 
 
-#: What makes an operator's launcher on a device of this type, from (operator, operands, results, attributes) as
-#: :meth:`.Structured.bind` takes them; who knows such devices puts it here.
-runners: dict[str, Callable[[Structured, tuple, tuple, dict], Callable]] = {}
+#: Factories of launchers on devices of a type, from (operator, operands, results, attributes) as for
+#: :meth:`.Structured.bind`; the modules for these devices register them.
+device_runners: dict[str, Callable[[Structured, tuple, tuple, dict], Callable]] = {}
 
 
-#: Default of an attribute that the caller has to give.
+#: The default of an attribute that the caller must pass.
 REQUIRED: Any = _Required()
 
 
 class Spec:
-    """What a structured operator's checking function returns: the result's shape and dtype, and the attributes.
+    """The return value of a structured operator's checking function: the result's shape and dtype, and the attributes.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Spec:
         A list for an operator with several results.
     dtype : DType or type or str, or list of them
     **attrs
-        The attributes in canonical form; launcher and rules get these.
+        The attributes in canonical form, as launcher and rules get them.
     """
 
     __slots__ = ("attrs", "kinds", "shapes", "single")
@@ -58,22 +58,22 @@ class Spec:
 
 
 class Plan:
-    """One way a structured operator is called, worked out once: shapes and kinds, attributes, what to run.
+    """A prepared call of a structured operator: shapes and kinds, attributes, and the function to run.
 
     Attributes
     ----------
     given, attrs : dict
-        The attributes as given, and in canonical form.
+        The attributes as passed, and in canonical form.
     avals : tuple of (shape, kind)
         Of the operands.
     shapes, kinds, results : sequence
-        Of the results; and for each what allocates it, its number of elements, shape and kind.
+        Of the results; `results` has for each its allocator, number of elements, shape and kind.
     single : bool
-        There is one result, and it is not in a list.
+        Whether there is one result that is not in a list.
     run : callable
         ``run(*operands, result)``, or with a list of results.
     pulls : tuple or None
-        Per operand what :meth:`Structured.raw` gave.
+        Per operand the raw pullback from :meth:`Structured.raw`.
     """
 
     __slots__ = (
@@ -112,18 +112,18 @@ class Plan:
         op = self.op
         results = results_of(self)
         if self.kinds[0].traced:
-            return functools.partial(tracing.ran, self)
-        bound = functools.partial(runners["gpu"], op) if self.kinds[0].gpu else op.bound
+            return functools.partial(tracing.trace_structured, self)
+        bound = functools.partial(device_runners["gpu"], op) if self.kinds[0].gpu else op.bound
         half = [kind.dtype.name == "float16" for _, kind in (*self.avals, *results)]
-        as_it_is = op.moves_only or (op.half and self.kinds[0].gpu and all(half))
-        if as_it_is or not any(half):
+        native = op.moves_only or (op.half and self.kinds[0].gpu and all(half))
+        if native or not any(half):
             return bound(self.avals, results, self.attrs)
-        # float16 is calculated in float32.
+        # float16 is computed in float32.
         inner = bound(tuple(map(_wider, self.avals)), tuple(map(_wider, results)), self.attrs)
 
         def run(*arguments):
-            *arrays, given = arguments
-            outs = [given] if self.single else given
+            *arrays, outputs = arguments
+            outs = [outputs] if self.single else outputs
             wide = [_widened(x, copy=True) for x in arrays]
             wide_outs = [_widened(x, copy=False) for x in outs]
             inner(*wide, wide_outs[0] if self.single else wide_outs)
@@ -138,27 +138,27 @@ class Plan:
         return self.op.name
 
     def on(self, arrays: Sequence[NDArray]) -> Plan:
-        """The same call for arrays of the same shapes and dtypes elsewhere."""
+        """The same call for arrays of the same shapes and dtypes on another device."""
         spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)
         spec.single = self.single
         return Plan(self.op, arrays, spec, self.given)
 
-    #: Results may not be left out, though nobody reads them.
+    #: Unused results cannot be omitted.
     partial = False
-    #: Generated code.
+    #: The generated sources, for inspection.
     texts: Sequence[str] = ()
-    #: It runs from Python, and is nobody else's code.
+    #: It runs from Python, and is not the user's code.
     native = None
     foreign = False
 
     def concrete(self, read: Collection[int] = (), ctx: Context = CPU0) -> Plan:
-        """The same call for arrays on a device. `read`: the results that somebody reads."""
+        """The same call for arrays on a device; `read` are the results that are used."""
         return self.on([wrap(None, shape, kind_of(kind.dtype, ctx)) for shape, kind in self.avals])
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
-        """What the rules of the wanted operands read: (name, number); operands count from 0, results from -1 down."""
-        found = self._saves.get(wanted)
-        if found is None:
+        """The values that rules of wanted operands read: (name, index); operands from 0 up, results from -1 down."""
+        reads = self._saves.get(wanted)
+        if reads is None:
             op = self.op
             names: dict[str, int] = {}
             for k, want in enumerate(wanted):
@@ -169,22 +169,22 @@ class Plan:
                         names[name] = -1
                     elif name.startswith("y") and name[1:].isdigit():
                         names[name] = -1 - int(name[1:])
-            found = self._saves[wanted] = tuple(names.items())
-        return found
+            reads = self._saves[wanted] = tuple(names.items())
+        return reads
 
     def places(self, names: tuple) -> list[list[int]]:
-        """Per operand: where in a node's ``saved``, which holds `names`, the buffers are that its rule reads."""
-        found = self._places.get(names)
-        if found is None:
-            at = {name: 3 * i for i, (name, _) in enumerate(names)}
+        """Per operand: the indices in a node's ``saved``, which holds `names`, of the buffers that its rule reads."""
+        indices = self._places.get(names)
+        if indices is None:
+            position = {name: 3 * i for i, (name, _) in enumerate(names)}
             reads = [self.op.reads.get(self.op.operand(k), ()) for k in range(len(self.avals))]
-            found = self._places[names] = [[at[name] for name in read if name in at] for read in reads]
-        return found
+            indices = self._places[names] = [[position[name] for name in read if name in position] for read in reads]
+        return indices
 
     def step(self, k: int) -> tuple[Callable | None, dict, tuple[str, ...]]:
-        """The rule of operand `k`, its arguments that are known beforehand, and the names of the others."""
-        found = self._steps[k]
-        if found is None:
+        """The rule of operand `k`, its arguments that the plan determines, and the names of the others."""
+        entry = self._steps[k]
+        if entry is None:
             op = self.op
             known: dict[str, Any] = dict(self.attrs)
             known |= {f"{name}_shape": aval[0] for name, aval in zip(op.inputs, self.avals)}
@@ -194,8 +194,8 @@ class Plan:
             saved = {name for name, _ in self.saves((True,) * len(self.avals))}
             static = {name: known[name] for name in names if name not in saved and name in known}
             rule = op.rules.get(op.operand(k))
-            found = self._steps[k] = (rule, static, tuple([name for name in names if name not in static]))
-        return found
+            entry = self._steps[k] = (rule, static, tuple([name for name in names if name not in static]))
+        return entry
 
 
 def results_of(plan: Plan) -> tuple:

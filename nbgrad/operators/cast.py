@@ -1,4 +1,4 @@
-"""Conversion between dtypes and devices, recorded; and bringing operands to one dtype."""
+"""Casts: recorded conversion between dtypes and devices, and promotion of operands to a common dtype."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..arrays.launch import Kind, cast_into, kind_of
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tape, tracing
 from ..autodiff.constants import Constant
-from ..autodiff.observers import observed, observers
+from ..autodiff.observers import notify_observer, observers
 from ..autodiff.state import recording
 from ..core import dtypes
 from ..core.dtypes import DType, promote
@@ -18,11 +18,11 @@ __all__ = ["Cast", "cast", "unify"]
 
 
 def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray]:
-    """The arrays in one dtype: the promoted one, and a float unless `ints`."""
+    """The arrays cast to their promoted dtype, which is made a float unless `ints`."""
     ctx = arrays[0]._kind.ctx
     dtype = arrays[0]._kind.dtype
     if tracing.current.graph is not None:
-        arrays, dtype = _joined(arrays)
+        arrays, dtype = _capture_and_promote(arrays)
         ctx = arrays[0]._kind.ctx
     for x in arrays[1:]:
         if x._kind.ctx != ctx:
@@ -36,11 +36,12 @@ def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray
     return [x if x._kind is kind else cast(x, kind) for x in arrays]
 
 
-def _joined(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], DType]:
-    """Arrays of a traced function, those from outside captured, and the dtype to start from: a Python number that the
-    function was called with takes that of the arrays."""
-    if tracing.mixed(arrays):
-        arrays = tracing.lifted(arrays)
+def _capture_and_promote(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], DType]:
+    """The arrays of a traced function, with outside ones captured, and the dtype to start from.
+
+    Traced Python numbers take the dtype of the arrays."""
+    if tracing.has_outside_arrays(arrays):
+        arrays = tracing.capture_outside(arrays)
     weak = [tracing.is_weak(x) for x in arrays]
     if all(weak) or not any(weak):
         return arrays, arrays[0]._kind.dtype
@@ -62,7 +63,7 @@ class Cast(tape.Rule):
 
 
 class _Rounding(Cast):
-    """Conversion to integers or bools, which have no derivative: it is zero."""
+    """Conversion to integers or bools, whose derivative is zero."""
 
     constant = True
     passes, pull_raw, pull_recorded = Constant.passes, Constant.pull_raw, Constant.pull_recorded
@@ -76,7 +77,7 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
     """`x` converted to `kind`, always a new array; recorded."""
     if kind.traced and x._kind.ctx != kind.ctx:
         x = tracing.captured(x)
-    elif x._kind.traced and not kind.traced:  # a traced array is on every device
+    elif x._kind.traced and not kind.traced:  # traced arrays have no device of their own
         kind = kind_of(kind.dtype, x._kind.ctx)
     buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind, buf, kind)
@@ -85,5 +86,7 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
         rule = _CAST if kind.dtype.is_float else _ROUNDING
         out._node = tape.node(rule, (x._node,), (), x._kind, x._shape, kind)
     if observers:
-        observed(Cast.name, (x,), (out,), lambda given: [cast(given[0], kind_of(kind.dtype, given[0]._kind.ctx))])
+        notify_observer(
+            Cast.name, (x,), (out,), lambda operands: [cast(operands[0], kind_of(kind.dtype, operands[0]._kind.ctx))]
+        )
     return out

@@ -1,4 +1,4 @@
-"""Elementwise operators as users call them: :func:`unary` and :func:`binary` declare one in one statement."""
+"""Declaring elementwise operators: :func:`unary`, :func:`parametric` and :func:`binary` each do it in one statement."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..ir.expr import Expr, as_expr, substitute, var
 from ..ir.expr_source import pretty
 from .cast import cast
 from .documentation import wrapped
-from .elementwise import Elementwise, derived, short_binary
+from .elementwise import Elementwise, derived, fast_binary
 from .entry import Entry, as_array, store_out
-from .samples import Input, Sample, table
+from .samples import Input, Sample, sample_table
 
 __all__ = ["binary", "parametric", "unary"]
 
@@ -66,10 +66,10 @@ def unary(
     name : str
     expr : Expr
     doc : str
-        A sentence; what is the same for all such operators is added.
+        A sentence; the parts common to all such operators are added.
     aliases : sequence of str
     ints : bool
-        Integers stay integers (otherwise they become the default float dtype).
+        Whether integers stay integers (otherwise they become the default float dtype).
     domain : (float, float)
         Where tests sample, away from kinks and poles.
     method : bool
@@ -77,7 +77,7 @@ def unary(
     reference : callable or str, optional
         The same function in NumPy or SciPy, for tests (default: ``numpy.<name>``).
     ulp : float
-        How close to it the result is, in units in the last place.
+        The largest deviation of the result from it, in units in the last place.
     differentiable : bool
         False for functions that are constant wherever they have a derivative.
     """
@@ -118,9 +118,9 @@ def parametric(
     Parameters
     ----------
     params : dict
-        Names (variables in `expr`) and defaults; ``None`` means it must be given.
+        Names (variables in `expr`) and defaults; ``None`` means required.
     examples : sequence of dict
-        Parameters that tests give.
+        Parameters for tests.
     name, expr, doc, aliases, ints, domain, method, reference, ulp
         As for :func:`unary`.
     """
@@ -145,7 +145,7 @@ def parametric(
         return store_out(op.apply1(x, tuple(map(number, scalars))), out, op.name)
 
     _document(call, name, _elementwise_doc(op, doc, ("data",), params))
-    rows = [[Input((5,), *domain), given] for given in examples]
+    rows = [[Input((5,), *domain), example] for example in examples]
     many = [Input((3, 50), *domain), examples[0]]
     samples = _samples(reference, rows, many, ints=ints, ulp=ulp)
     Entry(name, aliases, call, method=method, rule=op, samples=samples, params=names, formula=repr(expr))
@@ -153,13 +153,13 @@ def parametric(
 
 
 def _samples(reference, rows: Sequence, many: Sequence, ints: bool, ulp: float) -> tuple[Sample, ...]:
-    """Few elements to differentiate, and many to compute."""
+    """Samples: a few elements for derivatives, and many for values."""
     options = {"ulp": ulp, "result": "same" if ints else "float"}
-    return table(reference, *rows, **options) + table(reference, many, order=0, **options)
+    return sample_table(reference, *rows, **options) + sample_table(reference, many, order=0, **options)
 
 
 def _elementwise_doc(op: Elementwise, doc: str, operands: Sequence[str], params: dict[str, Any] | None = None) -> str:
-    """The docstring: `doc`, formula and gradient as the table of scalar functions has them, arguments."""
+    """The docstring: `doc`, the arguments, and formula and gradient from the table of scalar functions."""
     params = params or {}
     letters = ("x",) if len(operands) == 1 else ("a", "b")
     names = {var(v): var(letter) for v, letter in zip(op.operands, letters)}
@@ -175,7 +175,7 @@ def _elementwise_doc(op: Elementwise, doc: str, operands: Sequence[str], params:
     lines += ["", "Returns", "-------", "NDArray"]
     formula = pretty(substitute(op.expr, names))
     shape = "Shape of `data`" if len(operands) == 1 else "The broadcast shape"
-    cases = formula.count("where")  # where there are several, the sentence says it better
+    cases = formula.count("where")  # with several cases the sentence is clearer
     text = f"{shape}; y = ``{formula}`` of each element." if cases < 2 else f"{shape}."
     lines += [wrapped("    " + text).replace("\n", "\n    ")]
     if len(operands) > 1:
@@ -195,14 +195,14 @@ def _is_number(x) -> bool:
     return isinstance(x, _NUMBERS)
 
 
-def _identifier(text: str) -> str:
-    return text.replace("-", "m").replace(".", "_")
+def _identifier(name: str) -> str:
+    return name.replace("-", "m").replace(".", "_")
 
 
 def binary_call(op: Elementwise, left: Callable, right: Callable) -> Callable:
     """The public function of a two-operand elementwise operator.
 
-    ``right(s)`` gives the one-array operator (and scalars) for ``array op s``; ``left(s)`` for ``s op array``.
+    ``right(s)`` returns the one-array operator (and scalars) for ``array op s``; ``left(s)`` for ``s op array``.
     """
 
     def otherwise(lhs, rhs, out):
@@ -214,7 +214,7 @@ def binary_call(op: Elementwise, left: Callable, right: Callable) -> Callable:
             return _with_scalar(left, rhs, lhs)
         return _mixed(op, left, right, lhs, rhs)
 
-    call = short_binary(op, otherwise)
+    call = fast_binary(op, otherwise)
     return call
 
 
@@ -235,7 +235,7 @@ def _mixed(op: Elementwise, left: Callable, right: Callable, lhs, rhs):
 def _operand(value, like: NDArray, op: str) -> NDArray:
     if isinstance(value, np.ndarray):
         return from_value(value, like=like._kind)
-    if isinstance(value, list | tuple):  # numbers take the array's dtype, but floats beside integers stay floats
+    if isinstance(value, list | tuple):  # lists take the array's dtype, except that floats stay floats beside integers
         x = from_value(value, like=like._kind, dtype="float64")
         whole = not like._kind.dtype.is_float and not (x._view() % 1).any()
         kind = like._kind if whole or like._kind.dtype.is_float else kind_of(dtypes.default_dtype(), like._kind.ctx)
@@ -277,16 +277,16 @@ def binary(
     special: dict[float, Expr] | None = None,
     special_left: dict[float, Expr] | None = None,
 ) -> Callable:
-    """Declare an elementwise operator of two arrays, or an array and a number: `expr` in ``a`` and ``b``.
+    """Declare an elementwise operator of two arrays, or an array and a scalar: `expr` in ``a`` and ``b``.
 
     Parameters
     ----------
     name, expr, doc, aliases, ints, domain, method, reference, ulp, differentiable
         As for :func:`unary`; `domain` has one range per operand.
     special : dict, optional
-        Better expressions in ``a`` for particular numbers in place of ``b`` (x**2).
+        Better expressions in ``a`` for particular scalars ``b`` (x**2).
     special_left : dict, optional
-        And in ``b`` for numbers in place of ``a``.
+        Better expressions in ``b`` for particular scalars ``a``.
     """
     a, b = var("a"), var("b")
     op = Elementwise(name, substitute(expr, {a: var("x0"), b: var("x1")}), 2, ints=ints)
@@ -302,12 +302,12 @@ def binary(
     specials, specials_left = particular(name, special, a), particular(f"r{name}", special_left, b)
 
     def right(s):
-        found = specials.get(s) if specials and (s > 0 or isinstance(s, float)) else None
-        return (by_right, (s,)) if found is None else (found, ())
+        special_op = specials.get(s) if specials and (s > 0 or isinstance(s, float)) else None
+        return (by_right, (s,)) if special_op is None else (special_op, ())
 
     def left(s):
-        found = specials_left.get(s)
-        return (by_left, (s,)) if found is None else (found, ())
+        special_op = specials_left.get(s)
+        return (by_left, (s,)) if special_op is None else (special_op, ())
 
     operator = binary_call(op, left, right)
 

@@ -1,7 +1,7 @@
-"""What is the same in the docstrings of all operators, said once: `out`, dtypes, gradients, errors, other names.
+"""Docstring generation: the sections common to all operators: `out`, dtypes, gradients, errors, aliases.
 
-An operator's own docstring says what it does, and describes what is particular about its parameters. The sections it
-leaves out are made here, of its signature and of its samples, so they say what tests check.
+An operator's own docstring says what it does and describes its special parameters. The sections that it leaves out are
+generated from its signature and its samples, so they agree with what tests check.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textwrap import fill
 
 from .samples import Sample
 
-__all__ = ["completed", "wrapped"]
+__all__ = ["complete_docstring", "wrapped"]
 
 _SECTIONS = ("Parameters", "Returns", "Raises", "Notes", "References", "Examples")
 _OUT = "out : NDArray, optional\n    Where to put the result; must have its shape and dtype."
@@ -38,7 +38,7 @@ _KNOWN = {
 }
 
 
-def completed(
+def complete_docstring(
     doc: str,
     call: Callable,
     samples: Sequence[Sample],
@@ -52,11 +52,11 @@ def completed(
     Parameters
     ----------
     doc : str
-        What the operator says of itself.
+        The operator's own docstring.
     call : callable
-        Whose signature tells the parameters.
+        Its signature provides the parameters.
     samples, aliases, differentiable, formula, gradient
-        As in the registry's entry.
+        As in the operator's registry entry.
     """
     summary, *rest = re.split(r"\n\n(?=\w+\n-{4,}\n)", inspect.cleandoc(doc))
     sections = {text.split("\n")[0]: text.split("\n", 2)[2].rstrip() for text in rest}
@@ -70,8 +70,8 @@ def completed(
     common = f"{_dtypes(samples)} {_gradient(samples, differentiable, formula)}"
     if gradient:
         sections["Notes"] = "\n\n".join(filter(None, (wrapped(f"Gradient: {gradient}."), sections.get("Notes"))))
-    said = summary + sections.get("Notes", "")
-    if re.search(r"Gradients?:.*\bg\b", said, re.S):
+    own_text = summary + sections.get("Notes", "")
+    if re.search(r"Gradients?:.*\bg\b", own_text, re.S):
         common = f"g is the gradient of the result. {common}"
     public = [f"``{a}``" for a in aliases if not a.startswith("_")]
     notes = (sections.get("Notes"), wrapped(common), f"Also called {', '.join(public)}." if public else "")
@@ -82,7 +82,7 @@ def completed(
 
 @cache
 def wrapped(text: str) -> str:
-    """The text in lines of no more than 110 letters; kept, since many operators say the same."""
+    """The text wrapped at 110 characters; cached, since many operators share sentences."""
     return text if len(text) <= 110 else fill(text, 110)
 
 
@@ -106,14 +106,14 @@ def _parameters(call: Callable, samples: Sequence[Sample]) -> str:
 
 
 def _kind(name: str, default, samples: Sequence[Sample]) -> str:
-    """The type of an attribute: that of its default, or of what samples give."""
-    given = [default, *(sample.attrs[name] for sample in samples if name in sample.attrs)]
-    kinds = dict.fromkeys(type(v).__name__ for v in given if isinstance(v, bool | int | float | str | tuple))
+    """The type of an attribute: that of its default and of its values in samples."""
+    examples = [default, *(sample.attrs[name] for sample in samples if name in sample.attrs)]
+    kinds = dict.fromkeys(type(v).__name__ for v in examples if isinstance(v, bool | int | float | str | tuple))
     return " or ".join(kinds).replace("tuple", "tuple of int") or "optional"
 
 
 def _result(samples: Sequence[Sample]) -> str:
-    """What samples say of the result's dtype."""
+    """The sentence on the result's dtype, from the samples."""
     results = {sample.result for sample in samples}
     if results <= {"same", "float"}:
         return "Of the operands' dtype" + (", a floating one." if "float" in results else ".")

@@ -1,12 +1,12 @@
-"""Operators that are scalar expressions: one kernel forward, one kernel for all partials backward.
+"""Elementwise operators from scalar expressions: one kernel forward, one kernel for all partials backward.
 
 The derivative of an expression is an expression, so the derivative of an elementwise operator with respect to one
 operand is another elementwise operator (:meth:`Elementwise.partial`), to any order. The raw reverse sweep does not call
 those one by one: a :class:`~nbgrad.autodiff.pullback.Pullback` is the kernel that computes all wanted partials in one
-pass and writes or adds them into the parents' cotangents.
+pass and writes or accumulates them into the parents' cotangents.
 
-Names inside: operands are x0, x1, ...; parameters (Python numbers, not differentiated) s0, ...; the
-result is y; its cotangent g.
+Variable names in expressions: operands are x0, x1, ...; parameters (Python scalars, not differentiated)
+s0, ...; the result is y; its cotangent g.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from ..arrays import templates
 from ..arrays.launch import Kind
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tape, tracing
-from ..autodiff.differentiability import GRADIENT, ByOperands, end_at
-from ..autodiff.observers import observed, observers
+from ..autodiff.differentiability import GRADIENT, ByOperands, limit_order
+from ..autodiff.observers import notify_observer, observers
 from ..autodiff.pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kinds, reads
 from ..autodiff.state import recording
 from ..backends import threads
 from ..backends.buffer_pool import LARGE
 from ..core.shapes import Broadcast, broadcast
-from ..ir.expr import Expr, gradual, max_orders, strong, substitute, var, vjp, weak, work
+from ..ir.expr import Expr, strip_strong, strong, substitute, var, vjp
+from ..ir.expr_passes import avoid_double_quotients, evaluation_cost, max_orders
 from .cast import unify
 
-__all__ = ["Elementwise", "derived", "short_binary"]
+__all__ = ["Elementwise", "derived", "fast_binary"]
 
 
 class Elementwise(tape.Rule):
@@ -45,7 +46,7 @@ class Elementwise(tape.Rule):
     params : int
         Number of scalar parameters.
     ints : bool
-        Integer and bool arrays are taken as they are; otherwise they become the default float dtype first.
+        Whether integer and bool arrays are used as they are; otherwise they are first cast to the default float dtype.
     """
 
     def __init__(self, name: str, expr: Expr, operands: int, params: int = 0, *, ints: bool = True) -> None:
@@ -59,8 +60,8 @@ class Elementwise(tape.Rule):
         self._vjps: dict[int, Expr] = {}
         self._partials: dict[int, tuple[Elementwise | None, tuple[int, ...]]] = {}
         self._pullbacks: dict[tuple, Pullback] = {}
-        #: The call for one operand and scalars, with a short cut for the common case.
-        self.apply1 = short_unary(self)
+        #: The call for one operand and scalars, with a fast path.
+        self.apply1 = fast_unary(self)
 
     def __repr__(self) -> str:
         return f"<operator {self.name}: {self.expr!r}>"
@@ -69,28 +70,28 @@ class Elementwise(tape.Rule):
 
     @cached_property
     def weight(self) -> int:
-        """The work for an element, as threads count it."""
-        return work(self.expr)
+        """The work per element, in the unit of :mod:`..backends.threads`."""
+        return evaluation_cost(self.expr)
 
     @cached_property
     def max_order(self) -> float | ByOperands | None:  # type: ignore[override]
-        """How often the result can be differentiated; None where that does not end."""
+        """How often the result can be differentiated; None if without limit."""
         limits = max_orders(self.expr)
         numbers = [e.value for e in limits if e.value is not None]
         return ByOperands(limits, self.params) if len(numbers) < len(limits) else min(numbers, default=None)
 
     def entry(self, kind: Kind, layout: Broadcast | None):
-        """The compiled kernel for operands of `kind` walking as `layout` says (None: all of one shape)."""
+        """The compiled kernel for operands of `kind` with this broadcast layout (None: all have one shape)."""
         if layout is None:
-            found = self.flat.get(kind)
-            if found is None:
-                found = self.flat[kind] = self._bind(kind, 1, (True,) * len(self.operands))
-            return found
+            kernel = self.flat.get(kind)
+            if kernel is None:
+                kernel = self.flat[kind] = self._bind(kind, 1, (True,) * len(self.operands))
+            return kernel
         key = (kind, layout.rank, layout.moves)
-        found = self._entries.get(key)
-        if found is None:
-            found = self._entries[key] = self._bind(kind, layout.rank, layout.moves)
-        return found
+        kernel = self._entries.get(key)
+        if kernel is None:
+            kernel = self._entries[key] = self._bind(kind, layout.rank, layout.moves)
+        return kernel
 
     def _bind(self, kind: Kind, rank: int, moves: Sequence[bool]):
         inputs = [
@@ -113,7 +114,7 @@ class Elementwise(tape.Rule):
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
         if kind.traced:
             shape = shape if layout is None else layout.out
-            buf: Any = tracing.mapped(self.expr, scalars, arrays, shape)
+            buf: Any = tracing.trace_elementwise(self.expr, scalars, arrays, shape)
         elif layout is None:
             n = first._buf.size
             buf = kind.empty(n, kind.storage)
@@ -121,12 +122,12 @@ class Elementwise(tape.Rule):
             if n < LARGE:
                 entry(*[x._buf for x in arrays], buf, *scalars)
             else:
-                threads.flat(entry, [*[x._buf for x in arrays], buf], scalars, self.weight)
+                threads.run_flat(entry, [*[x._buf for x in arrays], buf], scalars, self.weight)
         else:
             shape = layout.out
             buf = kind.empty(layout.size, kind.storage)
             entry = self.entry(kind, layout)
-            threads.broadcast(entry, [x._buf for x in arrays], [buf], scalars, layout, self.weight)
+            threads.run_broadcast(entry, [x._buf for x in arrays], [buf], scalars, layout, self.weight)
         out = wrap(buf, shape, kind)
         if kind.traced and all(map(tracing.is_weak, arrays)):
             out._label = tracing.WEAK
@@ -138,11 +139,11 @@ class Elementwise(tape.Rule):
             else:
                 out._cell[0] = tape.UNMARKED
         if observers:
-            observed(self.name, arrays, (out,), lambda given: (self.apply(given, scalars),))
+            notify_observer(self.name, arrays, (out,), lambda operands: (self.apply(operands, scalars),))
         return out
 
     def record(self, arrays: Sequence[NDArray], out: NDArray, layout: Broadcast | None, scalars: tuple) -> None:
-        """Put `out` on the tape."""
+        """Record `out` on the tape."""
         parents = tuple([x._node or x._cell for x in arrays])
         pullback = self.pullback(parents, None, layout)
         saved = tape.save([out if k < 0 else arrays[k] for k in pullback.saves])
@@ -152,28 +153,28 @@ class Elementwise(tape.Rule):
 
     def cotangent(self, k: int) -> Expr:
         """The cotangent of operand `k` in terms of g, the operands, y and the parameters."""
-        found = self._vjps.get(k)
-        if found is None:
-            found = gradual(vjp(self.expr, COTANGENT, [f"x{k}"])[0], COTANGENT)
-            # Where the derivative computes the result again, read it instead, unless that hides a factor of a strong
-            # product, of which the product must be seen to be a multiple.
-            if self.expr.fn is not None and not weak(self.expr)[1]:
-                found = substitute(found, {self.expr: RESULT})
-            self._vjps[k] = found = strong(found, COTANGENT)
-        return found
+        result = self._vjps.get(k)
+        if result is None:
+            result = avoid_double_quotients(vjp(self.expr, COTANGENT, [f"x{k}"])[0], COTANGENT)
+            # Where the derivative recomputes the result, read it instead, unless that hides a factor of a strong
+            # product, which must be recognised as a multiple of that factor.
+            if self.expr.fn is not None and not strip_strong(self.expr)[1]:
+                result = substitute(result, {self.expr: RESULT})
+            self._vjps[k] = result = strong(result, COTANGENT)
+        return result
 
     def partial(self, k: int) -> tuple[Elementwise | None, tuple[int, ...]]:
-        """The operator that computes the cotangent of operand `k`, and what it reads after g.
+        """The operator that computes the cotangent of operand `k`, and the values that it reads besides g.
 
         Returns
         -------
         op : Elementwise or None
             None where the cotangent is g itself.
         reads : tuple of int
-            Operand numbers; -1 means the result.
+            Operand indices; -1 is the result.
         """
-        found = self._partials.get(k)
-        if found is None:
+        result = self._partials.get(k)
+        if result is None:
             e = self.cotangent(k)
             read = reads([e], len(self.operands))
             op = None
@@ -182,15 +183,15 @@ class Elementwise(tape.Rule):
                 names |= {(RESULT if r < 0 else var(f"x{r}")): var(f"x{n}") for n, r in enumerate(read, 1)}
                 name, count = self.name + GRADIENT, 1 + len(read)
                 op = derived(name, substitute(e, names), count, len(self.params), self.ints)
-            found = self._partials[k] = (op, read)
-        return found
+            result = self._partials[k] = (op, read)
+        return result
 
     def pullback(self, parents: tuple, useful: set | None, layout: Broadcast | None) -> Pullback:
-        """The rule for a node with these parents: which cotangents are wanted, and which are one and the same."""
+        """The rule for a node with these parents; it depends on which are wanted and which coincide."""
         groups: list[list[int]] = []
         owners: list = []
         for k, p in enumerate(parents):
-            if tape.wanted(p, useful):
+            if tape.cotangent_wanted(p, useful):
                 for owner, group in zip(owners, groups, strict=True):
                     if owner is p and (layout is None or layout.shapes[group[0]] == layout.shapes[k]):
                         group.append(k)
@@ -199,25 +200,25 @@ class Elementwise(tape.Rule):
                     owners.append(p)
                     groups.append([k])
         key = tuple(map(tuple, groups))
-        found = self._pullbacks.get(key)
-        if found is None:
-            found = self._pullbacks[key] = Pullback(self, key)
+        rule = self._pullbacks.get(key)
+        if rule is None:
+            rule = self._pullbacks[key] = Pullback(self, key)
             if self.max_order is not None:
-                end_at(found, self.max_order)
-        return found
+                limit_order(rule, self.max_order)
+        return rule
 
 
-# The short cuts. What `apply` and `record` do, for small operands of one shape and a kind seen before, with
-# nothing between the call and the kernel that could be left out: this is where small arrays spend their time.
-# (`kind.small` is given a name first: a slot that is looked up as a method takes longer.)
+# Fast paths: what `apply` and `record` do, for small operands of one shape and a kind seen before, with as little as
+# possible between the call and the kernel, because this overhead dominates for small arrays.
+# (`kind.small` is bound to a name first: calling a slot as a method takes longer.)
 
 _new = object.__new__
 _Node = tape.Node
 _next_seq = tape.next_seq
 
 
-def short_unary(op: Elementwise) -> Callable:
-    """``op.apply`` for one array and scalars."""
+def fast_unary(op: Elementwise) -> Callable:
+    """``op.apply`` for one array and scalars, with a fast path."""
     flat = op.flat
     pullback: Pullback | None = None
 
@@ -263,14 +264,14 @@ def short_unary(op: Elementwise) -> Callable:
             else:
                 result._cell[0] = tape.UNMARKED
         if observers:
-            observed(op.name, (data,), (result,), lambda given: (op.apply(given, scalars),))
+            notify_observer(op.name, (data,), (result,), lambda operands: (op.apply(operands, scalars),))
         return result
 
     return apply1
 
 
-def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
-    """A function of two arrays; ``otherwise(lhs, rhs, out)`` does what the short cut does not."""
+def fast_binary(op: Elementwise, otherwise: Callable) -> Callable:
+    """A function of two arrays with a fast path; ``otherwise(lhs, rhs, out)`` handles all other arguments."""
     flat = op.flat
     cases: list = [None] * 4  # pullbacks: both operands on the tape, only the first, only the second, one twice
 
@@ -327,7 +328,7 @@ def short_binary(op: Elementwise, otherwise: Callable) -> Callable:
             else:
                 result._cell[0] = tape.UNMARKED
         if observers:
-            observed(op.name, (lhs, rhs), (result,), lambda given: (op.apply(given),))
+            notify_observer(op.name, (lhs, rhs), (result,), lambda operands: (op.apply(operands),))
         return result
 
     return call
@@ -337,9 +338,9 @@ _derived: dict[tuple, Elementwise] = {}
 
 
 def derived(name: str, expr: Expr, operands: int, params: int, ints: bool) -> Elementwise:
-    """The operator with this expression; the same one for the same expression, whoever asks."""
+    """The operator with this expression; one instance per expression."""
     key = (expr, operands, params, ints)
-    found = _derived.get(key)
-    if found is None:
-        found = _derived[key] = Elementwise(name, expr, operands, params, ints=ints)
-    return found
+    op = _derived.get(key)
+    if op is None:
+        op = _derived[key] = Elementwise(name, expr, operands, params, ints=ints)
+    return op

@@ -1,4 +1,4 @@
-"""Entries of the registry, and what every public operator does with its arguments and ``out``."""
+"""Registry entries, and the handling of arguments and ``out`` that all public operators share."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from ..arrays.ndarray import NDArray
 from ..autodiff import tracing
 from ..autodiff.writes import check_target, overwrite
-from ..core.dtypes import convertible, said
+from ..core.dtypes import convertible, describe_argument
 from ..core.registry import operators, register
 from ..errors import DTypeError, ShapeError
-from .documentation import completed
+from .documentation import complete_docstring
 from .samples import Sample
 
-__all__ = ["Entry", "as_array", "lookup", "namesake", "store_out"]
+__all__ = ["Entry", "as_array", "lookup", "public_name", "store_out"]
 
 
 class Entry:
-    """One operator in the registry: what users call, and what docs, tests and benchmarks read.
+    """One operator in the registry: the public function, and the data for docs, tests and benchmarks.
 
     Attributes
     ----------
@@ -32,14 +32,14 @@ class Entry:
     rule : Elementwise or Structured or None
         The tape's rule; None for a composite.
     samples : tuple
-        What tests feed it; see :mod:`nbgrad.operators.samples`.
+        Its test inputs; see :mod:`nbgrad.operators.samples`.
     differentiable : bool
     params : tuple of str
         The names of an elementwise operator's scalar parameters.
     gradient : str
-        For the docstring: the gradient in a few words, g being that of the result.
+        For the docstring: the gradient in a few words, in terms of g, that of the result.
     operator : callable
-        What stands behind the Python operator, ``x + y``: `call` without its check of keywords.
+        The implementation of the Python operator, ``x + y``: `call` without its check of keywords.
     """
 
     def __init__(
@@ -69,11 +69,13 @@ class Entry:
         self.operator: Callable = operator or call
         register(self)
         if not name.startswith("_"):
-            call.__doc__ = completed(call.__doc__ or "", call, samples, aliases, differentiable, formula, gradient)
+            call.__doc__ = complete_docstring(
+                call.__doc__ or "", call, samples, aliases, differentiable, formula, gradient
+            )
 
     @property
     def max_order(self):
-        """How often results can be differentiated, where that ends: a number, or what depends on the operands."""
+        """How often results can be differentiated: a number, or a function of the node; None if without limit."""
         return getattr(self.rule, "max_order", None)
 
     def __repr__(self) -> str:
@@ -81,7 +83,7 @@ class Entry:
 
 
 def as_array(x, op: str, argument: str = "data") -> NDArray:
-    """`x` if it is an NDArray; else an error that says so."""
+    """`x` if it is an NDArray; else raise an error that says what to pass."""
     if isinstance(x, NDArray):
         return x
     instead = ""
@@ -91,11 +93,11 @@ def as_array(x, op: str, argument: str = "data") -> NDArray:
         instead = "; pass nd.array(x.to_numpy())"
     elif isinstance(x, list | tuple | float | int):
         instead = "; pass nd.array(x)"
-    raise DTypeError(f"{op}: Argument {argument} must have NDArray type, but got {said(x)}{instead}")
+    raise DTypeError(f"{op}: Argument {argument} must have NDArray type, but got {describe_argument(x)}{instead}")
 
 
 def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
-    """`result`, or `out` after it was given the value (and place on the tape) of `result`."""
+    """`result`, or `out` after the value (and tape node) of `result` was stored in it."""
     if out is None:
         return result
     tracing.check_write(op)
@@ -118,9 +120,9 @@ def lookup(name: str) -> Entry:
     raise KeyError(f"no operator is called {name!r}")
 
 
-def namesake(name: str) -> str:
-    """How users call the operator that is called as a function of another library is; "" if there is none."""
-    for prefix, written in (("linalg_", "nd.linalg."), ("", "nd.")):
+def public_name(name: str) -> str:
+    """The public name of the operator with the name of another library's function; "" if there is none."""
+    for prefix, public in (("linalg_", "nd.linalg."), ("", "nd.")):
         if not name.startswith("_") and any(prefix + name in (e.name, *e.aliases) for e in operators.values()):
-            return written + name
+            return public + name
     return ""

@@ -1,6 +1,6 @@
-"""What tests and benchmarks feed an operator: inputs, attributes, and the same function in NumPy or SciPy.
+"""Samples for tests and benchmarks of operators: inputs, attributes, and the same function in NumPy or SciPy.
 
-Samples stand beside the operator they are for (``samples=table(...)``); the tests walk the registry.
+Samples are declared with their operator (``samples=table(...)``); the tests iterate over the registry.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-__all__ = ["Input", "Sample", "table"]
+__all__ = ["Input", "Sample", "sample_table"]
 
 
 class Input:
-    """One array to draw.
+    """One array of sample values.
 
-    The values lie evenly in a range, shuffled: so no two are close (kinks and ties stay away), and zero
-    and the ends are left out. The same input at the same place is always the same array.
+    The values are equally spaced in a range and shuffled: no two are close (which avoids kinks and ties), and
+    zero and the ends are excluded. The same input as the same operand is always the same array.
 
     Parameters
     ----------
     shape : tuple of int
     low, high : float
-        The range. Where they are equal, the array is constant and not differentiated.
+        The range. If they are equal, the array is constant and not differentiated.
     dtype : str, optional
         A fixed dtype, for indices and masks, which are not differentiated; default: the dtype under test.
     values : sequence, optional
-        These values instead of drawn ones; `shape` is theirs.
+        These values instead of generated ones; `shape` is theirs.
     grad : bool
-        Tests differentiate with respect to it.
+        Whether tests differentiate with respect to it.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Input:
         return f"{self.shape}" if self.dtype is None else f"{self.dtype}{self.shape}"
 
     def draw(self, place: int, dtype) -> np.ndarray:
-        """The array, as number `place` among an operator's operands."""
+        """The array for operand number `place`."""
         target = np.dtype(self.dtype or dtype)
         if self.values is not None:
             return np.array(self.values, target)
@@ -63,18 +63,18 @@ class Sample:
     Parameters
     ----------
     inputs : sequence of Input
-        The operands, given by position.
+        The operands, passed by position.
     reference : callable or str
         Called like the operator with NumPy arrays; or its dotted name, imported when it is used.
     attrs : dict
         Keyword attributes.
     ulp : float
-        How far the value may be from the reference, in units in the last place: of each element for an
-        elementwise operator, of the largest element for others.
+        The largest deviation from the reference, in units in the last place: of each element for an elementwise
+        operator, of the largest element for others.
     order : int
-        Up to which order tests differentiate.
+        The highest order to which tests differentiate.
     ints : bool
-        Tests feed integers, too.
+        Whether tests also use integers.
     result : str
         The result's dtype: ``"same"`` as the operands'; ``"float"``, the same for floats and the default
         float dtype for integers; or a dtype's name.
@@ -83,10 +83,10 @@ class Sample:
     training : bool
         The operator is called in training mode; otherwise in prediction mode, whoever records.
     random : bool
-        It draws random numbers: before each call, of the reference too, the stream is started anew. The
-        reference gets the operands in the dtype under test, to draw the same numbers.
+        It draws random numbers: the stream is reseeded before each call, also of the reference, which gets the
+        operands in the dtype under test, to draw the same numbers.
     loss : callable, optional
-        For an operator whose gradient is not its own, but declared: that of this function of the same operands,
+        For an operator with a declared gradient, that of a loss: this loss as a function of the same operands,
         written with operators and called with the attributes.
     """
 
@@ -123,37 +123,37 @@ class Sample:
 
     def draw(self, dtype="float64") -> list[np.ndarray]:
         """The operands as NumPy arrays."""
-        return [given.draw(place, dtype) for place, given in enumerate(self.inputs)]
+        return [operand.draw(place, dtype) for place, operand in enumerate(self.inputs)]
 
     @property
     def function(self) -> Callable:
         """The reference, called with operands and attributes."""
         if isinstance(self._reference, str):
             module, _, name = self._reference.rpartition(".")
-            found: Callable = getattr(importlib.import_module(module), name)
-            self._reference = found
-            return found
+            imported: Callable = getattr(importlib.import_module(module), name)
+            self._reference = imported
+            return imported
         return self._reference
 
     def reference(self, *arrays: np.ndarray):
-        """What the reference gives for these operands: an array, or a list of them."""
+        """The reference's result for these operands: an array, or a list of them."""
         return self.function(*arrays, **self.attrs)
 
 
-def table(reference: Callable | str, *rows: Sequence, **options) -> tuple[Sample, ...]:
+def sample_table(reference: Callable | str, *rows: Sequence, **options) -> tuple[Sample, ...]:
     """Samples with one reference.
 
     Parameters
     ----------
     reference : callable or str
     *rows : sequence
-        The operands (an Input, or a shape for one with default range), and the attributes as a dict at the end.
+        The operands (an Input, or a shape for one with the default range), followed by a dict of attributes, if any.
     **options
         As for :class:`Sample`.
     """
-    made = []
+    samples = []
     for row in rows:
         attrs = row[-1] if row and isinstance(row[-1], dict) else {}
         inputs = [r if isinstance(r, Input) else Input(r) for r in row if not isinstance(r, dict)]
-        made.append(Sample(inputs, reference, attrs, **options))
-    return tuple(made)
+        samples.append(Sample(inputs, reference, attrs, **options))
+    return tuple(samples)

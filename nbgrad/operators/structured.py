@@ -1,7 +1,7 @@
-"""Operators with kernels of their own, and operators made of others.
+"""Structured operators, which have their own kernels, and composite operators.
 
-* :func:`structured`: a function that checks its arguments and says what comes out, a kernel launcher, and
-  one derivative rule per operand. The rules are written with operators and so serve every order.
+* :func:`structured`: a function that checks the arguments and infers shape and dtype of the result, a kernel launcher,
+  and one derivative rule per operand. The rules are written with operators and so serve every order.
 * :func:`composite`: a function of other operators, recorded as those.
 """
 
@@ -12,15 +12,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arrays.ndarray import NDArray, wrap
+from ..arrays.ndarray import NDArray, wrap, zeros
 from ..autodiff import tape, tracing
 from ..autodiff.constants import as_constants
-from ..autodiff.cotangents import add_uniform, own, uniform
-from ..autodiff.differentiability import end_at
-from ..autodiff.observers import observed, observed_call, observers
+from ..autodiff.cotangents import add_uniform, is_uniform, own_cotangent
+from ..autodiff.differentiability import limit_order
+from ..autodiff.observers import notify_observer, observe_call, observers
 from ..autodiff.state import recording
 from ..backends.buffer_pool import LARGE
-from ..core.shapes import Shape, size
 from ..errors import NBGradError
 from .call_plan import REQUIRED, Plan, Spec
 from .cast import cast
@@ -29,12 +28,12 @@ from .entry import Entry, as_array, store_out
 __all__ = ["REQUIRED", "Spec", "composite", "structured"]
 
 
-#: Plans for more operands and results than that are not kept: they are large, and the call takes longer than they do.
+#: Plans with more operands and results than this are not cached: they are large, and cheap compared to the call.
 _MANY = 256
 
 
 class Structured(tape.Rule):
-    """An operator with kernels of its own. Built by :func:`structured`; see there."""
+    """An operator with its own kernels, created by :func:`structured`; see there."""
 
     def __init__(self, infer: Callable, name: str, aliases: Sequence[str], options: dict) -> None:
         parameters = inspect.signature(infer).parameters
@@ -51,7 +50,7 @@ class Structured(tape.Rule):
         self.half = options.pop("half", False)
         max_order = options.pop("max_order", None)
         if max_order is not None:
-            end_at(self, (lambda node: max_order(**node.attrs[0].attrs)) if callable(max_order) else max_order)
+            limit_order(self, (lambda node: max_order(**node.attrs[0].attrs)) if callable(max_order) else max_order)
         self.rules: dict[str, Callable] = {}
         self.joint: Callable | None = None
         self.raw_binder: Callable | None = None
@@ -91,7 +90,7 @@ class Structured(tape.Rule):
         return launcher
 
     def bind(self, binder: Callable) -> Callable:
-        """Decorator, instead of :meth:`run`: makes a launcher for one combination of shapes and kinds.
+        """Decorator, instead of :meth:`run`: a factory of launchers, one per combination of shapes and kinds.
 
         Called once per combination with the (shape, kind) pairs of operands and of results, and the
         attributes. Returns a function of the operands and the result (or the list of results).
@@ -100,10 +99,10 @@ class Structured(tape.Rule):
         return binder
 
     def vjp(self, **rules: Callable | None) -> None:
-        """Give the derivative rules, by operand.
+        """Set the derivative rules, by operand.
 
-        A rule takes the cotangent ``g`` and, by name, whatever it reads: operands, ``y`` (the result; of
-        several ``y0``, ``y1`` ...), attributes, and ``<operand>_shape``. It returns the operand's cotangent,
+        A rule takes the cotangent ``g`` and, by name, the values it reads: operands, ``y`` (the result; with
+        several results ``y0``, ``y1`` ...), attributes, and ``<operand>_shape``. It returns the operand's cotangent,
         computed with operators. ``None`` instead of a rule, or no rule, means zero. A variadic operator has
         one rule named like its parameter, which also takes ``index`` (the operand's number) and ``shapes``
         (of all operands).
@@ -116,8 +115,8 @@ class Structured(tape.Rule):
     def pullback(self, rule: Callable) -> Callable:
         """Decorator: one derivative rule for all operands together, where they share work.
 
-        It reads as the rules of :meth:`vjp` do, and may also ask for ``wanted``, a bool per operand. It returns
-        a cotangent, or None for zero, per operand.
+        It takes the same arguments as rules of :meth:`vjp`, and optionally ``wanted``, a bool per operand. It
+        returns a cotangent, or None for zero, per operand.
         """
         self.joint = rule
         for operand in self.inputs or (self.operand(0),):
@@ -125,33 +124,34 @@ class Structured(tape.Rule):
         return rule
 
     def raw(self, binder: Callable) -> Callable:
-        """Decorator, besides :meth:`vjp`: the same on raw buffers, for sweeps that are not recorded.
+        """Decorator, besides :meth:`vjp`: the same on raw buffers, for raw sweeps.
 
-        Called as :meth:`bind`'s function is. Returns, per operand, ``pull(g, old, *read)``: `read` are the buffers
-        of the operands and results that the operand's rule names, `old` is None or a cotangent to add to, which may
-        be written; it returns the cotangent's buffer, which nobody else has. Or None, and the rules are used.
+        Called like the function of :meth:`bind`. Returns, per operand, ``pull(g, old, *read)``: `read` are the buffers
+        of the operands and results that the operand's rule names, `old` is None or a writable cotangent to accumulate
+        into; it returns the cotangent's buffer, uniquely owned. Or it returns None, and the rules are used.
         """
         self.raw_binder = lambda operands, results, attrs: binder(operands, results, **attrs)
         return binder
 
     def lower(self, rule: Callable) -> Callable:
-        """Decorator: what the operator is in a :class:`.graph.Graph`, if a compiler is to see through it.
+        """Decorator: the operator's lowering to a :class:`..ir.graph.Graph`, so that the compiler can fuse it.
 
-        Called with the graph, what is seen of each operand, and the attributes; returns the value, or a list of them,
-        or None where it has no form but its own kernel.
+        Called with the graph, the graph value of each operand, and the attributes; returns the result's value, or a
+        list of them, or None to use the operator's kernel.
         """
         self.lowering = rule
         return rule
 
     def expand(self, rule: Callable, finite: bool = False) -> Callable:
-        """Decorator: the operator written with other operators, for the same purpose. `finite`: the results are where
-        the operands are, though steps to them may not be."""
+        """Decorator: the operator's expansion into other operators, for the compiler.
+
+        `finite`: the results are finite if the operands are, though intermediate values may not be."""
         self.expansion = rule
         self.finite = finite
         return rule
 
     def device(self, binder: Callable) -> Callable:
-        """Decorator: what :meth:`bind`'s function is, for arrays on a GPU; None where there are no kernels for that."""
+        """Decorator: like :meth:`bind`, for arrays on a GPU; the function returns None if there is no kernel."""
         self.device_launcher = lambda operands, results, attrs: binder(operands, results, **attrs)
         return binder
 
@@ -184,9 +184,9 @@ class Structured(tape.Rule):
         attrs = dict(zip(self.attrs, rest)) if rest else {}
         for key, value in kwargs.items():
             if key not in self.attrs or key in attrs:
-                wrong = "is given twice" if key in attrs else "is unknown"
+                problem = "is given twice" if key in attrs else "is unknown"
                 known = ", ".join((*self.inputs, *self.attrs, "out", "name"))
-                raise TypeError(f"{self.name}: keyword {key!r} {wrong}; its arguments are {known}")
+                raise TypeError(f"{self.name}: keyword {key!r} {problem}; its arguments are {known}")
             attrs[key] = value
         for k, x in enumerate(arrays):
             if x.__class__ is not NDArray:
@@ -194,7 +194,7 @@ class Structured(tape.Rule):
         return arrays, attrs
 
     def invoke(self, arrays: Sequence[NDArray], attrs: dict):
-        """Check, allocate, run, record."""
+        """Check the arguments, then allocate, run and record."""
         if len(arrays) == 1:
             key: Any = (arrays[0]._shape, arrays[0]._kind)
         else:
@@ -205,10 +205,10 @@ class Structured(tape.Rule):
             )
         try:
             plan = self._plans.get(key)
-        except TypeError:  # an attribute that cannot be hashed
+        except TypeError:  # an unhashable attribute
             plan = key = None
-        if plan is None and tracing.mixed(arrays):
-            return self.invoke(tracing.lifted(arrays), attrs)
+        if plan is None and tracing.has_outside_arrays(arrays):
+            return self.invoke(tracing.capture_outside(arrays), attrs)
         if plan is None:
             plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
             if key is not None and len(plan.avals) + len(plan.results) <= _MANY:
@@ -221,7 +221,7 @@ class Structured(tape.Rule):
         return outs if self.visible is None else (outs[0] if self.visible == 1 else outs[: self.visible])
 
     def execute(self, arrays: Sequence[NDArray], plan: Plan) -> list[NDArray]:
-        """Allocate, run and record; all results."""
+        """Allocate, run and record; returns all results."""
         if plan.single:
             ((empty, n, shape, kind),) = plan.results
             out = wrap(empty(n, kind.storage), shape, kind)
@@ -239,7 +239,7 @@ class Structured(tape.Rule):
                 for out in outs:
                     out._cell[0] = tape.UNMARKED
         if observers:
-            observed(self.name, arrays, outs, lambda given: self.execute(given, plan.on(given)))
+            notify_observer(self.name, arrays, outs, lambda operands: self.execute(operands, plan.on(operands)))
         return outs
 
     def _record(self, arrays: Sequence[NDArray], outs: list[NDArray], plan: Plan) -> None:
@@ -264,13 +264,13 @@ class Structured(tape.Rule):
         if plan.pulls is None:
             return super().pull_raw(node, g, cotangents, borrowed, useful)
         saved = node.saved
-        for p, pull, places in zip(node.parents, plan.pulls, plan.places(names)):
+        for p, pull, indices in zip(node.parents, plan.pulls, plan.places(names)):
             if p.__class__ is not list and (useful is None or p in useful):
                 old = cotangents.get(p)
                 if old is not None and p in borrowed:
-                    old = own(p, p.kind, cotangents, borrowed)
-                h = pull(g, old, *[saved[i] for i in places])
-                if h.size >= LARGE and uniform(h):
+                    old = own_cotangent(p, p.kind, cotangents, borrowed)
+                h = pull(g, old, *[saved[i] for i in indices])
+                if h.size >= LARGE and is_uniform(h):
                     add_uniform(p, h, p.kind, cotangents, borrowed)
                 else:
                     cotangents[p] = h
@@ -290,48 +290,42 @@ class Structured(tape.Rule):
             x._cell = cell
             values[name] = x
         if not plan.single:
-            # A result of integers (positions, say) beside others has no cotangent; its place stays None.
+            # An integer result (indices, for example) beside others has no cotangent; its slot stays None.
             floats = [k.dtype.is_float for k in plan.kinds]
             has = floats if any(floats) else [True] * len(floats)
-            g = [_zeros(*aval) if h is None and f else h for h, f, *aval in zip(g, has, plan.shapes, plan.kinds)]
-        wanted = [tape.wanted(p, useful) for p in node.parents]
-        together = None
+            g = [zeros(*aval) if h is None and f else h for h, f, *aval in zip(g, has, plan.shapes, plan.kinds)]
+        wanted = [tape.cotangent_wanted(p, useful) for p in node.parents]
+        joint_results = None
         if self.joint is not None:
             values["wanted"] = wanted
             _, static, open_ = plan.step(0)
-            together = self.joint(g, **static, **{name: values[name] for name in open_})
-        found: list[NDArray | None] = []
+            joint_results = self.joint(g, **static, **{name: values[name] for name in open_})
+        results: list[NDArray | None] = []
         for k, (shape, kind) in enumerate(plan.avals):
             if not wanted[k]:
-                found.append(None)
+                results.append(None)
                 continue
-            if together is not None:
-                h = together[k]
+            if joint_results is not None:
+                h = joint_results[k]
             else:
                 rule, static, open_ = plan.step(k)
                 h = None if rule is None else rule(g, **static, **{name: values[name] for name in open_})
             if h is None:
-                h = _zeros(shape, kind)
+                h = zeros(shape, kind)
             if h._shape != shape:
                 raise NBGradError(
                     f"{self.name}: the rule for {self.operand(k)} gave shape {h._shape}, expected {shape}"
                 )
-            found.append(h if h._kind is kind else cast(h, kind))
-        return found
-
-
-def _zeros(shape: Shape, kind) -> NDArray:
-    buf = kind.empty(size(shape), kind.storage)
-    buf.fill(0)
-    return wrap(buf, shape, kind)
+            results.append(h if h._kind is kind else cast(h, kind))
+        return results
 
 
 def structured(name: str | None = None, *, aliases: Sequence[str] = (), **options) -> Callable[[Callable], Structured]:
-    """Decorator: declare an operator with kernels of its own.
+    """Decorator: declare an operator with its own kernels.
 
-    The decorated function is the operator's face: its docstring is what users read, its parameters without
+    The decorated function is the operator's interface: its docstring is the public one, its parameters without
     defaults are the arrays, those with defaults the attributes. It checks them and returns a :class:`Spec`.
-    Then ``@op.run`` gives the launcher and ``op.vjp(...)`` the rules.
+    Then ``@op.run`` sets the launcher and ``op.vjp(...)`` the rules.
 
     Parameters
     ----------
@@ -339,11 +333,11 @@ def structured(name: str | None = None, *, aliases: Sequence[str] = (), **option
         Default: the function's.
     aliases : sequence of str
     **options
-        `moves_only`: elements are moved, not calculated with, so float16 needs no conversion. `anywhere`: the launcher
-        takes arrays on any device. `half`: what :meth:`Structured.device` gives takes float16 as it is, if all operands
-        are. `visible`: how many of several results users get. `max_order`: how often the result can be differentiated,
-        where the rules end; a number, or a function of the attributes. `method`, `samples`, `differentiable`,
-        `gradient`: see :class:`Entry`.
+        `moves_only`: elements are only moved, so float16 needs no conversion. `anywhere`: the launcher takes arrays on
+        any device. `half`: the launchers of :meth:`Structured.device` take float16 directly, if all operands are.
+        `visible`: how many of several results users get. `max_order`: how often the result can be differentiated, if
+        limited; a number, or a function of the attributes. `method`, `samples`, `differentiable`, `gradient`: see
+        :class:`Entry`.
     """
 
     def declare(infer: Callable) -> Structured:
@@ -362,10 +356,10 @@ def _arrays(value) -> list[NDArray]:
 
 
 def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options) -> Callable[[Callable], Callable]:
-    """Decorator: declare an operator that is a function of others.
+    """Decorator: declare an operator composed of others.
 
-    The function's arguments are documented and checked as Python does; ``out`` and ``name`` are added.
-    Options as for :func:`structured`; what is not `differentiable` has the gradient zero.
+    The function's arguments are documented and checked as by Python; ``out`` and ``name`` are added.
+    Options as for :func:`structured`; an operator that is not `differentiable` has the gradient zero.
     """
 
     def declare(function: Callable) -> Callable:
@@ -381,7 +375,7 @@ def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options
                 for key in kwargs:
                     if key not in parameters:
                         raise TypeError(f"{public}: keyword {key!r} is unknown; its arguments are {known}")
-            result = observed_call(public, function, args, kwargs) if observers else function(*args, **kwargs)
+            result = observe_call(public, function, args, kwargs) if observers else function(*args, **kwargs)
             if constant and recording():
                 as_constants(_arrays(result), _arrays((args, kwargs)))
             if out is None:
@@ -391,7 +385,7 @@ def composite(name: str | None = None, *, aliases: Sequence[str] = (), **options
             return store_out(result, out, public)
 
         call.__name__ = call.__qualname__ = public
-        call.__dict__.pop("__signature__", None)  # found behind __wrapped__: this one takes `out` and `name`, too
+        call.__dict__.pop("__signature__", None)  # copied from the function: this one also takes `out` and `name`
         options.setdefault("method", False)
         Entry(public, aliases, call, rule=None, **options)
         return call

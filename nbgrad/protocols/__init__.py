@@ -1,1 +1,1 @@
-"""What Python, NumPy and other libraries ask of an NDArray: methods, operators, conversions, DLPack, files."""
+"""Protocols of Python, NumPy and other libraries for NDArray: methods, operators, conversions, DLPack, files."""

@@ -1,10 +1,9 @@
-"""Refuse implicit conversions through which a gradient would be lost.
+"""Guarded conversions: refuse implicit conversions that would lose a gradient.
 
-Python and NumPy take the numbers in an array without being asked to: ``math.exp(x)`` calls ``float(x)``, and
-``scipy.stats.norm.cdf(x)`` calls ``numpy.asarray(x)``. What they compute with them is a constant to the tape. While
-recording, and so inside ``nbgrad.grad(f)`` and its like, an array that carries a gradient refuses. What says that a
-constant is meant (``x.asnumpy()``, ``x.item()``, ``x.detach()``) is allowed, as is what leads to no number: printing,
-and the truth value, by which a program chooses its way.
+Python and NumPy convert arrays implicitly: ``math.exp(x)`` calls ``float(x)``, and ``scipy.stats.norm.cdf(x)`` calls
+``numpy.asarray(x)``. Results computed from the values are constants to the tape. While recording, and so inside
+``nbgrad.grad(f)`` and its like, an array that carries a gradient refuses. Explicit conversions (``x.asnumpy()``,
+``x.item()``, ``x.detach()``) are allowed, and so are printing and the truth value, for branches.
 """
 
 from __future__ import annotations
@@ -17,43 +16,43 @@ from typing import Any
 from ..arrays.ndarray import NDArray
 from ..autodiff.constants import carries_gradient
 from ..autodiff.state import recording
-from ..core.callsite import called
+from ..core.callsite import user_call
 from ..errors import LostGradientError
-from ..operators.entry import namesake
+from ..operators.entry import public_name
 
-__all__ = ["IMPLICIT", "demand_constant", "guarded"]
+__all__ = ["IMPLICIT", "guard_conversion", "require_constant"]
 
-#: The methods by which others take the numbers without being asked to; :mod:`.methods` has them guarded.
+#: The methods of implicit conversion; :mod:`.methods` guards them.
 IMPLICIT = (
     *("__array__", "__dlpack__", "__cuda_array_interface__"),
     *("__complex__", "__float__", "__int__", "__index__", "__trunc__", "__floor__", "__ceil__"),
 )
 
 
-def guarded(name: str, method: Callable) -> Callable:
-    """A method of NDArray that is refused while recording for an array that carries a gradient."""
+def guard_conversion(name: str, method: Callable) -> Callable:
+    """A method of NDArray that raises, while recording, for an array that carries a gradient."""
 
     def convert(self: NDArray):
         if recording() and self._node is not None:
-            demand_constant(self)
+            require_constant(self)
         return method(self)
 
     def convert_with(self: NDArray, *args, **kwargs):
         if recording() and self._node is not None:
-            demand_constant(self)
+            require_constant(self)
         return method(self, *args, **kwargs)
 
     alone = len(inspect.signature(method).parameters) == 1
-    made: Any = functools.wraps(method)(convert if alone else convert_with)
-    made.__code__ = made.__code__.replace(co_name=name)  # what a message says was called
-    return made
+    guard: Any = functools.wraps(method)(convert if alone else convert_with)
+    guard.__code__ = guard.__code__.replace(co_name=name)  # the name that messages show
+    return guard
 
 
-def demand_constant(x: NDArray) -> None:
-    """A :class:`LostGradientError` if `x` carries a gradient, which the user's call would lose."""
+def require_constant(x: NDArray) -> None:
+    """Raise a :class:`LostGradientError` if `x` carries a gradient, which the user's call would lose."""
     if carries_gradient(x):
-        what, where, outer = called()
-        instead = namesake(outer.strip("_")) or "functions of nd"
+        what, where, outer = user_call()
+        instead = public_name(outer.strip("_")) or "functions of nd"
         raise LostGradientError(
             f"{what} takes the numbers of an array that is being recorded, in {where}. "
             "What is computed from them would be a constant, and gradients through it lost: use "

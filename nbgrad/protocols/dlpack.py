@@ -1,4 +1,4 @@
-"""Memory shared with other libraries through DLPack."""
+"""DLPack: memory shared with other libraries."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, alias, from_value, on_memory, shared, wrap
+from ..arrays.ndarray import NDArray, alias, from_value, memory_owners, on_memory, wrap
 from ..autodiff.state import state
 from ..autodiff.writes import check_target
 from ..backends.cuda import exchange
 from ..core.context import current_context, gpu, usable
-from ..core.dtypes import as_dtype, plain
+from ..core.dtypes import as_dtype, without_subclass
 from ..core.foreign_memory import register
 from ..errors import AttrError, DTypeError, NBGradError
 from ..operators.entry import as_array
-from .conversions import demand_constant
+from .conversions import require_constant
 
 __all__ = ["from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write"]
 
 _CPU, _CUDA = 1, 2
-#: What NumPy can read: from 2.1 on the capsules that say whether they may be written.
+#: The newest version that NumPy reads: from 2.1 on capsules with a read-only flag.
 _OPTIONS = {"max_version": (1, 0)} if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else {}
 
 
 def export(self: NDArray, **options) -> Any:
     """The array's memory as a DLPack capsule; ``numpy.from_dlpack(x)`` and its like call this.
 
-    The consumer sees the values without history. It should read only: a write from outside is not noticed, and a
-    gradient that reads the old value would be wrong. :func:`nd.to_dlpack_for_write` is for writing.
+    The consumer sees the values without history. It should only read: writes by others are not detected, and a
+    gradient that reads the old value would be wrong. Use :func:`nd.to_dlpack_for_write` for writing.
 
     Parameters
     ----------
     **options
         ``stream``, ``max_version``, ``dl_device`` and ``copy`` of the array API standard.
     """
-    shared(self).lent = True
+    memory_owners(self).lent = True
     if self._kind.gpu:
         return exchange.capsule(self._buf, self._shape, self._kind.dtype.np)  # type: ignore[arg-type]
     if not self._kind.traced:
@@ -50,10 +50,10 @@ def device(self: NDArray) -> tuple[int, int]:
 
 
 def interface(self: NDArray) -> dict[str, Any]:
-    """``__cuda_array_interface__``: where the memory of an array on a GPU is, for CuPy, PyTorch, Numba and others."""
+    """``__cuda_array_interface__``: the memory of an array on a GPU, for CuPy, PyTorch, Numba and others."""
     if not self._kind.gpu:
         raise AttributeError("__cuda_array_interface__: the array is not on a GPU")
-    shared(self).lent = True
+    memory_owners(self).lent = True
     return exchange.interface(self._buf, self._shape, self._kind.dtype.np)  # type: ignore[arg-type]
 
 
@@ -84,8 +84,8 @@ def to_dlpack_for_read(data: NDArray) -> Any:
 def to_dlpack_for_write(data: NDArray) -> Any:
     """A DLPack capsule on the memory of `data`, for a consumer that writes into it.
 
-    The array counts as written from now on: a gradient that needs its old value raises an error. Values recorded
-    later than this call are not guarded, so call it again before writing again.
+    The array counts as written by this call: a gradient that needs its old value raises an error. Values recorded
+    later are not protected, so call this again before writing again.
 
     Parameters
     ----------
@@ -127,20 +127,20 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
         Of NumPy or PyTorch, for example, in the CPU's memory or a GPU's; or, on a GPU, with
         ``__cuda_array_interface__``.
     copy : bool, optional
-        Default: memory is shared where it can be, which is where it is C-contiguous and may be written; else the
-        values are copied. True: always copied. False: never copied, an error instead.
+        Default: memory is shared if it is C-contiguous and writable; else the values are copied. True: always copy.
+        False: raise instead of copying.
 
     Returns
     -------
     NDArray
-        Without history (while recording, an array that has one is refused), in the current context (or on the GPU
-        where it is). On shared memory each side sees what the other writes; what the other writes is not noticed, so
-        it must not change values that a recorded graph still needs.
+        Without history (while recording, an array that has one is refused), in the current context (or on its GPU).
+        On shared memory each side sees the other's writes. These are not detected, so the other side must not change
+        values that a recorded graph still needs.
 
     Raises
     ------
     DTypeError
-        If `x` is no such object, or its dtype is not supported.
+        If `x` is not such an object, or its dtype is not supported.
     ContextError
         If it is on a GPU that cannot be used.
     ValueError
@@ -159,12 +159,12 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
     <NDArray 2 @cpu(0)>
     """
     if isinstance(x, NDArray) and state.recording:
-        demand_constant(x)
+        require_constant(x)
     if isinstance(x, NDArray) and not copy:
         return alias(x, x._buf, x._shape)
     if _on_gpu(x):
         return _from_gpu(x, copy)
-    view = _numpy_view(plain(x, "from_dlpack"))
+    view = _numpy_view(without_subclass(x, "from_dlpack"))
     try:
         kind = kind_of(as_dtype(view.dtype), current_context())
     except DTypeError as err:
@@ -189,19 +189,19 @@ def _on_gpu(x) -> bool:
 def _from_gpu(x, copy: bool | None) -> NDArray:
     if hasattr(x, "__dlpack_device__"):
         usable(gpu(x.__dlpack_device__()[1]))
-    found = exchange.opened(x)
-    if found is None:
+    memory = exchange.import_memory(x)
+    if memory is None:
         raise AttrError("from_dlpack: the array on the GPU is not C-contiguous; make a contiguous copy of it there")
     try:
-        kind = kind_of(as_dtype(found.dtype), usable(gpu(found.number)))
+        kind = kind_of(as_dtype(memory.dtype), usable(gpu(memory.number)))
     except DTypeError as err:
         raise DTypeError(f"from_dlpack: {err}") from None
-    buffer: Any = exchange.shared(found._replace(dtype=kind.dtype.storage))
-    return wrap(buffer.copy() if copy else buffer, found.shape, kind)
+    buffer: Any = exchange.buffer_over(memory._replace(dtype=kind.dtype.storage))
+    return wrap(buffer.copy() if copy else buffer, memory.shape, kind)
 
 
 class _Producer:
-    """A capsule dressed as the array that NumPy asks for; the capsule itself knows its device, and NumPy checks it."""
+    """An adapter of a capsule to the protocol that NumPy expects. NumPy checks the device in the capsule itself."""
 
     def __init__(self, capsule) -> None:
         self.capsule = capsule
@@ -214,7 +214,7 @@ class _Producer:
 
 
 class _Writable:
-    """The memory of `view`, without its mark as read-only."""
+    """The memory of `view` without its read-only flag."""
 
     def __init__(self, view: np.ndarray) -> None:
         self.view = view
@@ -222,7 +222,7 @@ class _Writable:
 
 
 def _numpy_view(x) -> np.ndarray:
-    """The memory behind anything that speaks DLPack, as a NumPy array."""
+    """The memory of a capsule, or of an object that exports one, as a NumPy array."""
     if isinstance(x, np.ndarray):  # NumPy 2.0 cannot export a read-only array
         return x
     try:
@@ -236,7 +236,7 @@ def _numpy_view(x) -> np.ndarray:
         if isinstance(err, NBGradError):
             raise
         raise DTypeError(f"from_dlpack: {type(x).__name__} cannot be taken: {err}") from err
-    # A capsule of the first version says nothing about writing, and NumPy then forbids it.
+    # Unversioned capsules have no read-only flag, and NumPy then assumes read-only.
     return view if versioned or view.flags.writeable else np.asarray(_Writable(view))
 
 
@@ -247,5 +247,5 @@ def _capsule(x):
         )
     try:
         return x.__dlpack__(**_OPTIONS)
-    except TypeError:  # older than this keyword
+    except TypeError:  # a producer without this keyword
         return x.__dlpack__()

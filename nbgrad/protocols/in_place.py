@@ -18,7 +18,7 @@ __all__ = ["operator"]
 
 
 def operator(name: str) -> Callable:
-    """The method behind an in-place operator: `y` is broadcast to `x`, the result converted to its dtype."""
+    """The method of an in-place operator: `y` is broadcast to `x`, and the result cast to the dtype of `x`."""
     call = operators[name].operator
 
     def inplace(self: NDArray, other) -> NDArray:

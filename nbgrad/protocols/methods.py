@@ -1,4 +1,4 @@
-"""What NDArray can do: attaches operators, indexing and gradients to the class, from the registry."""
+"""Attach the methods of NDArray: operators from the registry, indexing, gradients and protocols."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ def _comparison(call):
 
 
 def _bits(sign: str, instead: str):
+    """A method that refuses a bitwise operator."""
+
     def method(self, *other):
         raise DTypeError(
             f"{sign} is not defined for NDArrays, whose comparisons give zeros and ones; use {instead} "
@@ -118,7 +120,7 @@ def _attach() -> None:
     for name in conversions.IMPLICIT:
         member: Any = vars(NDArray)[name]
         getter: Any = member.fget if isinstance(member, property) else member
-        method = conversions.guarded(name, getter)
+        method = conversions.guard_conversion(name, getter)
         setattr(NDArray, name, property(method) if isinstance(member, property) else method)
 
 

@@ -1,9 +1,9 @@
 """NumPy's functions on NDArrays: ``numpy.exp(x)`` is ``nd.exp(x)``, and is recorded.
 
-Ufuncs find their operator by name in the registry, through NumPy's protocol ``__array_ufunc__``; so do the operators
-of NumPy arrays with an NDArray on the right (``a * x`` is ``numpy.multiply(a, x)``). Other functions
-(``__array_function__``) call ours where the table below has them, and else get NumPy copies, which is not recorded.
-Functions that Numba compiled ask for a type, and are refused.
+Ufuncs (protocol ``__array_ufunc__``) are dispatched by name to the operators in the registry; so are the operators of
+NumPy arrays with an NDArray on the right (``a * x`` is ``numpy.multiply(a, x)``). Other functions
+(``__array_function__``) are dispatched by the table below, and else called with NumPy copies, which is not recorded.
+Functions compiled by Numba ask for the type of an NDArray, and raise.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ..core.registry import operators
 from ..errors import AttrError, DTypeError, LostGradientError, ShapeError, TraceError
 from ..kernels import linear, shape
 from ..operators.elementwise import Elementwise
-from ..operators.entry import lookup, namesake, store_out
+from ..operators.entry import lookup, public_name, store_out
 
 __all__ = ["array_function", "array_ufunc"]
 
-#: Operators that NumPy and SciPy call otherwise.
+#: Operators with another name in NumPy or SciPy.
 _NAMES = {
     "absolute": "abs",
     "deg2rad": "radians",
@@ -41,9 +41,9 @@ _NAMES = {
     "rad2deg": "degrees",
     "remainder": "modulo",
 }
-#: The same name for something else: scipy.special.round rounds halves to even.
-_OTHERS = {"round"}
-_INSTEAD: dict[Any, str] = {
+#: Names with another meaning: scipy.special.round rounds halves to even.
+_DIFFERENT_MEANING = {"round"}
+_ALTERNATIVES: dict[Any, str] = {
     "append": "nd.concat",
     "average": "nd.mean",
     "bitwise_and": "nd.logical_and",
@@ -84,13 +84,13 @@ _calls: dict[np.ufunc, Callable] = {np.matmul: _matmul, np.divmod: _divmod}
 
 
 def _operator(ufunc: np.ufunc) -> Callable | None:
-    """The registry's function for a ufunc of NumPy or SciPy."""
-    found = _calls.get(ufunc)
-    if found is not None:
-        return found
+    """The operator in the registry for a ufunc of NumPy or SciPy; None if there is none."""
+    known = _calls.get(ufunc)
+    if known is not None:
+        return known
     name = ufunc.__name__
     special = sys.modules.get("scipy.special")
-    if name in _OTHERS or not any(getattr(m, name, None) is ufunc for m in (np, special)):
+    if name in _DIFFERENT_MEANING or not any(getattr(m, name, None) is ufunc for m in (np, special)):
         return None
     try:
         entry = lookup(_NAMES.get(name, name))
@@ -103,17 +103,17 @@ def _operator(ufunc: np.ufunc) -> Callable | None:
 
 
 def array_ufunc(self: NDArray, ufunc: np.ufunc, method: str, *inputs, **kwargs):
-    """NumPy's protocol for ufuncs: call the operator of that name.
+    """Implement ``__array_ufunc__``: call the operator of the same name.
 
-    ``out`` may be an NDArray, or a NumPy array, which gets the values (also in ``a += x``). Other keywords, and
+    ``out`` may be an NDArray, or a NumPy array, which receives the values (also in ``a += x``). Other keywords, and
     methods such as ``numpy.add.reduce``, are not supported.
 
     Raises
     ------
     TypeError
-        For a ufunc that is no operator of nbgrad, and for keywords and methods.
+        For a ufunc without an operator in nbgrad, and for keywords and methods.
     LostGradientError
-        If a recorded result is to go into a NumPy array, where its gradient would be lost.
+        If a recorded result would be stored in a NumPy array, and its gradient lost.
     """
     if not kwargs and method == "__call__":
         call = _calls.get(ufunc) or _operator(ufunc)
@@ -133,13 +133,14 @@ def _has_own_ufuncs(x) -> bool:
 
 
 def _general(ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict):
+    """The protocol with keywords, and its errors."""
     name = f"numpy.{ufunc.__name__}" if getattr(np, ufunc.__name__, None) is ufunc else ufunc.__name__
     if method != "__call__":
-        instead = _INSTEAD.get((ufunc.__name__, method), "an operator of nd")
+        instead = _ALTERNATIVES.get((ufunc.__name__, method), "an operator of nd")
         raise DTypeError(f"{name}.{method} is not supported for an NDArray; use {instead}")
     call = _operator(ufunc)
     if call is None:
-        instead = _INSTEAD.get(ufunc.__name__, "operators of nd")
+        instead = _ALTERNATIVES.get(ufunc.__name__, "operators of nd")
         raise DTypeError(
             f"{name} is no operator of nbgrad; use {instead}, or NumPy's on x.asnumpy(), which is not recorded"
         )
@@ -147,7 +148,7 @@ def _general(ufunc: np.ufunc, method: str, inputs: tuple, kwargs: dict):
         if key != "out":
             raise DTypeError(f"{name}: keyword {key!r} is not supported for an NDArray; the only one is out")
     outs = kwargs.get("out", (None,) * ufunc.nout)
-    if not any(isinstance(x, NDArray) for x in inputs):  # an NDArray as out alone
+    if not any(isinstance(x, NDArray) for x in inputs):  # the only NDArray is out
         inputs = (from_value(inputs[0]), *inputs[1:])
     results = call(*inputs)
     if ufunc.nout == 1:
@@ -174,10 +175,10 @@ def _store(result: NDArray, out, name: str):
     return out
 
 
-# Functions that are no ufuncs.
+# Functions that are not ufuncs.
 
 _REDUCE = "a | axis dtype out keepdims"
-#: NumPy's function: our operator, and NumPy's parameters: operands | the rest, which ours has under the same names.
+#: NumPy's function: our operator, and NumPy's parameters: operands | the rest, which has the same names in ours.
 _FUNCTIONS = {
     "all": ("all", "a | axis out keepdims"),
     "amax": ("max", "a | axis out keepdims"),
@@ -231,20 +232,20 @@ def _adapted(name: str, operator: str, parameters: str) -> Callable:
     names = (*operands, *rest)
 
     def call(*args, **kwargs):
-        given = dict(zip(names, args, strict=False)) | kwargs
-        if len(args) > len(names) or any(n not in given for n in operands):
+        arguments = dict(zip(names, args, strict=False)) | kwargs
+        if len(args) > len(names) or any(n not in arguments for n in operands):
             raise DTypeError(f"numpy.{name}: for an NDArray, the arguments are {', '.join(names)}")
-        arrays = [_array(given.pop(n)) for n in operands]
-        given = {key: value for key, value in given.items() if value is not None}
-        if "dtype" in given:
-            arrays[0] = arrays[0].astype(given.pop("dtype"))
-        return operators[operator].call(*arrays, **given)
+        arrays = [_array(arguments.pop(n)) for n in operands]
+        arguments = {key: value for key, value in arguments.items() if value is not None}
+        if "dtype" in arguments:
+            arrays[0] = arrays[0].astype(arguments.pop("dtype"))
+        return operators[operator].call(*arrays, **arguments)
 
     return call
 
 
 def _concatenate(arrays, axis=0, out=None) -> NDArray:
-    """With NumPy's meaning of None as axis, as in all of these: of the flattened arrays."""
+    """``axis=None`` flattens the arrays, as in NumPy; so in all of these functions."""
     parts = [_array(x) for x in arrays]
     if axis is None:
         parts, axis = [_reshape(x, -1) for x in parts], 0
@@ -270,7 +271,7 @@ def _take_along_axis(arr, indices, axis=-1) -> NDArray:
 
 def _where(condition, x, y) -> NDArray:
     condition, x, y = _array(condition), _array(x), _array(y)
-    missing = max(x.ndim, y.ndim) - condition.ndim  # a condition with one axis would go along the first of more
+    missing = max(x.ndim, y.ndim) - condition.ndim  # nd.where would align a 1-d condition with the first axis
     if condition.ndim == 1 and missing > 0:
         condition = condition.reshape((1,) * missing + condition.shape)
     return operators["where"].call(condition, x, y)
@@ -284,20 +285,20 @@ def _clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None) -> NDArray
 
 
 def _reshape(a, shape, order="C", *, copy=None) -> NDArray:
-    """With NumPy's meaning: 0 is a length, and of the negative numbers only -1 has one."""
+    """NumPy's reshape: 0 is a length, and -1 is the only negative number allowed."""
     if order != "C" or copy is not None:
         raise AttrError("numpy.reshape: order='C' alone is supported for an NDArray, and no copy")
     wanted = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
     known = math.prod(n for n in wanted if n != -1)
     free = wanted.count(-1)
-    found = tuple(a.size // known if n == -1 and known else n for n in wanted)
-    if free > 1 or min(found, default=0) < 0 or math.prod(found) != a.size:
+    lengths = tuple(a.size // known if n == -1 and known else n for n in wanted)
+    if free > 1 or min(lengths, default=0) < 0 or math.prod(lengths) != a.size:
         raise ShapeError(f"numpy.reshape: an array of shape {a.shape} cannot be given the shape {wanted}")
-    return _to_shape(a, found)
+    return _to_shape(a, lengths)
 
 
 def rounded(a, decimals=0, out=None) -> NDArray:
-    """With NumPy's meaning: to so many decimals, as a multiple of a power of ten is; ties go to even numbers."""
+    """NumPy's round: to the nearest multiple of a power of ten; ties go to even."""
     digits = index(decimals)
     if not digits or not a._kind.dtype.is_float:
         if digits < 0:
@@ -309,7 +310,7 @@ def rounded(a, decimals=0, out=None) -> NDArray:
 
 
 def _take(a, indices, axis=None, out=None, mode="raise") -> NDArray:
-    """With NumPy's meaning: of the flattened array by default, and negative indices count from the end."""
+    """NumPy's take: flattens by default, and negative indices count from the end."""
     x = _reshape(_array(a), -1) if axis is None else _array(a)
     return operators["take"].call(x, _array(indices, like=x), axis=axis or 0, mode=mode, out=out)
 
@@ -369,18 +370,18 @@ _functions.update(
 )
 
 
-#: Functions that write into their first argument, which would be a copy.
+#: Functions that write into their first argument; they would write into a copy.
 _WRITERS = {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask}
 
 
 def array_function(self: NDArray, func: Callable, types, args: tuple, kwargs: dict):
-    """NumPy's protocol for its other functions: ours where it is in the table, else NumPy's on copies.
+    """Implement ``__array_function__``: our function if the table has it, else NumPy's on copies.
 
     Raises
     ------
     TypeError
-        If a function of NumPy's is to write into an NDArray; or while recording, if it makes floating point numbers of
-        an array that is on the tape: they would be constants there, and gradients wrong.
+        If a NumPy function would write into an NDArray; or, while recording, if it computes floats from an array that
+        is on the tape: they would be constants, and gradients wrong.
     """
     call = _functions.get(func)
     if call is not None and not (func is np.where and len(args) < 3):
@@ -396,13 +397,13 @@ def array_function(self: NDArray, func: Callable, types, args: tuple, kwargs: di
     if lost and out is not None:
         raise _lost(func)
     try:
-        given = _plain(args), _plain(kwargs)
+        converted = _plain(args), _plain(kwargs)
     except TraceError:
         raise TraceError(
             f"{_name(func)} is no function of nbgrad, and asks for the numbers in an array of a traced function: under "
             f"jit there are none yet; use {_instead(func)}"
         ) from None
-    result = func(*given[0], **given[1])
+    result = func(*converted[0], **converted[1])
     if lost and _any(result, _has_floats):
         raise _lost(func)
     return result
@@ -420,7 +421,7 @@ def _name(func: Callable) -> str:
 
 
 def _instead(func: Callable) -> str:
-    return _INSTEAD.get(func.__name__) or namesake(func.__name__) or "functions of nd"
+    return _ALTERNATIVES.get(func.__name__) or public_name(func.__name__) or "functions of nd"
 
 
 def _any(x, holds: Callable) -> bool:
@@ -439,7 +440,7 @@ def _has_floats(x) -> bool:
 
 
 def _plain(x):
-    """The same with NumPy copies in place of NDArrays."""
+    """`x` with NumPy copies in place of NDArrays."""
     if isinstance(x, NDArray):
         return x.asnumpy()
     if type(x) in (list, tuple):
@@ -448,8 +449,8 @@ def _plain(x):
 
 
 @typeof_impl.register(NDArray)
-def _compiled(x: NDArray, context: object) -> None:
-    """Refuse an NDArray where Numba asks for its type: of arguments, and of what compiled functions read."""
+def _refuse_typeof(x: NDArray, context: object) -> None:
+    """Raise where Numba asks for the type of an NDArray: as an argument or a global of a compiled function."""
     raise DTypeError(
         f"a function that Numba compiles takes NumPy arrays, and was given an NDArray of shape {x._shape}; pass "
         "x.asnumpy(), of which nothing is recorded, or make the function an operation by nb.primitive, which "

@@ -1,16 +1,16 @@
 """Arrays in files: ``nd.save``, ``nd.load`` and ``nd.load_frombuffer``, in MXNet's dense binary format.
 
-Nothing in a file is ever run: there is no pickle. All numbers are little-endian::
+Nothing in a file is ever executed: there is no pickle. All numbers are little-endian::
 
     file   := u64 0x112, u64 0, u64 count, array * count, u64 names, name * names
     name   := u64 length, UTF-8 bytes
     array  := u32 magic, i32 storage type, shape, i32 device type, i32 device number, i32 dtype, elements
     shape  := i32 ndim, i64 * ndim
 
-The magic says what a shape means: in ``0xF993FAC9`` (version 2) a shape without axes is an array without a value; in
-``0xF993FACA`` (version 3, MXNet's ``np_shape``) it is a number, and axes may have length 0. MXNet wants all arrays of
-a file in one version. Two older forms are read, too: ``0xF993FAC8`` (version 1), which has no storage type, and the
-first, whose magic is its ndim, with u32 lengths.
+The magic determines the meaning of shapes: in ``0xF993FAC9`` (version 2) a shape without axes is an array without a
+value; in ``0xF993FACA`` (version 3, MXNet's ``np_shape``) it is a 0-d array, and axes may have length 0. MXNet needs
+all arrays of a file in one version. Two older formats are also read: ``0xF993FAC8`` (version 1), without storage type,
+and the first one, which has ndim in place of the magic, and u32 lengths.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ _MAX_NDIM = 32
 def save(fname, data) -> None:
     """Write arrays to a file, in the format that MXNet 1.x reads.
 
-    The file appears whole or not at all: it is written under another name and moved into place.
+    The file is written atomically: under another name, then moved into place.
 
     Parameters
     ----------
     fname : str or path
     data : NDArray, list of NDArray, or dict of str to NDArray
-        Values, shapes and dtypes are kept; marks and gradients are not.
+        Values, shapes and dtypes are saved; marks and gradients are not.
 
     Raises
     ------
     ValueError
         For other data.
     OSError
-        If the file cannot be written. One that was there stays as it was.
+        If the file cannot be written. An existing file is then unchanged.
 
     Notes
     -----
@@ -139,9 +139,9 @@ def _header(x: NDArray, magic: int) -> bytes:
 
 
 def _replace(path: str, write) -> None:
-    """Let ``write(file)`` make a new file and put it where `path` is, or leave everything as it was."""
+    """Replace the file at `path` by one that ``write(file)`` writes, or leave it unchanged on errors."""
     path = os.path.realpath(path)
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: there is nothing to replace
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device: written directly
         with open(path, "wb") as file:
             write(file)
         return
@@ -170,13 +170,13 @@ def load(fname) -> list[NDArray] | dict[str, NDArray]:
     Returns
     -------
     list of NDArray, or dict of str to NDArray
-        A dict if the file has names in it. One array comes back as a list of one.
+        A dict if the file contains names. A single array is returned in a list.
 
     Raises
     ------
     NBGradError
-        If the file is cut off, damaged, of another kind, or holds what nbgrad does not have (sparse arrays, other
-        dtypes). No more memory is asked for than the file has bytes for.
+        If the file is truncated, damaged, of another kind, or contains sparse arrays or unsupported dtypes. No more
+        memory is allocated than the file has data for.
     OSError
         If the file cannot be read.
 
@@ -220,7 +220,7 @@ def load_frombuffer(buf) -> list[NDArray] | dict[str, NDArray]:
 
 
 class _Reader:
-    """Bytes and a position in them. Every length is held against the bytes that are left before it is used."""
+    """A reader of bytes. Every length is checked against the remaining bytes before it is used."""
 
     def __init__(self, data, title: str) -> None:
         self.data = memoryview(data)
@@ -234,9 +234,9 @@ class _Reader:
         left = len(self.data) - self.at
         if n > left:
             raise self.error(f"the data is cut off or damaged: {what} needs {n} bytes, {left} are left")
-        found = self.data[self.at : self.at + n]
+        taken = self.data[self.at : self.at + n]
         self.at += n
-        return found
+        return taken
 
     def number(self, size: int, what: str, signed: bool = False) -> int:
         return int.from_bytes(self.take(size, what), "little", signed=signed)
@@ -263,8 +263,8 @@ class _Reader:
         return named or arrays
 
     def name(self, what: str) -> str:
-        text = bytes(self.take(self.number(8, what), what))
-        return text.decode("utf-8", "surrogateescape")
+        encoded = bytes(self.take(self.number(8, what), what))
+        return encoded.decode("utf-8", "surrogateescape")
 
     def array(self, what: str) -> NDArray:
         magic = self.number(4, what)

@@ -1,7 +1,7 @@
-"""Symbols: what was recorded, detached from the tape. To look at, to keep in a file, to run again.
+"""Symbols: recorded graphs detached from the tape, to be inspected, saved to a file, and run again.
 
-:func:`nbgrad.autograd.get_symbol` makes one from a recorded array. It holds neither arrays nor the tape, only
-what was done to what: operators, their attributes, and shapes and dtypes as they were.
+:func:`nbgrad.autograd.get_symbol` creates one from a recorded array. It holds neither arrays nor the tape, only the
+graph: operators, their attributes, and the recorded shapes and dtypes.
 
 Examples
 --------
@@ -45,31 +45,31 @@ __all__ = ["Symbol", "load", "load_json"]
 class Symbol:
     """Results of a graph of operators: usually one, several for a group.
 
-    Made by :func:`nbgrad.autograd.get_symbol`, :func:`load` and :func:`load_json`. Arguments are the variables
-    the graph starts from: ``var0``, ``var1`` ... for marked arrays, which keep their name for as long as they
-    live, and ``null0`` ... for other operands. The numbers of operators (``node_0`` ...) are their order.
+    Created by :func:`nbgrad.autograd.get_symbol`, :func:`load` and :func:`load_json`. Arguments are the input
+    variables of the graph: ``var0``, ``var1`` ... for marked arrays, whose names are fixed as long as they live,
+    and ``null0`` ... for other operands. Operators are numbered in order (``node_0`` ...).
 
     Notes
     -----
-    A graph is of the shapes it was recorded with. Arguments of other shapes work where every operator between
-    them and the result can do with them (elementwise ones and reductions can, reshapes and slices cannot).
+    A graph has the shapes it was recorded with. Arguments of other shapes work if every operator between them and
+    the result supports them (elementwise ones and reductions do, reshapes and slices do not).
     """
 
     __slots__ = ("__weakref__", "_heads", "_nodes")
 
     def __init__(self, nodes: Sequence[Node], heads: Sequence[tuple[int, int]]) -> None:
-        self._nodes = nodes  # inputs before what uses them; several symbols may share it
+        self._nodes = nodes  # in topological order; several symbols may share it
         self._heads = tuple(heads)
 
     def _order(self) -> list[int]:
-        """Numbers of the nodes that matter here, inputs first."""
+        """Indices of the nodes that the heads depend on, inputs first."""
         seen = {k for k, _ in self._heads}
-        stack = list(seen)
-        while stack:
-            for k, _ in self._nodes[stack.pop()].inputs:
+        worklist = list(seen)
+        while worklist:
+            for k, _ in self._nodes[worklist.pop()].inputs:
                 if k not in seen:
                     seen.add(k)
-                    stack.append(k)
+                    worklist.append(k)
         return sorted(seen)
 
     def _output_name(self, k: int, index: int) -> str:
@@ -78,7 +78,7 @@ class Symbol:
             return node.name
         return f"{node.name}_output{index if len(node.outs) > 1 else ''}"
 
-    # Looking.
+    # Inspection.
 
     @property
     def name(self) -> str | None:
@@ -100,7 +100,7 @@ class Symbol:
             yield Symbol(self._nodes, [head])
 
     def __getitem__(self, key: int | str) -> Symbol:
-        """One result, by number or by its name (``'node_0_output'``)."""
+        """One result, by index or by name (``'node_0_output'``)."""
         if isinstance(key, str):
             for head in self._heads:
                 if self._output_name(*head) == key:
@@ -135,17 +135,17 @@ class Symbol:
 
     def get_children(self) -> Symbol | None:
         """The group of the inputs of the operator (of the group's operators); None for a variable."""
-        found = [entry for k in dict.fromkeys(k for k, _ in self._heads) for entry in self._nodes[k].inputs]
-        return Symbol(self._nodes, found) if found else None
+        entries = [entry for k in dict.fromkeys(k for k, _ in self._heads) for entry in self._nodes[k].inputs]
+        return Symbol(self._nodes, entries) if entries else None
 
     children = property(get_children, doc="See :meth:`get_children`.")
 
     def list_attr(self) -> dict[str, str]:
-        """Attributes of the operator as text."""
+        """Attributes of the operator as strings."""
         return self._nodes[self._heads[0][0]].attrs() if len(self._heads) == 1 else {}
 
     def attr(self, key: str) -> str | None:
-        """An attribute of the operator as text, or None.
+        """An attribute of the operator as a string, or None.
 
         Examples
         --------
@@ -183,21 +183,21 @@ class Symbol:
         return drawing.mermaid(self._nodes, self._order(), self._heads)
 
     def draw(self, path: str) -> None:
-        """Draw the graph into a file with Graphviz; the ending (``.svg``, ``.png``, ``.pdf``) says how.
+        """Draw the graph into a file with Graphviz, in the format of its suffix (``.svg``, ``.png``, ``.pdf``).
 
         Raises
         ------
         NBGradError
-            If Graphviz's program ``dot`` is not there, or fails.
+            If Graphviz's program ``dot`` is not installed, or fails.
         """
         drawing.draw(self.to_dot(), path)
 
-    # Text.
+    # Serialization.
 
     def tojson(self) -> str:
-        """The symbol as JSON text, which :func:`load_json` reads.
+        """The symbol as a JSON string, which :func:`load_json` reads.
 
-        Functions of your own and attributes that have no text are named in it, but cannot be run from it.
+        Your own functions, and attributes that cannot be written as text, are only named: they cannot be run from it.
         """
         order = self._order()
         number = {k: n for n, k in enumerate(order)}
@@ -237,29 +237,29 @@ class Symbol:
     # Shapes and values.
 
     def _arguments(self, given: dict, method: str) -> dict[str, int]:
-        """Names of the variables -> node numbers, after a check that `given` has no other names."""
+        """Names of the variables -> node indices, after checking that `given` has no other names."""
         known = {self._nodes[k].name: k for k in self._order() if self._nodes[k].step is None}
         if wrong := [name for name in given if name not in known]:
             raise AttrError(f"Symbol.{method}: no argument is called {', '.join(wrong)}; they are {', '.join(known)}")
         return known
 
     def _infer(self, known: dict[int, Aval | None]) -> list[Aval]:
-        """Avals of the heads, where those of variables are as in `known`."""
-        found: dict[tuple[int, int], Aval | None] = {}
+        """Avals of the heads, given those of the variables (`known`, by node index)."""
+        avals: dict[tuple[int, int], Aval | None] = {}
         for k in self._order():
             node = self._nodes[k]
             if node.step is None:
-                found[k, 0] = known[k]
+                avals[k, 0] = known[k]
                 continue
             before: Any = [self._nodes[p].outs[n] for p, n in node.inputs]
-            given: Any = [found[entry] for entry in node.inputs]
+            inputs: Any = [avals[entry] for entry in node.inputs]
             try:
-                outs = node.outs if given == before else node.step.infer(given, before, node.outs)
+                outs = node.outs if inputs == before else node.step.infer(inputs, before, node.outs)
             except NBGradError as err:
                 err.add_note(f"in {node.name} ({node.op}) of a Symbol")
                 raise
-            found.update({(k, n): a for n, a in enumerate(outs)})
-        return [found[head] for head in self._heads]  # type: ignore[misc]
+            avals.update({(k, n): a for n, a in enumerate(outs)})
+        return [avals[head] for head in self._heads]  # type: ignore[misc]
 
     def infer_shape(self, **shapes) -> tuple[list, list, list]:
         """Shapes of arguments and results.
@@ -267,7 +267,7 @@ class Symbol:
         Parameters
         ----------
         **shapes : tuple of int
-            Shapes of arguments by name. Those not given are as recorded.
+            Shapes of arguments by name. Default: the recorded ones.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class Symbol:
         AttrError
             For a name that no argument has.
         ShapeError
-            If the graph does not work for these shapes.
+            If the graph does not support these shapes.
 
         Examples
         --------
@@ -308,7 +308,7 @@ class Symbol:
         Parameters
         ----------
         **dtypes : str or type
-            Dtypes of arguments by name. Those not given are as recorded.
+            Dtypes of arguments by name. Default: the recorded ones.
         """
         names = self._arguments(dtypes, "infer_type")
         known = {k: self._nodes[k].outs[0] for k in names.values()}
@@ -318,7 +318,7 @@ class Symbol:
         return [a and a.dtype.type for a in known.values()], [a and a.dtype.type for a in self._infer(known)], []
 
     def eval(self, ctx: Context | None = None, **arrays: NDArray) -> list[NDArray]:
-        """Run the graph: the same operators, and for the same values the same numbers, as when it was recorded.
+        """Run the graph: the same operators as recorded; the same values give the same results.
 
         Parameters
         ----------
@@ -335,11 +335,11 @@ class Symbol:
         Raises
         ------
         AttrError
-            If arguments are missing, or names are given that no argument has.
+            If arguments are missing or unknown.
         DTypeError
-            If something else than an NDArray is given.
+            If a value is not an NDArray.
         ShapeError
-            If the graph does not work for these shapes.
+            If the graph does not support these shapes.
 
         Examples
         --------
@@ -383,7 +383,7 @@ class Symbol:
                 what = f"{type(err).__name__}: {err}"
                 raise SymbolError(f"Symbol.eval: node {node.name!r} ({node.op}) failed: {what}", node.name) from err
             values.update({(k, n): x for n, x in enumerate(results)})
-            for entry in node.inputs:  # what nobody reads any more goes
+            for entry in node.inputs:  # release values that are dead
                 if last.get(entry) == k:
                     values.pop(entry, None)
         return [values[head] for head in self._heads]
@@ -394,9 +394,9 @@ def trace(x: NDArray) -> Symbol:
 
     Notes
     -----
-    Operands that are not marked become arguments, too, also those that an operator made for itself: index arrays,
-    masks, the head gradient of a recorded gradient. Unmarked operands on one memory with one shape are taken for
-    one argument, where no derivative reads them: mark, or copy, what should stay apart.
+    Unmarked operands become arguments, too, including those that operators create themselves: index arrays, masks,
+    the head gradient of a recorded gradient. Unmarked operands that share memory and shape are merged into one
+    argument, unless a derivative reads them: mark or copy those that should be separate.
     """
     if not isinstance(x, NDArray):
         raise DTypeError(f"get_symbol: an NDArray is needed, got {x!r}")
@@ -404,27 +404,27 @@ def trace(x: NDArray) -> Symbol:
     return Symbol(nodes, [head])
 
 
-# From text.
+# Deserialization.
 
 
 def load_json(text: str) -> Symbol:
-    """The symbol that :meth:`Symbol.tojson` wrote.
+    """Read the symbol that :meth:`Symbol.tojson` wrote.
 
     Raises
     ------
     SymbolError
-        If it is no such text, or contradicts itself; `node` is the name of the node that is wrong.
+        If it is not such a text, or inconsistent; `node` is the name of the offending node.
 
     Notes
     -----
-    Nothing in the text is executed, and nothing is believed: what every node gives is worked out by the operator's own
-    rules, and compared with what the text says. So a text from anywhere may be run; how much memory and time it takes
-    is another question, which its shapes answer.
+    Nothing in the text is executed or trusted: shape and dtype of every result are inferred by the operator's own rules
+    and compared with the text. So text from untrusted sources may be run; its memory and time are bounded by its shapes
+    only.
     """
     return Symbol(*read(text))
 
 
 def load(fname: str) -> Symbol:
-    """The symbol that :meth:`Symbol.save` wrote to a file."""
+    """Read the symbol that :meth:`Symbol.save` wrote to a file."""
     with open(fname, encoding="utf-8") as file:
         return load_json(file.read())

@@ -1,4 +1,4 @@
-"""Pictures of a Symbol's graph: text for Graphviz and for Mermaid, and a file drawn by Graphviz."""
+"""Drawing a Symbol's graph: source for Graphviz and Mermaid, and files drawn by Graphviz."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _short(text: str) -> str:
 
 
 def _edges(nodes: Sequence, order: Sequence[int]) -> list[tuple[int, int, str]]:
-    """(from, to, which result), the last empty where there is one only."""
+    """(from, to, result index) of each edge; the last is empty if there is only one result."""
     return [(p, k, str(n) if len(nodes[p].outs) > 1 else "") for k in order for p, n in nodes[k].inputs]
 
 
@@ -55,7 +55,7 @@ def mermaid(nodes: Sequence, order: Sequence[int], heads: Sequence[tuple[int, in
 
 
 def draw(source: str, path: str) -> None:
-    """Have Graphviz draw `source` into a file.
+    """Draw `source` into a file with Graphviz.
 
     Raises
     ------

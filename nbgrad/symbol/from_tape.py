@@ -1,4 +1,4 @@
-"""From the tape to the nodes of a Symbol."""
+"""Conversion of tape nodes to the nodes of a Symbol."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_RECORDED = "NDArray is not part of a computation graph. Did you forget to tu
 
 
 class Node(NamedTuple):
-    """One node: a variable (without step), or an operator with its inputs as (node number, result number)."""
+    """A node: a variable (without step), or an operator with its inputs as (node index, result index)."""
 
     name: str
     step: Step | None
@@ -44,27 +44,27 @@ def _variable_name(leaf: tape.Leaf) -> str:
 
 
 def _recorded(head: tape.Node) -> list[tape.Node]:
-    """All tape nodes behind `head`, in the order they were recorded."""
+    """All tape nodes that `head` depends on, in the order of recording."""
     seen = {head}
-    stack = [head]
-    while stack:
-        parents = stack.pop().parents
+    worklist = [head]
+    while worklist:
+        parents = worklist.pop().parents
         if parents is None:
             raise NBGradError(NOT_RECORDED)
         for p in parents:
             if type(p) is tape.Node and p not in seen:
                 seen.add(p)
-                stack.append(p)
+                worklist.append(p)
     return sorted(seen, key=attrgetter("seq"))
 
 
 class _Builder:
-    """Nodes of a Symbol from nodes of the tape."""
+    """Builds the nodes of a Symbol from nodes of the tape."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.entries: dict[Any, tuple[int, int]] = {}
-        self.nulls: dict[tuple, list[list]] = {}  # (version cell, shape, kind) -> [where it was seen, entry]
+        self.nulls: dict[tuple, list[list]] = {}  # (version cell, shape, kind) -> [(address, version) or None, entry]
         self.operators = 0
 
     def add(self, name: str, step: Step | None, inputs, outs) -> int:
@@ -79,8 +79,10 @@ class _Builder:
         return entry
 
     def null(self, cell: list, known: tuple | None, seen: tuple | None) -> tuple[int, int]:
-        """An operand that was not on the tape. Arrays on one memory are one argument, unless the tape tells them
-        apart: by shape, or, where derivatives keep them, by address and version."""
+        """The argument for an operand that is not on the tape.
+
+        Arrays on one memory are one argument, unless the tape distinguishes them: by shape, or, if they are saved for
+        derivatives, by address and version."""
         uses = self.nulls.setdefault((id(cell), known), [])
         for use in uses:
             if seen is None or use[0] is None or use[0] == seen:
@@ -107,7 +109,7 @@ class _Builder:
 
 
 def build(head: tape.Node | tape.Leaf | None) -> tuple[list[Node], tuple[int, int]]:
-    """The graph behind a place on the tape: its nodes, inputs before what uses them, and which result is `head`.
+    """The graph of a node or leaf: its nodes in topological order, and which result is `head`.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""What the operators that check nothing ask of their operands and attributes, for graphs that come from a text.
+"""Operand checks of internal operators, for graphs that are read from text.
 
-Operators whose names begin with an underscore are called by others, which have checked everything; their kernels
-believe what they get. A text may say anything. Each of these operators has an entry here, or cannot be read.
+Operators whose names begin with an underscore do not check their arguments: they are called by others, which do. Text
+may contain any arguments, so each of these operators has a check here, or cannot be read.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ..kernels.convolution import outputs
 if TYPE_CHECKING:
     from .steps import Aval
 
-__all__ = ["DEMANDS", "check", "check_attrs", "check_values"]
+__all__ = ["OPERAND_CHECKS", "check", "check_attrs", "check_values"]
 
-#: An array of more bytes, or more axes, than this is nobody's.
+#: Arrays with more bytes or more axes than this are refused.
 MAX_BYTES, MAX_AXES = 1 << 47, 32
 
 
-def _need(holds: object, what: str) -> None:
+def _require_fit(holds: object, what: str) -> None:
     if not holds:
         raise ShapeError(f"the shapes and attributes do not fit: {what}")
 
@@ -78,16 +78,16 @@ _PLAIN = (bool, int, float, str, type(None), tuple, list, DType, Context)
 
 
 def _plain(value) -> bool:
-    """Whether users could give it to an operator: no functions, and nothing that is endless."""
+    """Whether a value could be an attribute of an operator: no functions, and no unbounded integers."""
     if isinstance(value, tuple | list):
         return all(map(_plain, value))
     return isinstance(value, _PLAIN) and (not isinstance(value, int) or abs(value) < 1 << 62)
 
 
 def check_attrs(name: str, attrs: dict) -> None:
-    """Refuse attributes of types that operator `name` does not expect."""
+    """Raise for attributes of types that operator `name` does not expect."""
     for key, value in attrs.items():
-        if name in DEMANDS:
+        if name in OPERAND_CHECKS:
             fits, what = _KINDS.get(key, (None, ""))
             if fits is None or not fits(value):
                 raise AttrError(f"attribute {key} must be {what or 'absent'}, got {value!r}")
@@ -99,16 +99,16 @@ def check_attrs(name: str, attrs: dict) -> None:
 
 
 def _axis(a: Aval, axis: int) -> int:
-    _need(axis < len(a.shape), f"axis {axis} of shape {a.shape}")
+    _require_fit(axis < len(a.shape), f"axis {axis} of shape {a.shape}")
     return a.shape[axis]
 
 
 def _is(a: Aval, *shape: int) -> None:
-    _need(a.shape == shape, f"shape {shape} is needed, not {a.shape}")
+    _require_fit(a.shape == shape, f"shape {shape} is needed, not {a.shape}")
 
 
 def _of_rank(a: Aval, *ranks: int) -> Shape:
-    _need(len(a.shape) in ranks, f"{' or '.join(map(str, ranks))} axes are needed, not shape {a.shape}")
+    _require_fit(len(a.shape) in ranks, f"{' or '.join(map(str, ranks))} axes are needed, not shape {a.shape}")
     return a.shape
 
 
@@ -133,7 +133,7 @@ def _along(data, index, axis):
     _positions(index)
     _of_rank(index, len(data.shape))
     _axis(data, axis)
-    _need(data.shape[:axis] == index.shape[:axis] and data.shape[axis + 1 :] == index.shape[axis + 1 :],
+    _require_fit(data.shape[:axis] == index.shape[:axis] and data.shape[axis + 1 :] == index.shape[axis + 1 :],
           f"positions of shape {index.shape} along axis {axis} of {data.shape}")  # fmt: skip
 
 
@@ -150,16 +150,18 @@ def _take(data, index, axis):
 
 def _take_add(data, index, axis, n):
     _positions(index)
-    places = data.shape[axis : axis + len(index.shape)]
-    _need(places == index.shape, f"positions of shape {index.shape} at axis {axis} of {data.shape}")
+    lengths = data.shape[axis : axis + len(index.shape)]
+    _require_fit(lengths == index.shape, f"positions of shape {index.shape} at axis {axis} of {data.shape}")
 
 
 def _windows(large: Shape, small: Shape, kernel, stride, pad) -> None:
-    """Windows begin inside, or before, what they are laid over."""
+    """Windows begin inside of the data or in its padding."""
     d = len(large)
-    _need(1 <= d <= 3 and len(small) == len(kernel) == len(stride) == len(pad) == d, "one length per axis")
+    _require_fit(1 <= d <= 3 and len(small) == len(kernel) == len(stride) == len(pad) == d, "one length per axis")
     for n, m, k, s, p in zip(large, small, kernel, stride, pad, strict=True):
-        _need(m == 0 or ((m - 1) * s - p <= n and p < MAX_BYTES), f"{m} windows of {k}, {s} apart, over {n} elements")
+        _require_fit(
+            m == 0 or ((m - 1) * s - p <= n and p < MAX_BYTES), f"{m} windows of {k}, {s} apart, over {n} elements"
+        )
 
 
 def _pool(data, outs, kernel, stride, pad, **_):
@@ -179,19 +181,22 @@ def _batch_norm(data, gamma, beta, axis, eps=0.0):
 
 
 def _layer_norm(data, gamma, beta, eps=0.0):
-    _need(data.shape, "at least one axis")
+    _require_fit(data.shape, "at least one axis")
     _is(gamma, data.shape[-1])
     _is(beta, data.shape[-1])
 
 
 def _convolved(data: Shape, weight: Shape, head: Shape | None, stride, dilate, pad, groups) -> None:
     d = len(data) - 2
-    _need(1 <= d <= 3 and len(weight) == d + 2, f"filters of shape {weight} over {data}")
-    _need(len(stride) == len(dilate) == len(pad) == d, "one length per axis")
-    _need(data[1] == weight[1] * groups and weight[0] % groups == 0, f"{groups} groups of {weight} over {data}")
-    _need(min(weight[2:]) > 0, f"filters of shape {weight}")
-    found = (data[0], weight[0], *outputs(data[2:], weight[2:], stride, dilate, pad))
-    _need(min(found) >= 0 and head in (None, found), f"a convolution of {data} with {weight} gives {found}, not {head}")
+    _require_fit(1 <= d <= 3 and len(weight) == d + 2, f"filters of shape {weight} over {data}")
+    _require_fit(len(stride) == len(dilate) == len(pad) == d, "one length per axis")
+    _require_fit(data[1] == weight[1] * groups and weight[0] % groups == 0, f"{groups} groups of {weight} over {data}")
+    _require_fit(min(weight[2:]) > 0, f"filters of shape {weight}")
+    expected = (data[0], weight[0], *outputs(data[2:], weight[2:], stride, dilate, pad))
+    _require_fit(
+        min(expected) >= 0 and head in (None, expected),
+        f"a convolution of {data} with {weight} gives {expected}, not {head}",
+    )
 
 
 def _convolution(data, weight, stride, dilate, pad, groups=1):
@@ -217,10 +222,10 @@ def _convolution_weight(data, head, taps, stride, dilate, pad, groups=1):
 def _ctc(data, label, lengths, label_lengths, blank):
     _positions(label, lengths, label_lengths)
     _, n, k = _of_rank(data, 3)
-    _need(len(label.shape) == 2 and label.shape[0] == n, f"labels of shape {label.shape} for {n} sequences")
+    _require_fit(len(label.shape) == 2 and label.shape[0] == n, f"labels of shape {label.shape} for {n} sequences")
     _is(lengths, n)
     _is(label_lengths, n)
-    _need(blank < k, f"blank {blank} of {k} classes")
+    _require_fit(blank < k, f"blank {blank} of {k} classes")
 
 
 def _ctc_gradient(g, data, label, lengths, label_lengths, blank):
@@ -252,10 +257,10 @@ def _dense(data, weight, bias):
 
 
 def _sliced(large: Shape, small: Shape, begin, step) -> None:
-    _need(len(large) == len(small) == len(begin) == len(step), f"one begin and step per axis of {large}")
+    _require_fit(len(large) == len(small) == len(begin) == len(step), f"one begin and step per axis of {large}")
     if 0 not in small:
         for n, m, b, s in zip(large, small, begin, step, strict=True):
-            _need(b < n and 0 <= b + s * (m - 1) < n, f"{m} elements from {b} on, {s} apart, of {n}")
+            _require_fit(b < n and 0 <= b + s * (m - 1) < n, f"{m} elements from {b} on, {s} apart, of {n}")
 
 
 def _slice(data, begin, step, shape):
@@ -301,17 +306,19 @@ def _softmax_output(data, target, factor, out_grad=False):
     n, _, m = _of_rank(data, 3)
     _same(data, target)
     _of_rank(factor, 3)
-    _need(all(f in (1, k) for f, k in zip(factor.shape, (n, 1, m), strict=True)), f"factors of shape {factor.shape}")
+    _require_fit(
+        all(f in (1, k) for f, k in zip(factor.shape, (n, 1, m), strict=True)), f"factors of shape {factor.shape}"
+    )
 
 
 def _make_loss(data, factor):
-    _need(size(factor.shape) == 1, f"one factor, not shape {factor.shape}")
+    _require_fit(size(factor.shape) == 1, f"one factor, not shape {factor.shape}")
 
 
 def _matmul(lhs, rhs, transpose_a=False, transpose_b=False):
     *stack, m, k = _of_rank(lhs, 2, 3)
     *others, r, n = _of_rank(rhs, len(lhs.shape))
-    _need(stack == others and (m if transpose_a else k) == (n if transpose_b else r),
+    _require_fit(stack == others and (m if transpose_a else k) == (n if transpose_b else r),
           f"a product of {lhs.shape} and {rhs.shape}")  # fmt: skip
 
 
@@ -328,37 +335,39 @@ def _square(a, **rest):
 
 def _wide(a, op):
     _, m, n = _matrices(a)
-    _need(m <= n, f"at most as many rows as columns, not shape {a.shape}")
+    _require_fit(m <= n, f"at most as many rows as columns, not shape {a.shape}")
 
 
 def _any_matrix(a, **rest):
     _, m, n = _matrices(a)
-    _need(m > 0 and n > 0, f"matrices that are not empty, not shape {a.shape}")
+    _require_fit(m > 0 and n > 0, f"matrices that are not empty, not shape {a.shape}")
 
 
 def _solve(a, b, **_):
     _alike(a, b)
     _square(a)
     _of_rank(b, 3)
-    _need(b.shape[:2] == a.shape[:2], f"right sides of shape {b.shape} for {a.shape}")
+    _require_fit(b.shape[:2] == a.shape[:2], f"right sides of shape {b.shape} for {a.shape}")
 
 
 def _chosen(u, chances):
     n, _ = _of_rank(u, 2)
-    _need(len(chances.shape) == 2 and chances.shape[0] == n and chances.shape[1], f"chances of shape {chances.shape}")
-    _need(u.dtype is float64 and chances.dtype is float64, "float64")
+    _require_fit(
+        len(chances.shape) == 2 and chances.shape[0] == n and chances.shape[1], f"chances of shape {chances.shape}"
+    )
+    _require_fit(u.dtype is float64 and chances.dtype is float64, "float64")
 
 
 def _order(data, axis, ascending, count):
-    _need(count <= _axis(data, axis), f"{count} places along axis {axis} of {data.shape}")
+    _require_fit(count <= _axis(data, axis), f"{count} places along axis {axis} of {data.shape}")
 
 
 def _pad(data, before, after, value=0.0):
-    _need(len(before) == len(after) == len(data.shape), f"one width per axis of {data.shape}")
+    _require_fit(len(before) == len(after) == len(data.shape), f"one width per axis of {data.shape}")
 
 
 def _pieces(data, sizes, axis=0):
-    _need(sizes and sum(sizes) == _axis(data, axis), f"pieces of {sizes} along axis {axis} of {data.shape}")
+    _require_fit(sizes and sum(sizes) == _axis(data, axis), f"pieces of {sizes} along axis {axis} of {data.shape}")
 
 
 def _places_in(a, v, right):
@@ -376,15 +385,15 @@ def _scatter(data, index, shape):
 
 
 def _last_axis(data):
-    _need(data.shape, "at least one axis")
+    _require_fit(data.shape, "at least one axis")
 
 
 def _roll(data, shift, axis):
-    _need(shift < max(_axis(data, axis), 1), f"a shift by {shift} along axis {axis} of {data.shape}")
+    _require_fit(shift < max(_axis(data, axis), 1), f"a shift by {shift} along axis {axis} of {data.shape}")
 
 
 def _any(*_, **__):
-    """Nothing else is asked."""
+    """No further conditions."""
 
 
 def _checked(index, n, op):
@@ -392,9 +401,9 @@ def _checked(index, n, op):
         raise DTypeError(f"indices must be integers, not {index.dtype}")
 
 
-#: By operator: a function of the operands' shapes and dtypes, and the attributes. None: it takes functions, which no
-#: text has.
-DEMANDS: dict[str, Callable | None] = {
+#: By operator: a check of the operands' avals and the attributes. None: the operator takes functions, which cannot be
+#: written as text.
+OPERAND_CHECKS: dict[str, Callable | None] = {
     **dict.fromkeys(("_calculated", "_demanded", "_drawn")),
     **dict.fromkeys(("_LinearRegressionOutput", "_LogisticRegressionOutput", "_MAERegressionOutput"), _equal),
     **dict.fromkeys(("_cumprod", "_cumsum", "_logcumsumexp", "_log_softmax", "_softmax"), _has_axis),
@@ -443,14 +452,14 @@ DEMANDS: dict[str, Callable | None] = {
 
 
 def check(name: str, operands: Sequence[Aval], attrs: dict) -> None:
-    """Refuse operands that operator `name` would not check, and that do not fit."""
-    if name in DEMANDS:
-        demand = DEMANDS[name]
+    """Raise for invalid operands of an operator that does not check them itself."""
+    if name in OPERAND_CHECKS:
+        demand = OPERAND_CHECKS[name]
         assert demand is not None
         demand(*operands, **attrs)
 
 
-# Values, which are known when a graph runs.
+# Values, which are only known when a graph runs.
 
 
 def _below(values: np.ndarray, limit: int, what: str, least: int = 0) -> None:
@@ -459,7 +468,7 @@ def _below(values: np.ndarray, limit: int, what: str, least: int = 0) -> None:
 
 
 def check_values(name: str, arrays: Sequence, attrs: dict) -> None:
-    """Refuse positions that point outside: kernels believe them."""
+    """Raise for indices that are out of range: kernels do not check them."""
     if name in ("_along", "_take"):
         _below(arrays[1]._view(), arrays[0]._shape[attrs["axis"]], f"{name}: index")
     elif name in ("_along_add", "_take_add"):

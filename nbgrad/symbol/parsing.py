@@ -1,5 +1,7 @@
-"""From text to the nodes of a Symbol. Nothing in a text is believed: types, numbers and sizes are checked, and what
-every node gives is worked out anew, by the operator's own rules, and held against what the text says."""
+"""Parsing: from JSON text to the nodes of a Symbol.
+
+Nothing in a text is trusted: types, numbers and sizes are checked, and shape and dtype of every result are inferred
+again by the operator's own rules and compared with the text."""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from .steps import Aval, from_text
 
 __all__ = ["read"]
 
-#: More than anybody records; a text that says more costs no more than its own length.
+#: A limit far above recorded graphs: larger ones are refused at the cost of reading the text.
 MAX_NODES = 1 << 22
 _MAX_TEXT = 1 << 30
 _NODE_KEYS = {"op", "name", "attrs", "inputs"}
@@ -36,7 +38,7 @@ def _short(value) -> str:
 
 
 def _sketch(value: dict | list) -> str:
-    """What it is; not all of it, which may be long and deep."""
+    """A short description of a container, which may be long and deep."""
     return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
 
 
@@ -51,20 +53,20 @@ def _integer(digits: str) -> int:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    content = dict(pairs)
+    if len(content) != len(pairs):
         keys = [key for key, _ in pairs]
         _refuse(f"the key {next(k for k in keys if keys.count(k) > 1)!r} is there twice")
-    return found
+    return content
 
 
 def read(text: str) -> tuple[list[Node], list[tuple[int, int]]]:
-    """The nodes, and the heads.
+    """Parse a text into nodes and heads.
 
     Raises
     ------
     SymbolError
-        If it is no text of a symbol, or not consistent; `node` is the name of the node that is wrong.
+        If it is not the text of a symbol, or inconsistent; `node` is the name of the offending node.
     """
     if not isinstance(text, str):
         raise SymbolError(f"load_json: a text is needed, got {type(text).__name__}")
@@ -149,21 +151,21 @@ def _aval(shape, dtype, name: str) -> Aval | None:
     if type(dtype) is not str:
         _refuse(f"a dtype must be a word, got {_short(dtype)}", name)
     try:
-        found = Aval(tuple(shape), as_dtype(dtype))
+        aval = Aval(tuple(shape), as_dtype(dtype))
     except NBGradError as err:
         _refuse(str(err), name)
-    _check_size(found, name)
-    return found
+    _check_size(aval, name)
+    return aval
 
 
 def _check_size(a: Aval, name: str) -> None:
-    # The product of the others counts where a length is 0, too: strides are made of it.
+    # If a length is 0, the product of the others still counts: strides are computed from it.
     if len(a.shape) > MAX_AXES or size([n for n in a.shape if n]) * a.dtype.np.itemsize > MAX_BYTES:
         _refuse(f"no array has shape {_short(a.shape)}", name)
 
 
 def _is_text(word: str) -> bool:
-    """Not empty, and no part of a character."""
+    """Whether a string is not empty and has no lone surrogates."""
     try:
         return bool(word.encode())
     except UnicodeEncodeError:
@@ -186,15 +188,15 @@ def _node(given, results: list[tuple], nodes: list[Node]) -> Node:
         if inputs or attrs or len(outs) != 1:
             _refuse("a variable has one value, and neither inputs nor attributes", name)
         return Node(name, None, (), outs)
-    step = guarded(lambda: from_text(op, attrs), name, op)
+    step = named_errors(lambda: from_text(op, attrs), name, op)
     before = [nodes[k].outs[n] for k, n in inputs]
     if step.runs:
         _check(step, before, outs, name, op)
     return Node(name, step, inputs, outs)
 
 
-def guarded(call: Callable[[], Any], name: str, op: str) -> Any:
-    """``call()``; whatever a text can make an operator stumble over is an error that names the node."""
+def named_errors(call: Callable[[], Any], name: str, op: str) -> Any:
+    """Run ``call()``; errors that bad text can cause become a SymbolError that names the node."""
     try:
         return call()
     except (NBGradError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
@@ -206,11 +208,11 @@ def guarded(call: Callable[[], Any], name: str, op: str) -> Any:
 def _check(step, before: list[Aval | None], outs: tuple[Aval | None, ...], name: str, op: str) -> None:
     if None in before or None in outs:
         _refuse(f"operator {op!r} has an input or a result without a shape", name)
-    found: list[Aval] = guarded(lambda: step.check(before), name, op)
-    for a in found:
+    inferred: list[Aval] = named_errors(lambda: step.check(before), name, op)
+    for a in inferred:
         if not all(is_int(n, 0) for n in a.shape):
             _refuse(f"operator {op!r} gives a result of shape {_short(a.shape)}", name)
         _check_size(a, name)
-    if tuple(found) != outs:
-        of, gives, said = (_short(", ".join(map(str, some))) for some in (before, found, outs))
+    if tuple(inferred) != outs:
+        of, gives, said = (_short(", ".join(map(str, some))) for some in (before, inferred, outs))
         _refuse(f"operator {op!r} of {of} gives {gives}, the text says {said}", name)

@@ -1,5 +1,6 @@
-"""What the nodes of a Symbol do. One class per kind of recorded operation, which knows how to be made from
-the tape and from text, how to run again with the same numbers, and what shapes come out."""
+"""Steps: the operations of a Symbol's nodes, one class per kind of recorded operation.
+
+Each can be created from the tape and from text, run again with the same results, and infer shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ..core.context import CPU0, Context
 from ..core.dtypes import DType, as_dtype, default_dtype, promote
 from ..core.registry import operators
 from ..core.shapes import Shape, broadcast_shape, size
-from ..custom.function_rules import Call
+from ..custom.function_rules import FunctionRule
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
 from ..kernels.shape import reshape, slice_
 from ..operators.call_plan import Plan, Spec
@@ -23,7 +24,7 @@ from ..operators.cast import Cast as CastRule
 from ..operators.cast import cast, unify
 from ..operators.elementwise import Elementwise, derived
 from ..operators.structured import Structured
-from .operand_checks import DEMANDS, check, check_attrs, check_values
+from .operand_checks import OPERAND_CHECKS, check, check_attrs, check_values
 from .text import NotWritable, decode, encode, read_expr, write_expr
 
 __all__ = ["Aval", "Step", "from_tape", "from_text"]
@@ -40,17 +41,18 @@ class Aval(NamedTuple):
 
 
 def aval(x: NDArray) -> Aval:
+    """The aval of an array."""
     return Aval(x._shape, x._kind.dtype)
 
 
-def _blank(a: Aval) -> NDArray:
-    """An array to ask shapes of: no memory is behind it."""
+def _shape_only_array(a: Aval) -> NDArray:
+    """An array for shape inference, which takes no memory."""
     kind = kind_of(a.dtype, CPU0)
     return wrap(np.broadcast_to(np.zeros(1, kind.storage), (size(a.shape),)), a.shape, kind)
 
 
 class Step:
-    """What one node does.
+    """The operation of a node.
 
     Attributes
     ----------
@@ -59,29 +61,29 @@ class Step:
     """
 
     op: str
-    #: Whether it can be run.
+    #: Whether the step can be run.
     runs = True
 
     def attrs(self) -> dict[str, str]:
-        """Everything besides `op` and the inputs, as text. Names with underscores are for the machinery."""
+        """All data besides `op` and the inputs, as strings. Names with underscores are internal."""
         return {}
 
     def run(self, arrays: list[NDArray], before: Sequence, after: Sequence) -> list[NDArray]:
-        """All results. `before` and `after` are what inputs and results were when traced."""
+        """All results. `before` and `after` are the recorded avals of inputs and results."""
         raise NotImplementedError
 
     def infer(self, given: Sequence[Aval], before: Sequence, after: Sequence) -> list[Aval]:
-        """Shapes and dtypes of all results for inputs that differ from `before`."""
+        """Avals of all results, for inputs that differ from the recorded ones, `before`."""
         raise NotImplementedError
 
     def check(self, given: Sequence[Aval]) -> list[Aval]:
-        """Shapes and dtypes of all results, believing nothing that a text says of this step."""
+        """Avals of all results of a step that was read from text, which is not trusted."""
         if len(given) != 1:
             raise NBGradError(f"takes 1 array, got {len(given)}")
         return self.infer(given, given, ())
 
 
-class Apply(Step):
+class ElementwiseStep(Step):
     """An elementwise operator."""
 
     def __init__(self, op: Elementwise, scalars: tuple) -> None:
@@ -91,7 +93,7 @@ class Apply(Step):
 
     @staticmethod
     def names(name: str, count: int) -> list[str]:
-        """What the scalar parameters of an operator are called."""
+        """The names of an operator's scalar parameters."""
         entry = operators.get(name)
         known = [] if entry is None else list(entry.params)
         if len(known) == count:
@@ -99,17 +101,17 @@ class Apply(Step):
         return ["scalar"] if count == 1 else [f"s{k}" for k in range(count)]
 
     def attrs(self) -> dict[str, str]:
-        found = dict(zip(self.names(self.op, len(self.scalars)), map(encode, self.scalars), strict=True))
+        texts = dict(zip(self.names(self.op, len(self.scalars)), map(encode, self.scalars), strict=True))
         entry = operators.get(self.op)
         if entry is None or entry.rule is not self.rule:
-            text = write_expr(self.rule.expr)
+            written = write_expr(self.rule.expr)
             counts = (len(self.rule.operands), len(self.rule.params), self.rule.ints)
-            found["__expr__"] = "unwritable('scalar function')" if text is None else text
-            found["__operands_params_ints__"] = encode(counts)
-        return found
+            texts["__expr__"] = "unwritable('scalar function')" if written is None else written
+            texts["__operands_params_ints__"] = encode(counts)
+        return texts
 
     @classmethod
-    def read(cls, name: str, attrs: dict[str, str]) -> Apply:
+    def read(cls, name: str, attrs: dict[str, str]) -> ElementwiseStep:
         if "__expr__" in attrs:
             if attrs["__expr__"].startswith("unwritable("):
                 raise NotWritable("it uses a scalar function that has no name")
@@ -118,7 +120,7 @@ class Apply(Step):
                 raise ValueError(f"{operands!r} operands, {params!r} parameters")
             if type(ints) is not bool:
                 raise ValueError(f"True or False is needed, got {ints!r}")
-            plain = re.sub(r"\W", "_", name, flags=re.ASCII)  # it becomes part of generated source
+            plain = re.sub(r"\W", "_", name, flags=re.ASCII)  # it is used in generated source
             op = derived(
                 f"_{plain}" if plain[:1].isdigit() else plain,
                 read_expr(attrs["__expr__"], operands, params),
@@ -134,9 +136,9 @@ class Apply(Step):
         for s in scalars:
             if type(s) not in (int, float):
                 raise NBGradError(f"Symbol: parameters of operator {name!r} must be numbers, got {s!r}")
-        made = cls(op, scalars)
-        made.op = name
-        return made
+        step = cls(op, scalars)
+        step.op = name
+        return step
 
     def run(self, arrays, before, after):
         if not self.scalars:
@@ -145,7 +147,7 @@ class Apply(Step):
         return [self.rule.apply(arrays, self._scalars(arrays[0]._kind.dtype))]
 
     def _scalars(self, dtype: DType) -> tuple:
-        """The parameters as a kernel for `dtype` takes them."""
+        """The parameters converted for a kernel for `dtype`."""
         if dtype.is_float:
             return tuple(map(float, self.scalars))
         if all(float(s).is_integer() for s in self.scalars):
@@ -168,12 +170,11 @@ class Apply(Step):
         return self.infer(given, given, ())
 
 
-class Invoke(Step):
-    """An operator with kernels of its own.
+class StructuredStep(Step):
+    """A structured operator.
 
-    With inputs as traced it runs with the attributes that its check found then, unasked. With others it
-    checks again, from the attributes it was called with; operators with an underscore check nothing, so
-    they refuse.
+    With inputs as recorded it runs with the recorded canonical attributes, without checks. With others it checks
+    again, from the attributes it was called with; operators with an underscore do not check, so they raise.
     """
 
     def __init__(self, op: Structured, given: dict, canonical: dict, several: bool) -> None:
@@ -184,19 +185,19 @@ class Invoke(Step):
         self.several = several
 
     def attrs(self) -> dict[str, str]:
-        found = {key: encode(value) for key, value in self.given.items()}
+        texts = {key: encode(value) for key, value in self.given.items()}
         canonical = encode(self.canonical)
         if canonical != encode(self.given):
-            found["__attrs__"] = canonical
+            texts["__attrs__"] = canonical
         if self.several:
-            found["__several__"] = "True"
-        return found
+            texts["__several__"] = "True"
+        return texts
 
     @classmethod
-    def read(cls, name: str, attrs: dict[str, str]) -> Invoke:
+    def read(cls, name: str, attrs: dict[str, str]) -> StructuredStep:
         rule = operators[name].rule
         _known(attrs, {*rule.attrs, "__attrs__", "__several__"})
-        if DEMANDS.get(name, rule) is None:
+        if OPERAND_CHECKS.get(name, rule) is None:
             raise NotWritable("it takes functions, which have no text")
         if attrs.get("__several__", "True") != "True":
             raise NBGradError(f"__several__ must be True or absent, got {attrs['__several__']!r}")
@@ -208,11 +209,11 @@ class Invoke(Step):
 
     def run(self, arrays, before, after):
         spec = self._spec(arrays, list(map(aval, arrays)), before, after)
-        check_values(self.op, arrays, self.canonical)  # kernels believe positions; these come from whoever evaluates
+        check_values(self.op, arrays, self.canonical)  # kernels do not check indices, and these come from the caller
         return self.rule.execute(arrays, Plan(self.rule, arrays, spec, self.given))
 
     def infer(self, given, before, after):
-        spec = self._spec(list(map(_blank, given)), given, before, after)
+        spec = self._spec(list(map(_shape_only_array, given)), given, before, after)
         return list(map(Aval, spec.shapes, spec.kinds))
 
     def check(self, given):
@@ -222,7 +223,7 @@ class Invoke(Step):
         if missing := [key for key in self.rule.required if key not in self.given]:
             raise AttrError(f"{', '.join(missing)} must be given")
         check(self.op, given, self.given)
-        spec = self.rule.infer(*map(_blank, given), **self.given)
+        spec = self.rule.infer(*map(_shape_only_array, given), **self.given)
         if self.several == spec.single:
             raise NBGradError(f"it has {'one result' if spec.single else 'several results'}")
         if encode(spec.attrs) != encode(self.canonical):
@@ -248,6 +249,8 @@ class Invoke(Step):
 
 
 class Reshape(Step):
+    """A reshape to the recorded shape."""
+
     op = "reshape"
 
     def __init__(self, shape: Shape) -> None:
@@ -273,7 +276,7 @@ class Reshape(Step):
 
 
 class View(Step):
-    """Neighbouring elements: a block at `begin` with lengths `counts`, seen in `shape`."""
+    """A contiguous view: a block at `begin` with lengths `counts`, reshaped to `shape`."""
 
     op = "slice_view"
 
@@ -286,10 +289,10 @@ class View(Step):
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> View:
         _known(attrs, {"begin", "counts", "shape"})
-        made = cls(*[_lengths(decode(attrs[key])) for key in ("begin", "counts", "shape")])
-        if len(made.begin) != len(made.counts) or size(made.counts) != size(made.shape):
-            raise NBGradError(f"a block of {made.counts} from {made.begin} on cannot be seen as {made.shape}")
-        return made
+        view = cls(*[_lengths(decode(attrs[key])) for key in ("begin", "counts", "shape")])
+        if len(view.begin) != len(view.counts) or size(view.counts) != size(view.shape):
+            raise NBGradError(f"a block of {view.counts} from {view.begin} on cannot be seen as {view.shape}")
+        return view
 
     def run(self, arrays, before, after):
         self.infer([aval(arrays[0])], before, after)
@@ -313,10 +316,10 @@ class Convert(Step):
         self.ctx = ctx
 
     def attrs(self) -> dict[str, str]:
-        found = {"dtype": self.dtype.name}
+        texts = {"dtype": self.dtype.name}
         if self.ctx is not None:
-            found["ctx"] = encode(self.ctx)
-        return found
+            texts["ctx"] = encode(self.ctx)
+        return texts
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> Convert:
@@ -334,8 +337,8 @@ class Convert(Step):
         return [Aval(given[0].shape, self.dtype)]
 
 
-class Opaque(Step):
-    """Something that can be looked at and not run, for `reason`."""
+class UnrunnableStep(Step):
+    """A step that can be inspected but not run, for `reason`."""
 
     runs = False
 
@@ -372,8 +375,8 @@ def _refuse(op: str, given: Sequence[Shape], before: Sequence[Shape]):
     )
 
 
-def _custom(name: str) -> Opaque:
-    return Opaque(
+def _custom(name: str) -> UnrunnableStep:
+    return UnrunnableStep(
         "Custom",
         {"op_type": name},
         f"the graph calls Function {name}, and an instance of that runs once, when it is recorded; "
@@ -381,32 +384,32 @@ def _custom(name: str) -> Opaque:
     )
 
 
-def _unknown(op: str, text: dict[str, str]) -> Opaque:
-    return Opaque(op, text, f"operator {op!r} cannot be run from a Symbol")
+def _unknown(op: str, text: dict[str, str]) -> UnrunnableStep:
+    return UnrunnableStep(op, text, f"operator {op!r} cannot be run from a Symbol")
 
 
 def from_tape(node) -> tuple[Step, list[tuple[Shape, Kind] | None], dict[int, tuple]]:
-    """What a tape node does.
+    """The step of a tape node.
 
     Returns
     -------
     step : Step
     inputs : list of (shape, kind)
-        None where the tape does not know.
+        None if the tape does not store them.
     seen : dict
-        For inputs that were saved: input number -> (address of its memory, version).
+        For saved inputs: index -> (address of its memory, version).
     """
     rule, attrs, count = node.op, node.attrs, len(node.parents)
     inner = getattr(rule, "op", None)
     if isinstance(inner, Elementwise):
         layout, scalars = attrs
         shapes = (node.shape,) * count if layout is None else layout.shapes
-        return Apply(inner, scalars), [(s, node.kind) for s in shapes], _seen(node, rule.saves)
+        return ElementwiseStep(inner, scalars), [(s, node.kind) for s in shapes], _seen(node, rule.saves)
     if isinstance(rule, Structured):
         plan, names = attrs
         read = [k for _, k in names]
-        return Invoke(rule, plan.given, plan.attrs, not plan.single), list(plan.avals), _seen(node, read)
-    if isinstance(rule, Call):
+        return StructuredStep(rule, plan.given, plan.attrs, not plan.single), list(plan.avals), _seen(node, read)
+    if isinstance(rule, FunctionRule):
         return _custom(rule.name), list(attrs[1]), {}
     unknown: list[Any] = [None] * count
     if isinstance(rule, CastRule):
@@ -426,16 +429,16 @@ def _seen(node, operands: Sequence[int]) -> dict[int, tuple]:
 
 
 def from_text(op: str, attrs: dict[str, str]) -> Step:
-    """The step that wrote these."""
+    """The step with this operator and these attributes."""
     if op == "Custom":
         return _custom(attrs.get("op_type", "?"))
     entry = operators.get(op)
     rule = None if entry is None else entry.rule
     kinds: dict[str, Any] = {Reshape.op: Reshape, View.op: View, Convert.op: Convert}
     if "__expr__" in attrs or isinstance(rule, Elementwise):
-        reader: Any = Apply
+        reader: Any = ElementwiseStep
     elif isinstance(rule, Structured):
-        reader = Invoke
+        reader = StructuredStep
     elif op in kinds:
         reader = kinds[op]
     else:
@@ -443,4 +446,4 @@ def from_text(op: str, attrs: dict[str, str]) -> Step:
     try:
         return reader.read(op, attrs)
     except NotWritable as err:
-        return Opaque(op, attrs, f"operator {op!r} cannot be run: {err}")
+        return UnrunnableStep(op, attrs, f"operator {op!r} cannot be run: {err}")

@@ -1,8 +1,8 @@
-"""Attributes and scalar expressions as text, and back, without running any of it.
+"""Text format of attributes and scalar expressions; reading executes nothing.
 
 Attributes are written as Python literals (``2.0``, ``(1, 0)``, ``None``; a plain word is a string), with calls
-such as ``dtype('float64')`` for what has no literal. An expression is written as its steps, one application
-each, in order: in ``mul x0 x1; add $0 2.0`` the second step adds 2 to the result of the first.
+such as ``dtype('float64')`` for values without a literal. An expression is written as a sequence of function
+applications: in ``mul x0 x1; add $0 2.0`` the second step adds 2 to the result of the first.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..core.context import Context
 from ..core.dtypes import DType, as_dtype
 from ..errors import NBGradError
 from ..ir import expr
-from ..ir.expr import Expr, Fn, const, order, var
+from ..ir.expr import Expr, Fn, const, topological_order, var
 from ..kernels import scalar
 
 __all__ = ["NotWritable", "decode", "encode", "read_expr", "write_expr"]
 
 
 class NotWritable(NBGradError):
-    """Text that stands for something that has no text: it can be looked at, not run."""
+    """Raised for the text of a value that could not be written: it can be inspected, not run."""
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -83,10 +83,10 @@ def _unwritable(kind):
 
 
 def _range(*bounds: int) -> range:
-    found = range(*bounds)
-    if len(found) > _MAX_LENGTH:
-        raise ValueError(f"{found} is too long")
-    return found
+    values = range(*bounds)
+    if len(values) > _MAX_LENGTH:
+        raise ValueError(f"{values} is too long")
+    return values
 
 
 _CALLS: dict[str, Callable] = {
@@ -99,7 +99,7 @@ _CALLS: dict[str, Callable] = {
     "unwritable": _unwritable,
 }
 
-#: What there may be in a text, and how much of it: Python's parser is not made for texts that somebody thought up.
+#: The tokens that a text may contain, and limits: Python's parser is not safe for adversarial input.
 _TOKEN = re.compile(
     r"""\s+|(?P<open>[(\[{])|(?P<close>[)\]}])|[,:]|-?(?:(?:\d[\d.]*(?:[eE][-+]?\d+)?|inf|nan)(?![\w.]))|[A-Za-z_]\w*"""
     r"""|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""",
@@ -109,18 +109,18 @@ _MAX_DEPTH, _MAX_LENGTH = 32, 1 << 24
 
 
 def _check_tokens(text: str) -> None:
-    """Refuse what :func:`encode` never writes, before it is parsed."""
-    at = depth = 0
+    """Raise, before parsing, for text that :func:`encode` never writes."""
+    position = depth = 0
     if len(text) > _MAX_LENGTH:
         raise ValueError(f"{len(text)} characters are too many")
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise ValueError(f"{text[at : at + 20]!r} is not allowed")
-        depth += bool(found["open"]) - bool(found["close"])
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None:
+            raise ValueError(f"{text[position : position + 20]!r} is not allowed")
+        depth += bool(token["open"]) - bool(token["close"])
         if not 0 <= depth <= _MAX_DEPTH:
             raise ValueError("brackets are nested too deep, or are not closed")
-        at = found.end()
+        position = token.end()
 
 
 def decode(text: str) -> Any:
@@ -129,9 +129,9 @@ def decode(text: str) -> Any:
     Raises
     ------
     NotWritable
-        If it stands for something that has no text.
+        If it is the text of a value that could not be written.
     NBGradError
-        If it is not such a text.
+        If it is not a valid text.
 
     Examples
     --------
@@ -178,28 +178,28 @@ def _value(tree: ast.AST) -> Any:
 @cache
 def functions() -> dict[str, Fn]:
     """Every scalar function by name."""
-    found: dict[str, Fn] = {}
+    by_name: dict[str, Fn] = {}
     for module in (expr, scalar):
         for value in vars(module).values():
-            if isinstance(value, Fn) and found.setdefault(value.name, value) is not value:
+            if isinstance(value, Fn) and by_name.setdefault(value.name, value) is not value:
                 raise ValueError(f"two scalar functions are called {value.name!r}")
-    return found
+    return by_name
 
 
 @lru_cache(4096)
 def write_expr(e: Expr) -> str | None:
-    """The text of an expression; None if it uses a function that :func:`functions` does not have.
+    """The text of an expression; None if it uses a function that is not in :func:`functions`.
 
     Examples
     --------
-    >>> from nbgrad.expr import var
+    >>> from nbgrad.ir.expr import var
     >>> x = var("x0")
     >>> write_expr(x * x + 1)
     'mul x0 x0; add $0 1'
     """
     names: dict[Expr, str] = {}
     steps: list[str] = []
-    for node in order([e]):
+    for node in topological_order([e]):
         if node.fn is None:
             names[node] = node.name if node.name is not None else _number(node.value)
         elif functions().get(node.fn.name) is not node.fn:
@@ -228,20 +228,20 @@ def read_expr(text: str, operands: int, params: int) -> Expr:
     Raises
     ------
     NBGradError
-        If it is not such a text, or has other variables.
+        If it is not a valid text, or has other variables.
 
     Examples
     --------
     >>> read_expr("mul x0 s0; add $0 1.0", operands=1, params=1)
     add(mul(x0, s0), 1.0)
     """
-    made: list[Expr] = []
+    results: list[Expr] = []
 
     def operand(word: str) -> Expr:
-        if found := _EARLIER.fullmatch(word):
-            return made[int(found[1])]
-        if found := _VARIABLE.fullmatch(word):
-            if int(found[2]) >= (operands if found[1] == "x" else params):
+        if match := _EARLIER.fullmatch(word):
+            return results[int(match[1])]
+        if match := _VARIABLE.fullmatch(word):
+            if int(match[2]) >= (operands if match[1] == "x" else params):
                 raise ValueError(f"there is no {word} among {operands} operand(s) and {params} parameter(s)")
             return var(word)
         if _INTEGER.fullmatch(word):
@@ -257,13 +257,13 @@ def read_expr(text: str, operands: int, params: int) -> Expr:
             name, *words = step.split()
             fn = functions().get(name)
             if fn is None:
-                if words or made:
+                if words or results:
                     raise ValueError(f"there is no scalar function {name!r}")
                 return operand(name)
             if len(words) != _arity(fn):
                 raise ValueError(f"{name} takes {_arity(fn)} operand(s), got {len(words)}")
-            made.append(fn(*map(operand, words)))
-        return made[-1]
+            results.append(fn(*map(operand, words)))
+        return results[-1]
     except (ValueError, IndexError, ArithmeticError, TypeError) as err:
         raise NBGradError(f"Symbol: expression {text[:80]!r} cannot be read: {err}") from None
 

@@ -307,14 +307,14 @@ def test_memory_is_lent_again(gpu):
     lent = pool.lent
     for _ in range(3):
         y = nd.exp(nd.ones((100,), ctx=gpu)) + 1
-    asked = pool.asked
+    asked = pool.driver_requests
     for _ in range(5):
         y = nd.exp(nd.ones((100,), ctx=gpu)) + 1
-    assert pool.asked == asked and pool.kept > 0
+    assert pool.driver_requests == asked and pool.cached_bytes > 0
     del y
     assert pool.lent == lent
     gpu.empty_cache()
-    assert pool.kept == 0
+    assert pool.cached_bytes == 0
 
 
 def test_device_arrays_are_made_once(gpu):
@@ -383,7 +383,7 @@ def test_out_of_memory(gpu, x, monkeypatch):
     x.attach_grad()
     with pytest.raises(MemoryError, match=r"gpu\(0\): no memory for \d+ bytes: .* are free"), autograd.record():
         nd.zeros((1000, 1000), ctx=gpu)
-    assert len(asked) == 2 and pools(0).kept == 0
+    assert len(asked) == 2 and pools(0).cached_bytes == 0
     monkeypatch.undo()
     assert not autograd.is_recording() and nd.sum(x).item() == 66
 

@@ -13,6 +13,7 @@ from stub import STUB, asked, count
 
 import nbgrad as nb
 from nbgrad import autograd, nd
+from nbgrad.backends.cuda import driver
 from nbgrad.backends.cuda.buffers import pools
 
 
@@ -67,10 +68,10 @@ def test_a_step_is_one_call():
     for _ in range(10):
         f(x, w, b)
     replay = next(iter(f.programs.values())).compiled.replay
-    assert not replay.off and replay.graphs
+    assert not replay.disabled and replay.graphs
     total, graph = asked(lambda: f(x, w, b))
     assert total == 1 and len(graph) == len(replay.pattern.launches) > 3
-    replay.off = True
+    replay.disabled = True
     f(x, w, b)  # which needs memory
     total, plain = asked(lambda: f(x, w, b))
     assert total == len(plain) == len(graph)
@@ -93,9 +94,9 @@ def test_training_is_steady():
 
     train()
     train()
-    before, memory = count("cuGraphLaunch"), pools(0).asked
+    before, memory = count("cuGraphLaunch"), pools(0).driver_requests
     total, _ = asked(train)
-    assert total == 10 == count("cuGraphLaunch") - before and pools(0).asked == memory
+    assert total == 10 == count("cuGraphLaunch") - before and pools(0).driver_requests == memory
 
 
 def test_eager_training_is_steady():
@@ -111,9 +112,9 @@ def test_eager_training_is_steady():
 
     for _ in range(4):
         train()
-    memory = pools(0).asked
+    memory = pools(0).driver_requests
     total, found = asked(train)
-    assert total == len(found) and pools(0).asked == memory
+    assert total == len(found) and pools(0).driver_requests == memory
 
 
 @pytest.mark.parametrize("refusing", [1, 2])
@@ -128,7 +129,7 @@ def test_a_driver_without_graphs(refusing):
         for _ in range(4):
             _, found = asked(lambda: f(x, w, b))
             assert len(found) > 3
-        assert next(iter(f.programs.values())).compiled.replay.off
+        assert next(iter(f.programs.values())).compiled.replay.disabled
     finally:
         STUB.stub_refuse(0)
 
@@ -160,7 +161,7 @@ def test_arrays_in_cycles():
 
 
 def test_the_stream():
-    assert nb.cuda.driver.stream(0) > 0
+    assert driver.stream(0) > 0
 
 
 def test_copies():

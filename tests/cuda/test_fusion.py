@@ -9,7 +9,7 @@ import pytest
 import nbgrad as nb
 from nbgrad import nd
 from nbgrad.compiler import statements
-from nbgrad.compiler.device.operators import groups, source
+from nbgrad.compiler.device import groups, source
 from nbgrad.ir import graph
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -74,7 +74,7 @@ def test_rows_in_parts(gpu, monkeypatch):
     """Few long rows: several blocks have a part of each, or several threads if neighbours are in other rows."""
     monkeypatch.setattr(groups, "_CHUNK", 8)
     monkeypatch.setattr(groups, "_RUN", 3)
-    monkeypatch.setattr(groups, "FEW", 2)
+    monkeypatch.setattr(groups, "MAX_SERIAL_REDUCTION", 2)
 
     def both(x):
         return nd.mean(x, axis=1) + 1, nd.max(x, axis=1), nd.sin(x), nd.sum(x, axis=0) * 2, nd.min(nd.sin(x), axis=0)
@@ -102,8 +102,8 @@ def layer(x, w, b, r):
 )
 def test_what_follows_a_product(gpu, function, products, followed, monkeypatch):
     """It is computed where the product's elements are."""
-    monkeypatch.setattr(graph, "large", lambda m, k, n: True)
-    monkeypatch.setattr(statements, "large", lambda m, k, n: True)
+    monkeypatch.setattr(graph, "is_large_product", lambda m, k, n: True)
+    monkeypatch.setattr(statements, "is_large_product", lambda m, k, n: True)
     values = [np.random.default_rng(2).standard_normal(s) for s in ((6, 4), (4, 5), (5,), (6, 5))]
     found = []
     for ctx in (nb.cpu(0), gpu):
@@ -120,7 +120,7 @@ def test_what_follows_a_product(gpu, function, products, followed, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_several_elements_per_thread(gpu, monkeypatch, dtype):
     """Where arrays have them at multiples of 16 bytes, in whole arrays and in rows; others one by one."""
-    monkeypatch.setattr(source, "_PACKED", 8)
+    monkeypatch.setattr(source, "_MIN_VECTOR_ROW", 8)
 
     def several(x):
         y = nd.sin(x) * nd.sum(x[:2, :3]) + x[1, 2]
@@ -143,8 +143,8 @@ def test_random_programs(gpu, seed, few, monkeypatch):
     if few == 2:
         monkeypatch.setattr(groups, "_CHUNK", 16)
         monkeypatch.setattr(groups, "_RUN", 4)
-        monkeypatch.setattr(groups, "FEW", 2)
-        monkeypatch.setattr(source, "_PACKED", 2)
+        monkeypatch.setattr(groups, "MAX_SERIAL_REDUCTION", 2)
+        monkeypatch.setattr(source, "_MIN_VECTOR_ROW", 2)
     rng = np.random.default_rng(seed)
     steps = [tuple(int(rng.integers(n)) for n in (len(graphs.STEPS), 12, 12, 12)) for _ in range(6)]
     leaves = [rng.uniform(-1, 1, shape) for shape in [(2, 3), (3,), (4, 1, 3), (1,), (), (5, 6), (6, 3), (5, 4)]]

@@ -26,8 +26,8 @@ def library(monkeypatch):
     """It does all products, also small ones."""
     monkeypatch.setattr(product, "_SMALL", 0)
     monkeypatch.setattr(cublas, "load", lambda: LIBRARY)
-    monkeypatch.setattr(graph, "large", lambda m, k, n: True)
-    monkeypatch.setattr(statements, "large", lambda m, k, n: True)
+    monkeypatch.setattr(graph, "is_large_product", lambda m, k, n: True)
+    monkeypatch.setattr(statements, "is_large_product", lambda m, k, n: True)
     cublas._plan.cache_clear()
     cublas._opened.cache_clear()
     yield
@@ -61,7 +61,7 @@ def test_values_of_graphs(dtype):
         (x,) = on_gpu(X + k, dtype=dtype)
         np.testing.assert_allclose(f(x, w, b, v).asnumpy(), ((X + k) @ W + B) @ V * 0.5 + X + k, rtol=1e-5)
     replay = replay_of(f)
-    assert replay.graphs and not replay.off and len(replay.pattern.launches) == 2
+    assert replay.graphs and not replay.disabled and len(replay.pattern.launches) == 2
     total, found = asked(lambda: f(x, w, b, v))
     assert total == 1 and len(found) == 2
 
@@ -87,7 +87,7 @@ def test_kernels_and_products_in_order():
     assert [isinstance(what, cublas.Product) for what, *_ in launches] == [True, False, True]
     first, kernel, last = found
     assert first == last and len(first) == 3 < len(kernel)  # calls of the library have no words
-    replay_of(f).off = True
+    replay_of(f).disabled = True
     f(*arrays)
     assert [x[0] for x in asked(lambda: f(*arrays))[1]] == [x[0] for x in found]
 
@@ -121,7 +121,7 @@ def test_a_driver_that_refuses(refusing):
     streams = count("cuStreamCreate") - count("cuStreamDestroy_v2")
     for _ in range(8):
         np.testing.assert_allclose(f(*arrays).asnumpy(), (X @ W + B) @ V * 0.5 + X, rtol=1e-12)
-    assert replay_of(f).off and not replay_of(f).graphs
+    assert replay_of(f).disabled and not replay_of(f).graphs
     assert count("cuStreamCreate") - count("cuStreamDestroy_v2") == streams
 
 
@@ -134,7 +134,7 @@ def test_a_library_that_fails_while_it_is_captured():
     begun, ended = count("cuStreamBeginCapture_v2"), count("cuStreamEndCapture")
     for _ in range(4):
         f(*arrays)
-    assert replay_of(f).off
+    assert replay_of(f).disabled
     assert count("cuStreamBeginCapture_v2") - begun == count("cuStreamEndCapture") - ended == 1
     total, found = asked(lambda: f(*arrays))
     assert total == len(found) == 2 and all(len(x) > 3 for x in found)  # kernels of our own

@@ -29,8 +29,8 @@ RNG = np.random.default_rng(0)
 def library(monkeypatch):
     """It does all products, also small ones."""
     monkeypatch.setattr(product, "_SMALL", 0)
-    monkeypatch.setattr(graph, "large", lambda m, k, n: True)
-    monkeypatch.setattr(statements, "large", lambda m, k, n: True)
+    monkeypatch.setattr(graph, "is_large_product", lambda m, k, n: True)
+    monkeypatch.setattr(statements, "is_large_product", lambda m, k, n: True)
     forget()
     if STUB is not None:
         monkeypatch.setattr(cublas, "load", lambda: STUB)
@@ -216,7 +216,7 @@ def test_training(dtype):
         for a, b in zip((value, *state), (other, *wanted), strict=True):
             np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=tolerance, atol=tolerance)
     replay = next(iter(compiled.programs.values())).compiled.replay
-    assert replay.graphs and not replay.off
+    assert replay.graphs and not replay.disabled
     assert any(isinstance(what, cublas.Product) for what, *_ in replay.pattern.launches)
 
 
@@ -226,9 +226,9 @@ def test_the_library_is_asked_once():
     gc.collect()
     nd.dot(x, y)
     asked, living = STUB.stub_asked(), STUB.stub_living()
-    memory = pools(0).asked
+    memory = pools(0).driver_requests
     assert by_library(lambda: [nd.dot(x, y) for _ in range(5)]) == 5
-    assert STUB.stub_asked() == asked and STUB.stub_living() == living and pools(0).asked <= memory + 1
+    assert STUB.stub_asked() == asked and STUB.stub_living() == living and pools(0).driver_requests <= memory + 1
     forget()
     gc.collect()
     assert STUB.stub_living() == living - 5  # the handle stays

@@ -9,6 +9,7 @@ import nbgrad as nb
 from nbgrad import nd
 from nbgrad.backends.cuda import driver, launches
 from nbgrad.backends.cuda.buffers import pools
+from nbgrad.core import config
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 4))
@@ -49,13 +50,13 @@ def trained():
 def started(monkeypatch):
     """How often a graph was started."""
     found = []
-    together = driver.together
+    together = driver.build_graph
 
     def counted(number, nodes):
         start = together(number, nodes)
         return lambda: found.append(len(nodes)) or start()
 
-    monkeypatch.setattr(driver, "together", counted)
+    monkeypatch.setattr(driver, "build_graph", counted)
     return found
 
 
@@ -85,7 +86,7 @@ def test_training(gpu, trained, started):
     for x, w, *found in kept:  # later calls wrote elsewhere
         for a, b in zip(found, wanted(x, w), strict=True):
             np.testing.assert_allclose(a.asnumpy(), b, rtol=1e-11)
-    assert replay.pattern is not None and not replay.off
+    assert replay.pattern is not None and not replay.disabled
     assert all(n == len(replay.pattern.launches) > 3 for n in started)
 
 
@@ -95,15 +96,15 @@ def test_steady(gpu, trained, started, monkeypatch):
     for _ in range(10):
         _, w = trained(x, w)
     asked = []
-    for name in ("allocate", "upload", "download", "copy", "fill", "synchronize", "settle"):
+    for name in ("allocate", "upload", "download", "copy", "fill", "synchronize", "wait_until_idle"):
         monkeypatch.setattr(driver, name, lambda *args, name=name: asked.append(name))
     monkeypatch.setattr(driver.Launch, "__call__", lambda *args: asked.append("launch"))
-    before = pools(0).asked
+    before = pools(0).driver_requests
     del started[:]
     for _ in range(10):
         _, w = trained(x, w)
     monkeypatch.undo()
-    assert not asked and pools(0).asked == before and 0 < len(replay_of(trained).graphs) <= 8
+    assert not asked and pools(0).driver_requests == before and 0 < len(replay_of(trained).graphs) <= 8
     expected = W
     for _ in range(20):
         expected = wanted(X, expected)[1]
@@ -138,10 +139,10 @@ def test_what_is_no_graph(gpu, monkeypatch):
     f = nb.jit(lambda x: nd.linalg.inverse(nd.exp(x) * 2) + nd.sum(x))
     values = [f(x).asnumpy() for _ in range(9)]
     assert all(np.array_equal(values[0], v) for v in values)
-    assert replay_of(f).off and not replay_of(f).graphs
+    assert replay_of(f).disabled and not replay_of(f).graphs
     noisy = nb.jit(lambda x: nd.sum(nd.Dropout(nd.dot(x, x), p=0.5, mode="always") + nd.random.normal(shape=(4, 4))))
     assert len({float(noisy(x)) for _ in range(12)}) > 8
-    monkeypatch.setattr(nb.config, "GRAPHS", False)
+    monkeypatch.setattr(config, "GRAPHS", False)
     g = nb.jit(lambda x: nd.sum(nd.dot(x, x)) * 2)
     g(x)
     assert not next(iter(g.programs.values())).compiled.replayed
@@ -153,11 +154,11 @@ def test_without_the_drivers_help(gpu, when, monkeypatch):
         raise launches.DriverError("no graphs here")
 
     f = nb.jit(lambda x: nd.sum(nd.dot(x, x)) * 2)
-    monkeypatch.setattr(driver, "together", refuse if when == "made" else lambda *args: refuse)
+    monkeypatch.setattr(driver, "build_graph", refuse if when == "made" else lambda *args: refuse)
     x = on_gpu(W, gpu)
     for _ in range(8):
         np.testing.assert_allclose(f(x).item(), (W @ W).sum() * 2)
-    assert replay_of(f).off
+    assert replay_of(f).disabled
 
 
 def test_memory(gpu, trained):

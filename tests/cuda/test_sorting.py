@@ -5,6 +5,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
+from nbgrad.backends.cuda import driver
 from nbgrad.kernels.sorting_device import TILE
 
 RNG = np.random.default_rng(0)
@@ -68,10 +69,8 @@ def test_compiled_with_gradients(gpu):
 def test_indices_stay_there(gpu, monkeypatch):
     """Where they are wrong is asked after by one number."""
     taken = []
-    before = nb.cuda.buffers.driver.download
-    monkeypatch.setattr(
-        nb.cuda.buffers.driver, "download", lambda number, source: taken.append(source.size) or before(number, source)
-    )
+    before = driver.download
+    monkeypatch.setattr(driver, "download", lambda number, source: taken.append(source.size) or before(number, source))
     x = nd.array(np.arange(12.0).reshape(3, 4), ctx=gpu)
     rows, columns = nd.array([2, -1, 9], ctx=gpu), nd.array([[0, -1], [1, 1], [3, 2]], ctx=gpu)
     found = [

@@ -98,7 +98,7 @@ def _failing(outcome: Outcome, rng: random.Random, where: str) -> None:
 #: Fills a disk, or the room that a process may fill, and uses the cache there.
 _FILL = """
 import sys
-from nbgrad.codegen import cache
+from nbgrad.backends.numba import disk_cache
 big = bytes(range(256)) * 400
 keys = [f"{k:02x}" * 32 for k in range(64)]
 for key in keys:

@@ -104,7 +104,7 @@ def attempt(seed):
     text, given, name = renamed(random, source, outside)
     other = function(text, given, name=name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatter_to_gather, "_SHORT", seed % 2 * scatter_to_gather._SHORT)
+        patch.setattr(scatter_to_gather, "_MIN_TRIP_COUNT", seed % 2 * scatter_to_gather._MIN_TRIP_COUNT)
         try:
             plain = gradients(nb.adjoint(f), f, args)
         except TraceError:

@@ -27,7 +27,7 @@ _PROCESSES, _KEYS = 8, 12
 #: Takes a seed and seconds. The payload of a key is made of the key, so that anybody can tell whether it is right.
 _WORK = """
 import random, sys, time
-from nbgrad.codegen import cache
+from nbgrad.backends.numba import disk_cache
 from faults.racing import keys, payload
 rng, end = random.Random(int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
 print("begun", flush=True)

@@ -1,1 +1,1 @@
-"""CUDA devices: the driver, device memory, and kernels for it. See docs/devices.md."""
+"""The CUDA backend: the driver, device memory, and device kernels. See docs/devices.md."""

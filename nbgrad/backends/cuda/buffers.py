@@ -1,7 +1,7 @@
-"""Raw buffers in device memory, lent from a pool so that the driver is not asked in steady state.
+"""Device memory pool: raw buffers on a GPU, reused so that the driver allocates nothing in steady state.
 
-A :class:`DeviceBuffer` stands where a flat NumPy array is for arrays on the CPU. Everything on one device happens on
-one stream, in order: memory that nobody refers to any more can be lent again at once, whatever is still running.
+A :class:`DeviceBuffer` takes the place of the flat NumPy array of arrays on the CPU. Everything on one device runs on
+one stream, in order, so memory without references can be reused at once, whatever is still running.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ...core.context import Context, emptying
+from ...core.context import Context, cache_clearers
 from ...core.fork_safety import lock
 from ...errors import OutOfMemoryError, TraceError
 from . import driver
-from .launches import local, place
+from .launches import address_and_size, local
 
 __all__ = ["DeviceBuffer", "OnDevice", "allocator", "on_device", "pools"]
 
 
 class OnDevice:
-    """The storage of an array kind on a GPU; one instance per (dtype, device). :meth:`Kernel.bind` takes it for a flat
-    array there."""
+    """The storage of an array kind on a GPU; one instance per (dtype, device).
+
+    :meth:`Kernel.bind` takes it for a flat array there."""
 
     __slots__ = ("ctx", "itemsize", "np")
 
@@ -39,34 +40,34 @@ class OnDevice:
 
 @cache
 def on_device(dtype: np.dtype, ctx: Context) -> OnDevice:
-    """The one :class:`OnDevice` of these two."""
+    """The :class:`OnDevice` of a dtype and a device."""
     return OnDevice(dtype, ctx)
 
 
 @lru_cache(1 << 12)
 def rounded(size: int) -> int:
-    """The size of the memory that a buffer of `size` bytes is lent: four sizes per power of two, at least 512."""
+    """The size of the block for a buffer of `size` bytes: four size classes per power of two, at least 512."""
     step = max(512, 1 << max(0, size.bit_length() - 3))
     return max(512, -(-size // step) * step)
 
 
 class DevicePool:
-    """Memory of one device that nobody uses at the moment, by size.
+    """Free blocks of memory of one device, by size.
 
     Attributes
     ----------
-    kept, lent : int
-        Bytes.
-    asked : int
-        How often the driver was asked for memory.
+    cached_bytes, lent : int
+        Bytes in free blocks, and in blocks in use.
+    driver_requests : int
+        How often memory was requested from the driver.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.kept = self.lent = self.asked = 0
+        self.cached_bytes = self.lent = self.driver_requests = 0
         self._free: dict[int, list[tuple[Any, dict]]] = {}
-        #: All pieces, lent or not. When Python collects a cycle, Numba frees the memory of what is in it before a lease
-        #: there can bring it back; so no memory may be in cycles alone.
+        #: All blocks, lent or not. When Python collects a cycle, Numba would free the memory in it before its lease
+        #: returns it; this reference prevents that.
         self._pieces: dict[int, tuple[Any, dict]] = {}
         self._droppers: WeakSet[Any] = WeakSet()
         self._lock = lock("gpu memory")
@@ -77,24 +78,24 @@ class DevicePool:
         Raises
         ------
         MemoryError
-            If there are not so many, also after what is kept was given back to the driver.
+            If there are fewer, even after free blocks were returned to the driver.
         """
         size = rounded(size)
         with self._lock:
             pieces = self._free.get(size)
             if pieces:
                 memory, views = pieces.pop()
-                self.kept -= size
+                self.cached_bytes -= size
             else:
-                memory, views = self._ask(size), {}
+                memory, views = self._allocate(size), {}
                 self._pieces[id(memory)] = memory, views
             self.lent += size
         if local.notes is not None:
             local.notes.lent.append((driver.address(memory), size))
         return _Lease(self, memory, size, views)
 
-    def _ask(self, size: int) -> Any:
-        self.asked += 1
+    def _allocate(self, size: int) -> Any:
+        self.driver_requests += 1
         try:
             return driver.allocate(self.number, size)
         except MemoryError:
@@ -109,34 +110,35 @@ class DevicePool:
             ) from None
 
     def watch(self, dropper: Any) -> None:
-        """Call ``dropper.drop()``, as long as there is such an object, when memory is wanted back that it can spare."""
+        """Call ``dropper.drop()``, while that object lives, when memory runs short."""
         with self._lock:
             self._droppers.add(dropper)
 
-    def take_back(self, memory: Any, size: int, views: dict) -> None:
+    def return_block(self, memory: Any, size: int, views: dict) -> None:
+        """Put a block back on the free list."""
         with self._lock:
             self._free.setdefault(size, []).append((memory, views))
             self.lent -= size
-            self.kept += size
+            self.cached_bytes += size
 
     def clear(self) -> int:
-        """Give what is kept back to the driver; how many bytes that were."""
+        """Return free blocks to the driver; returns their size in bytes."""
         with self._lock:
             for dropper in list(self._droppers):
                 dropper.drop()
-            if self.kept:
+            if self.cached_bytes:
                 driver.synchronize(self.number)  # kernels that have not run yet may use it
             for pieces in self._free.values():
                 for memory, _ in pieces:
                     del self._pieces[id(memory)]
-            self._free, freed, self.kept = {}, self.kept, 0
+            self._free, freed, self.cached_bytes = {}, self.cached_bytes, 0
         return freed
 
 
 class _Lease:
-    """A piece of device memory, lent once; returns when nothing refers to it.
+    """A block of device memory, lent once; returns to the pool when nothing refers to it.
 
-    Device arrays on parts of it stay with it (`views`): making one takes longer than starting a kernel.
+    Device arrays on slices of it are cached with it (`views`): creating one takes longer than launching a kernel.
     """
 
     __slots__ = ("memory", "pool", "size", "views")
@@ -148,10 +150,10 @@ class _Lease:
         self.views = views
 
     def __del__(self) -> None:
-        self.pool.take_back(self.memory, self.size, self.views)
+        self.pool.return_block(self.memory, self.size, self.views)
 
 
-#: Device arrays on parts of one piece of memory that are kept at most.
+#: Most device arrays that are cached per block.
 _VIEWS = 64
 
 
@@ -161,15 +163,15 @@ def pools(number: int) -> DevicePool:
     return DevicePool(number)
 
 
-emptying["gpu"] = lambda number: pools(number).clear()
+cache_clearers["gpu"] = lambda number: pools(number).clear()
 
 
 class DeviceBuffer:
     """A flat run of elements in device memory.
 
-    Has what the rest of the library uses of flat NumPy arrays: ``size``, ``dtype``, contiguous slices that share
-    memory, ``fill``, ``copy``, assignment from buffers and host arrays. What needs the numbers (``reshape``, an index,
-    ``np.asarray``) gets them in a read-only host copy.
+    Has the part of a flat NumPy array's interface that the library uses: ``size``, ``dtype``, contiguous slices that
+    share memory, ``fill``, ``copy``, assignment from buffers and host arrays. Whatever needs the values (``reshape``,
+    an index, ``np.asarray``) gets a read-only host copy.
     """
 
     __slots__ = ("_array", "dtype", "lease", "number", "size", "start")
@@ -184,21 +186,21 @@ class DeviceBuffer:
 
     @property
     def array(self) -> Any:
-        """The device array that kernels get; of one element if there is none."""
+        """The device array to pass to kernels; it has one element if the buffer is empty."""
         if self._array is None:
             views, key = self.lease.views, (self.start, self.size, self.dtype)
-            found = views.get(key)
-            if found is None:
-                found = driver.view(self.lease.memory, self.start, max(self.size, 1), self.dtype)
+            view = views.get(key)
+            if view is None:
+                view = driver.view(self.lease.memory, self.start, max(self.size, 1), self.dtype)
                 if len(views) >= _VIEWS:
                     views.clear()
-                views[key] = found
-            self._array = found
+                views[key] = view
+            self._array = view
         return self._array
 
     @property
     def address(self) -> int:
-        return place(self.array.words)[0]
+        return address_and_size(self.array.words)[0]
 
     @property
     def strides(self) -> tuple[int]:
@@ -225,7 +227,7 @@ class DeviceBuffer:
         return driver.download(self.number, self.array) if self.size else np.empty(0, self.dtype)
 
     def host(self) -> np.ndarray:
-        """A host copy, read-only: what is written into it would be lost."""
+        """A read-only host copy: writes into it would be lost."""
         values = self.download()
         values.flags.writeable = False
         return values

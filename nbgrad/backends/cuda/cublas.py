@@ -1,10 +1,10 @@
 """Matrix products by cublasLt, NVIDIA's library, called as its header ``cublasLt.h`` says.
 
-Its matrices are stored by columns. What is stored by rows is the transposed matrix to it, so it is asked for the
-transposed product: of the exchanged operands.
+Its matrices are column-major. It sees a row-major matrix as the transposed one, so it is asked for the transposed
+product, that of the exchanged operands.
 
-What a product is, and how it is best computed, the library is told and asked once; a call hands over addresses. If
-anything fails, that product is nbgrad's own kernel's from then on.
+Each product is described, and its algorithm chosen, once; a call passes addresses only. If anything fails, nbgrad's own
+kernel computes that product from then on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .buffers import pools
 
 __all__ = ["Product", "library", "status"]
 
-#: Bytes that the library may use for sums in parts: what NVIDIA recommends for Hopper; for others it is less.
+#: Bytes of workspace for split reductions: what NVIDIA recommends for Hopper; less is recommended for others.
 _WORKSPACE = 32 << 20
-#: The largest alignment that makes a difference, and the least of a vector that is added to rows.
+#: The largest alignment that makes a difference, and the alignment that a bias vector needs.
 _ALIGNED, _VECTOR = 256, 16
 
 # Values of the header's enumerations.
@@ -39,20 +39,20 @@ _MAX_WORKSPACE, _REDUCTIONS, _ALIGNMENTS = 1, 3, (5, 6, 7, 8)  # cublasLtMatmulP
 
 
 class _Kind(NamedTuple):
-    """How the library computes with a dtype: cudaDataType of elements, cublasComputeType_t, cudaDataType of scalars."""
+    """How the library computes in a dtype: cudaDataType of elements, cublasComputeType_t, cudaDataType of scalars."""
 
     element: int
     compute: int
     scale: int
     scalar: Any
-    #: cublasLtReductionScheme_t: which sums in parts it may take. None that rounds them to float16.
+    #: cublasLtReductionScheme_t: the split reductions that it may use. None that round partial sums to float16.
     reductions: int
 
 
 _KINDS = {
     np.dtype(np.float32): _Kind(0, 68, 0, c_float, 7),
     np.dtype(np.float64): _Kind(1, 70, 1, c_double, 7),
-    np.dtype(np.uint16): _Kind(2, 68, 0, c_float, 2),  # the storage of float16, which is calculated in float32
+    np.dtype(np.uint16): _Kind(2, 68, 0, c_float, 2),  # the storage of float16, which is computed in float32
 }
 
 
@@ -82,16 +82,16 @@ _SIGNATURES: dict[str, tuple] = {
 
 
 class CublasError(Exception):
-    """The library is not there, or does not do something."""
+    """The library is missing, or refuses something."""
 
 
 def load() -> Any:
-    """The library, where it is installed."""
+    """Load the library from where it is installed."""
     if driver.simulated() or not config.CUBLAS:
         raise CublasError("the simulator has no library" if driver.simulated() else "NBGRAD_CUBLAS is 0")
     try:  # the wheels next to numba-cuda, conda's packages, the toolkit, the system
         return ctypes.CDLL(importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib("cublasLt").abs_path)
-    except Exception as err:  # whatever it says of where it looked
+    except Exception as err:  # whatever pathfinder raises
         for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
             try:
                 return ctypes.CDLL(name)
@@ -113,10 +113,10 @@ class Library:
             self._name = loaded.cublasLtGetStatusName
             self._name.argtypes, self._name.restype = (c_int,), ctypes.c_char_p
             loaded.cublasLtGetVersion.restype = c_size_t
-            #: Such as 131000.
+            #: For example 131000.
             self.version = int(loaded.cublasLtGetVersion())
-            self.handle = self.made("")
-            self._lease = pools(number).lend(_WORKSPACE)  # never given back: graphs know where it is
+            self.handle = self.create_object("")
+            self._lease = pools(number).lend(_WORKSPACE)  # never returned: graphs contain its address
             self.workspace = driver.address(self._lease.memory)
 
     def call(self, name: str, *arguments) -> None:
@@ -125,20 +125,20 @@ class Library:
         Raises
         ------
         CublasError
-            If it says that it did not work.
+            If its status is an error.
         """
-        found = self._functions[name](*arguments)
-        if found != 0:
-            raise CublasError(f"cublasLt{name} failed: {(self._name(found) or b'').decode() or found}")
+        status_code = self._functions[name](*arguments)
+        if status_code != 0:
+            raise CublasError(f"cublasLt{name} failed: {(self._name(status_code) or b'').decode() or status_code}")
 
-    def made(self, name: str, *arguments) -> c_void_p:
-        """What ``cublasLt<name>Create`` makes."""
-        found = c_void_p()
-        self.call(f"{name}Create", byref(found), *arguments)
-        return found
+    def create_object(self, name: str, *arguments) -> c_void_p:
+        """The object that ``cublasLt<name>Create`` creates."""
+        handle = c_void_p()
+        self.call(f"{name}Create", byref(handle), *arguments)
+        return handle
 
-    def say(self, name: str, of: c_void_p, attribute: int, value: Any) -> None:
-        """Set an attribute of what :meth:`made` made."""
+    def set_attribute(self, name: str, of: c_void_p, attribute: int, value: Any) -> None:
+        """Set an attribute of an object that :meth:`create_object` created."""
         self.call(f"{name}SetAttribute", of, attribute, byref(value), sizeof(value))
 
 
@@ -147,26 +147,26 @@ def _opened(number: int) -> Library | str:
     """The library on a device, or why it cannot be used."""
     try:
         return Library(number)
-    except Exception as err:  # whatever it is, there are kernels
+    except Exception as err:  # whatever it is, nbgrad's own kernels remain
         return " ".join(str(err).split()) or type(err).__name__
 
 
 def library(number: int) -> Library | None:
     """The library on a device, if it can be used there."""
-    found = _opened(number)
-    return found if isinstance(found, Library) else None
+    opened = _opened(number)
+    return opened if isinstance(opened, Library) else None
 
 
 def status(number: int) -> str:
     """What multiplies large matrices on a device, in words."""
-    found = _opened(number)
-    if isinstance(found, str):
-        return f"nbgrad's kernel ({found})"
-    return f"cublasLt {found.version // 10_000}.{found.version // 100 % 100}"
+    opened = _opened(number)
+    if isinstance(opened, str):
+        return f"nbgrad's kernel ({opened})"
+    return f"cublasLt {opened.version // 10_000}.{opened.version // 100 % 100}"
 
 
 class Product(NamedTuple):
-    """``out = alpha * (a @ b) + beta * c + bias``, matrix by matrix of stacks that are stored by rows.
+    """``out = alpha * (a @ b) + beta * c + bias`` for stacks of row-major matrices.
 
     Attributes
     ----------
@@ -179,11 +179,11 @@ class Product(NamedTuple):
     transposed : (bool, bool)
         `a` is stored as (k, m), `b` as (n, k).
     shared : (bool, bool)
-        There is one `a`, one `b` for all.
+        One `a`, or one `b`, serves all products.
     alpha, beta : float
         `c` is like `out`, and not read if `beta` is 0.
     bias : bool
-        There is a vector (n,) that is added to all rows.
+        A vector (n,) is added to all rows.
     """
 
     dtype: np.dtype
@@ -196,60 +196,60 @@ class Product(NamedTuple):
     bias: bool = False
 
     def possible(self, number: int) -> bool:
-        """Whether the library does it, if arrays begin where memory of their own would."""
+        """Whether the library can compute it, for arrays aligned like newly allocated ones."""
         count = 3 + bool(self.beta) + self.bias
         return library(number) is not None and not _plan(self, number, (_ALIGNED,) * count).error
 
     def __call__(self, number: int, arrays: Sequence) -> bool:
-        """Begin it: the device arrays out, a, b, then c and the bias if there are such. False: it cannot be."""
+        """Start it on the device arrays out, a, b, then c and the bias if used. False if that is impossible."""
         try:
-            driver.begin(self, driver.device_of(number), arrays)
+            driver.enqueue(self, driver.device_of(number), arrays)
         except CublasError:
             return False
         return True
 
     def start(self, device: driver.Device, arrays: Sequence) -> None:
-        """See :func:`.driver.begin`."""
-        self._at(device.number, arrays)(device.queue)
+        """See :func:`.driver.enqueue`."""
+        self._launcher(device.number, arrays)(device.queue)
 
     def later(self, number: int, arrays: Sequence) -> Any:
-        """See :func:`.driver.together`."""
-        return driver.captured(number, self._at(number, arrays))
+        """See :func:`.driver.build_graph`."""
+        return driver.captured_node(number, self._launcher(number, arrays))
 
-    def _at(self, number: int, arrays: Sequence) -> Callable[[int], None]:
-        """What begins it on a stream."""
-        addresses = [launches.place(x.words)[0] for x in arrays]
+    def _launcher(self, number: int, arrays: Sequence) -> Callable[[int], None]:
+        """A function that starts it on a stream."""
+        addresses = [launches.address_and_size(x.words)[0] for x in arrays]
         plan = _plan(self, number, tuple([min(_ALIGNED, x & -x) for x in addresses]))
         return lambda stream: plan(stream, *addresses)
 
 
 class _Plan:
-    """How the library computes a product of arrays that are aligned so; `error`: why it does not."""
+    """The description and algorithm of a product for arrays of these alignments; `error` says why there is none."""
 
     def __init__(self, product: Product, number: int, aligned: tuple[int, ...]) -> None:
         self.error = ""
-        self._lock = lock("gpu")  # a description has one place for the address of a bias
+        self._lock = lock("gpu")  # a description has one slot for the address of a bias
         self._product = product
         self._kind = _KINDS[product.dtype]
         self._scalars = self._kind.scalar(product.alpha), self._kind.scalar(product.beta)
-        found = library(number)
-        assert found is not None
-        self._library = found
+        loaded = library(number)
+        assert loaded is not None
+        self._library = loaded
         self._made: list[tuple[str, c_void_p]] = []
         try:
             self._describe(aligned)
         except CublasError as err:
             self.error = str(err)
-        #: Not at the end of the process, when the library may be gone.
-        weakref.finalize(self, _forget, found, self._made).atexit = False
+        #: Not at exit, when the library may be unloaded.
+        weakref.finalize(self, _destroy_objects, loaded, self._made).atexit = False
 
     def _new(self, name: str, *arguments) -> c_void_p:
-        self._made.append((name, self._library.made(name, *arguments)))
+        self._made.append((name, self._library.create_object(name, *arguments)))
         return self._made[-1][1]
 
     def _describe(self, aligned: tuple[int, ...]) -> None:
-        """Tell the library, and ask it for the algorithm."""
-        product, kind, say = self._product, self._kind, self._library.say
+        """Describe the product to the library and let it choose the algorithm."""
+        product, kind, say = self._product, self._kind, self._library.set_attribute
         self._what = self._new("MatmulDesc", kind.compute, kind.scale)
         # The library's first operand is our second.
         for attribute, flag in zip((_TRANSPOSE_B, _TRANSPOSE_A), product.transposed, strict=True):
@@ -258,18 +258,18 @@ class _Plan:
             if aligned[-1] < _VECTOR:
                 raise CublasError("the bias does not begin at a multiple of 16 bytes")
             say("MatmulDesc", self._what, _EPILOGUE, c_uint32(_BIAS))
-            say("MatmulDesc", self._what, _BIAS_POINTER, c_void_p(aligned[-1]))  # as aligned as it will be
+            say("MatmulDesc", self._what, _BIAS_POINTER, c_void_p(aligned[-1]))  # only its alignment matters here
         m, k, n = product.sizes
         a, b = product.transposed
         self._a = self._layout((k, m) if a else (m, k), product.shared[0])
         self._b = self._layout((n, k) if b else (k, n), product.shared[1])
         self._out = self._layout((m, n), False)
-        how = self._new("MatmulPreference")
-        say("MatmulPreference", how, _MAX_WORKSPACE, c_uint64(_WORKSPACE))
-        say("MatmulPreference", how, _REDUCTIONS, c_uint32(kind.reductions))
-        places = aligned[2], aligned[1], aligned[3 if product.beta else 0], aligned[0]
-        for attribute, place in zip(_ALIGNMENTS, places, strict=True):
-            say("MatmulPreference", how, attribute, c_uint32(place))
+        preference = self._new("MatmulPreference")
+        say("MatmulPreference", preference, _MAX_WORKSPACE, c_uint64(_WORKSPACE))
+        say("MatmulPreference", preference, _REDUCTIONS, c_uint32(kind.reductions))
+        alignments = aligned[2], aligned[1], aligned[3 if product.beta else 0], aligned[0]
+        for attribute, alignment in zip(_ALIGNMENTS, alignments, strict=True):
+            say("MatmulPreference", preference, attribute, c_uint32(alignment))
         self._best, count = _Heuristic(), c_int(0)
         layouts = self._b, self._a, self._out, self._out
         self._library.call(
@@ -277,7 +277,7 @@ class _Plan:
             self._library.handle,
             self._what,
             *layouts,
-            how,
+            preference,
             1,
             byref(self._best),
             byref(count),
@@ -286,13 +286,13 @@ class _Plan:
             raise CublasError("cublasLt has no algorithm for this product")
 
     def _layout(self, shape: tuple[int, int], shared: bool) -> c_void_p:
-        """Matrices that are stored by rows."""
+        """The layout of a stack of row-major matrices."""
         rows, columns = shape
-        found = self._new("MatrixLayout", self._kind.element, columns, rows, columns)
+        layout = self._new("MatrixLayout", self._kind.element, columns, rows, columns)
         if self._product.stacks > 1:
-            self._library.say("MatrixLayout", found, _BATCH_COUNT, c_int32(self._product.stacks))
-            self._library.say("MatrixLayout", found, _BATCH_OFFSET, c_int64(0 if shared else rows * columns))
-        return found
+            self._library.set_attribute("MatrixLayout", layout, _BATCH_COUNT, c_int32(self._product.stacks))
+            self._library.set_attribute("MatrixLayout", layout, _BATCH_OFFSET, c_int64(0 if shared else rows * columns))
+        return layout
 
     def __call__(self, stream: int, out: int, a: int, b: int, *more: int) -> None:
         if self.error:
@@ -301,7 +301,7 @@ class _Plan:
         c = more[0] if self._product.beta else out
         with self._lock:
             if self._product.bias:
-                self._library.say("MatmulDesc", self._what, _BIAS_POINTER, c_void_p(more[-1]))
+                self._library.set_attribute("MatmulDesc", self._what, _BIAS_POINTER, c_void_p(more[-1]))
             try:
                 self._library.call(
                     "Matmul", self._library.handle, self._what, byref(alpha), b, self._b, a, self._a, byref(beta),
@@ -312,9 +312,9 @@ class _Plan:
                 raise
 
 
-def _forget(library: Library, made: list[tuple[str, c_void_p]]) -> None:
-    for name, what in made:
-        library.call(f"{name}Destroy", what)
+def _destroy_objects(library: Library, objects: list[tuple[str, c_void_p]]) -> None:
+    for name, handle in objects:
+        library.call(f"{name}Destroy", handle)
 
 
 @lru_cache(1 << 10)

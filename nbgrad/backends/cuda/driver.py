@@ -1,8 +1,7 @@
-"""The one module that imports CUDA: devices, memory, launches. Another binding would be swapped in here.
+"""CUDA driver access: devices, memory, launches. The only module that imports CUDA; other bindings would go here.
 
-Numba's CUDA target is imported when a GPU is first asked for, never by ``import nbgrad``. With
-``NUMBA_ENABLE_CUDASIM=1`` it is Numba's simulator, which runs kernels as Python threads: slow, and good enough to test
-every kernel with.
+Numba's CUDA target is imported at the first use of a GPU, never by ``import nbgrad``. With ``NUMBA_ENABLE_CUDASIM=1``
+it is Numba's simulator, which runs kernels as Python threads: slow, but good enough to test every kernel.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import types
 
 from ...core import context
 from ...core.context import Context
@@ -27,16 +25,34 @@ from ...core.fork_safety import lock
 from ...errors import ContextError
 from . import launches
 from .launches import local
+from .signatures import signature
 from .staging import Staging
 
-__all__ = ["Device", "Launch", "allocate", "begin", "captured", "compiled", "copy", "device_of", "download",
-           "memory_info", "on", "signature", "simulated", "synchronize", "together", "upload", "view"]  # fmt: skip
+__all__ = [
+    "Device",
+    "Launch",
+    "allocate",
+    "build_graph",
+    "captured_node",
+    "compiled",
+    "copy",
+    "device_of",
+    "download",
+    "enqueue",
+    "memory_info",
+    "on",
+    "signature",
+    "simulated",
+    "synchronize",
+    "upload",
+    "view",
+]  # fmt: skip
 
-#: Threads of a block, and blocks per multiprocessor at most: loops take strides of all threads there are.
+#: Threads of a block, and most blocks per multiprocessor: loops are grid-stride loops.
 BLOCK, _WAVES = 256, 8
-#: Edge of the tiles of a matrix product, whose elements have a thread each. (In the simulator, threads are Python's.)
+#: Edge of the tiles of a matrix product, with a thread per element. (The simulator's are smaller: Python threads.)
 TILE = 16
-#: Bytes up to which a copy does not go through pinned memory; bytes of a piece of that, and pieces of a device at most.
+#: Bytes up to which a copy bypasses pinned memory; bytes of a pinned block, and most of these blocks per device.
 _DIRECT, _PIECE, _PIECES = 1 << 16, 1 << 22, 16
 
 _lock = lock("driver")
@@ -54,7 +70,7 @@ def block() -> int:
 
 
 def tile() -> int:
-    """The edge of a square of as many threads."""
+    """The edge of a square tile of threads."""
     return 2 if simulated() else TILE
 
 
@@ -62,22 +78,22 @@ def tile() -> int:
 def _cuda() -> Any:
     cuda = importlib.import_module("numba.cuda")
     if not simulated() and "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS" not in os.environ:
-        # Small arrays are nothing to warn of.
+        # Low occupancy is expected for small arrays.
         importlib.import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
     return cuda
 
 
 @cache
-def _absent() -> str | None:
+def _unavailable_reason() -> str | None:
     """Why there is no GPU; None if there is one."""
     if simulated():
         return None
     try:
         cuda = _cuda()
-        found = cuda.is_available() and len(cuda.gpus) > 0
+        available = cuda.is_available() and len(cuda.gpus) > 0
     except Exception as err:  # whatever is wrong with a driver
         return f"CUDA cannot be used: {' '.join(str(err).split()) or type(err).__name__}"
-    if found:
+    if available:
         return None
     try:
         importlib.import_module("numba_cuda")
@@ -87,13 +103,13 @@ def _absent() -> str | None:
 
 
 class _Gpus:
-    """What :mod:`nbgrad.core.context` asks."""
+    """The queries of :mod:`nbgrad.core.context`."""
 
     def count(self) -> int:
-        return 0 if _absent() else len(_cuda().gpus)
+        return 0 if _unavailable_reason() else len(_cuda().gpus)
 
     def check(self, ctx: Context) -> None:
-        reason = _absent()
+        reason = _unavailable_reason()
         if reason is not None:
             raise ContextError(f"{ctx} is not available: {reason}; use cpu()")
         if ctx.device_id >= self.count():
@@ -136,7 +152,7 @@ class Device:
 
 
 class _Pinned:
-    """A piece of pinned memory; see :class:`.staging.Piece`."""
+    """A block of pinned memory; see :class:`.staging.Piece`."""
 
     def __init__(self, stream: Any) -> None:
         self.memory = _cuda().pinned_array(_PIECE, np.uint8)
@@ -157,12 +173,12 @@ _devices: dict[int, Device] = {}
 
 
 def device_of(number: int) -> Device:
-    """The device of that number."""
-    found = _devices.get(number)
-    if found is None:
+    """The device with this number."""
+    device = _devices.get(number)
+    if device is None:
         with _lock:
-            found = _devices.get(number) or _devices.setdefault(number, Device(number))
-    return found
+            device = _devices.get(number) or _devices.setdefault(number, Device(number))
+    return device
 
 
 @cache
@@ -172,20 +188,20 @@ def _single() -> bool:
 
 
 def _ready() -> bool:
-    """Whether this thread uses the device already, and there is no other; the short way of launches."""
+    """Whether this thread already uses the device and there is no other: then launches skip the context switch."""
     return local.started and _owner == os.getpid()
 
 
-_FAILURES = ("CudaAPIError", "CUDAError", "DriverError")  # what the parts of Numba, and we, call those of the driver
+_FAILURES = ("CudaAPIError", "CUDAError", "DriverError")  # driver errors in Numba's layers and here
 
 
 @contextlib.contextmanager
 def on(number: int, launch: bool = False) -> Iterator[Device]:
-    """A scope in which a device is this thread's. `launch`: what happens there can be noted."""
+    """A scope in which a device is current in this thread. With `launch`, what happens there can be recorded."""
     _start()
     device = device_of(number)
     if local.notes is not None and not launch:
-        local.notes.whole = False
+        local.notes.only_launches = False
     try:
         if simulated() or _cuda().get_current_device().id == number:
             local.started = _single() and local.notes is None
@@ -215,7 +231,7 @@ def allocate(number: int, size: int) -> Any:
     Raises
     ------
     MemoryError
-        If the device has no room for them.
+        If the device has not enough memory.
     """
     with on(number, launch=True):
         try:
@@ -236,40 +252,40 @@ def memory_info(number: int) -> tuple[int, int]:
 
 
 def upload(number: int, target: Any, values: np.ndarray) -> None:
-    """Copy a contiguous host array, which may be changed then, into a device array of the same size and dtype."""
+    """Copy a contiguous host array into a device array of the same size and dtype; the source may then be changed."""
     with on(number) as device:
         if values.nbytes > _DIRECT:
             device.staging.upload(
                 values, lambda start, stop, memory: target[start:stop].copy_to_device(memory, stream=device.stream)
             )
-        else:  # of a copy that is not pinned the driver makes one of its own, before it returns
+        else:  # the driver copies pageable memory before it returns
             values = values.copy()
-            if not launches.copied("HtoD", device.handle, target, values, values.nbytes):
+            if not launches.copy_async("HtoD", device.handle, target, values, values.nbytes):
                 target.copy_to_device(values, stream=device.stream)
 
 
 def download(number: int, source: Any) -> np.ndarray:
-    """A host copy of a device array, when all that was begun on the device is done."""
-    found = np.empty(source.size, source.dtype)
+    """A host copy of a device array, taken when all work queued on the device is done."""
+    host = np.empty(source.size, source.dtype)
     with on(number) as device:
-        if found.nbytes > _DIRECT:
+        if host.nbytes > _DIRECT:
             device.staging.download(
-                found, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
+                host, lambda start, stop, memory: source[start:stop].copy_to_host(memory, stream=device.stream)
             )
         else:
-            if not launches.copied("DtoH", device.handle, found, source, found.nbytes):
-                source.copy_to_host(found, stream=device.stream)
+            if not launches.copy_async("DtoH", device.handle, host, source, host.nbytes):
+                source.copy_to_host(host, stream=device.stream)
             device.stream.synchronize()
-    return found
+    return host
 
 
 def copy(number: int, source: Any, target: Any) -> None:
     """Copy one device array into another of the same size and dtype."""
-    if local.notes is not None:  # a kernel can be in a graph
+    if local.notes is not None:  # graphs contain kernels only
         _plain(_copy, target.dtype, target.dtype)(number, target.size, [target, source])
         return
     with on(number) as device:
-        if not launches.copied("DtoD", device.handle, target, source, target.size * target.dtype.itemsize):
+        if not launches.copy_async("DtoD", device.handle, target, source, target.size * target.dtype.itemsize):
             target.copy_to_device(source, stream=device.stream)
 
 
@@ -291,95 +307,96 @@ def _fill(out, n, value):
 
 @cache
 def _plain(function: FunctionType, *kinds) -> Launch:
-    # CUDA's name is a global of the kernel, where the simulator looks for it, and not of this module.
-    return compiled(FunctionType(function.__code__, names()), kinds)
+    # The name `cuda` is a global of the kernel, where the simulator looks it up, not of this module.
+    return compiled(FunctionType(function.__code__, kernel_globals()), kinds)
 
 
 def synchronize(number: int) -> None:
-    """Wait until all that was begun on the device is done."""
+    """Wait until all work queued on the device is done."""
     with on(number) as device:
         device.stream.synchronize()
 
 
 def finish() -> None:
-    """Wait until all that was begun on any device is done."""
+    """Wait until all work queued on any device is done."""
     for number in list(_devices):
         synchronize(number)
 
 
 def stream(number: int) -> int:
-    """The address of the stream on which everything happens."""
+    """The address of the stream on which everything runs."""
     with on(number) as device:
         return device.queue
 
 
 def name(number: int) -> str:
-    """What the device calls itself."""
+    """The name of a device."""
     if simulated():
         return "simulator"
     with on(number):
-        found = _cuda().get_current_device().name
-    return found.decode() if isinstance(found, bytes) else str(found)
+        device_name = _cuda().get_current_device().name
+    return device_name.decode() if isinstance(device_name, bytes) else str(device_name)
 
 
-def settle(number: int) -> None:
-    """Wait until the device has nothing to do, whoever asked for it."""
+def wait_until_idle(number: int) -> None:
+    """Wait until the device is idle, including other libraries' streams."""
     with on(number):
         _cuda().synchronize()
 
 
 def view(memory: Any, start: int, size: int, dtype: np.dtype) -> Any:
-    """A device array of so many elements, from a byte of device memory on."""
-    found = memory[start : start + size * dtype.itemsize].view(dtype)
-    found.words = launches.words(address(found), size, dtype.itemsize)
-    return found
+    """A device array of `size` elements that begins at byte `start` of device memory."""
+    array = memory[start : start + size * dtype.itemsize].view(dtype)
+    array.words = launches.array_words(address(array), size, dtype.itemsize)
+    return array
 
 
-def placed(number: int, where: int, size: int, dtype: np.dtype) -> Any:
-    """So many elements at an address, for :meth:`Launch.later`."""
+def argument_at(number: int, where: int, size: int, dtype: np.dtype) -> Any:
+    """`size` elements at an address, as an argument of :meth:`Launch.later`."""
     if simulated():
         return view(external(number, where, size * dtype.itemsize), 0, size, dtype)
-    return SimpleNamespace(words=launches.words(where, size, dtype.itemsize))
+    return SimpleNamespace(words=launches.array_words(where, size, dtype.itemsize))
 
 
 def address(array: Any) -> int:
-    """Where a device array begins."""
+    """The address of a device array."""
     if simulated():
         return array._ary.ctypes.data
     return array.__cuda_array_interface__["data"][0]
 
 
 def external(number: int, where: int, size: int) -> Any:
-    """`size` bytes of device memory at an address, which somebody else owns, as a device array."""
+    """`size` bytes of foreign device memory at an address, as a device array."""
     with on(number):
         if simulated():
             memory = (ctypes.c_uint8 * size).from_address(where)
             return _cuda().simulator.cudadrv.devicearray.FakeCUDAArray(np.ctypeslib.as_array(memory))
-        given = {"shape": (size,), "typestr": "|u1", "data": (where, False), "strides": None, "version": 3}
-        return _cuda().as_cuda_array(SimpleNamespace(__cuda_array_interface__=given))
+        interface = {"shape": (size,), "typestr": "|u1", "data": (where, False), "strides": None, "version": 3}
+        return _cuda().as_cuda_array(SimpleNamespace(__cuda_array_interface__=interface))
 
 
 def current() -> int:
-    """The number of the device that this thread uses for what does not say where it is."""
+    """The number of this thread's current device."""
     return 0 if simulated() else int(_cuda().get_current_device().id)
 
 
 # Kernels.
 
-#: a*b+c may be one fused operation, as on the CPU; nothing else is relaxed.
+#: a*b+c may be fused, as on the CPU; nothing else is relaxed.
 OPTIONS = {"fastmath": False, "opt": True}
 
 
-def begin(what: Any, device: Device, arguments: Sequence, *how) -> None:
-    """``what.start(device, arguments, *how)``, which puts something into a device's queue.
+def enqueue(what: Any, device: Device, arguments: Sequence, *how) -> None:
+    """Run ``what.start(device, arguments, *how)``, which enqueues work on a device.
 
-    It is noted if that is wanted: ``what.later(number, arguments, *how)`` gives the same for :func:`together`.
+    Inside :func:`.launches.recording_work` it is recorded: ``what.later(number, arguments, *how)`` is its node for
+    :func:`build_graph`.
     """
     if not _ready():
         with on(device.number, launch=True):
             what.start(device, arguments, *how)
             if local.notes is not None:
-                local.notes.found.append((what, arguments, how))
+                local.notes.enqueued_work.append((what, arguments, how))
         return
     try:
         what.start(device, arguments, *how)
@@ -388,37 +405,37 @@ def begin(what: Any, device: Device, arguments: Sequence, *how) -> None:
 
 
 class Launch:
-    """A compiled kernel and how it is started."""
+    """A compiled kernel and its launch configurations."""
 
     def __init__(self, function: Any, kinds: Sequence) -> None:
         self._function = function
         self._kinds = kinds
         self._configured: dict[tuple, Any] = {}
-        #: By device, how to start it without Numba; None if that cannot be.
-        self._direct: dict[int, launches.Direct | None] = {}
+        #: By device, the launch that bypasses Numba; None if there is none.
+        self._direct: dict[int, launches.DirectLaunch | None] = {}
 
     def __call__(self, number: int, points: int, arguments: Sequence, rows: int = 0, threads: int = 0) -> None:
-        """Start it on a device.
+        """Launch it on a device.
 
         Parameters
         ----------
         number : int
             Of the device.
         points : int
-            Threads that have something to do.
+            Threads that have work.
         arguments : sequence of device arrays, ints and floats
         rows : int
-            Blocks that have something to do, if blocks work together; `points` is then not looked at.
+            Blocks that have work, if the threads of a block cooperate; `points` is then ignored.
         threads : int
-            Of a block, if not as many as usual.
+            Threads of a block, if not the default.
         """
         device = device_of(number)
         threads = threads or device.block
         blocks = min(rows or -(-points // threads), device.blocks * (4 if rows else 1))
-        begin(self, device, arguments, blocks, threads)
+        enqueue(self, device, arguments, blocks, threads)
 
     def start(self, device: Device, arguments: Sequence, blocks: int, threads: int) -> None:
-        """See :func:`begin`."""
+        """See :func:`enqueue`."""
         direct = self._direct.get(device.number)
         if direct is not None:
             direct(device.handle, blocks, threads, direct.packed(arguments))
@@ -428,7 +445,7 @@ class Launch:
         self._configured[key] = start
         if simulated():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of scalars that overflow
+                warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, for scalars that overflow
                 start(*arguments)
         else:
             start(*arguments)
@@ -436,25 +453,25 @@ class Launch:
                 self._direct[device.number] = launches.direct(self._function, self._kinds, arguments)
 
     def later(self, number: int, arguments: Sequence, blocks: int, threads: int) -> Any:
-        """What :func:`together` takes; None if it cannot be started without Numba."""
+        """The node of this launch for :func:`build_graph`; None if only Numba can launch it."""
         if simulated():
             return lambda: self.start(device_of(number), arguments, blocks, threads)
         direct = self._direct.get(number)
         return direct and launches.Node(direct, blocks, threads, direct.packed(arguments))
 
 
-def captured(number: int, start: Callable[[int], None]) -> Any:
-    """What :func:`together` takes, of what a library starts on the stream that it is given."""
+def captured_node(number: int, start: Callable[[int], None]) -> Any:
+    """The node for :func:`build_graph` of work that a library enqueues on a given stream."""
     return (lambda: start(device_of(number).queue)) if simulated() else launches.Captured(start)
 
 
-def together(number: int, nodes: Sequence) -> Callable[[], None]:
-    """What starts these, of :meth:`Launch.later` and the like, one after the other.
+def build_graph(number: int, nodes: Sequence) -> Callable[[], None]:
+    """A function that runs nodes (of :meth:`Launch.later` and the like) one after the other, as one graph.
 
     Raises
     ------
     Exception
-        Of some kind, then or when it is called, if the driver does not do it.
+        Of any kind, now or when the result is called, if the driver refuses.
     """
 
     def one_by_one(_) -> None:
@@ -464,7 +481,7 @@ def together(number: int, nodes: Sequence) -> Callable[[], None]:
     with on(number):
         graph = one_by_one if simulated() else launches.Graph(nodes)
     every = SimpleNamespace(start=lambda device, _: graph(device.handle))
-    return lambda: begin(every, device_of(number), ())
+    return lambda: enqueue(every, device_of(number), ())
 
 
 def compiled(function: Callable, kinds: Sequence) -> Launch:
@@ -472,24 +489,11 @@ def compiled(function: Callable, kinds: Sequence) -> Launch:
     return Launch(_cuda().jit(signature(kinds), **OPTIONS)(function), kinds)
 
 
-def inner(function: Callable) -> Callable:
+def device_function(function: Callable) -> Callable:
     """A function for kernels to call."""
     return function if simulated() else _cuda().jit(device=True, **OPTIONS)(function)
 
 
-def signature(kinds: Sequence) -> tuple:
-    """The Numba types of arguments of these kinds."""
-    return tuple([_type(kind) for kind in kinds])
-
-
-def _type(kind) -> Any:
-    if kind is int:
-        return types.int64
-    if kind is float:
-        return types.float64
-    return types.Array(numba.from_dtype(kind), 1, "C")
-
-
-def names() -> dict[str, Any]:
-    """What the source of a kernel calls CUDA by."""
+def kernel_globals() -> dict[str, Any]:
+    """The global names through which kernel sources use CUDA."""
     return {"cuda": _cuda()}

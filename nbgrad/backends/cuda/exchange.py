@@ -1,7 +1,7 @@
 """Device memory shared with other libraries: DLPack capsules and ``__cuda_array_interface__``.
 
-Both sides may have work in flight on streams of their own. Memory is handed over, in either direction, when the device
-has nothing left to do.
+Both sides may have work in flight on their own streams, so memory is handed over, in either direction, when the device
+is idle.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from . import driver
 from .buffers import DeviceBuffer
 
-__all__ = ["Shared", "capsule", "interface", "is_cuda", "opened", "shared"]
+__all__ = ["Shared", "buffer_over", "capsule", "import_memory", "interface", "is_cuda"]
 
 _CUDA = 2
-#: DLPack's letters for kinds of numbers.
+#: DLPack's type codes, by NumPy's kind.
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
 
@@ -56,39 +56,39 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
-# The same for a capsule that is going, and must not be referred to any more.
+# The same for a capsule that is being destroyed, whose reference count must stay untouched.
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
-#: What consumers have: structures by their address, with the buffer that they describe.
-_lent: dict[int, tuple] = {}
+#: Structures that consumers hold, by address, with the buffers that they describe.
+_exported: dict[int, tuple] = {}
 
 
 @_Deleter
 def _release(managed) -> None:
-    _lent.pop(ctypes.addressof(managed.contents), None)
+    _exported.pop(ctypes.addressof(managed.contents), None)
 
 
 @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-def _dropped(handle) -> None:
-    """A capsule that nobody consumed goes: what it holds goes, too."""
+def _capsule_destroyed(handle) -> None:
+    """Release what a capsule holds, when it is destroyed unconsumed."""
     if _is_valid(handle, b"dltensor"):  # else it was consumed
-        _lent.pop(_pointer_of(handle, b"dltensor"), None)
+        _exported.pop(_pointer_of(handle, b"dltensor"), None)
 
 
-def is_cuda(given: Any) -> bool:
+def is_cuda(dl_capsule: Any) -> bool:
     """Whether a capsule's memory is on a GPU."""
-    if '"dltensor"' not in repr(given):
+    if '"dltensor"' not in repr(dl_capsule):
         return False
-    managed = ctypes.cast(_pointer(given, b"dltensor"), ctypes.POINTER(_Managed)).contents
+    managed = ctypes.cast(_pointer(dl_capsule, b"dltensor"), ctypes.POINTER(_Managed)).contents
     return managed.tensor.device.type == _CUDA
 
 
 def capsule(buffer: DeviceBuffer, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """A DLPack capsule on a buffer, which it keeps alive."""
-    driver.settle(buffer.number)
+    """A DLPack capsule of a buffer, which it keeps alive."""
+    driver.wait_until_idle(buffer.number)
     extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     tensor = _Tensor(
         driver.address(buffer.array),
@@ -100,13 +100,13 @@ def capsule(buffer: DeviceBuffer, shape: tuple[int, ...], dtype: np.dtype) -> An
         0,
     )
     managed = _Managed(tensor, None, _release)
-    _lent[ctypes.addressof(managed)] = managed, extents, buffer
-    return _new(ctypes.addressof(managed), b"dltensor", ctypes.cast(_dropped, ctypes.c_void_p))
+    _exported[ctypes.addressof(managed)] = managed, extents, buffer
+    return _new(ctypes.addressof(managed), b"dltensor", ctypes.cast(_capsule_destroyed, ctypes.c_void_p))
 
 
 def interface(buffer: DeviceBuffer, shape: tuple[int, ...], dtype: np.dtype) -> dict[str, Any]:
     """The value of ``__cuda_array_interface__`` (version 3)."""
-    driver.settle(buffer.number)
+    driver.wait_until_idle(buffer.number)
     return {
         "shape": shape,
         "typestr": dtype.str,
@@ -118,7 +118,7 @@ def interface(buffer: DeviceBuffer, shape: tuple[int, ...], dtype: np.dtype) -> 
 
 
 class Shared(NamedTuple):
-    """Memory of another library: contiguous elements on a device, and what keeps them."""
+    """Memory of another library: contiguous elements on a device, and the object that owns them."""
 
     address: int
     shape: tuple[int, ...]
@@ -128,7 +128,7 @@ class Shared(NamedTuple):
 
 
 class _Owned:
-    """Stands where a lease is."""
+    """A lease of memory that another library owns."""
 
     __slots__ = ("memory", "owner", "views")
 
@@ -148,30 +148,30 @@ def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool
     return True
 
 
-def opened(x: Any) -> Shared | None:
-    """What a capsule, or an object with either protocol, shares; None if its elements are not contiguous."""
-    found = getattr(x, "__cuda_array_interface__", None)
-    if found is not None:
-        dtype, shape = np.dtype(found["typestr"]), tuple(found["shape"])
-        strides = found.get("strides")
+def import_memory(x: Any) -> Shared | None:
+    """The memory that a capsule, or an object with either protocol, exports; None if it is not contiguous."""
+    description = getattr(x, "__cuda_array_interface__", None)
+    if description is not None:
+        dtype, shape = np.dtype(description["typestr"]), tuple(description["shape"])
+        strides = description.get("strides")
         if strides is not None and not _contiguous(shape, tuple(s // dtype.itemsize for s in strides)):
             return None
         number = x.__dlpack_device__()[1] if hasattr(x, "__dlpack_device__") else driver.current()
-        return Shared(found["data"][0], shape, dtype, number, x)
-    given = x if type(x).__name__ == "PyCapsule" else x.__dlpack__()
-    managed = ctypes.cast(_pointer(given, b"dltensor"), ctypes.POINTER(_Managed)).contents
+        return Shared(description["data"][0], shape, dtype, number, x)
+    dl_capsule = x if type(x).__name__ == "PyCapsule" else x.__dlpack__()
+    managed = ctypes.cast(_pointer(dl_capsule, b"dltensor"), ctypes.POINTER(_Managed)).contents
     tensor = managed.tensor
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
     strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else None
     if strides is not None and not _contiguous(shape, strides):
         return None
     dtype = np.dtype(f"{_KINDS[tensor.dtype.code]}{tensor.dtype.bits // 8}")
-    _rename(given, b"used_dltensor")
+    _rename(dl_capsule, b"used_dltensor")
     return Shared(tensor.data + tensor.offset, shape, dtype, tensor.device.number, _Consumed(managed))
 
 
 class _Consumed:
-    """A consumed tensor; told when it is not needed any more."""
+    """A consumed tensor, whose deleter is called when it is no longer needed."""
 
     def __init__(self, managed: _Managed) -> None:
         self.managed = managed
@@ -181,10 +181,10 @@ class _Consumed:
             self.managed.deleter(ctypes.pointer(self.managed))
 
 
-def shared(given: Shared) -> DeviceBuffer:
-    """A buffer on another library's memory."""
+def buffer_over(given: Shared) -> DeviceBuffer:
+    """A buffer over another library's memory."""
     size = int(np.prod(given.shape))
-    driver.settle(given.number)
+    driver.wait_until_idle(given.number)
     memory = driver.external(given.number, given.address, max(size, 1) * given.dtype.itemsize)
     lease: Any = _Owned(memory, given.owner)
     return DeviceBuffer(given.number, lease, 0, size, given.dtype)

@@ -1,8 +1,8 @@
-"""Kernels for devices: from generated source to something that is launched.
+"""Device kernels: from generated source to compiled launches.
 
-The source is the same for CUDA and for its simulator; what differs is what the names of scalar functions mean there.
-On CUDA those that NVIDIA's libdevice has are libdevice's, others are nbgrad's own, compiled for the device. In the
-simulator, which runs kernels as Python, each is a host function that runs what the CPU would.
+The source is the same for CUDA and for its simulator; only the names of scalar functions are bound differently. On CUDA
+they are bound to NVIDIA's libdevice where it has the function, and else to nbgrad's own functions, compiled for the
+device. In the simulator, which runs kernels as Python, each is a host function that runs the CPU's code.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from ..numba.compile import Kernel, built, generate
+from ..numba.compile import Kernel, exec_unique, generate
 from . import driver, vectors
 from .buffers import DeviceBuffer, OnDevice
 
 __all__ = ["DeviceKernel", "cuda", "device", "device_kernel", "elementwise_entry"]
 
-#: Names of scalar functions that mean libdevice's on CUDA.
+#: Scalar functions that are bound to libdevice's on CUDA.
 LIBDEVICE = {
     name: getattr(math, other)
     for name, other in {
@@ -37,16 +37,16 @@ LIBDEVICE = {
 class DeviceKernel:
     """A kernel for devices, compiled per combination of argument kinds.
 
-    Call it with how many threads have something to do, buffers, and numbers.
+    Call it with the number of threads that have work, buffers, and scalars.
 
     Parameters
     ----------
     name : str
     build : callable
-        Makes the Python function, given its global names as they are on the device.
+        Creates the Python function from the global names as they are bound on the device.
     helpers : dict
-        The global names that it uses, besides ``cuda``, which is Numba's. A kernel for the CPU is one, too: it is
-        called with parts of the arrays.
+        The global names that it uses, besides ``cuda``, which is Numba's. They may include kernels for the CPU,
+        which are called with slices of the arrays.
     """
 
     def __init__(self, name: str, build: Callable[[dict[str, Any]], Callable], helpers: dict[str, Any]) -> None:
@@ -60,9 +60,9 @@ class DeviceKernel:
 
     def function(self) -> Callable:
         """The Python function."""
-        translate = _simulated if driver.simulated() else _translated
+        translate = _simulator_binding if driver.simulated() else _cuda_binding
         helpers = {name: translate(name, value) for name, value in self.helpers.items()}
-        return self._build({**helpers, **driver.names()})
+        return self._build({**helpers, **driver.kernel_globals()})
 
     def __call__(self, points: int, buffers: Sequence[DeviceBuffer], *numbers, rows: int = 0) -> None:
         """Launch it.
@@ -73,14 +73,14 @@ class DeviceKernel:
             As :class:`.driver.Launch` takes them.
         buffers : sequence of DeviceBuffer
         *numbers
-            The arguments after those: ints and floats.
+            The remaining arguments: ints and floats.
         """
         if points or rows:
             launch = self.launch(*[b.dtype for b in buffers], *[type(n) for n in numbers])
             launch(buffers[0].number, points, [*[b.array for b in buffers], *numbers], rows)
 
     def run(self, points: int, *numbers, rows: int = 0) -> Callable:
-        """What calls it for arrays, as :meth:`.Structured.device` wants it: a function of operands and result(s)."""
+        """A function of operand and result arrays that launches it, for :meth:`.Structured.device`."""
 
         def run(*arrays) -> None:
             every = [x for a in arrays for x in (a if a.__class__ is list else (a,))]
@@ -90,27 +90,27 @@ class DeviceKernel:
 
     def launch(self, *kinds) -> driver.Launch:
         """The compiled kernel for arguments of these kinds: dtypes (of flat arrays), ``int``, ``float``."""
-        found = self._launches.get(kinds)
-        if found is None:
-            found = self._launches[kinds] = driver.compiled(self.function(), kinds)
-        return found
+        launch = self._launches.get(kinds)
+        if launch is None:
+            launch = self._launches[kinds] = driver.compiled(self.function(), kinds)
+        return launch
 
 
 _kernels: dict[tuple[str, str], DeviceKernel] = {}
 
 
 def device_kernel(name: str, source: str, helpers: dict[str, Any]) -> DeviceKernel:
-    """The kernel of this source, one for all who ask for it."""
+    """The kernel of this source; one instance per source."""
     key = (name, source)
-    found = _kernels.get(key)
-    if found is None:
-        made = DeviceKernel(name, lambda names: built(name, source, names, source), helpers)
-        found = _kernels.setdefault(key, made)
-    return found
+    kernel = _kernels.get(key)
+    if kernel is None:
+        created = DeviceKernel(name, lambda names: exec_unique(name, source, names, source), helpers)
+        kernel = _kernels.setdefault(key, created)
+    return kernel
 
 
 class _Cuda:
-    """Stands for Numba's module in kernels; replaced when one is compiled."""
+    """A placeholder for ``numba.cuda`` in kernels, replaced when they are compiled."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"cuda.{name} is for kernels on devices")
@@ -120,7 +120,7 @@ cuda: Any = _Cuda()
 
 
 def device(function: Callable) -> DeviceKernel:
-    """Decorator: a kernel for devices. Its global names are scalar functions, numbers and ``cuda`` of this module."""
+    """Decorator: a device kernel. Its global names may be scalar functions, constants and ``cuda`` of this module."""
     code = function.__code__
     used = {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
     helpers = {name: value for name, value in used.items() if value is not cuda}
@@ -132,7 +132,7 @@ def device(function: Callable) -> DeviceKernel:
 
 
 def elementwise_entry(kernel: DeviceKernel, out: int, lanes: int) -> Callable:
-    """Makes entry points that take what the CPU's kernel takes; a thread has `lanes` elements of argument `out`."""
+    """A factory of entry points with the CPU kernel's arguments; a thread computes `lanes` elements of `out`."""
 
     def bind(*kinds) -> Callable:
         launch = kernel.launch(*[k.np if k.__class__ is OnDevice else k for k in kinds])
@@ -141,28 +141,28 @@ def elementwise_entry(kernel: DeviceKernel, out: int, lanes: int) -> Callable:
         def entry(*arguments) -> None:
             points = arguments[out].size
             if points:
-                given = [a.array if a.__class__ is DeviceBuffer else a for a in arguments]
-                launch(number, -(-points // lanes), given)
+                device_arguments = [a.array if a.__class__ is DeviceBuffer else a for a in arguments]
+                launch(number, -(-points // lanes), device_arguments)
 
         return entry
 
     return bind
 
 
-def _translated(name: str, value: object) -> object:
-    """What a global name of a kernel means on CUDA."""
-    return value.inlined() if isinstance(value, Kernel) else LIBDEVICE.get(name, value)
+def _cuda_binding(name: str, value: object) -> object:
+    """The object that a global name of a kernel is bound to on CUDA."""
+    return value.as_helper() if isinstance(value, Kernel) else LIBDEVICE.get(name, value)
 
 
 # The simulator.
 
 
-def _simulated(name: str, value: object) -> object:
-    """What a global name of a kernel means in the simulator."""
+def _simulator_binding(name: str, value: object) -> object:
+    """The object that a global name of a kernel is bound to in the simulator."""
     if name in vectors.SIMULATED:
         return vectors.SIMULATED[name]
     if isinstance(value, Kernel):
-        return lambda *given: value(*[np.asarray(x) if np.ndim(x) else np.asarray(x).item() for x in given])
+        return lambda *args: value(*[np.asarray(x) if np.ndim(x) else np.asarray(x).item() for x in args])
     return (
         _host(name, value)
         if isinstance(value, Dispatcher) or hasattr(value, "bodies") or hasattr(value, "_defn")
@@ -172,22 +172,22 @@ def _simulated(name: str, value: object) -> object:
 
 @cache
 def _host(name: str, value: Any) -> Callable:
-    """A helper for kernels as a Python function of NumPy scalars: it runs a compiled kernel over one element.
+    """A scalar helper as a Python function of NumPy scalars that runs a compiled kernel over one element.
 
-    One that is given arrays runs as Python.
+    If an argument is an array, the helper runs as Python.
     """
-    made: dict[int, Any] = {}
+    kernels: dict[int, Any] = {}
 
     def call(*arguments):
         if any(np.ndim(a) for a in arguments):
             return _as_python(value)(*arguments)
         count = len(arguments)
-        kernel = made.get(count)
+        kernel = kernels.get(count)
         if kernel is None:
-            given = [f"a{k}" for k in range(count)]
-            source = f"def call_{name}({', '.join([*given, 'out'])}):\n    out[0] = {name}("
-            source += ", ".join(f"{a}[0]" for a in given) + ")\n"
-            kernel = made[count] = generate(f"call_{name}", source, {name: value})
+            parameters = [f"a{k}" for k in range(count)]
+            source = f"def call_{name}({', '.join([*parameters, 'out'])}):\n    out[0] = {name}("
+            source += ", ".join(f"{a}[0]" for a in parameters) + ")\n"
+            kernel = kernels[count] = generate(f"call_{name}", source, {name: value})
         arrays = [np.atleast_1d(np.asarray(a)) for a in arguments]
         out = np.empty(1, _result(name, [a.dtype for a in arrays]))
         kernel(*arrays, out)
@@ -200,18 +200,18 @@ def _host(name: str, value: Any) -> Callable:
 def _as_python(helper: Any) -> Callable:
     function = helper.py_func
     names = function.__globals__
-    used = {name: _simulated(name, names[name]) for name in function.__code__.co_names if name in names}
+    used = {name: _simulator_binding(name, names[name]) for name in function.__code__.co_names if name in names}
     return FunctionType(function.__code__, {**names, **used})
 
 
-#: Helpers whose results have another type than their arguments.
+#: Result types of helpers whose result has another type than their arguments.
 _RESULTS = {"half_to_float": np.float32, "float_to_half": np.uint16, "float_to_int64": np.int64,
             "float_to_int32": np.int64}  # fmt: skip
 
 
-def _result(name: str, given: Sequence[np.dtype]) -> np.dtype:
+def _result(name: str, dtypes: Sequence[np.dtype]) -> np.dtype:
     if name in _RESULTS:
         return np.dtype(_RESULTS[name])
-    if all(d.kind != "f" for d in given):
+    if all(d.kind != "f" for d in dtypes):
         return np.dtype(np.int64)
-    return np.result_type(*[d for d in given if d.kind == "f"])
+    return np.result_type(*[d for d in dtypes if d.kind == "f"])

@@ -1,11 +1,11 @@
-"""Kernels, and graphs of them, started by calls of CUDA's driver.
+"""Direct launches: start kernels, and CUDA graphs of them, through the driver instead of Numba's dispatcher.
 
-Numba looks at every argument of every launch, which takes longer than a small kernel. What a kernel is called with are
-words of 8 bytes: seven for a flat array, one for a number. So arrays keep theirs, a launch puts them in a row, and a
-graph is a list of such rows, handed to the driver once and started with one call.
+Numba inspects every argument of every launch, which takes longer than a small kernel. Kernel parameters are words of 8
+bytes: seven for a flat array, one for a scalar. So arrays cache theirs, a launch concatenates them, and a graph is a
+list of such parameter blocks, passed to the driver once and started with one call.
 
-The order of words is Numba's. Before a kernel is started this way for the first time, its words are compared with those
-that Numba would hand over; if they differ, or anything fails, Numba starts it.
+The order of words is Numba's. Before the first direct launch of a kernel, its words are compared with those that Numba
+would pass; if they differ, or anything fails, Numba launches it.
 """
 
 from __future__ import annotations
@@ -25,57 +25,69 @@ import numpy as np
 
 from ...core.fork_safety import lock
 
-__all__ = ["Captured", "Direct", "DriverError", "Graph", "Node", "Notes", "copied", "direct", "local", "noted", "place",
-           "words"]  # fmt: skip
+__all__ = [
+    "Captured",
+    "DirectLaunch",
+    "DriverError",
+    "Graph",
+    "Node",
+    "RecordedWork",
+    "address_and_size",
+    "array_words",
+    "copy_async",
+    "direct",
+    "local",
+    "recording_work",
+]  # fmt: skip
 
 _ARRAY = Struct("7q")
 
 
-class Notes:
-    """What a thread asks of a device, in the scope of :func:`noted`.
+class RecordedWork:
+    """The device work that a thread enqueues in the scope of :func:`recording_work`.
 
     Attributes
     ----------
-    found : list of tuple
-        What was begun (:func:`.driver.begin`): a :class:`.driver.Launch` or the like, its arguments, and how.
+    enqueued_work : list of tuple
+        What :func:`.driver.enqueue` was given: a :class:`.driver.Launch` or the like, its arguments, its configuration.
     lent : list of (int, int)
-        Memory that the pool lent: address, bytes.
-    whole : bool
-        That was all.
+        Memory lent by the pool: address, bytes.
+    only_launches : bool
+        Nothing else happened on the device.
     """
 
     def __init__(self) -> None:
-        self.found: list[tuple[Any, Sequence, tuple]] = []
+        self.enqueued_work: list[tuple[Any, Sequence, tuple]] = []
         self.lent: list[tuple[int, int]] = []
-        self.whole = True
+        self.only_launches = True
 
 
 class _Local(threading.local):
-    started = False  # this thread has used the device, which is the only one: nothing is to be switched
-    notes: Notes | None = None
+    started = False  # this thread has used the only device: no context switch is needed
+    notes: RecordedWork | None = None
 
 
 local = _Local()
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[Notes]:
-    """A scope in which what this thread asks of a device is noted as it happens."""
-    notes = local.notes = Notes()
-    local.started = False  # nothing takes the short way
+def recording_work() -> Iterator[RecordedWork]:
+    """A scope in which the device work of this thread is recorded while it runs."""
+    notes = local.notes = RecordedWork()
+    local.started = False  # disable the fast path of launches
     try:
         yield notes
     finally:
         local.notes = None
 
 
-def words(address: int, size: int, itemsize: int) -> bytes:
-    """A flat array, as a kernel gets it: no object that owns it, elements, bytes of each, place, shape, stride."""
+def array_words(address: int, size: int, itemsize: int) -> bytes:
+    """The parameter words of a flat array: meminfo and parent (null), size, itemsize, address, shape, stride."""
     return _ARRAY.pack(0, 0, size, itemsize, address, size, itemsize)
 
 
-def place(words: bytes) -> tuple[int, int]:
-    """Where such an array is, and its bytes."""
+def address_and_size(words: bytes) -> tuple[int, int]:
+    """The address and the bytes of an array, from its words."""
     _, _, size, itemsize, address, _, _ = _ARRAY.unpack(words)
     return address, size * itemsize
 
@@ -90,15 +102,15 @@ class DriverError(Exception):
 
 
 def _call(name: str, *arguments) -> Any:
-    """What a function of the driver gives."""
-    error, *found = getattr(_driver(), name)(*arguments)
+    """Call a function of the driver; returns its result."""
+    error, *results = getattr(_driver(), name)(*arguments)
     if error != 0:
         raise DriverError(f"{name} failed: {getattr(error, 'name', error)}")
-    return found[0] if found else None
+    return results[0] if results else None
 
 
-def copied(way: str, stream: Any, to: Any, source: Any, size: int) -> bool:
-    """Begin to copy some bytes; False if Numba must do it.
+def copy_async(way: str, stream: Any, to: Any, source: Any, size: int) -> bool:
+    """Start an asynchronous copy; False if Numba must do it.
 
     Parameters
     ----------
@@ -111,13 +123,13 @@ def copied(way: str, stream: Any, to: Any, source: Any, size: int) -> bool:
     """
     if type(stream).__module__ != "cuda.bindings.driver":  # the simulator, or an older Numba
         return False
-    places = [x.ctypes.data if isinstance(x, np.ndarray) else place(x.words)[0] for x in (to, source)]
-    _call(f"cuMemcpy{way}Async", *places, size, stream)
+    addresses = [x.ctypes.data if isinstance(x, np.ndarray) else address_and_size(x.words)[0] for x in (to, source)]
+    _call(f"cuMemcpy{way}Async", *addresses, size, stream)
     return True
 
 
-class Direct:
-    """A kernel on one device, to be started without Numba.
+class DirectLaunch:
+    """A kernel on one device that is launched without Numba.
 
     Parameters
     ----------
@@ -131,30 +143,32 @@ class Direct:
         self.function = function
         self._packers: list[Callable[[Any], bytes]] = [_packer(kind) for kind in kinds]
         self.size = sum(1 if isinstance(kind, type) else 7 for kind in kinds)
-        self.room = memoryview(bytearray(8 * self.size))
-        self.places = _places(self.room, self.size)
+        self.parameter_buffer = memoryview(bytearray(8 * self.size))
+        self.parameter_pointers = _word_pointers(self.parameter_buffer, self.size)
         self._lock = lock("gpu")
         self._launch = _driver().cuLaunchKernel
 
     def packed(self, arguments: Sequence) -> bytes:
-        """The arguments' words."""
+        """The parameter words of the arguments."""
         return b"".join([pack(a) for pack, a in zip(self._packers, arguments)])
 
     def __call__(self, stream: Any, blocks: int, threads: int, packed: bytes) -> None:
-        """Start it."""
+        """Launch it."""
         with self._lock:  # the driver copies the words before it returns
-            self.room[:] = packed
-            (error,) = self._launch(self.function, blocks, 1, 1, threads, 1, 1, 0, stream, self.places[0], 0)
+            self.parameter_buffer[:] = packed
+            (error,) = self._launch(
+                self.function, blocks, 1, 1, threads, 1, 1, 0, stream, self.parameter_pointers[0], 0
+            )
         if error != 0:
             raise DriverError(f"cuLaunchKernel failed: {getattr(error, 'name', error)}")
 
 
-def _places(room: memoryview, size: int) -> tuple[int, Any]:
-    """Where an array of the addresses of all words is, and what keeps it there."""
+def _word_pointers(room: memoryview, size: int) -> tuple[int, Any]:
+    """The address of the array of pointers to the words, and the objects that keep it alive."""
     memory = (ctypes.c_uint64 * size).from_buffer(room)
     first = ctypes.addressof(memory)
-    found = (ctypes.c_void_p * size)(*range(first, first + 8 * size, 8))
-    return ctypes.addressof(found), (found, memory)
+    pointers = (ctypes.c_void_p * size)(*range(first, first + 8 * size, 8))
+    return ctypes.addressof(pointers), (pointers, memory)
 
 
 def _packer(kind: Any) -> Callable[[Any], bytes]:
@@ -163,8 +177,8 @@ def _packer(kind: Any) -> Callable[[Any], bytes]:
     return attrgetter("words")
 
 
-def direct(dispatcher: Any, kinds: Sequence, arguments: Sequence) -> Direct | None:
-    """A kernel that Numba compiled, for the current device; None if it must be Numba that starts it.
+def direct(dispatcher: Any, kinds: Sequence, arguments: Sequence) -> DirectLaunch | None:
+    """The direct launch of a compiled kernel on the current device; None if Numba must launch it.
 
     Parameters
     ----------
@@ -172,63 +186,63 @@ def direct(dispatcher: Any, kinds: Sequence, arguments: Sequence) -> Direct | No
         Numba's, of one signature.
     kinds : sequence
     arguments : sequence
-        Those of the first launch.
+        The arguments of the first launch.
     """
     try:
         (kernel,) = dispatcher.overloads.values()
         handle = kernel._codelibrary.get_cufunc().handle
         if isinstance(handle, _driver().CUkernel):
             handle = _call("cuKernelGetFunction", handle)
-        found = Direct(_driver().CUfunction(int(handle)), kinds)
-        wanted: list = []
+        launch = DirectLaunch(_driver().CUfunction(int(handle)), kinds)
+        expected: list = []
         for kind, argument in zip(kernel.argument_types, arguments, strict=True):
-            kernel._prepare_args(kind, argument, 0, [], wanted)
-        plain = [getattr(w, "value", w) or 0 for w in wanted]
-        given = b"".join([Struct("d" if isinstance(w, float) else "q").pack(w) for w in plain])
-        return found if given == found.packed(arguments) else None
+            kernel._prepare_args(kind, argument, 0, [], expected)
+        plain = [getattr(w, "value", w) or 0 for w in expected]
+        expected_words = b"".join([Struct("d" if isinstance(w, float) else "q").pack(w) for w in plain])
+        return launch if expected_words == launch.packed(arguments) else None
     except Exception:  # another version of Numba, or of the driver
         return None
 
 
 class Node(NamedTuple):
-    """A launch in a graph."""
+    """A kernel launch in a graph."""
 
-    kernel: Direct
+    kernel: DirectLaunch
     blocks: int
     threads: int
     packed: bytes
 
     def add(self, graph: Any, after: list) -> Any:
-        """The driver's node, after those."""
+        """Add it to a graph after the nodes `after`; returns the driver's node."""
         parameters = _driver().CUDA_KERNEL_NODE_PARAMS()
         parameters.func = self.kernel.function
         parameters.gridDimX, parameters.blockDimX = self.blocks, self.threads
         parameters.gridDimY = parameters.gridDimZ = parameters.blockDimY = parameters.blockDimZ = 1
         parameters.sharedMemBytes = 0
-        room = memoryview(bytearray(self.packed))
-        places = _places(room, self.kernel.size)
-        parameters.kernelParams = places[0]
+        parameter_words = memoryview(bytearray(self.packed))
+        pointers = _word_pointers(parameter_words, self.kernel.size)
+        parameters.kernelParams = pointers[0]
         return _call("cuGraphAddKernelNode", graph, after, len(after), parameters)
 
 
 class Captured(NamedTuple):
-    """What a library starts, in a graph: ``start(stream)``."""
+    """Work that a library enqueues by ``start(stream)``, as a child graph."""
 
     start: Callable[[int], None]
 
     def add(self, graph: Any, after: list) -> Any:
-        """The driver's node, after those: a graph of what came to a stream that nobody else has."""
-        found = _captured(self.start)
+        """Capture the work on a private stream and add it after the nodes `after`; returns the driver's node."""
+        child = _captured(self.start)
         try:
-            return _call("cuGraphAddChildGraphNode", graph, after, len(after), found)
+            return _call("cuGraphAddChildGraphNode", graph, after, len(after), child)
         finally:
-            _call("cuGraphDestroy", found)  # the node has a copy
+            _call("cuGraphDestroy", child)  # the node has a copy
 
 
 def _captured(start: Callable[[int], None]) -> Any:
     stream = _call("cuStreamCreate", _driver().CUstream_flags.CU_STREAM_NON_BLOCKING)
     try:
-        # Relaxed: the library may load kernels meanwhile, and other threads do what they like.
+        # Relaxed: the library may load kernels meanwhile, and other threads are not restricted.
         _call("cuStreamBeginCapture", stream, _driver().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
         try:
             start(int(stream))
@@ -242,12 +256,12 @@ def _captured(start: Callable[[int], None]) -> Any:
 
 
 class Graph:
-    """Launches that are started together, one after the other, with one call. The device must be the current one.
+    """A CUDA graph: launches that run one after the other, started with one call. The device must be current.
 
     Raises
     ------
     DriverError
-        If the driver cannot have it.
+        If the driver refuses the graph.
     """
 
     def __init__(self, nodes: Sequence[Node | Captured]) -> None:
@@ -260,7 +274,7 @@ class Graph:
         finally:
             _call("cuGraphDestroy", graph)
         self._launch = _driver().cuGraphLaunch
-        #: Not at the end of the process, when the driver may be gone.
+        #: Not at exit, when the driver may be unloaded.
         weakref.finalize(self, _destroyed, self._ready).atexit = False
 
     def __call__(self, stream: Any) -> None:

@@ -1,7 +1,7 @@
-"""Matrix products on devices: large ones by cublasLt where it is installed, others by kernels.
+"""Matrix products on devices: large ones by cublasLt where it is installed, others by nbgrad's kernels.
 
-In a kernel, tiles of both operands go through shared memory, and a thread has several elements of the result, so that
-what it reads from there is used more than once.
+A kernel stages tiles of both operands in shared memory, and each thread accumulates several elements of the result
+(register blocking), so that each value it loads is used more than once.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..numba.casts import float_to_half, half_to_float
-from ..numba.compile import built
+from ..numba.compile import exec_unique
 from . import cublas, driver
 from .buffers import DeviceBuffer
 from .kernels import DeviceKernel
 
-__all__ = ["Epilogue", "Linear", "large", "product"]
+__all__ = ["Epilogue", "Linear", "product", "use_library"]
 
-#: Multiplications up to which a product is nbgrad's kernel's: what it loses there is less than a launch. Not measured.
+#: Multiplications up to which nbgrad's kernel is used: there it loses less than a launch costs. Not measured.
 _SMALL = 10**7
-#: Blocks of threads from which on larger tiles are worth more than more of them.
+#: Number of blocks from which larger tiles pay more than further blocks.
 _BUSY = 64
-#: Elements of the result along each axis that a thread has, the most that keep the device busy.
+#: Elements of the result per thread along each axis; the largest that keeps the device busy is taken.
 _EACH = (4, 2, 1)
 
 _LOADS = """\
@@ -40,7 +40,7 @@ _LOADS = """\
 
 
 class Linear(NamedTuple):
-    """What the library is asked for, and which of an epilogue's arrays it is given: the result, c, the bias."""
+    """A library call for a product and its epilogue; `order` selects the epilogue's arrays: the result, c, the bias."""
 
     product: cublas.Product
     order: tuple[int, ...]
@@ -48,8 +48,8 @@ class Linear(NamedTuple):
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What becomes of an element: ``epilogue(j, made, *arrays)``, for the `j`-th, which is `made`; `linear`: the same,
-    where the library has it."""
+    """A function ``epilogue(j, value, *arrays)`` applied to element `j` of the product; `linear`: the library's
+    equivalent, if it has one."""
 
     source: str
     helpers: dict[str, Any] = field(compare=False)
@@ -60,13 +60,13 @@ class Epilogue:
 def _kernel(
     dtype: np.dtype, tile: int, each: int, transpose_a: bool, transpose_b: bool, epilogue: Epilogue | None, count: int
 ) -> DeviceKernel:
-    """The kernel, for `count` arrays that the results go to, or through."""
-    half = dtype == np.uint16  # the storage of float16, which is calculated in float32
+    """The kernel; `count` is the number of output arrays, including the epilogue's."""
+    half = dtype == np.uint16  # the storage of float16, which is computed in float32
     number, edge, depth = "np.float32" if half else f"np.{dtype.name}", tile * each, tile
-    pitch = edge + 1  # so that neighbours in a column are in different banks
+    pitch = edge + 1  # avoids bank conflicts within a column
 
     def loads(target: str, start: str, end: str, source: str, along: bool) -> str:
-        """Neighbouring threads read neighbours: along the sum, or along the edge."""
+        """Coalesced loads of a tile: along the contracted axis, or along the edge."""
         names = {"row": "z", "column": "i", "rows": depth} if along else {"row": "i", "column": "z", "rows": edge}
         at = f"({start} + i) * k + start + z" if along else f"(start + z) * {end} + {start} + i"
         value = f"{source}[{source}_start + {at}]"
@@ -105,11 +105,11 @@ def _kernel(
     ]
     for i, j in pairs:
         at = f"(stack * m + row + y + {i * tile}) * n + column + x + {j * tile}"
-        made = f"float_to_half(c{i}_{j})" if half else f"c{i}_{j}"
+        result = f"float_to_half(c{i}_{j})" if half else f"c{i}_{j}"
         end = f"epilogue({at}, c{i}_{j}, {', '.join(outs)})"
         lines += [
             f"        if row + y + {i * tile} < m and column + x + {j * tile} < n:",
-            f"            out0[{at}] = {made}" if epilogue is None else f"            {end}",
+            f"            out0[{at}] = {result}" if epilogue is None else f"            {end}",
         ]
     source = "\n".join(lines) + "\n"
 
@@ -117,20 +117,23 @@ def _kernel(
         whole = source
         if epilogue is not None:
             whole += epilogue.source
-            names = {**names, "epilogue": driver.inner(built("epilogue", epilogue.source, names, epilogue.source))}
-        return built("product", source, names, whole)
+            names = {
+                **names,
+                "epilogue": driver.device_function(exec_unique("epilogue", epilogue.source, names, epilogue.source)),
+            }
+        return exec_unique("product", source, names, whole)
 
     helpers = {"np": np, "half_to_float": half_to_float, "float_to_half": float_to_half}
     return DeviceKernel("product", build, helpers | ({} if epilogue is None else epilogue.helpers))
 
 
-def large(number: int, multiplications: int) -> bool:
-    """Whether a product is worth calling the library for, which is there."""
+def use_library(number: int, multiplications: int) -> bool:
+    """Whether the library is available and the product large enough for it."""
     return multiplications > _SMALL and cublas.library(number) is not None
 
 
 def _plain(a: DeviceBuffer, stacks: int, sizes: tuple, transposed: tuple, counts: tuple[int, int]) -> Linear | None:
-    """A product that nothing follows; None if the library has no such repetitions."""
+    """The library call for a product without epilogue; None if it has no such repetition of operands."""
     if any(count not in (1, stacks) for count in counts):
         return None
     shared = counts[0] < stacks, counts[1] < stacks
@@ -159,15 +162,15 @@ def product(
         m, k and n.
     transposed : (bool, bool)
     repeated : (int, int), optional
-        How many matrices of `a` and of `b` there are, if less: they are taken in turn.
+        How many matrices `a` and `b` have, if fewer: they are used cyclically.
     epilogue : Epilogue, optional
-        What is done with the elements. Its arrays are `out`, of any dtype, and `more`.
+        Applied to the elements. Its arrays are `out`, of any dtype, and `more`.
     """
     m, k, n = sizes
     if stacks * m * n == 0:
         return
     counts = repeated or (stacks, stacks)
-    if large(a.number, stacks * m * k * n):
+    if use_library(a.number, stacks * m * k * n):
         linear = epilogue.linear if epilogue is not None else _plain(a, stacks, sizes, transposed, counts)
         if linear is not None:
             first, *others = [(out, *more)[k].array for k in linear.order]

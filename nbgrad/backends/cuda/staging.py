@@ -1,8 +1,7 @@
-"""Copies between the host and a device through pinned memory, from which the device copies by itself.
+"""Staging: copies between host and device through pinned memory, from which the device copies asynchronously.
 
-Who uploads gets the host array back at once, whatever memory it is in: its elements are in pinned memory then, and go
-to the device when it comes to that. A piece of pinned memory is used again when the copy that used it last is done,
-which an event says.
+An upload returns at once, and the host array may be changed: its elements are in pinned memory, from which the device
+fetches them in stream order. A block of pinned memory is reused when an event says that its last copy is done.
 """
 
 from __future__ import annotations
@@ -19,35 +18,35 @@ __all__ = ["Piece", "Staging"]
 
 
 class Piece(Protocol):
-    """Pinned memory, and an event."""
+    """A block of pinned memory and an event."""
 
     memory: np.ndarray  # of bytes
 
     def mark(self) -> None:
-        """The copy that was begun last is done when the device comes here."""
+        """Record the event after the copy that was started last."""
 
     def done(self) -> bool:
-        """Whether it has come there."""
+        """Whether the device has reached the event."""
 
     def wait(self) -> None:
-        """Wait until it has."""
+        """Wait for the event."""
 
 
-#: Copies the elements from start to stop, between the device's array and an array of so many; it begins, and returns.
+#: Starts to copy the elements from start to stop between the device's array and a host array of that size.
 Copy = Callable[[int, int, np.ndarray], None]
 
 
 class Staging:
-    """Pieces of pinned memory that copies take turns with.
+    """Blocks of pinned memory that copies use in rotation.
 
     Parameters
     ----------
     make : callable
         A new :class:`Piece`.
     size : int
-        Of a piece, in bytes: a multiple of 16.
+        Bytes of a block: a multiple of 16.
     keep : int
-        How many are made before somebody waits for one.
+        How many blocks are allocated before a copy waits for one.
     """
 
     def __init__(self, make: Callable[[], Piece], size: int, keep: int) -> None:
@@ -55,7 +54,7 @@ class Staging:
         self._make = make
         self._size = size
         self._keep = keep
-        self._free: deque[Piece] = deque()  # the one used last comes last
+        self._free: deque[Piece] = deque()  # the most recently used is last
         self._lock = lock("gpu")
 
     def upload(self, values: np.ndarray, send: Copy) -> None:
@@ -69,7 +68,7 @@ class Staging:
             self._give_back(piece)
 
     def download(self, values: np.ndarray, receive: Copy) -> None:
-        """Copy from the device into a contiguous array; the device copies a piece while the one before is read."""
+        """Copy from the device into a contiguous array; the device copies a block while the previous one is read."""
         before = None
         for start, stop in self._parts(values):
             piece = self._lend()

@@ -1,7 +1,7 @@
-"""Neighbouring elements of arrays in one load or store of up to 16 bytes.
+"""Vector loads and stores: up to 16 bytes of neighbouring elements at once.
 
-A kernel that goes through whole arrays is as fast as memory if each thread asks for 16 bytes at once. That needs
-addresses that are multiples of 16, which buffers have, and slices of them may not: kernels ask ``aligned(array)``.
+An elementwise kernel reaches memory bandwidth if each thread loads 16 bytes at once. That needs addresses that are
+multiples of 16, which buffers have but slices may not: kernels test ``aligned(array)``.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ def _simulated_putter(lanes: int) -> Callable:
     return put
 
 
-#: The same in the simulator. There, memory is aligned as a device's is, and slices are not told apart.
+#: The same in the simulator, where memory counts as aligned like a device's, slices included.
 SIMULATED: dict[str, Callable] = {"aligned": lambda array: array.size > 0}
 SIMULATED |= {f"fetched{lanes}": _simulated_fetcher(lanes) for lanes in _LANES}
 SIMULATED |= {f"put{lanes}": _simulated_putter(lanes) for lanes in _LANES}
 
 
 def lanes(dtypes: list[np.dtype]) -> int:
-    """How many elements of each of these arrays a thread takes at once; 1 if they cannot be taken so."""
+    """How many elements of arrays of these dtypes a thread loads at once; 1 if vector loads are not possible."""
     if not dtypes or any(d.kind == "b" for d in dtypes):
         return 1
     return min(WIDTH // max(d.itemsize for d in dtypes), max(_LANES))

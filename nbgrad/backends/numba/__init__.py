@@ -1,1 +1,1 @@
-"""Source to machine code by Numba, and machine code on disk. Numba's internals are imported here alone."""
+"""The Numba backend: source to machine code, and machine code on disk. Only here are Numba's internals imported."""

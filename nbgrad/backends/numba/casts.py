@@ -1,4 +1,4 @@
-"""Scalar conversions that Numba does not have, or leaves undefined: float16 bits and float to integer."""
+"""Casts that Numba lacks or leaves undefined: float16 bits, and float to integer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["float_to_half", "float_to_int32", "float_to_int64", "half_to_float"]
 
 @intrinsic
 def half_to_float(typingctx, bits):
-    """The float32 that the float16 with these 16 bits is."""
+    """The float32 value of a float16 given by its 16 bits."""
 
     def lower(context, builder, signature, args):
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
@@ -39,13 +39,13 @@ _MIN32 = -(2**31)
 
 @inline
 def float_to_int64(x):
-    """Truncate; NaN and what does not fit give the most negative integer, as x86 processors and NumPy do."""
+    """Truncate; NaN and values out of range give the most negative integer, as x86 processors and NumPy do."""
     fits = (x > -_LIMIT64) & (x < _LIMIT64)
     return np.int64(x if fits else type(x)(0)) if fits else np.int64(_MIN64)
 
 
 @inline
 def float_to_int32(x):
-    """Truncate to 32 bits; NaN and what does not fit give the most negative integer."""
+    """Truncate to 32 bits; NaN and values out of range give the most negative integer."""
     fits = (x > -_LIMIT32 - 1) & (x < _LIMIT32)
     return np.int64(x if fits else type(x)(0)) if fits else np.int64(_MIN32)

@@ -1,4 +1,4 @@
-"""Machine code on disk, under the hash of all that it depends on."""
+"""Code cache: store and load machine code on disk, keyed by a hash of everything it depends on."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from numba.core.runtime import rtsys
 from ...core import config
 from . import disk_cache, package_sources, staleness
 from .fingerprint import of_function, of_options, of_value
-from .known_names import Unfit, of_type
+from .known_names import NoFingerprint, of_type
 
-__all__ = ["Keep", "OnDisk", "history", "key", "load", "log", "store"]
+__all__ = ["DispatcherCache", "ExternalCache", "history", "key", "load", "log", "store"]
 
-#: The kernels this process has, by key in the cache: "loaded" or "compiled".
+#: How this process got each kernel, by key in the cache: "loaded" or "compiled".
 history: dict[str, str] = {}
 _environment = ""
-#: Numba's settings that code depends on, which programs may change.
-_KNOBS = (
+#: Settings of Numba that machine code depends on and that programs may change.
+_NUMBA_SETTINGS = (
     "OPT",
     "BOUNDSCHECK",
     "DISABLE_JIT",
@@ -56,36 +56,35 @@ _KNOBS = (
 staleness.watch()
 
 
-#: Above all numbers that Numba has given to functions before it was told where to begin.
-_OURS = 1 << 60
-_NUMBER = re.compile(r"B\d+v(\d+)")
+#: Above every number that Numba gave to functions before :func:`_randomize_unique_ids` ran.
+_FIRST_UNIQUE_ID = 1 << 60
+_UNIQUE_ID = re.compile(r"B\d+v(\d+)")
 
 
-def _number_functions() -> None:
-    """Let Numba's numbers of functions be those of this process alone.
+def _randomize_unique_ids() -> None:
+    """Make the numbers by which Numba distinguishes functions unique across processes.
 
-    A compiled function is called ``module.name`` with its number, and so are the functions that it calls, whose code is
-    stored with it. Where two pieces of code have a function of one name, the linker keeps the first. Counted from 1,
-    two processes give one name to what is not one function, and a third that loads the code of both calls one of them
-    for the other.
+    The symbol of a compiled function contains its number, and so do those of its callees, whose code is stored with it.
+    Where two modules define the same symbol, the linker keeps the first. If every process counted from 1, two of them
+    could give one symbol to different functions, and a third that loads both would call the wrong one.
     """
-    FunctionIdentity._unique_ids = itertools.count(_OURS + secrets.randbits(60))
+    FunctionIdentity._unique_ids = itertools.count(_FIRST_UNIQUE_ID + secrets.randbits(60))
 
 
-_number_functions()
+_randomize_unique_ids()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_number_functions)
+    os.register_at_fork(after_in_child=_randomize_unique_ids)
 
 
-class Keep(NullCache):
-    """Stands where Numba's own disk cache would, and does nothing: loading and storing is done here."""
+class ExternalCache(NullCache):
+    """A replacement for Numba's disk cache that does nothing: this module loads and stores."""
 
     def load_overload(self, sig, target_context):
         return None
 
 
-class OnDisk(Keep):
-    """Where a function that Numba dispatches is kept on disk: as kernels are."""
+class DispatcherCache(ExternalCache):
+    """A disk cache for a function that Numba dispatches, in the store of kernels."""
 
     def __init__(self, name: str, source: str, function) -> None:
         self.name = name
@@ -94,13 +93,13 @@ class OnDisk(Keep):
         self.start = 0.0
 
     def key(self, signature: tuple) -> str:
-        """Where it is stored, if it can be."""
+        """The key for one signature; "" if the function cannot be stored."""
         source, function = self.parts
         options = {**function.targetoptions, "pipeline_class": function._compiler.pipeline_class}
 
         def fingerprint() -> str:
             staleness.check(function.py_func)
-            tapes = sorted(getattr(function.py_func, "tapes", ()))  # what lowering asks for
+            tapes = sorted(getattr(function.py_func, "tapes", ()))  # lowering reads these
             return of_value((source, tapes)) + of_function(function.py_func)
 
         return key(fingerprint, options, signature)
@@ -114,19 +113,19 @@ class OnDisk(Keep):
         return result
 
     def save_overload(self, sig, cres):
-        if self.where == self.key(sig):  # else something changed while it was compiled
+        if self.where == self.key(sig):  # else a dependence changed while it was compiled
             store(self.where, self.name, cres)
         log("compiled", self.where, self.name, sig, self.start)
 
 
 def key(fingerprint: Callable[[], str], options: dict, signature: tuple) -> str:
-    """Where code is stored; "" if it cannot be, since what it depends on has no name that says what it is."""
+    """The key of machine code; "" if it cannot be stored, because something it depends on has no fingerprint."""
     try:
         own = package_sources.digest()
         if not own:
-            raise Unfit("nbgrad itself, whose files changed since they were imported")
+            raise NoFingerprint("nbgrad itself, whose files changed since they were imported")
         parts = (_environment_fingerprint(), own, fingerprint(), of_options(options), *map(of_type, signature))
-    except Unfit as err:
+    except NoFingerprint as err:
         if "compile" in config.LOG:
             print(f"nbgrad: not kept on disk: {err}", file=sys.stderr)
         return ""
@@ -134,18 +133,19 @@ def key(fingerprint: Callable[[], str], options: dict, signature: tuple) -> str:
 
 
 def log(how: str, key: str, name: str, signature: tuple, start: float) -> None:
+    """Record how a kernel was obtained; print it if ``NBGRAD_LOG`` asks for it."""
     history[key or f"{name}{signature}"] = how
     if "compile" in config.LOG:
-        took = 1e3 * (time.perf_counter() - start)
+        milliseconds = 1e3 * (time.perf_counter() - start)
         shown = ", ".join(f"{t.dtype}[]" if isinstance(t, types.Array) else str(t) for t in signature)
-        print(f"nbgrad: {how} {name}({shown}) in {took:.1f} ms", file=sys.stderr)
+        print(f"nbgrad: {how} {name}({shown}) in {milliseconds:.1f} ms", file=sys.stderr)
 
 
 def store(key: str, name: str, result: CompileResult) -> None:
-    """Keep code, if it can run in another process."""
+    """Store code on disk, if it can run in another process."""
     if not key:
         return
-    if why := _tied(result):
+    if why := _process_bound(result):
         if "compile" in config.LOG:
             print(f"nbgrad: {name} is not kept on disk: it holds {why}", file=sys.stderr)
         return
@@ -156,44 +156,45 @@ def store(key: str, name: str, result: CompileResult) -> None:
         TypeError,
         ValueError,
         pickle.PicklingError,
-    ) as err:  # another Numba's internals
+    ) as err:  # a Numba version with other internals
         if "compile" in config.LOG:
             print(f"nbgrad: {name} cannot be stored: {err}", file=sys.stderr)
 
 
-def _tied(result: CompileResult) -> str:
-    """What ties code to this process; "" if nothing does."""
+def _process_bound(result: CompileResult) -> str:
+    """Why code can run in this process only; "" if it can run in others."""
     library = result.library
     if library.has_dynamic_globals or result.lifted or result.objectmode:
         return "addresses of this process"
     if any(g.name.startswith(RuntimeLinker.PREFIX) for g in library._final_module.global_variables):
         return "functions that call each other, which Numba links in this process alone"
-    if any(int(n) < _OURS for f in library.get_defined_functions() for n in _NUMBER.findall(f.name)):
+    if any(int(n) < _FIRST_UNIQUE_ID for f in library.get_defined_functions() for n in _UNIQUE_ID.findall(f.name)):
         return "functions that were compiled before nbgrad was imported, under names that others may have"
     return ""
 
 
 def load(key: str) -> CompileResult | None:
+    """The stored code under a key, or None."""
     payload = disk_cache.load(key) if key else None
     if payload is None:
         return None
     try:
-        # All that loaded code can need of Numba is its runtime's symbols. A first *dispatch* would load every
-        # typing and lowering registry as well, which takes 0.3 to 0.5 s.
+        # Loaded code needs nothing of Numba but the symbols of its runtime. A first *dispatch* would also load every
+        # typing and lowering registry, which takes 0.3 to 0.5 s.
         context = cpu_target.target_context
         if b"NRT_" in payload:
             rtsys.initialize(context)
         return CompileResult._rebuild(context, *pickle.loads(payload))
-    except Exception:  # whatever is wrong with a stored kernel, compiling it again mends it
+    except Exception:  # whatever is wrong with a stored kernel, recompiling repairs it
         return None
 
 
 def _environment_fingerprint() -> str:
-    """Everything outside a kernel's own source that its machine code depends on."""
+    """The versions, processor and settings that machine code depends on besides its source."""
     global _environment
     if not _environment:
         _environment = "|".join(
             [config.__version__, numba.__version__, llvmlite.__version__, np.__version__, sys.version,
              sys.platform, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
         )  # fmt: skip
-    return "|".join([_environment, *[f"{knob}={getattr(numba.config, knob, None)}" for knob in _KNOBS]])
+    return "|".join([_environment, *[f"{knob}={getattr(numba.config, knob, None)}" for knob in _NUMBA_SETTINGS]])

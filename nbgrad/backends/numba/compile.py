@@ -1,10 +1,9 @@
-"""Python functions over raw buffers -> machine code. The only module that spells ``njit`` and ``cfunc``.
+"""Compilation: Python functions over raw buffers to machine code. The only module that uses ``njit`` and ``cfunc``.
 
-A *kernel* takes flat C-contiguous arrays, integers (sizes, strides, flags) and floats, writes into
-arrays it is given, and neither allocates, raises nor returns. It is compiled on the first call per
-combination of dtypes, kept on disk (:mod:`.disk_cache`), and from then on entered through the compiled
-function's own wrapper: Numba's dispatcher, which would look at every argument's type again, is used
-to compile and never to call.
+A *kernel* takes flat C-contiguous arrays, integers (sizes, strides, flags) and floats, writes into its array arguments,
+and does not allocate, raise or return a value. It is compiled on the first call per combination of dtypes, stored on
+disk (:mod:`.disk_cache`), and then entered through the compiled function's own wrapper: Numba's dispatcher, which would
+type every argument again, is used to compile and never to call.
 """
 
 from __future__ import annotations
@@ -41,22 +40,22 @@ from ...core.fork_safety import COMPILING
 from ...core.source_text import file_lines
 from ..cuda.buffers import OnDevice
 from . import code_store
-from .alias_analysis import ApartLowering, FindRoots
-from .compile_guard import compiles, uninterrupted
-from .direct_calls import Direct
-from .exported import Generated, Handed
+from .alias_analysis import AliasRootAnalysis, NoAliasLowering
+from .compile_guard import compilation_scope, run_uninterrupted
+from .direct_calls import DirectCalls
+from .exported import CheckedDispatcher, GeneratedDispatcher
 from .fingerprint import identity, of_function, of_source
 from .generated_module import GeneratedModule
 from .linking import ParallelLowering
-from .outlining import in_pieces
-from .ssa import Versions, WithoutPhis
+from .outlining import outline_parallel_loops
+from .ssa import SsaConstruction, SsaDestruction
 from .type_inference import TypeInference
 
 __all__ = [
-    "STILL",
+    "NO_REALIGN_STACK",
     "Kernel",
-    "built",
     "by_precision",
+    "exec_unique",
     "for_c",
     "generate",
     "inline",
@@ -67,8 +66,6 @@ __all__ = [
     "nested",
     "nopython",
     "python",
-    "result_type",
-    "returned",
 ]
 
 _OPTIONS = {
@@ -77,15 +74,15 @@ _OPTIONS = {
     "no_cfunc_wrapper": True,  # nobody calls a kernel from C; the wrapper takes an eighth of compiling one
     "boundscheck": None,  # off unless NUMBA_BOUNDSCHECK=1, which the tests use once
 }
-#: A helper is not called from Python, and does without what would let it be: that takes a third of compiling one.
-_WITHIN = {"no_cpython_wrapper": True, "_nrt": False}
+#: A helper is not called from Python and gets no wrapper for that, which would take a third of its compile time.
+_HELPER_OPTIONS = {"no_cpython_wrapper": True, "_nrt": False}
 #: a*b+c may become one fused multiply-add. Nothing that could lose a NaN, an infinity or a signed zero.
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
 _REORDER = {"contract", "reassoc", "nsz"}
 
-#: LLVM's word for a function that does not move its stack, which llvmlite does not know.
-STILL = '"no-realign-stack"'
+#: LLVM's attribute for functions that do not realign their stack; llvmlite does not know it.
+NO_REALIGN_STACK = '"no-realign-stack"'
 
 
 if numba.config.DISABLE_JIT:
@@ -96,19 +93,22 @@ def inline(function=None, *, reorder: bool = False, runtime: bool = False):
     """Decorator: a scalar helper for kernels, inlined wherever it is used.
 
     Inlining is forced: a helper used twice in one kernel can pass LLVM's threshold, and a call left in
-    a loop keeps that loop from being vectorised. With `runtime` it may make arrays, and be called from Python.
+    a loop prevents its vectorisation. With `runtime` the helper may allocate arrays and be called from Python.
     """
     if function is None:
         return lambda f: inline(f, reorder=reorder, runtime=runtime)
     fastmath = _REORDER if reorder else _EXACT
-    made = numba.njit(function, forceinline=True, fastmath=fastmath, **({} if runtime else _WITHIN), **_OPTIONS)
+    dispatcher = numba.njit(
+        function, forceinline=True, fastmath=fastmath, **({} if runtime else _HELPER_OPTIONS), **_OPTIONS
+    )
     if not runtime:
-        made.__class__ = _Helper
-    return made
+        dispatcher.__class__ = _Helper
+    return dispatcher
 
 
 class _Helper(CPUDispatcher):
-    """What Numba makes of a helper. Python cannot call it (:data:`_WITHIN`), but something that calls it."""
+    """The dispatcher of a helper. It has no wrapper for Python (:data:`_HELPER_OPTIONS`); Python calls it through
+    another."""
 
     def __call__(self, *args):
         return _for_python(self)(*args)
@@ -116,8 +116,7 @@ class _Helper(CPUDispatcher):
 
 @lru_cache(None)
 def _for_python(helper: Callable) -> Callable:
-    """A function that calls a helper of numbers, compiled for the arguments that it gets: for generated files that
-    Python runs."""
+    """A compiled function that calls a scalar helper, for generated files that run as Python."""
     return numba.njit(lambda *args: helper(*args), **_OPTIONS)
 
 
@@ -139,17 +138,19 @@ def by_precision(single: Callable, double: Callable) -> Callable:
     def choose(*args):
         return _for_python(choose)(*args)
 
-    @overload(choose, jit_options={**_OPTIONS, **_WITHIN, "forceinline": True, "fastmath": _EXACT}, strict=False)
+    @overload(
+        choose, jit_options={**_OPTIONS, **_HELPER_OPTIONS, "forceinline": True, "fastmath": _EXACT}, strict=False
+    )
     def body(*args):
         return single if all(a == types.float32 for a in args) else double
 
     choose.__name__ = double.__name__
-    choose.bodies = (single, double)  # type: ignore[attr-defined]  # what the fingerprint looks at
+    choose.bodies = (single, double)  # type: ignore[attr-defined]  # read by the fingerprint
     return choose
 
 
 def kernel(function=None, *, reorder: bool = False, runtime: bool = False):
-    """Decorator: makes a :class:`Kernel` of a function over raw buffers.
+    """Decorator: turn a function over raw buffers into a :class:`Kernel`.
 
     Parameters
     ----------
@@ -157,8 +158,8 @@ def kernel(function=None, *, reorder: bool = False, runtime: bool = False):
     reorder : bool
         Let the compiler reorder additions (and so vectorise sums).
     runtime : bool
-        Let it use Numba's runtime, which ``np.dot`` asks for. Counting references takes 20 ns per array of a call,
-        and kernels without it are entered in half the time.
+        Let it use Numba's runtime, which ``np.dot`` needs. Reference counting takes 20 ns per array argument;
+        kernels without it are entered in half the time.
     """
     if function is None:
         return lambda f: kernel(f, reorder=reorder, runtime=runtime)
@@ -173,8 +174,8 @@ def generate(
     Parameters
     ----------
     name : str
-        What the function should be called; made unique by a hash, for Numba can mix up generated
-        functions of the same name.
+        The function's name; a hash makes it unique, because Numba can confuse generated functions of the same
+        name.
     source : str
         A ``def {name}(...)`` statement.
     helpers : dict
@@ -182,25 +183,25 @@ def generate(
     reorder : bool
         As for :func:`kernel`.
     apart : bool
-        No two array arguments share memory, if one of them is written: the compiler need not check.
+        No array argument that is written aliases another: the compiler need not check.
     """
 
-    build = lambda: built(name, source, helpers, identity(source, helpers))  # noqa: E731
-    made = Kernel(name, build, lambda: of_source(source, helpers), reorder, apart=apart)
-    made.source = source
-    return made
+    build = lambda: exec_unique(name, source, helpers, identity(source, helpers))  # noqa: E731
+    program = Kernel(name, build, lambda: of_source(source, helpers), reorder, apart=apart)
+    program.source = source
+    return program
 
 
 def nested(name: str, source: str, helpers: dict[str, object]):
-    """A function from generated source, as for :func:`generate` with `apart`, for calls inside of generated kernels."""
-    function = built(name, source, helpers, identity(source, helpers))
-    made = numba.njit(function, fastmath=_EXACT, pipeline_class=_KernelsApart, **_WITHIN, **_OPTIONS)
-    made.__class__ = _Helper
-    return made
+    """A function from generated source, as for :func:`generate` with `apart`, that generated kernels call."""
+    function = exec_unique(name, source, helpers, identity(source, helpers))
+    dispatcher = numba.njit(function, fastmath=_EXACT, pipeline_class=_NoAliasKernels, **_HELPER_OPTIONS, **_OPTIONS)
+    dispatcher.__class__ = _Helper
+    return dispatcher
 
 
-def built(name: str, source: str, helpers: dict[str, object], fingerprint: str) -> Callable:
-    """The Python function of generated source, under a name of its own."""
+def exec_unique(name: str, source: str, helpers: dict[str, object], fingerprint: str) -> Callable:
+    """The Python function of generated source, under a unique name."""
     unique = f"{name}_{hashlib.sha256(fingerprint.encode()).hexdigest()[:12]}"
     text = source.replace(f"def {name}(", f"def {unique}(", 1)
     filename = f"<nbgrad {unique}>"
@@ -218,7 +219,7 @@ def python(name: str, source: str, names: dict[str, object]) -> Callable:
 
 
 def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) -> Callable:
-    """A function that users call from compiled code of their own: it may allocate, raise and return.
+    """A function that users call from their own compiled code: it may allocate, raise and return.
 
     Parameters
     ----------
@@ -232,71 +233,53 @@ def nopython(name: str, source: str, helpers: dict[str, object], kinds: list) ->
     signature = tuple(
         [numba.from_dtype(d) if rank is None else types.Array(numba.from_dtype(d), rank, "C") for rank, d in kinds]
     )
-    made = uninterrupted(numba.njit(signature, nogil=True, error_model="numpy"), namespace[name])
-    made.__class__ = Handed
-    return made
+    dispatcher = run_uninterrupted(numba.njit(signature, nogil=True, error_model="numpy"), namespace[name])
+    dispatcher.__class__ = CheckedDispatcher
+    return dispatcher
 
 
 def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
     """A function for C code from generated source; `signature` as Numba writes it: ``"float64(float64)"``."""
     namespace = {**helpers, "__name__": __name__}
     exec(compile(source, f"<nbgrad {name}>", "exec"), namespace)
-    return uninterrupted(numba.cfunc(signature), namespace[name])
+    return run_uninterrupted(numba.cfunc(signature), namespace[name])
 
 
 def is_nopython(function: object) -> bool:
-    """Whether it is a function that Numba compiles."""
+    """Whether an object is a function that Numba compiles."""
     return isinstance(function, Dispatcher)
 
 
-def returned(function, args: tuple) -> object:
-    """What such a function gives for arguments like these: "array", "number", None, tuples of these, or a type."""
-    return _form(result_type(function, args))
-
-
-def result_type(function, args: tuple) -> types.Type:
-    """Numba's type of what such a function gives for arguments like these."""
-    signature = tuple([numba.typeof(x) for x in args])
-    uninterrupted(function.compile, signature)
-    return function.overloads[signature].signature.return_type
-
-
-def _form(kind: types.Type) -> object:
-    if isinstance(kind, types.BaseTuple):
-        return tuple([_form(part) for part in kind.types])
-    known = {types.Array: "array", types.Number: "number", types.Boolean: "number", types.NoneType: None}
-    return next((form for parent, form in known.items() if isinstance(kind, parent)), kind)
-
-
 def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
-    """The function `name` of a generated file, whose decorators and imports are in its text; on disk, like kernels.
-    No index of the arrays in `tapes` is below zero."""
+    """The function `name` of a generated file with its own decorators and imports; stored on disk, like kernels.
+
+    The arrays in `tapes` are never indexed from the end."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     filename = f"<nbgrad {name} {digest}>"
     linecache.cache[filename] = (len(source), None, file_lines(source), filename)
-    made = GeneratedModule(f"nbgrad_{name}_{digest}")
-    sys.modules[made.__name__] = made  # where code that was stored looks for the names that it uses
-    exec(compile(in_pieces(source), filename, "exec"), vars(made))
-    function = vars(made)[name]
-    for f in vars(made).values():
-        if is_nopython(f) and f.py_func.__globals__ is vars(made):  # and not from elsewhere
-            f._compiler.pipeline_class = _Plain
+    generated = GeneratedModule(f"nbgrad_{name}_{digest}")
+    sys.modules[generated.__name__] = generated  # stored code looks its global names up there
+    exec(compile(outline_parallel_loops(source), filename, "exec"), vars(generated))
+    function = vars(generated)[name]
+    for f in vars(generated).values():
+        if is_nopython(f) and f.py_func.__globals__ is vars(generated):  # not an imported one
+            f._compiler.pipeline_class = _GeneratedCompiler
             f.py_func.tapes = frozenset(tapes)  # for lowering
     if is_nopython(function):
-        function._cache = code_store.OnDisk(name, source, function)
-        function._compiler.compile = _compiling(function._compiler, name)
-        function.__class__ = Generated
+        function._cache = code_store.DispatcherCache(name, source, function)
+        function._compiler.compile = _with_fresh_options(function._compiler, name)
+        function.__class__ = GeneratedDispatcher
     return function
 
 
-def _compiling(compiler, name: str) -> Callable:
-    """What `compiler` does, with options of its own at each call: Numba takes those of ``parallel`` out of theirs."""
-    options, made = copy.deepcopy(compiler.targetoptions), compiler.compile
+def _with_fresh_options(compiler, name: str) -> Callable:
+    """`compiler.compile` with a copy of its options at each call, since Numba removes the ``parallel`` options."""
+    options, compile_original = copy.deepcopy(compiler.targetoptions), compiler.compile
 
     def compiled(*args):
         compiler.targetoptions = copy.deepcopy(options)
-        with compiles(name):
-            return made(*args)
+        with compilation_scope(name):
+            return compile_original(*args)
 
     return compiled
 
@@ -304,8 +287,8 @@ def _compiling(compiler, name: str) -> Callable:
 class Kernel:
     """A function over raw buffers, compiled per combination of argument types.
 
-    Call it with NumPy arrays (flat, C-contiguous), ints and floats, or ask :meth:`bind` for the entry
-    point of one combination and call that: it trusts its caller and is as cheap as a call can be.
+    Call it with NumPy arrays (flat, C-contiguous), ints and floats; or get the entry point of one combination
+    from :meth:`bind` and call that: it checks nothing and costs as little as possible.
     """
 
     __slots__ = ("_build", "_entries", "_fingerprint", "_options", "device", "name", "source")
@@ -321,12 +304,12 @@ class Kernel:
     ) -> None:
         self.name = name
         self.source: str | None = None
-        #: Makes the entry point for arguments on a GPU, if there is such a kernel.
+        #: Creates the entry point for arguments on a GPU, if there is such a kernel.
         self.device: Callable[..., Callable] | None = None
         self._build = build
         self._fingerprint = fingerprint
         self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
-        self._options["pipeline_class"] = _KernelsApart if apart else _Kernels
+        self._options["pipeline_class"] = _NoAliasKernels if apart else _Kernels
         self._entries: dict[tuple, Callable] = {}
 
     def __repr__(self) -> str:
@@ -348,7 +331,7 @@ class Kernel:
                 assert self.device is not None, f"{self.name} has no kernel for GPUs"
                 entry = self._entries.get(kinds) or self._entries.setdefault(kinds, self.device(*kinds))
         elif entry is None:
-            entry = uninterrupted(self._bind, kinds)
+            entry = run_uninterrupted(self._bind, kinds)
         return entry
 
     def _bind(self, kinds: tuple) -> Callable:
@@ -372,8 +355,10 @@ class Kernel:
 
     def _compile_now(self, key: str, signature: tuple) -> CompileResult:
         dispatcher = numba.njit(self._build(), **self._options)
-        dispatcher._cache = code_store.Keep()  # only a function with a cache keeps the object code we want to store
-        with compiles(self.name):
+        dispatcher._cache = (
+            code_store.ExternalCache()
+        )  # only a function with a cache keeps the object code we want to store
+        with compilation_scope(self.name):
             dispatcher.compile(signature)
         result = dispatcher.overloads[signature]
         code_store.store(key, self.name, result)
@@ -381,20 +366,20 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the arguments."""
         code = self._build().__code__
         return code.co_varnames[: code.co_argcount]
 
-    def within(self) -> Callable:
+    def as_function(self) -> Callable:
         """The function for use in other compiled code (:func:`nopython`)."""
         return numba.njit(self._build(), **self._options)
 
-    def inlined(self) -> Callable:
-        """The function as a helper of other kernels, which give it parts of their arrays."""
+    def as_helper(self) -> Callable:
+        """The function as a helper of other kernels, which call it with slices of their arrays."""
         return inline(self._build())
 
     def llvm(self, *kinds, asm: bool = False) -> str:
-        """LLVM IR (or machine code) for one combination of argument kinds, for looking at."""
+        """LLVM IR (or assembly) for one combination of argument kinds, for inspection."""
         signature = tuple(_numba_type(kind, self.name) for kind in kinds)
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher.compile(signature)
@@ -402,16 +387,16 @@ class Kernel:
 
 
 class _Lower(Lower):
-    """Numba's translation to LLVM's language, of functions that leave their stack where it is.
+    """Lowering of functions without stack realignment.
 
-    Where a function moves its stack to a multiple of 32 or 64 bytes, for registers that it puts there, it needs one to
-    find the way back. Functions of vectors do not keep that one (:mod:`...vmath.rare`), and what LLVM does then is
-    wrong if it puts a result on the stack right after such a call.
+    A function that aligns its stack to 32 or 64 bytes, to spill vector registers, needs a base pointer to restore it.
+    The vector functions do not preserve that register (:mod:`...vmath.rare`), so LLVM's code would be wrong where it
+    spills a result right after such a call.
     """
 
     def setup_function(self, fndesc):
         super().setup_function(fndesc)
-        set.add(self.function.attributes, STILL)
+        set.add(self.function.attributes, NO_REALIGN_STACK)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -421,18 +406,18 @@ class _Lowering(NativeLowering):
 
 
 class _Compiler(Compiler):
-    """Numba's compiler; `instead` has passes to run in the place of its own, or None."""
+    """Numba's compiler with some passes replaced, or removed (None), as `replaced_passes` says."""
 
-    instead: ClassVar[dict] = {
-        ReconstructSSA: Versions,
+    replaced_passes: ClassVar[dict] = {
+        ReconstructSSA: SsaConstruction,
         NopythonTypeInference: TypeInference,
-        PreLowerStripPhis: WithoutPhis,
+        PreLowerStripPhis: SsaDestruction,
     }
 
     def define_pipelines(self):
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
-            passes = [(self.instead.get(p, p), why) for p, why in pipeline.passes]
+            passes = [(self.replaced_passes.get(p, p), why) for p, why in pipeline.passes]
             pipeline.passes = [(p, why) for p, why in passes if p is not None]
             pipeline.finalize()
         return pipelines
@@ -441,26 +426,27 @@ class _Compiler(Compiler):
 class _Kernels(_Compiler):
     """The compiler for kernels."""
 
-    instead: ClassVar[dict] = {**_Compiler.instead, NativeLowering: _Lowering}
+    replaced_passes: ClassVar[dict] = {**_Compiler.replaced_passes, NativeLowering: _Lowering}
 
 
-class _Plain(_Compiler):
-    """The compiler for generated files. They have no closures, no expressions of whole arrays, no generators and no
-    ``with``, and it does not look for them; nor for branches that are never taken, without which what they set, and
-    others read, would have no type."""
+class _GeneratedCompiler(_Compiler):
+    """The compiler for generated files, without the passes that they do not need.
 
-    instead: ClassVar[dict] = {
-        **_Compiler.instead,
-        PreLowerStripPhis: FindRoots,
-        NativeLowering: ApartLowering,
+    They have no closures, array expressions, generators or ``with``. Dead branches are not pruned either: a variable
+    that is only set there, and read elsewhere, would have no type."""
+
+    replaced_passes: ClassVar[dict] = {
+        **_Compiler.replaced_passes,
+        PreLowerStripPhis: AliasRootAnalysis,
+        NativeLowering: NoAliasLowering,
         NativeParforLowering: ParallelLowering,
-        IRProcessing: Direct,
+        IRProcessing: DirectCalls,
         **dict.fromkeys([DeadBranchPrune, InlineClosureLikes, NopythonRewrites, WithLifting]),
     }
 
 
-class _KernelsApart(_Kernels):
-    """The same, told that arguments do not share memory; Numba's decorators have no option for that."""
+class _NoAliasKernels(_Kernels):
+    """The same with ``noalias`` arguments, for which Numba's decorators have no option."""
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         flags.noalias = True
@@ -478,6 +464,8 @@ def _numba_type(kind, name: str):
 
 
 def _checking(entry: Callable, kinds: tuple, name: str) -> Callable:
+    """An entry point that checks its arguments, for ``NBGRAD_CHECKED=1``."""
+
     def call(*args):
         if len(args) != len(kinds):
             raise AssertionError(f"{name}: {len(kinds)} arguments expected, {len(args)} given")

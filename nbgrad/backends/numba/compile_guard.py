@@ -1,10 +1,9 @@
-"""Compiling, where nothing interrupts it, and what a user sees who waits for it.
+"""Compile guard: compile where no signal can interrupt, and tell a waiting user what is being compiled.
 
-Python runs the handlers of signals, and raises KeyboardInterrupt, in the main thread, at any place of it: in the middle
-of Numba's tables, or in a function that LLVM calls back, where it is lost and LLVM is left with nothing. So the main
-thread does not compile. Another thread does, and the main one waits: an interrupt ends the waiting, at once, and what
-was begun ends in peace and is there for the next call. Such a thread is no daemon: a program that ends waits for it,
-for LLVM must not be taken down while it works.
+Python runs signal handlers, and raises KeyboardInterrupt, anywhere in the main thread: in the middle of an update of
+Numba's tables, or in a callback from LLVM, where the exception is lost and LLVM gets no result. So the main thread does
+not compile; it waits for another thread that does. An interrupt ends the wait at once, while the compilation completes
+and serves the next call. That thread is not a daemon: the interpreter must not tear LLVM down while it works.
 """
 
 from __future__ import annotations
@@ -19,30 +18,30 @@ from contextvars import copy_context
 from typing import Any
 
 from ...core import config
-from ...core.fork_safety import compiles_here
+from ...core.fork_safety import inside_compiler
 
-__all__ = ["compiles", "uninterrupted"]
+__all__ = ["compilation_scope", "run_uninterrupted"]
 
-#: Seconds of silence after which a line tells what is going on; seconds without a compilation that end the silence.
+#: Seconds after which a line tells what is being compiled; seconds without a compilation after which they count anew.
 PATIENCE, _PAUSE = 2.0, 0.5
 
 
-class _Silence:
-    """Compilations that follow each other: since when, until when, of what, and whether a line was written."""
+class _CompilationRun:
+    """A run of successive compilations: when it began and ended, of what, and whether a line was printed."""
 
     began = ended = -1e9
     name: str | None = None
     said = False
 
 
-_silence = _Silence()
+_silence = _CompilationRun()
 
 
 @contextlib.contextmanager
-def compiles(name: str) -> Iterator[None]:
-    """A scope in which something is compiled; who holds the lock of compiling enters it.
+def compilation_scope(name: str) -> Iterator[None]:
+    """A scope in which something is compiled; enter it with the compile lock held.
 
-    Python's collector takes an eighth of compiling: it goes through objects that live on. It does not run here.
+    The garbage collector is off: it would take an eighth of the time, traversing objects that stay alive.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -50,7 +49,7 @@ def compiles(name: str) -> Iterator[None]:
     if outer is None and now - _silence.ended > _PAUSE:
         _silence.began, _silence.said = now, False
     _silence.name = outer or name
-    _tell(now)
+    _report_progress(now)
     try:
         yield
     finally:
@@ -59,17 +58,19 @@ def compiles(name: str) -> Iterator[None]:
             gc.enable()
 
 
-def _tell(now: float) -> None:
-    """The line, when it is time for it."""
+def _report_progress(now: float) -> None:
+    """Print the line, if it is due."""
     if _silence.name is None or _silence.said or now - _silence.began < PATIENCE:
         return
     _silence.said = True
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # there is no stderr, or it is closed
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # stderr is missing or closed
         if config.PROGRESS and sys.stderr.isatty():
             print(f"nbgrad: compiling {_silence.name} ..., kept for next time", file=sys.stderr, flush=True)
 
 
 class _Task:
+    """A call in another thread, with its result or error."""
+
     def __init__(self, call: Callable, args: tuple) -> None:
         self.call, self.args = call, args
         self.context = copy_context()
@@ -80,23 +81,23 @@ class _Task:
     def run(self) -> None:
         try:
             self.result = self.context.run(self.call, *self.args)
-        except BaseException as err:  # raised where somebody waits for it
+        except BaseException as err:  # raised by the thread that waits
             self.error = err
         finally:
             self.done.set()
 
 
-def uninterrupted(call: Callable, *args: Any) -> Any:
-    """``call(*args)``, which compiles, where no signal interrupts it."""
-    if threading.current_thread() is not threading.main_thread() or compiles_here() or _imports():
-        return call(*args)  # nothing interrupts this thread; or another one would wait for it
+def run_uninterrupted(call: Callable, *args: Any) -> Any:
+    """Run ``call(*args)``, which compiles, in a thread that signals do not interrupt."""
+    if threading.current_thread() is not threading.main_thread() or inside_compiler() or _inside_import():
+        return call(*args)  # signals do not reach this thread; or another thread would deadlock with it
     task = _Task(call, args)
     try:
         threading.Thread(target=task.run, name="nbgrad compiles", daemon=False).start()
-    except RuntimeError:  # no more threads, or the interpreter is going
+    except RuntimeError:  # no more threads, or the interpreter is shutting down
         return call(*args)
     while not task.done.wait(_wait()):
-        _tell(time.monotonic())
+        _report_progress(time.monotonic())
     error, task.error = task.error, None
     if error is not None:
         try:
@@ -106,9 +107,9 @@ def uninterrupted(call: Callable, *args: Any) -> Any:
     return task.result
 
 
-def _imports() -> bool:
-    """Whether this thread is importing a module: if compiling asks for that module, another thread waits until it is
-    imported, which would never be. (An interrupt ends the import.)"""
+def _inside_import() -> bool:
+    """Whether this thread is importing a module. If compiling needs that module, another thread would wait for the
+    import forever. (An interrupt ends the import.)"""
     frame: Any = sys._getframe(2)
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
@@ -118,7 +119,7 @@ def _imports() -> bool:
 
 
 def _wait() -> float:
-    """Seconds until there may be something to tell."""
+    """Seconds until a line may be due."""
     if _silence.said:
         return 3600.0
     running = _silence.name is not None

@@ -1,8 +1,8 @@
-"""Functions of Numba's that need no compilation of their own.
+"""Direct calls: intrinsics in place of library functions that Numba would compile separately.
 
-Numba has ``np.empty`` and its like, and ``max`` and ``min`` of numbers, as functions in Python: for each combination
-of types they are compiled on their own, 0.03 to 0.15 s each, and a generated adjoint has a dozen of them. What is here
-does the same, in a few instructions of LLVM's; and so is ``plus`` of generated files, a sum that may be reordered.
+Numba implements ``np.empty`` and its like, and ``max`` and ``min`` of scalars, as Python functions: it compiles them
+for each combination of types, 0.03 to 0.15 s each, and a generated adjoint has a dozen. The intrinsics here emit a few
+LLVM instructions instead. So does ``plus`` of generated files, an addition that may be reassociated.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from numba.cpython.builtins import do_minmax
 from numba.extending import intrinsic
 from numba.np.arrayobj import _empty_nd_impl, _parse_empty_like_args, _parse_shape
 
-__all__ = ["ORIGINAL", "Direct"]
+__all__ = ["REPLACED_FUNCTION", "DirectCalls"]
 
 
-def _apart(name: str, inside):
-    """Code that calls what `inside` gives code for: a function of LLVM's, one for each combination of types, as Numba
-    has it. LLVM then looks at the rest without it first, before it puts it where it is called; loops are faster so."""
+def _outlined(name: str, inside):
+    """A lowering that calls an internal LLVM function with the body from `inside`, one per combination of types.
+
+    As in Numba, LLVM first optimises the caller without the body, and inlines it later; loops become faster so."""
 
     def code(context, builder, signature, args):
         convention, module = context.call_conv, builder.module
-        title = f"nbgrad.{name}{signature}"
-        function = module.globals.get(title)
+        symbol = f"nbgrad.{name}{signature}"
+        function = module.globals.get(symbol)
         if function is None:
             kind = convention.get_function_type(signature.return_type, signature.args)
-            function = llvm.Function(module, kind, title)
+            function = llvm.Function(module, kind, symbol)
             function.linkage = "internal"
             convention.decorate_function(function, [f"a{k}" for k in range(len(args))], signature.args)
             body = llvm.IRBuilder(function.append_basic_block("entry"))
             packer = context.get_arg_packer(signature.args)
-            given = packer.from_arguments(body, convention.get_arguments(function))
-            convention.return_value(body, inside(context, body, signature, given))
+            arguments = packer.from_arguments(body, convention.get_arguments(function))
+            convention.return_value(body, inside(context, body, signature, arguments))
         status, result = convention.call_function(builder, function, signature.return_type, signature.args, args)
         with cgutils.if_unlikely(builder, status.is_error):
             convention.return_status_propagate(builder, status)
@@ -49,7 +50,9 @@ def _apart(name: str, inside):
     return code
 
 
-def _new(name: str, dtyped: bool):
+def _allocation_intrinsic(name: str, dtyped: bool):
+    """An intrinsic for ``np.empty`` or ``np.zeros``, with a dtype argument or without."""
+
     def made(shape, dtype):
         kind, axes = parse_dtype(dtype), parse_shape(shape)
         return None if kind is None or axes is None else types.Array(kind, axes, "C")
@@ -58,7 +61,7 @@ def _new(name: str, dtyped: bool):
         shapes = _parse_shape(context, builder, signature.args[0], args[0])
         return _filled(name, context, builder, _empty_nd_impl(context, builder, signature.return_type, shapes))
 
-    code = _apart(name, inside)
+    code = _outlined(name, inside)
 
     def typed(context, shape):
         result = made(shape, types.DType(types.float64))
@@ -71,12 +74,14 @@ def _new(name: str, dtyped: bool):
     return _intrinsic(name, of_dtype if dtyped else typed)
 
 
-def _like(name: str):
+def _like_intrinsic(name: str):
+    """An intrinsic for ``np.empty_like`` or ``np.zeros_like``."""
+
     def inside(context, builder, signature, args):
         kind, shapes = _parse_empty_like_args(context, builder, signature, args)
         return _filled(name, context, builder, _empty_nd_impl(context, builder, kind, shapes))
 
-    code = _apart(name, inside)
+    code = _outlined(name, inside)
 
     def typed(context, array):
         if not isinstance(array, types.Array):
@@ -93,11 +98,13 @@ def _filled(name: str, context, builder, array):
     return array._getvalue()
 
 
-def _chosen(name: str, compare):
+def _minmax_intrinsic(name: str, compare):
+    """An intrinsic for ``max`` or ``min`` of two scalars."""
+
     def inside(context, builder, signature, args):
         return do_minmax(context, builder, signature.args, args, compare)
 
-    code = _apart(name, inside)
+    code = _outlined(name, inside)
 
     def typed(context, a, b):
         numbers = all(isinstance(kind, types.Number) for kind in (a, b))
@@ -107,7 +114,7 @@ def _chosen(name: str, compare):
 
 
 def _plus(context, total, term):
-    """What ``njit(fastmath={"reassoc", "nsz"})`` makes of ``total + term``."""
+    """``total + term`` as ``njit(fastmath={"reassoc", "nsz"})`` compiles it."""
     sums = context.resolve_function_type(operator.add, (total, term), {})
 
     def code(context, builder, signature, args):
@@ -123,26 +130,26 @@ def _intrinsic(name: str, typed) -> Any:
     return intrinsic(typed)
 
 
-#: By Numba's own, and the number of arguments.
+#: The intrinsic for a function that Numba knows, by that function and the number of arguments.
 _DIRECT: dict[tuple[Any, int], Any] = {
-    (np.empty, 1): _new("empty", False),
-    (np.empty, 2): _new("empty", True),
-    (np.zeros, 1): _new("zeros", False),
-    (np.zeros, 2): _new("zeros", True),
-    (np.empty_like, 1): _like("empty_like"),
-    (np.zeros_like, 1): _like("zeros_like"),
-    (max, 2): _chosen("max", operator.gt),
-    (min, 2): _chosen("min", operator.lt),
+    (np.empty, 1): _allocation_intrinsic("empty", False),
+    (np.empty, 2): _allocation_intrinsic("empty", True),
+    (np.zeros, 1): _allocation_intrinsic("zeros", False),
+    (np.zeros, 2): _allocation_intrinsic("zeros", True),
+    (np.empty_like, 1): _like_intrinsic("empty_like"),
+    (np.zeros_like, 1): _like_intrinsic("zeros_like"),
+    (max, 2): _minmax_intrinsic("max", operator.gt),
+    (min, 2): _minmax_intrinsic("min", operator.lt),
     ("plus", 2): _intrinsic("plus", _plus),
 }
 
-#: And the other way.
-ORIGINAL: dict[Any, Any] = {found: original for (original, _), found in _DIRECT.items()}
+#: The functions that intrinsics replace.
+REPLACED_FUNCTION: dict[Any, Any] = {found: original for (original, _), found in _DIRECT.items()}
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class Direct(FunctionPass):
-    """Puts them in the places of Numba's."""
+class DirectCalls(FunctionPass):
+    """Replace calls of library functions by the intrinsics."""
 
     _name = "nbgrad_direct"
 
@@ -151,24 +158,24 @@ class Direct(FunctionPass):
 
     def run_pass(self, state):
         found, names, blocks = False, state.func_id.func.__globals__, state.func_ir.blocks.values()
-        made = {s.target.name: s for block in blocks for s in block.find_insts(ir.Assign)}
+        definitions = {s.target.name: s for block in blocks for s in block.find_insts(ir.Assign)}
         for block in blocks:
             for call in block.find_exprs("call"):
-                s = made.get(call.func.name)
+                s = definitions.get(call.func.name)
                 if s is None or call.kws or call.vararg:
                     continue
-                known = _DIRECT.get((_called(s.value, made, names), len(call.args)))
-                if known is not None:
-                    s.value = ir.Global(known._name, known, s.loc)
+                direct = _DIRECT.get((_callee(s.value, definitions, names), len(call.args)))
+                if direct is not None:
+                    s.value = ir.Global(direct._name, direct, s.loc)
                     state.func_ir._definitions[s.target.name] = [s.value]
                     found = True
         return found
 
 
-def _called(value: Any, made: dict[str, ir.Assign], names: dict[str, Any]) -> Any:
-    """The function that a value is: a global one, or an attribute of NumPy; the name of one of the same file."""
-    if isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in made:
-        module = made[value.value.name].value
+def _callee(value: Any, definitions: dict[str, ir.Assign], names: dict[str, Any]) -> Any:
+    """The function that a value refers to: a global or an attribute of NumPy; for one of the same file, its name."""
+    if isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in definitions:
+        module = definitions[value.value.name].value
         return getattr(np, value.attr, None) if isinstance(module, ir.Global) and module.value is np else None
     function = value.value if isinstance(value, ir.Global) else None
     if isinstance(function, Dispatcher) and function.py_func.__globals__ is names:

@@ -1,16 +1,16 @@
-"""Compiled kernels on disk.
+"""Disk cache: the files and directories in which compiled kernels are stored.
 
 One file per kernel, named by the hash of everything that went into it: a magic line, the SHA-256 of what follows, that
-name, and the payload. Anything that does not check out (truncated, under another name, half written by a crashed
-machine) counts as absent, and the kernel is compiled again. Files are written under a temporary name and moved into
-place, so processes that compile the same kernel at the same time each see a whole file or none.
+name, and the payload. A file that fails these checks (truncated, under another name, half written by a crashed machine)
+counts as absent, and the kernel is recompiled. Files are written under a temporary name and moved into place, so
+processes that compile the same kernel at the same time each see a whole file or none.
 
-Payloads run, so they are read from files and directories alone that nobody but the user and root can write to
-(:mod:`.trusted_files`). One that somebody else can write to is not used, with one warning.
+Payloads are executed, so they are only read from files and directories that nobody but the user and root can write to
+(:mod:`.trusted_files`). Others are not used, with one warning.
 
-Kernels are written to the first of these that can be: the first directory in ``NBGRAD_CACHE_DIR``; the user's cache
-directory; one below the system's temporary directory; none (memory only, with a warning). They are looked for there,
-in those before it, and in all of ``NBGRAD_CACHE_DIR``.
+Kernels are written to the first usable one of these: the first directory in ``NBGRAD_CACHE_DIR``; the user's cache
+directory; one below the system's temporary directory; none (memory only, with a warning). They are read from there,
+from those before it, and from all of ``NBGRAD_CACHE_DIR``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...core import config
-from .trusted_files import Folder, Refused, Root
+from .trusted_files import Folder, Root, UntrustedError
 
 __all__ = ["clear", "directory", "info", "load", "sources", "store"]
 
@@ -34,7 +34,7 @@ _HEAD = len(_MAGIC) + 32
 _KEY = 64
 KERNEL = ".kernel"
 _OURS = re.compile(r"[0-9a-f]{64}\.(kernel|sources)|[0-9a-f]{16}\.\d+\.[0-9a-f]{8}\.tmp")
-#: Where new kernels are written, if anywhere, and where kernels are looked for; None: not chosen yet.
+#: The directory that kernels are written to, if any, and those that they are read from; None: not chosen yet.
 _chosen: tuple[Root | None, tuple[Root, ...]] | None = None
 
 
@@ -56,7 +56,7 @@ def _temporary() -> str | None:
 
 
 def _writable(root: Root) -> bool:
-    """Whether files can be made there."""
+    """Whether files can be created in a directory."""
     try:
         with root.open(make=True) as folder:
             return folder.writable()
@@ -65,34 +65,36 @@ def _writable(root: Root) -> bool:
 
 
 def _choose() -> tuple[Root | None, tuple[Root, ...]]:
+    """Choose the directories, once per process."""
     global _chosen
     if _chosen is not None:
         return _chosen
-    given = [path for path in (config.CACHE_DIR or "").split(os.pathsep) if path]
-    candidates = [(path, k == 0) for k, path in enumerate(given)]
+    configured = [path for path in (config.CACHE_DIR or "").split(os.pathsep) if path]
+    candidates = [(path, k == 0) for k, path in enumerate(configured)]
     candidates += [(path, True) for path in (_user_cache(), _temporary()) if path is not None]
     target: Root | None = None
-    found: list[Root] = []
+    readable: list[Root] = []
     refused: list[str] = []
-    for k, (path, write) in enumerate(candidates):
-        if target is not None and k >= len(given):
+    for k, (path, may_write) in enumerate(candidates):
+        if target is not None and k >= len(configured):
             break
         try:
             root = Root(path)
-            if write and target is None and _writable(root):
+            if may_write and target is None and _writable(root):
                 target = root
             root.open().__exit__()
-            found.append(root)
-        except Refused as err:
+            readable.append(root)
+        except UntrustedError as err:
             refused.append(str(err))
-        except (OSError, ValueError):  # there is none
+        except (OSError, ValueError):  # no such directory
             pass
-    _chosen = target, tuple(found)
-    _tell(target, refused)
+    _chosen = target, tuple(readable)
+    _warn_unusable(target, refused)
     return _chosen
 
 
-def _tell(target: Root | None, refused: list[str]) -> None:
+def _warn_unusable(target: Root | None, refused: list[str]) -> None:
+    """Warn of directories that are not used, or if there is none."""
     if refused:
         instead = "each process compiles anew" if target is None else f"kernels are kept in {target.path} instead"
         warnings.warn(
@@ -111,13 +113,13 @@ def _tell(target: Root | None, refused: list[str]) -> None:
 
 
 def directory() -> Path | None:
-    """Where new kernels are written, or ``None`` when they are kept in memory alone."""
+    """The directory that new kernels are written to, or ``None`` when they stay in memory only."""
     target, _ = _choose()
     return None if target is None else Path(target.path)
 
 
 def sources() -> list[Path]:
-    """Where kernels are looked for."""
+    """The directories that kernels are read from."""
     return [Path(root.path) for root in _choose()[1]]
 
 
@@ -127,7 +129,7 @@ def load(key: str, suffix: str = KERNEL) -> bytes | None:
         try:
             with root.open() as whole, whole.folder(key[:2]) as folder:
                 blob = folder.read(key + suffix)
-        except (OSError, Refused, MemoryError):
+        except (OSError, UntrustedError, MemoryError):
             continue
         view = memoryview(blob)
         if (
@@ -140,21 +142,21 @@ def load(key: str, suffix: str = KERNEL) -> bytes | None:
 
 
 def store(key: str, payload: bytes, suffix: str = KERNEL) -> None:
-    """Keep `payload` under `key`. A failure (disk full, directory gone) costs only a later recompilation."""
+    """Store `payload` under `key`. A failure (disk full, directory gone) costs only a later recompilation."""
     target, _ = _choose()
     if target is None:
         return
     content = key.encode() + payload
     try:
         with target.open(make=True) as whole, whole.folder(key[:2], make=True) as folder:
-            folder.tidy()
+            folder.remove_abandoned()
             folder.write(key + suffix, _MAGIC + hashlib.sha256(content).digest() + content)
-    except (OSError, Refused, MemoryError):
+    except (OSError, UntrustedError, MemoryError):
         pass
 
 
-def _each(visit: Callable[[Folder, str, os.stat_result], None]) -> None:
-    """Visit the files that were written here."""
+def _visit_files(visit: Callable[[Folder, str, os.stat_result], None]) -> None:
+    """Call `visit` for each file of this cache in the directory that kernels are written to."""
     target, _ = _choose()
     if target is None:
         return
@@ -168,16 +170,16 @@ def _each(visit: Callable[[Folder, str, os.stat_result], None]) -> None:
                         for file, found in sorted(folder.files().items()):
                             if _OURS.fullmatch(file):
                                 visit(folder, file, found)
-                except OSError:  # not ours, or gone
+                except OSError:  # not trusted, or deleted
                     continue
-    except (OSError, Refused):
+    except (OSError, UntrustedError):
         return
 
 
 def info() -> tuple[Path | None, int, int]:
-    """Directory, number of kernels and their size in bytes."""
+    """The directory, the number of kernels in it, and their size in bytes."""
     sizes: list[int] = []
-    _each(lambda folder, name, found: sizes.append(found.st_size) if name.endswith(KERNEL) else None)
+    _visit_files(lambda folder, name, found: sizes.append(found.st_size) if name.endswith(KERNEL) else None)
     return directory(), len(sizes), sum(sizes)
 
 
@@ -189,5 +191,5 @@ def clear() -> int:
         if folder.remove(name) and name.endswith(KERNEL):
             deleted.append(name)
 
-    _each(delete)
+    _visit_files(delete)
     return len(deleted)

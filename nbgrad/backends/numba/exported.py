@@ -1,4 +1,4 @@
-"""Compiled functions that are handed to users, who call them with anything."""
+"""Dispatchers of compiled functions that users call, which check their arguments."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from numba.core import sigutils, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.registry import CPUDispatcher
 
-from ...core.dtypes import demand_readable
+from ...core.dtypes import require_readable
 from ...errors import DTypeError
-from .compile_guard import uninterrupted
+from .compile_guard import run_uninterrupted
 
-__all__ = ["Generated", "Handed", "trusting"]
+__all__ = ["CheckedDispatcher", "GeneratedDispatcher", "unchecked_call"]
 
 _NO_MATCH = "No matching definition for argument type(s) "
 
 
-class Handed(CPUDispatcher):
-    """One that looks at what Numba does not: see :func:`.demand_readable`."""
+class CheckedDispatcher(CPUDispatcher):
+    """A dispatcher that also checks what Numba does not (:func:`.require_readable`)."""
 
     def __call__(self, *args, **kwargs):
-        demand_readable(self.__name__, (*args, *kwargs.values()) if kwargs else args)
+        require_readable(self.__name__, (*args, *kwargs.values()) if kwargs else args)
         try:
             return super().__call__(*args, **kwargs)
         except TypeError as err:
@@ -36,9 +36,10 @@ class Handed(CPUDispatcher):
         )
 
 
-class Generated(Handed):
-    """What Numba makes of a generated file's function, compiled where nothing interrupts. `floats` are the places of
-    its arrays that must have floats in them, also where other compiled code calls it."""
+class GeneratedDispatcher(CheckedDispatcher):
+    """The dispatcher of a generated file's function, compiled where no signal interrupts.
+
+    `floats` are the positions of array arguments whose dtype must be a float, also where compiled code calls it."""
 
     floats: tuple[int, ...] = ()
 
@@ -50,9 +51,9 @@ class Generated(Handed):
                     f"{self.__name__}: argument {name} is an array of {kind.dtype}, and one of floats is expected, for "
                     f"derivatives are stored in it or belong to it: pass {name}.astype('float64')"
                 )
-        return uninterrupted(super().compile, sig)
+        return run_uninterrupted(super().compile, sig)
 
 
-def trusting(function: Callable) -> Callable:
-    """What calls such a function without looking at arguments, which somebody has done before."""
+def unchecked_call(function: Callable) -> Callable:
+    """The call of a dispatcher without the checks, for arguments that are checked already."""
     return CPUDispatcher.__call__.__get__(function) if isinstance(function, Dispatcher) else function

@@ -1,11 +1,11 @@
-"""What compiled code depends on, as hashes: the key of a stored kernel is made of them.
+"""Fingerprints: hashes of everything that compiled code depends on, for the keys of stored kernels.
 
-Everything that code can reach is looked at by content, whatever it is called and wherever it is: constants, global
-names, attributes of modules, closures, defaults, functions that are called, and what these reach. Python, NumPy, SciPy,
-Numba and llvmlite are in it by their versions. Anything else raises :class:`Unfit`, and is not stored: there is no
-text for an object in general that says what it is.
+Everything that code can reach is hashed by content, not by name or location: constants, globals, attributes of modules,
+closures, defaults, called functions, and what these reach. Python, NumPy, SciPy, Numba and llvmlite are represented by
+their versions. Anything else raises :class:`NoFingerprint` and is not stored, because objects in general cannot be
+hashed by content.
 
-A function is a number where it is met again, so that each is looked at once, and functions may call each other.
+Each function is visited once; further references to it are numbers, so functions may call each other.
 """
 
 from __future__ import annotations
@@ -28,62 +28,75 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import _Intrinsic
 from numba.np.ufunc.dufunc import DUFunc
 
-from .known_names import Unfit, found, library, more, of_type, own, own_class, versioned
+from .known_names import (
+    NoFingerprint,
+    is_own_function,
+    is_versioned,
+    library_name,
+    of_type,
+    own_class,
+    resolve_name,
+    scipy_versions,
+)
 
-__all__ = ["Unfit", "dispatchers", "identity", "of_function", "of_options", "of_source", "of_type", "of_value"]
+__all__ = ["NoFingerprint", "dispatchers", "identity", "of_function", "of_options", "of_source", "of_type", "of_value"]
 
-#: Bytes up to which Numba puts arrays into code; of larger ones it puts in the address.
+#: Largest arrays, in bytes, that Numba embeds in code; of larger ones it embeds the address.
 _LARGEST_ARRAY = 10**6
-#: What nbgrad's own functions and modules of libraries are: every kernel uses some of the same helpers.
+#: Fingerprints of nbgrad's own functions and of library modules: all kernels share some helpers.
 _known: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
-_unlike = itertools.count()
-_asked: set[types.FunctionType] = set()  # of which the hash is being made
+_unique_counter = itertools.count()
+_in_progress: set[types.FunctionType] = set()  # functions whose hash is being computed
 
 
 def of_value(value: Any) -> str:
     """A hash that changes when the value changes, or anything that it reaches."""
-    return _Walk().hash(value).hex()
+    return _FingerprintWalk().hash(value).hex()
 
 
 def of_function(function: Any) -> str:
-    """The same for a function, which need not be one that compiled code can call."""
-    return (_Walk().ours(function) if own(function) and not function.__closure__ else _all_of(function)).hex()
+    """The same for a function, which need not be callable from compiled code."""
+    return (
+        _FingerprintWalk().own_function(function)
+        if is_own_function(function) and not function.__closure__
+        else _all_of(function)
+    ).hex()
 
 
 def of_source(source: str, helpers: dict[str, Any]) -> str:
-    """The same for generated source and the names that it uses."""
+    """The same for generated source and the helpers that it uses."""
     return of_value((source, tuple(sorted(helpers)), *(helpers[name] for name in sorted(helpers))))
 
 
 def identity(source: str, helpers: dict[str, Any]) -> str:
-    """What makes generated source a function of its own, in this process."""
+    """A key for generated source in this process: its hash, or a unique number if it has none."""
     try:
         return of_source(source, helpers)
-    except Unfit:
-        return str(next(_unlike))
+    except NoFingerprint:
+        return str(next(_unique_counter))
 
 
 def of_options(options: dict[str, Any]) -> str:
-    """The same for what a function was compiled with."""
-    given = tuple([(name, frozenset(x) if isinstance(x, set) else x) for name, x in sorted(options.items())])
+    """The same for the options that a function is compiled with."""
+    items = tuple([(name, frozenset(x) if isinstance(x, set) else x) for name, x in sorted(options.items())])
     try:
-        return _of_options(given)
+        return _of_options(items)
     except TypeError:  # not hashable
-        return of_value(given)
+        return of_value(items)
 
 
 _of_options = functools.lru_cache(1000)(of_value)
 
 
 def dispatchers(value: Any) -> list[Dispatcher]:
-    """The functions that Numba compiles among what the value reaches, without nbgrad's own."""
-    walk = _Walk()
+    """The dispatchers that a value reaches, without nbgrad's own."""
+    walk = _FingerprintWalk()
     walk.hash(value, root=True)
     return walk.dispatchers
 
 
 def _all_of(function: Any) -> bytes:
-    return _Walk().hash(function, root=True)
+    return _FingerprintWalk().hash(function, root=True)
 
 
 def _packed(*parts: bytes) -> bytes:
@@ -94,40 +107,41 @@ def _text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-class _Walk:
-    """A way through everything that a value reaches."""
+class _FingerprintWalk:
+    """A traversal of everything that a value reaches."""
 
     def __init__(self) -> None:
-        self.numbers: dict[tuple, int] = {}  # of functions and modules, in the order in which they are met
-        self.waiting: list[tuple[Callable[..., bytes], tuple]] = []  # what is to be looked at
+        self.numbers: dict[tuple, int] = {}  # of functions and modules, in the order of first reference
+        self.pending_functions: list[tuple[Callable[..., bytes], tuple]] = []  # still to be visited
         self.dispatchers: list[Dispatcher] = []
-        self.inside: set[int] = set()  # containers that are being looked at
+        self.inside: set[int] = set()  # ids of containers being visited
 
     def hash(self, value: Any, root: bool = False) -> bytes:
-        made = hashlib.sha256()
+        """The digest of a value; with `root`, a plain function is hashed by its contents."""
+        digest = hashlib.sha256()
         try:
-            made.update(self.function(value) if root and type(value) is types.FunctionType else self.token(value))
-            done = 0
-            while done < len(self.waiting):
-                look, given = self.waiting[done]
-                made.update(look(*given))
-                done += 1
+            digest.update(self.function(value) if root and type(value) is types.FunctionType else self.token(value))
+            visited = 0
+            while visited < len(self.pending_functions):
+                visit, args = self.pending_functions[visited]
+                digest.update(visit(*args))
+                visited += 1
         except RecursionError:
-            raise Unfit("a value that contains too many others") from None
-        return made.digest()
+            raise NoFingerprint("a value that contains too many others") from None
+        return digest.digest()
 
-    def number(self, look: Callable[..., bytes], *given: Any) -> bytes:
-        """Stands for what has a number, and is looked at later."""
-        key = (look.__name__, *map(id, given[:1]), *given[1:])
+    def numbered_reference(self, visit: Callable[..., bytes], *args: Any) -> bytes:
+        """A numbered reference to something that is visited later."""
+        key = (visit.__name__, *map(id, args[:1]), *args[1:])
         if key not in self.numbers:
             self.numbers[key] = len(self.numbers)
-            self.waiting.append((look, given))
+            self.pending_functions.append((visit, args))
         return b"#%d" % self.numbers[key]
 
     def token(self, value: Any) -> bytes:
-        """What a value is, with the numbers of functions and modules in it."""
+        """A value's type and content, with numbered references to functions and modules."""
         kinds: Iterator[Callable] = (_BY_TYPE[kind] for kind in type(value).__mro__ if kind in _BY_TYPE)
-        how: Callable[..., bytes] = next(kinds, _Walk.other)
+        how: Callable[..., bytes] = next(kinds, _FingerprintWalk.other)
         return _packed(_text(type(value).__qualname__), how(self, value))
 
     def tokens(self, values: Iterable) -> bytes:
@@ -136,14 +150,14 @@ class _Walk:
     # Values.
 
     def plain(self, value: Any) -> bytes:
-        if type(value) not in _PLAIN:  # which they were made of, among other things
+        if type(value) not in _PLAIN:  # a subclass, such as an enum or a NumPy scalar
             if isinstance(value, enum.Enum):
                 return self.member(value)
             return self.scalar(value) if isinstance(value, np.generic) else self.other(value)
         return _PLAIN[type(value)](value)
 
     def items(self, value: Any) -> bytes:
-        """Tuples, lists, dicts; and tuples with names."""
+        """Tuples, lists, dicts and namedtuples."""
         parts: Any = value
         if type(value) is dict:
             parts = [x for pair in value.items() for x in pair]
@@ -152,7 +166,7 @@ class _Walk:
                 return self.other(value)
             parts = type(value), *value
         if id(value) in self.inside:
-            raise Unfit(f"a {type(value).__name__} that contains itself")
+            raise NoFingerprint(f"a {type(value).__name__} that contains itself")
         self.inside.add(id(value))
         try:
             return hashlib.sha256(self.tokens(parts)).digest()
@@ -162,7 +176,7 @@ class _Walk:
     def set(self, value: Any) -> bytes:
         if type(value) not in (set, frozenset):
             return self.other(value)
-        return _packed(*sorted(_Walk().hash(x) for x in value))
+        return _packed(*sorted(_FingerprintWalk().hash(x) for x in value))
 
     def range(self, value: Any) -> bytes:
         return self.tokens((value.start, value.stop, value.step))
@@ -171,7 +185,9 @@ class _Walk:
         if type(value) is not np.ndarray or value.dtype.hasobject:
             return self.other(value)
         if value.nbytes > _LARGEST_ARRAY or not (value.flags.c_contiguous or value.flags.f_contiguous):
-            raise Unfit("an array of which Numba puts the address into code: of over a megabyte, or not contiguous")
+            raise NoFingerprint(
+                "an array of which Numba puts the address into code: of over a megabyte, or not contiguous"
+            )
         flags = value.flags
         order = bytes([flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable])
         content = hashlib.sha256(value.tobytes()).digest()
@@ -184,7 +200,7 @@ class _Walk:
 
     def dtype(self, value: np.dtype) -> bytes:
         if value.hasobject or value.metadata:
-            raise Unfit(f"the dtype {value!r}")
+            raise NoFingerprint(f"the dtype {value!r}")
         layout = np.lib.format.dtype_to_descr(value)
         return _text(repr((layout, value.itemsize, value.alignment, value.isalignedstruct)))
 
@@ -197,12 +213,12 @@ class _Walk:
         return self.tokens((value.func, value.args, value.keywords))
 
     def type(self, value: Any) -> bytes:
-        """Classes: of libraries; of exceptions, which are found by name when they are raised; of enums and tuples with
-        names, by all that can be asked of them in compiled code."""
-        if (known := library(value)) is not None or (known := own_class(value)) is not None:
+        """Classes: of libraries; exceptions, which are looked up by name when raised; enums and namedtuples, by all
+        that compiled code can use of them."""
+        if (known := library_name(value)) is not None or (known := own_class(value)) is not None:
             return _text(known)
         name = _text(f"{value.__module__}.{value.__qualname__}")
-        if issubclass(value, BaseException) and found(value.__module__, value.__qualname__) is value:
+        if issubclass(value, BaseException) and resolve_name(value.__module__, value.__qualname__) is value:
             return name
         if issubclass(value, enum.Enum):
             members = [x for pair in value.__members__.items() for x in (pair[0], pair[1].value)]
@@ -225,36 +241,36 @@ class _Walk:
         )  # fmt: skip
 
     def function(self, value: Any) -> bytes:
-        return self.number(self.whole, value)
+        return self.numbered_reference(self.function_contents, value)
 
     def called(self, value: Any) -> bytes:
-        """A function that code which Numba compiles calls."""
-        if (known := library(value)) is not None:
+        """A Python function that compiled code refers to."""
+        if (known := library_name(value)) is not None:
             return _text(known)
-        if not own(value):
-            raise Unfit(f"{value.__qualname__}, a function of Python that compiled code calls by an overload")
+        if not is_own_function(value):
+            raise NoFingerprint(f"{value.__qualname__}, a function of Python that compiled code calls by an overload")
         if hasattr(value, "bodies"):
             return self.tokens(value.bodies)
-        return self.ours(value)
+        return self.own_function(value)
 
-    def ours(self, value: Any) -> bytes:
-        """A function of nbgrad's, which is looked at once in each process: its files do not change."""
+    def own_function(self, value: Any) -> bytes:
+        """A function of nbgrad, which is hashed once per process: its files do not change."""
         if value.__closure__:
             return self.function(value)
-        if value in _asked:  # it calls itself; and what it is made of is in the sources
+        if value in _in_progress:  # it is recursive; its contents are in the source digest
             return _text(f"{value.__module__}.{value.__qualname__}")
         if value not in _known:
-            _asked.add(value)
+            _in_progress.add(value)
             try:
                 _known[value] = _all_of(value)
-            except Unfit:
+            except NoFingerprint:
                 _known[value] = hashlib.sha256(_text(f"{value.__module__}.{value.__qualname__}")).digest()
             finally:
-                _asked.discard(value)
+                _in_progress.discard(value)
         return _known[value]
 
-    def whole(self, value: types.FunctionType) -> bytes:
-        """All of a function."""
+    def function_contents(self, value: types.FunctionType) -> bytes:
+        """The contents of a function: code, defaults, closure and the globals that it reads."""
         parts = [_text(value.__name__), self.code(value.__code__)]
         parts += [self.token(value.__defaults__), self.token(value.__kwdefaults__)]
         for cell in value.__closure__ or ():
@@ -262,21 +278,21 @@ class _Walk:
                 parts.append(self.token(cell.cell_contents))
             except ValueError:
                 parts.append(b"empty")
-        mine = own(value)
-        # Of our own, everything that might be meant will do, which is quicker to find.
+        mine = is_own_function(value)
+        # For our own functions a superset of the names suffices, which is faster to find.
         reads = ((name,) for name in _strings(value.__code__)) if mine else _reads(value.__code__)
         for chain in dict.fromkeys(reads):
             parts.append(_text(".".join(chain)))
             try:
                 parts.append(self.name(value, chain))
-            except Unfit:
+            except NoFingerprint:
                 if not mine:
                     raise
                 parts.append(b"as the sources say")
         return _packed(*parts)
 
     def name(self, function: types.FunctionType, chain: tuple[str, ...]) -> bytes:
-        """What a global name stands for, with attributes as far as it is a module."""
+        """The object that a global name is bound to, followed through attributes of modules."""
         first, *rest = chain
         if first in function.__globals__:
             value = function.__globals__[first]
@@ -286,7 +302,7 @@ class _Walk:
             return b""
         origin = ""
         while type(value) is types.ModuleType and rest:
-            origin = origin or (f"of a library {more(value.__name__)}" if versioned(value) else "")
+            origin = origin or (f"of a library {scipy_versions(value.__name__)}" if is_versioned(value) else "")
             value = getattr(value, rest.pop(0), _MISSING)
         if origin and not isinstance(value, _CONTENT):
             return _text(origin)
@@ -299,15 +315,15 @@ class _Walk:
     def module(self, value: types.ModuleType, names: tuple[str, ...] | None = None) -> bytes:
         if value in _known:
             return _known[value]
-        if versioned(value):
-            _known[value] = _text(f"{value.__name__} {more(value.__name__)}")
+        if is_versioned(value):
+            _known[value] = _text(f"{value.__name__} {scipy_versions(value.__name__)}")
             return _known[value]
         if names is None:
-            raise Unfit(f"the module {value.__name__} as a value")
-        return self.number(self.attributes, value, names)
+            raise NoFingerprint(f"the module {value.__name__} as a value")
+        return self.numbered_reference(self.attributes, value, names)
 
     def attributes(self, value: types.ModuleType, names: tuple[str, ...]) -> bytes:
-        """Of a module that is used otherwise than by attributes, all that could be asked for."""
+        """For a module that is used as a value, all its attributes that the code could read."""
         parts = [_text(value.__name__)]
         for name in names:
             if name in vars(value):
@@ -317,12 +333,12 @@ class _Walk:
         return _packed(*parts)
 
     def dispatcher(self, value: Dispatcher) -> bytes:
-        if (known := library(value)) is not None:
+        if (known := library_name(value)) is not None:
             return _text(known)
-        if not own(value.py_func):
-            return self.number(self.compiled, value)
+        if not is_own_function(value.py_func):
+            return self.numbered_reference(self.compiled, value)
         if value not in _known:
-            _known[value] = _packed(self.options(value), self.ours(value.py_func))
+            _known[value] = _packed(self.options(value), self.own_function(value.py_func))
         return _known[value]
 
     def compiled(self, value: Dispatcher) -> bytes:
@@ -330,31 +346,31 @@ class _Walk:
         return _packed(self.options(value), self.function(value.py_func))
 
     def options(self, value: Any) -> bytes:
-        given = {name: value.targetoptions[name] for name in sorted(value.targetoptions)}
-        chosen = () if value._can_compile else tuple(value.overloads)
+        target_options = {name: value.targetoptions[name] for name in sorted(value.targetoptions)}
+        signatures = () if value._can_compile else tuple(value.overloads)
         kinds = {name: value.locals[name] for name in sorted(getattr(value, "locals", None) or {})}
-        return self.tokens((type(value), given, chosen, kinds, value._compiler.pipeline_class))
+        return self.tokens((type(value), target_options, signatures, kinds, value._compiler.pipeline_class))
 
     def ufunc(self, value: Any) -> bytes:
-        """One that ``numba.vectorize`` made."""
+        """A ufunc created by ``numba.vectorize``."""
         inner = value._dispatcher
-        given = {name: inner.targetoptions[name] for name in sorted(inner.targetoptions)}
-        return self.tokens((given, tuple(value.types), str(value.identity))) + self.function(inner.py_func)
+        target_options = {name: inner.targetoptions[name] for name in sorted(inner.targetoptions)}
+        return self.tokens((target_options, tuple(value.types), str(value.identity))) + self.function(inner.py_func)
 
     def intrinsic(self, value: _Intrinsic) -> bytes:
         if value in _known:
             return _known[value]
-        if not own(value._defn):
-            raise Unfit(f"{value!r}, of which Python makes the code")
-        made = self.ours(value._defn)
+        if not is_own_function(value._defn):
+            raise NoFingerprint(f"{value!r}, of which Python makes the code")
+        digest = self.own_function(value._defn)
         if not value._defn.__closure__:
-            _known[value] = made
-        return made
+            _known[value] = digest
+        return digest
 
     def other(self, value: Any) -> bytes:
-        if (known := library(value)) is not None:
+        if (known := library_name(value)) is not None:
             return _text(known)
-        raise Unfit(f"a {type(value).__module__}.{type(value).__qualname__}")
+        raise NoFingerprint(f"a {type(value).__module__}.{type(value).__qualname__}")
 
 
 _PLAIN: dict[type, Callable[[Any], bytes]] = {
@@ -369,40 +385,40 @@ _PLAIN: dict[type, Callable[[Any], bytes]] = {
     bytes: bytes,
 }
 _BY_TYPE: dict[type, Callable[..., bytes]] = {
-    **dict.fromkeys(_PLAIN, _Walk.plain),
-    enum.Enum: _Walk.member,
-    **dict.fromkeys((tuple, list, dict), _Walk.items),
-    **dict.fromkeys((set, frozenset), _Walk.set),
-    **dict.fromkeys((range, slice), _Walk.range),
-    np.ndarray: _Walk.array,
-    np.generic: _Walk.scalar,
-    np.dtype: _Walk.dtype,
-    functools.partial: _Walk.partial,
-    numba_types.Type: _Walk.numba_type,
-    type: _Walk.type,
-    types.CodeType: _Walk.code,
-    types.FunctionType: _Walk.called,
-    types.ModuleType: _Walk.module,
-    Dispatcher: _Walk.dispatcher,
-    DUFunc: _Walk.ufunc,
-    _Intrinsic: _Walk.intrinsic,
+    **dict.fromkeys(_PLAIN, _FingerprintWalk.plain),
+    enum.Enum: _FingerprintWalk.member,
+    **dict.fromkeys((tuple, list, dict), _FingerprintWalk.items),
+    **dict.fromkeys((set, frozenset), _FingerprintWalk.set),
+    **dict.fromkeys((range, slice), _FingerprintWalk.range),
+    np.ndarray: _FingerprintWalk.array,
+    np.generic: _FingerprintWalk.scalar,
+    np.dtype: _FingerprintWalk.dtype,
+    functools.partial: _FingerprintWalk.partial,
+    numba_types.Type: _FingerprintWalk.numba_type,
+    type: _FingerprintWalk.type,
+    types.CodeType: _FingerprintWalk.code,
+    types.FunctionType: _FingerprintWalk.called,
+    types.ModuleType: _FingerprintWalk.module,
+    Dispatcher: _FingerprintWalk.dispatcher,
+    DUFunc: _FingerprintWalk.ufunc,
+    _Intrinsic: _FingerprintWalk.intrinsic,
 }
 _MISSING = object()
-#: What is looked at even if it is an attribute of a library: somebody else put it there, or it says as much as a name.
+#: Attributes of libraries that are hashed by content nevertheless: users may have set them, and it costs as little.
 _CONTENT = (bool, int, float, complex, str, bytes, tuple, list, np.generic, np.ndarray, Dispatcher, DUFunc, _Intrinsic)
 
 
 def _reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
-    """The global names that code reads, each with the attributes that it is asked for at once."""
+    """The global names that code reads, each with the chain of attributes that follows."""
     chain: tuple[str, ...] = ()
     for instruction in dis.get_instructions(code):
-        how = instruction.opname
-        if chain and how in ("LOAD_ATTR", "LOAD_METHOD"):
+        opcode = instruction.opname
+        if chain and opcode in ("LOAD_ATTR", "LOAD_METHOD"):
             chain = (*chain, instruction.argval)
-        elif how not in ("EXTENDED_ARG", "CACHE"):
+        elif opcode not in ("EXTENDED_ARG", "CACHE"):
             if chain:
                 yield chain
-            chain = (instruction.argval,) if how in ("LOAD_GLOBAL", "LOAD_NAME") else ()
+            chain = (instruction.argval,) if opcode in ("LOAD_GLOBAL", "LOAD_NAME") else ()
     if chain:
         yield chain
     for const in code.co_consts:
@@ -411,7 +427,7 @@ def _reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:
 
 
 def _strings(code: types.CodeType) -> Iterator[str]:
-    """Whatever code could ask a module for."""
+    """All names and strings by which code could read attributes of a module."""
     yield from code.co_names
     for const in code.co_consts:
         if isinstance(const, types.CodeType):

@@ -1,4 +1,4 @@
-"""Modules that hold generated code, so that it is told from users' by what it is, not by what it is called."""
+"""Modules of generated code: a type by which they are distinguished from users' modules, whatever their names."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["GeneratedModule", "is_generated"]
 
 
 class GeneratedModule(ModuleType):
-    """The module of a generated file. Its names know it, for two files of one text are two modules of one name."""
+    """The module of a generated file. Its globals refer to it, since equal files are separate modules of one name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         vars(self)[_OF] = self
 
 
-#: Under which name a generated module is among its own names.
+#: The global name by which a generated module refers to itself.
 _OF = "__generated_module__"
 
 
 def is_generated(function: FunctionType) -> bool:
-    """Whether a function is one of such a module."""
-    made = function.__globals__.get(_OF)
-    return isinstance(made, GeneratedModule) and vars(made) is function.__globals__
+    """Whether a function belongs to a generated module."""
+    module = function.__globals__.get(_OF)
+    return isinstance(module, GeneratedModule) and vars(module) is function.__globals__

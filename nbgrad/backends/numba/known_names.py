@@ -1,4 +1,4 @@
-"""What has a name that says what it is: functions and classes of libraries and of nbgrad, and types of Numba's."""
+"""Fingerprints by name: functions and classes of libraries with known versions, nbgrad's own, and Numba's types."""
 
 from __future__ import annotations
 
@@ -16,19 +16,28 @@ from .package_sources import PACKAGE
 
 types: Any = _types
 
-__all__ = ["Unfit", "found", "library", "more", "of_type", "own", "own_class", "versioned"]
+__all__ = [
+    "NoFingerprint",
+    "is_own_function",
+    "is_versioned",
+    "library_name",
+    "of_type",
+    "own_class",
+    "resolve_name",
+    "scipy_versions",
+]
 
-#: Packages that are known by their versions; :func:`.code_store.key` has those of the first four.
+#: Packages identified by their versions; :func:`.code_store.key` contains those of the first three and of Python.
 _VERSIONED = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names, "scipy", "numba_scipy"}
 _STANDARD = os.path.dirname(os.__file__)
 
 
-class Unfit(TypeError):
-    """Something that has no fingerprint; the message says what."""
+class NoFingerprint(TypeError):
+    """Raised for something that has no fingerprint; the message says what."""
 
 
-def own(value: Any) -> bool:
-    """Whether it is a function of nbgrad's, whose source is in the hash of all sources."""
+def is_own_function(value: Any) -> bool:
+    """Whether a function is nbgrad's own, whose source is in the hash of all sources."""
     space = getattr(value, "__globals__", {})
     module = sys.modules.get(space.get("__name__", ""))
     file = space.get("__file__")
@@ -41,14 +50,15 @@ def own(value: Any) -> bool:
 
 
 def own_class(value: type) -> str | None:
+    """The qualified name of a class of nbgrad; None for others."""
     file = getattr(sys.modules.get(value.__module__), "__file__", None) or ""
-    if file.startswith(PACKAGE + os.sep) and found(value.__module__, value.__qualname__) is value:
+    if file.startswith(PACKAGE + os.sep) and resolve_name(value.__module__, value.__qualname__) is value:
         return f"{value.__module__}.{value.__qualname__}"
     return None
 
 
-def versioned(module: ModuleType) -> bool:
-    """Whether it is a module of a library whose version is in the key; not one of the user's that is called so."""
+def is_versioned(module: ModuleType) -> bool:
+    """Whether a module belongs to a library whose version is in the key, not to a user's package of that name."""
     root = module.__name__.partition(".")[0]
     if root not in _VERSIONED:
         return False
@@ -56,23 +66,23 @@ def versioned(module: ModuleType) -> bool:
     return root not in sys.stdlib_module_names or file is None or file.startswith(_STANDARD)
 
 
-def library(value: Any) -> str | None:
-    """The name of something in a library, if it has one, with what the key lacks of its version."""
+def library_name(value: Any) -> str | None:
+    """The qualified name of a library object, with its version if the key lacks that; None if it has no such name."""
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     places = [getattr(value, "__module__", None)]
     if isinstance(value, np.ufunc):
         places = ["numpy", "scipy.special"]
     for place in places:
         module = sys.modules.get(place) if isinstance(place, str) else None
-        if module is None or not isinstance(name, str) or not versioned(module):
+        if module is None or not isinstance(name, str) or not is_versioned(module):
             continue
-        if found(module.__name__, name) is value:
-            return f"{module.__name__}.{name} {more(module.__name__)}"
+        if resolve_name(module.__name__, name) is value:
+            return f"{module.__name__}.{name} {scipy_versions(module.__name__)}"
     return None
 
 
-def more(module: str) -> str:
-    """The versions that a name of SciPy's stands for."""
+def scipy_versions(module: str) -> str:
+    """The versions that an object of SciPy depends on; "" for other libraries."""
     if module.partition(".")[0] not in ("scipy", "numba_scipy"):
         return ""
     return f"{_version('scipy')} {_version('numba_scipy')}"
@@ -80,7 +90,7 @@ def more(module: str) -> str:
 
 @functools.cache
 def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version  # nearly nobody needs it
+    from importlib.metadata import PackageNotFoundError, version  # rarely needed
 
     try:
         return version(package)
@@ -88,8 +98,8 @@ def _version(package: str) -> str:
         return ""
 
 
-def found(module: str, name: str) -> Any:
-    """What the name stands for in the module; None for what is inside of functions."""
+def resolve_name(module: str, name: str) -> Any:
+    """The object that a qualified name of a module is bound to; None for local names of functions."""
     try:
         return functools.reduce(getattr, name.split("."), sys.modules.get(module))
     except AttributeError:
@@ -98,7 +108,7 @@ def found(module: str, name: str) -> Any:
 
 @functools.lru_cache(1000)
 def of_type(kind: Any) -> str:
-    """The name of a type of Numba's, if that says all of it."""
+    """The fingerprint of a Numba type: its name, for types that their name describes completely."""
     parts: Iterable = ()
     if isinstance(kind, types.Array | types.DType | types.Optional):
         parts = (kind.type if isinstance(kind, types.Optional) else kind.dtype,)
@@ -108,14 +118,14 @@ def of_type(kind: Any) -> str:
         parts = (kind.instance_type,)
     elif isinstance(kind, types.Literal):
         if type(kind.literal_value) not in (int, str, bool):
-            raise Unfit(f"the type {type(kind).__name__}")
+            raise NoFingerprint(f"the type {type(kind).__name__}")
     elif not isinstance(
         kind,
         types.Number | types.Boolean | types.NoneType | types.UnicodeType
         | types.UnicodeCharSeq | types.CharSeq | types.NPDatetime | types.NPTimedelta
         | types.Record,
     ):  # fmt: skip
-        raise Unfit(f"an argument of the type {type(kind).__name__}")
+        raise NoFingerprint(f"an argument of the type {type(kind).__name__}")
     for part in parts:
         of_type(part)
     return f"{type(kind).__name__} {kind}"

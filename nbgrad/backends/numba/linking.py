@@ -1,4 +1,4 @@
-"""Machine code of parallel functions that is the same when it is compiled and when it is loaded."""
+"""Linking: make a freshly compiled parallel function run the same machine code as one loaded from disk."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from numba.core.typed_passes import NativeParforLowering
 __all__ = ["ParallelLowering"]
 
 
-#: What functions from other libraries are.
+#: The linkage of functions from other libraries.
 _LINKED = (Linkage.linkonce_odr, Linkage.weak_odr)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class ParallelLowering(NativeParforLowering):
-    """Numba's pass, whose outcome calls the turns that it has a copy of.
+    """Numba's pass, with the bodies of parallel loops linked internally.
 
-    Turns are a function of their own, which Numba optimizes, and once more where it is linked in. What is on disk has
-    the second version. A process that has just compiled it has both, and would call the first: a sum could differ in
-    the last bit between a process and the next.
+    Numba puts the loop body into its own function, optimizes it, and optimizes it again where it is linked in. The code
+    on disk contains the second version. The process that compiled it has both and would call the first, so a sum could
+    differ in the last bit between that process and the next.
     """
 
     _name = "nbgrad_parallel_lowering"
 
     def run_pass(self, state):
-        if state.library is None:  # as Numba makes it
+        if state.library is None:  # as Numba creates it
             state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
             state.library.enable_object_caching()
         library, optimize = state.library, state.library._optimize_final_module

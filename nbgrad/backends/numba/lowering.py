@@ -1,8 +1,9 @@
-"""Numba's translation to LLVM's language, with a short way for what generated files consist of.
+"""Lowering: Numba IR to LLVM IR, with a fast path for array elements and scalar operations.
 
-For ``a[i, j]`` Numba copies all that it knows of the array, and looks for what reading an element means; for ``x + y``
-it looks again for what a sum means; and variables are on the stack, from which LLVM takes them again. What is here
-reads of the array what it needs, remembers, and hands values on. It takes half the time, as do LLVM's first passes.
+For each ``a[i, j]`` Numba copies the whole array structure and looks up an implementation, as it does for each
+``x + y``; and all variables are on the stack until LLVM promotes them to registers. Here only the fields that an access
+needs are read, implementations are cached, and values are passed on directly. Lowering and LLVM's first passes take
+half the time.
 """
 
 from __future__ import annotations
@@ -13,64 +14,65 @@ from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.lowering import Lower
 from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
-from .ssa import places
-from .value_range import Bounds
+from .ssa import definitions_and_uses
+from .value_range import LowerBounds
 
-__all__ = ["Elements"]
+__all__ = ["ElementLowering"]
 
 
-class Elements(Lower):
-    """Elements of arrays of numbers, and operations of numbers. What a variable that is set at one place holds is its
-    value, and no load from the stack, if that place was passed before wherever it is read."""
+class ElementLowering(Lower):
+    """Lower elements of numeric arrays and scalar operations directly.
+
+    A variable with one definition, which dominates all its uses, is a value rather than a load from the stack."""
 
     def init(self):
         super().init()
         self._operations = {}
         self._values = {}
         self._arrays = {}
-        self._bounds = Bounds(self.func_ir._definitions)
+        self._bounds = LowerBounds(self.func_ir._definitions)
         self._tapes: frozenset[str] = getattr(self.func_ir.func_id.func, "tapes", frozenset())
         before = compute_cfg_from_blocks(self.blocks).dominators()
-        sets, uses = places(self.blocks)
+        sets, uses = definitions_and_uses(self.blocks)
         self._once = {
             name
             for name, where in sets.items()
             if len(where) == 1
             and all(where[0][0] in before[label] and where[0] < (label, k) for label, k in uses.get(name, ()))
-        }  # blocks are translated in the order of their labels
+        }  # blocks are lowered in the order of their labels
 
     def lower_inst(self, inst):
         super().lower_inst(inst)
         if isinstance(inst, ir.Branch) and self._grows(self.blocks[inst.truebr]):
-            self.builder.block.terminator.set_weights([1, 1000])  # or else registers are saved there in every turn
+            self.builder.block.terminator.set_weights([1, 1000])  # or else registers are spilled in every iteration
 
     @staticmethod
     def _grows(block):
-        """Whether a block makes an array grow, which is rare."""
+        """Whether a block grows an array, which is rare."""
         values = (s.value for s in block.body if isinstance(s, ir.Assign))
         return any(isinstance(v, ir.Global) and v.name == "grown" for v in values)
 
     def storevar(self, value, name, argidx=None):
-        if not self._unstored(name):
+        if not self._is_register(name):
             super().storevar(value, name, argidx)
         if name in self._once:
             self._values[name] = value
             if isinstance(array := self.typeof(name), types.Array):
-                at = self.context.data_model_manager[array].get_field_position
-                part = self.builder.extract_value
-                each = [[part(value, (at(f), d)) for d in range(array.ndim)] for f in ("shape", "strides")]
-                self._arrays[name] = part(value, at("data")), *each
+                position = self.context.data_model_manager[array].get_field_position
+                extract = self.builder.extract_value
+                each = [[extract(value, (position(f), d)) for d in range(array.ndim)] for f in ("shape", "strides")]
+                self._arrays[name] = extract(value, position("data")), *each
 
     def loadvar(self, name):
-        found = self._values.get(name)
-        return super().loadvar(name) if found is None else found
+        value = self._values.get(name)
+        return super().loadvar(name) if value is None else value
 
     def delvar(self, name):
-        if not self._unstored(name):  # others are set to zero, which tells LLVM that their values are no longer needed
+        if not self._is_register(name):  # others are zeroed, which tells LLVM that their values are dead
             super().delvar(name)
 
-    def _unstored(self, name):
-        """Whether a variable is not on the stack: it is set at one place, and nothing has to be freed at its end."""
+    def _is_register(self, name):
+        """Whether a variable needs no stack slot: it has one definition and holds no reference to be released."""
         model = self.context.data_model_manager[self.typeof(name)]
         return name in self._once and not model.contains_nrt_meminfo()
 
@@ -82,17 +84,17 @@ class Elements(Lower):
         key = op, signature.args
         if key not in self._operations:
             function = self.context.typing_context.resolve_value_type(op)
-            found = function.get_call_type(self.context.typing_context, signature.args, {})
-            self._operations[key] = self.context.get_function(function, found)
+            resolved = function.get_call_type(self.context.typing_context, signature.args, {})
+            self._operations[key] = self.context.get_function(function, resolved)
         sides = [self._cast_var(v, kind) for v, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)]
-        made = self._operations[key](self.builder, sides)
-        return self.context.cast(self.builder, made, signature.return_type, resty)
+        result = self._operations[key](self.builder, sides)
+        return self.context.cast(self.builder, result, signature.return_type, resty)
 
     def lower_getitem(self, resty, expr, value, index, signature):
         if not self._is_element(value.name, signature):
             return super().lower_getitem(resty, expr, value, index, signature)
-        found = load_item(self.context, self.builder, signature.args[0], self._element(value, index, signature))
-        return self.context.cast(self.builder, found, signature.return_type, resty)
+        element = load_item(self.context, self.builder, signature.args[0], self._element(value, index, signature))
+        return self.context.cast(self.builder, element, signature.return_type, resty)
 
     def lower_setitem(self, target_var, index_var, value_var, signature):
         if not self._is_element(target_var.name, signature):
@@ -102,7 +104,7 @@ class Elements(Lower):
         return store_item(self.context, self.builder, array, value, self._element(target_var, index_var, signature))
 
     def _is_element(self, name, signature):
-        """Whether it is one element, a number, of an array, and indices are not checked."""
+        """Whether an access is to a single numeric element, without bounds checks."""
         array, index = signature.args[:2]
         parts = index.types if isinstance(index, types.BaseTuple) else (index,)
         return (
@@ -119,30 +121,30 @@ class Elements(Lower):
         """The address of an element."""
         context, builder = self.context, self.builder
         array, kind = signature.args[:2]
-        given = self._cast_var(index, kind)
+        packed = self._cast_var(index, kind)
         several = isinstance(kind, types.BaseTuple)
         kinds = kind.types if several else (kind,)
-        values = cgutils.unpack_tuple(builder, given, len(kinds)) if several else [given]
+        values = cgutils.unpack_tuple(builder, packed, len(kinds)) if several else [packed]
         data, shape, strides = self._parts(var.name, array)
-        tape = var.name.split(".")[0] in self._tapes  # a variable has versions
+        tape = var.name.split(".")[0] in self._tapes  # without its SSA version
         bounds = [0] * len(kinds) if tape else self._bounds.items(index.name, len(kinds))
-        places = [
+        indices = [
             context.cast(builder, value, kind, types.intp)
-            if least >= 0
+            if lower >= 0
             else fix_integer_index(context, builder, kind, value, size)
-            for kind, value, size, least in zip(kinds, values, shape, bounds, strict=True)
+            for kind, value, size, lower in zip(kinds, values, shape, bounds, strict=True)
         ]
-        return cgutils.get_item_pointer2(context, builder, data, shape, strides, array.layout, places)
+        return cgutils.get_item_pointer2(context, builder, data, shape, strides, array.layout, indices)
 
     def _parts(self, name, array):
-        """Where an array's elements are, its shape, and its strides if they are needed."""
+        """An array's data pointer, its shape, and its strides if they are needed."""
         if name in self._arrays:
             return self._arrays[name]
         builder = self.builder
-        held = cgutils.create_struct_proxy(array)(self.context, builder, ref=self.getvar(name))
+        struct = cgutils.create_struct_proxy(array)(self.context, builder, ref=self.getvar(name))
 
         def each(field):
-            start = held._get_ptr_by_name(field)
+            start = struct._get_ptr_by_name(field)
             return [builder.load(cgutils.gep_inbounds(builder, start, 0, d)) for d in range(array.ndim)]
 
-        return held.data, each("shape"), each("strides") if array.layout == "A" else ()
+        return struct.data, each("shape"), each("strides") if array.layout == "A" else ()

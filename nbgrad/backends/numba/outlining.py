@@ -1,9 +1,8 @@
-"""Loops over ``prange`` in generated files, as Numba compiles them best.
+"""Outlining: move the bodies of ``prange`` loops in generated files into their own functions.
 
-Numba makes a function of its own of the turns, and compiles that without the passes of this package: it knows less of
-indices and arrays then, and uses no vector registers for what they would need to be known for. So the turns become a
-function here, which is compiled as all others are, and Numba's loop goes over pieces of them. How many there are does
-not depend on the number of threads.
+Numba outlines a parallel loop itself, but compiles the body without the passes of this package: it then knows less of
+indices and arrays, and does not vectorise. Here a range of iterations becomes a function that is compiled like all
+others, and Numba's loop runs over chunks of iterations. Their number does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -12,78 +11,77 @@ import ast
 from collections.abc import Iterable
 from itertools import count
 
-__all__ = ["in_pieces"]
+__all__ = ["outline_parallel_loops"]
 
-#: Pieces at most: more than there are threads as a rule, so that all have something to do until the end.
-_PIECES = 64
+#: Most chunks of a loop: usually more than threads, so that all are busy until the end.
+_MAX_CHUNKS = 64
 
 
-def in_pieces(source: str) -> str:
-    """The text of a file, with calls in its loops over ``prange``; the first function that has some begins where it
-    did."""
+def outline_parallel_loops(source: str) -> str:
+    """Outline the ``prange`` loops of a source file. The first function with such a loop keeps its line number."""
     if " in prange(" not in source:
         return source
     lines, more = source.split("\n"), list[str]()
     for function in (node for node in reversed(ast.parse(source).body) if isinstance(node, ast.FunctionDef)):
         for loop in reversed(_loops(function.body)):
-            lines[loop.lineno - 1 : loop.end_lineno], turns = _split(lines, function, loop)
-            more += turns
+            lines[loop.lineno - 1 : loop.end_lineno], outlined = _outline_loop(lines, function, loop)
+            more += outlined
     return "\n".join([*lines, *more, ""])
 
 
 def _loops(body: list[ast.stmt]) -> list[ast.For]:
-    """The outermost loops over ``prange``."""
-    found: list[ast.For] = []
+    """The outermost ``prange`` loops."""
+    loops: list[ast.For] = []
     for s in body:
         if isinstance(s, ast.For) and isinstance(s.iter, ast.Call) and ast.unparse(s.iter.func) == "prange":
-            found.append(s)
+            loops.append(s)
         elif isinstance(s, ast.For | ast.While | ast.If):
-            found += [*_loops(s.body), *_loops(s.orelse)]
-    return found
+            loops += [*_loops(s.body), *_loops(s.orelse)]
+    return loops
 
 
-def _split(lines: list[str], function: ast.FunctionDef, loop: ast.For) -> tuple[list[str], list[str]]:
-    """What stands instead of a loop, and the function that it calls."""
+def _outline_loop(lines: list[str], function: ast.FunctionDef, loop: ast.For) -> tuple[list[str], list[str]]:
+    """The lines that replace a loop, and those of the function that they call."""
     assert isinstance(loop.iter, ast.Call)
     parameters = {a.arg for a in function.args.args}
-    known, taken = _names([function])
-    mine, inside = _names([loop.target, *loop.body])
-    given = sorted((known | parameters) & inside - mine)
+    assigned, used = _names([function])
+    mine, used_inside = _names([loop.target, *loop.body])
+    captured = sorted((assigned | parameters) & used_inside - mine)
     first, last, turns, pieces, piece = (
-        _fresh(n, taken | parameters) for n in ("first", "last", "turns", "pieces", "piece")
+        _fresh(n, used | parameters) for n in ("first", "last", "turns", "pieces", "piece")
     )
     name = f"{function.name}_turns{loop.lineno}"
     bounds = [ast.unparse(n) for n in loop.iter.args]
     start, stop = ["0", *bounds][-2:]
-    places = [f"{start} + {turns} * {k} // {pieces}" for k in (piece, f"({piece} + 1)")]
-    least = f"max({first}, {start})" if start.isdecimal() else first  # so it is seen that no index is below zero
+    range_bounds = [f"{start} + {turns} * {k} // {pieces}" for k in (piece, f"({piece} + 1)")]
+    least = f"max({first}, {start})" if start.isdecimal() else first  # provably non-negative indices
     indent = " " * loop.col_offset
-    instead = [
+    replacement = [
         f"{turns} = max({stop} - ({start}), 0)",
-        f"{pieces} = min({turns}, {_PIECES})",
+        f"{pieces} = min({turns}, {_MAX_CHUNKS})",
         f"for {piece} in prange({pieces}):",
-        f"    {name}({', '.join([*places, *given])})",
+        f"    {name}({', '.join([*range_bounds, *captured])})",
     ]
-    text = [line[len(indent) - 4 :] for line in lines[loop.lineno : loop.end_lineno]]
-    made = [
+    body = [line[len(indent) - 4 :] for line in lines[loop.lineno : loop.end_lineno]]
+    outlined = [
         "",
         "",
         *(f"@{_serial(node)}" for node in function.decorator_list),
-        f"def {name}({', '.join([first, last, *given])}):",
+        f"def {name}({', '.join([first, last, *captured])}):",
         f"    for {ast.unparse(loop.target)} in range({least}, {last}):",
-        *text,
+        *body,
     ]
-    return [indent + line for line in instead], made
+    return [indent + line for line in replacement], outlined
 
 
 def _names(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """Those that are set, and all."""
+    """The names that are assigned, and all names."""
     names = [n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)]
     return {n.id for n in names if isinstance(n.ctx, ast.Store)}, {n.id for n in names}
 
 
 def _serial(decorator: ast.expr) -> str:
-    """The same decorator, for a function without loops over ``prange``."""
+    """The decorator without ``parallel``."""
     assert isinstance(decorator, ast.Call)
     return ast.unparse(ast.Call(decorator.func, [], [k for k in decorator.keywords if k.arg != "parallel"]))
 

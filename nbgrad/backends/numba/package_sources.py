@@ -1,7 +1,7 @@
-"""What nbgrad itself is, as a text that is in the name of every stored kernel: code that an older pass made is not met.
+"""Source digest: the hash of nbgrad's own files, part of every kernel's key, so that code of older passes is not used.
 
-It is the hash of all its files. Reading them takes 5 ms, and looking at their times 1 ms; so the hash is kept on disk
-with these, as kernels are.
+Reading the files takes 5 ms, and reading their times 1 ms; so the hash is stored on disk together with the times, as
+kernels are.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from . import disk_cache
 
 __all__ = ["PACKAGE", "digest"]
 
-#: Where the files are; what is in a directory below is in the hash.
+#: The package's directory; the hash covers it and its subdirectories.
 PACKAGE = str(Path(os.path.abspath(__file__)).parents[2])
 _SUFFIX = ".sources"
-#: Nanoseconds within which two changes of a file can have one time, on the coarsest of file systems.
+#: Nanoseconds within which two changes of a file can have the same time, on the coarsest of file systems.
 _TICK = 3_000_000_000
 
 
 @once
 def digest() -> str:
-    """The hash; "" where it is unknown: then nothing can be loaded or stored.
+    """The hash; "" if it is unknown, and then nothing can be loaded or stored.
 
-    That is so if a file was changed after this process began to import them: what runs may be the old one.
+    It is unknown if a file was changed after this process began to import the package: the old version may be running.
     """
     try:
         files = sorted(_files(PACKAGE))
         newest = max(file[2] for file in files)
         if newest > config.STARTED:
             return ""
-        seen = hashlib.sha256(repr(files).encode()).digest()
+        listing = hashlib.sha256(repr(files).encode()).digest()
         key = hashlib.sha256(f"sources {PACKAGE}".encode()).hexdigest()
-        kept = disk_cache.load(key, _SUFFIX)
-        if kept is not None and kept[:32] == seen:
-            return kept[32:].hex()
+        stored = disk_cache.load(key, _SUFFIX)
+        if stored is not None and stored[:32] == listing:
+            return stored[32:].hex()
         whole = hashlib.sha256()
         for path, size, *_ in files:
             whole.update(f"{path}\0{size}\0".encode())
@@ -49,15 +49,14 @@ def digest() -> str:
         if sorted(_files(PACKAGE)) != files:
             return ""
         if time.time_ns() - newest > _TICK:
-            disk_cache.store(key, seen + whole.digest(), _SUFFIX)
+            disk_cache.store(key, listing + whole.digest(), _SUFFIX)
         return whole.hexdigest()
     except (OSError, ValueError):
         return _archive()
 
 
 def _files(folder: str, within: str = "") -> Iterator[tuple[str, int, int, int, int]]:
-    """Of each file with code its path, size, when it was last changed (nobody can set that), when it says it was, and
-    which one it is."""
+    """For each source file: path, size, last change (which cannot be forged), modification time and inode."""
     with os.scandir(folder) as entries:
         for entry in entries:
             path = f"{within}{entry.name}"
@@ -70,7 +69,7 @@ def _files(folder: str, within: str = "") -> Iterator[tuple[str, int, int, int, 
 
 
 def _archive() -> str:
-    """The hash of the file that the package is imported from, if it is in one."""
+    """The hash of the archive that the package is imported from, if there is one."""
     for path in Path(PACKAGE).parents:
         with contextlib.suppress(OSError):
             if path.is_file():

@@ -1,7 +1,8 @@
-"""Numba's variables, each set at one place (SSA), and back.
+"""SSA construction and destruction for Numba IR.
 
-Numba rewrites the whole function for each variable that is set more than once, a sixth of the time for a function of
-hundreds of lines. Here the places of all variables are looked up once. What comes out is the same, names included.
+Numba rewrites the whole function for each variable with several definitions, a sixth of the compile time of a function
+of hundreds of lines. Here definitions and uses of all variables are collected once. The result is the same, names
+included.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import PreLowerStripPhis
 from numba.core.untyped_passes import ReconstructSSA
 
-__all__ = ["Versions", "WithoutPhis", "places"]
+__all__ = ["SsaConstruction", "SsaDestruction", "definitions_and_uses"]
 
-#: A statement: the label of its block, and its position there.
-Place = tuple[int, int]
+#: A statement: the label of its block, and its index there.
+StatementIndex = tuple[int, int]
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class Versions(ReconstructSSA):
-    """Numba's pass, with :func:`versions` for its algorithm; tapes that grow stay one variable each."""
+class SsaConstruction(ReconstructSSA):
+    """Numba's SSA pass, with :func:`construct_ssa` for its algorithm; growing tapes stay one variable each."""
 
     _name = "nbgrad_versions"
 
     def run_pass(self, state):
-        versions(state.func_ir.blocks, _grown(state.func_ir.blocks))
+        construct_ssa(state.func_ir.blocks, _growing_tapes(state.func_ir.blocks))
         self._patch_locals(state)
         state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
         return True
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class WithoutPhis(PreLowerStripPhis):
-    """Numba's pass that undoes phi nodes, and does not ask what is alive where: only generators are."""
+class SsaDestruction(PreLowerStripPhis):
+    """Numba's pass that removes phi nodes, without its liveness analysis, which only generators need."""
 
     _name = "nbgrad_without_phis"
 
@@ -49,35 +50,38 @@ class WithoutPhis(PreLowerStripPhis):
         return True
 
 
-def versions(blocks: dict[int, ir.Block], others: Set[str] = frozenset()) -> None:
-    """Give variables that are set several times a name per place, and phi nodes where several reach a use; `others`
-    stay as they are."""
+def construct_ssa(blocks: dict[int, ir.Block], others: Set[str] = frozenset()) -> None:
+    """Rename variables with several definitions, and insert phi nodes where several definitions reach a use.
+
+    Those in `others` stay as they are."""
     if not blocks:
         return
     graph = compute_cfg_from_blocks(blocks)
-    sets, uses = places(blocks)
-    joins = _joins(graph)
-    renamed: dict[Place, ir.Var] = {}
-    put: dict[Place, dict[str, ir.Var]] = defaultdict(dict)
+    sets, uses = definitions_and_uses(blocks)
+    joins = _iterated_frontiers(graph)
+    renamed: dict[StatementIndex, ir.Var] = {}
+    substitutions: dict[StatementIndex, dict[str, ir.Var]] = defaultdict(dict)
     phis: dict[int, list[ir.Assign]] = defaultdict(list)
-    for name in (n for n in _several(sets, uses, graph.dominators()) if n not in others):
+    for name in (n for n in _multiply_defined(sets, uses, graph.dominators()) if n not in others):
         v = _Variable(name, blocks, graph, sets[name], joins)
         renamed.update(v.renamed)
         for place in uses.get(name, ()):
             reaching = v.before(*place)
             if reaching is not ir.UNDEFINED and reaching.name != name:
-                put[place][name] = reaching
+                substitutions[place][name] = reaching
         for label, phi in v.phis.items():
             phis[label].insert(0, phi)
     for label, block in blocks.items():
-        body = [_rewritten(s, renamed.get((label, k)), put.get((label, k))) for k, s in enumerate(block.body)]
+        body = [_rewritten(s, renamed.get((label, k)), substitutions.get((label, k))) for k, s in enumerate(block.body)]
         block.body = [*phis[label], *body]
 
 
-def places(blocks: dict[int, ir.Block]) -> tuple[dict[str, list[Place]], dict[str, list[Place]]]:
-    """Where each variable is set, and where it is used, in the order of the text."""
-    sets: dict[str, list[Place]] = defaultdict(list)
-    uses: dict[str, list[Place]] = defaultdict(list)
+def definitions_and_uses(
+    blocks: dict[int, ir.Block],
+) -> tuple[dict[str, list[StatementIndex]], dict[str, list[StatementIndex]]]:
+    """The definitions and the uses of each variable, in program order."""
+    sets: dict[str, list[StatementIndex]] = defaultdict(list)
+    uses: dict[str, list[StatementIndex]] = defaultdict(list)
     for label, block in blocks.items():
         for k, s in enumerate(block.body):
             if isinstance(s, ir.Assign):
@@ -91,58 +95,60 @@ def places(blocks: dict[int, ir.Block]) -> tuple[dict[str, list[Place]], dict[st
     return sets, uses
 
 
-def _grown(blocks: dict[int, ir.Block]) -> set[str]:
-    """The tapes of adjoints that grow. References to what has several versions would be counted in every turn."""
-    found: dict[str, object] = {}
+def _growing_tapes(blocks: dict[int, ir.Block]) -> set[str]:
+    """The growing tapes of adjoints. With several versions, their references would be counted in every iteration."""
+    roles: dict[str, object] = {}
     for block in blocks.values():
         for s in block.body:
             if isinstance(s, ir.Assign):
                 v = s.value
-                made = found.get(v.func.name) if isinstance(v, ir.Expr) and v.op == "call" else None
-                if made == "function" or (isinstance(v, ir.Var) and found.get(v.name) == "result"):
-                    found[s.target.name] = "result"
+                callee = roles.get(v.func.name) if isinstance(v, ir.Expr) and v.op == "call" else None
+                if callee == "function" or (isinstance(v, ir.Var) and roles.get(v.name) == "result"):
+                    roles[s.target.name] = "result"
                 elif isinstance(v, ir.Global) and v.name == "grown":
-                    found[s.target.name] = "function"
-    return {name for name, what in found.items() if what == "result"}
+                    roles[s.target.name] = "function"
+    return {name for name, role in roles.items() if role == "result"}
 
 
-def _several(sets: dict[str, list[Place]], uses: dict[str, list[Place]], dominators: dict[int, set[int]]) -> list[str]:
-    """The variables that are set at several places, and then those that may be used before they are set."""
-    found = [name for name, where in sets.items() if len(where) > 1]
+def _multiply_defined(
+    sets: dict[str, list[StatementIndex]], uses: dict[str, list[StatementIndex]], dominators: dict[int, set[int]]
+) -> list[str]:
+    """The variables with several definitions, and then those that may be used before their definition."""
+    variables = [name for name, where in sets.items() if len(where) > 1]
     for name, where in uses.items():
         first = sets[name][:2]
         if len(first) < 2 and any(
             not first or (first[0][0] not in dominators[label]) for label, k in where if (label, k) not in first
         ):
-            found.append(name)
-    return found
+            variables.append(name)
+    return variables
 
 
-def _joins(graph) -> dict[int, set[int]]:
-    """The blocks in which what is set in a block meets other values: its iterated dominance frontier."""
+def _iterated_frontiers(graph) -> dict[int, set[int]]:
+    """The iterated dominance frontier of each block."""
     frontiers = graph.dominance_frontier()
-    found = {}
+    frontier_of = {}
     for label in frontiers:
         reached: set[int] = set()
-        stack = [label]
-        while stack:
-            new = set(frontiers[stack.pop()]) - reached
+        worklist = [label]
+        while worklist:
+            new = set(frontiers[worklist.pop()]) - reached
             reached |= new
-            stack += new
-        found[label] = reached
-    return found
+            worklist += new
+        frontier_of[label] = reached
+    return frontier_of
 
 
 class _Variable:
-    """A variable that gets names of its own where it is set; `renamed` has them, `phis` the nodes by block."""
+    """A variable with a version per definition: `renamed` has these, `phis` the phi nodes by block."""
 
-    def __init__(self, name: str, blocks, graph, sets: list[Place], joins: dict[int, set[int]]) -> None:
+    def __init__(self, name: str, blocks, graph, sets: list[StatementIndex], joins: dict[int, set[int]]) -> None:
         self.name, self.blocks, self.graph = name, blocks, graph
         self.scope = next(iter(blocks.values())).scope
         self.above = graph.immediate_dominators()
         self.phis: dict[int, ir.Assign] = {}
-        self.renamed: dict[Place, ir.Var] = {}
-        self.last: dict[int, ir.Var] = {}  # at the end of a block that sets it
+        self.renamed: dict[StatementIndex, ir.Var] = {}
+        self.last: dict[int, ir.Var] = {}  # at the end of a block that defines it
         self.inside: dict[int, list[tuple[int, ir.Var]]] = defaultdict(list)
         for label, k in sets:
             s = blocks[label].body[k]
@@ -152,12 +158,12 @@ class _Variable:
         self.joins: set[int] = set().union(*(joins[label] for label in self.last))
 
     def before(self, label: int, k: int) -> ir.Var:
-        """What a statement reads."""
-        here = next((var for at, var in reversed(self.inside.get(label, ())) if at < k), None)
+        """The version that reaches a statement."""
+        here = next((var for position, var in reversed(self.inside.get(label, ())) if position < k), None)
         return self.begin(label) if here is None else here
 
     def begin(self, label: int) -> ir.Var:
-        """What there is where a block begins."""
+        """The version that reaches the beginning of a block."""
         while label not in self.phis and label not in self.joins:
             above = self.above[label]
             if above == label:
@@ -170,14 +176,14 @@ class _Variable:
         return self.phis[label].target
 
     def join(self, label: int) -> None:
-        """Put a phi node where a block begins. Loops may lead back to it."""
+        """Insert a phi node at the beginning of a block, before its operands: loops may lead back to it."""
         loc = self.blocks[label].loc
         phi = ir.Assign(ir.Expr.phi(loc=loc), self.scope.redefine(self.name, loc=loc), loc)
         self.phis[label] = phi
-        for before, _ in self.graph.predecessors(label):
-            found = self.last[before] if before in self.last else self.begin(before)
-            phi.value.incoming_values.append(found)
-            phi.value.incoming_blocks.append(before)
+        for predecessor, _ in self.graph.predecessors(label):
+            version = self.last[predecessor] if predecessor in self.last else self.begin(predecessor)
+            phi.value.incoming_values.append(version)
+            phi.value.incoming_blocks.append(predecessor)
 
 
 def _rewritten(s: ir.Stmt, target: ir.Var | None, names: dict[str, ir.Var] | None) -> ir.Stmt:

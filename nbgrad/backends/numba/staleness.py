@@ -1,9 +1,9 @@
-"""Whether machine code in memory is what its source says now.
+"""Staleness: whether machine code in memory still agrees with the sources and globals of its function.
 
-Numba takes the values of global names when it compiles a function, and keeps the code. Who stores a function that calls
-it stores that code, too, under a name that is made of the values now: they must be the same. So it is noted, whenever
-Numba compiles a function, what the function reaches; what was compiled before nbgrad was imported, and what comes from
-Numba's own cache, which asks less, is unknown.
+Numba reads the values of globals when it compiles a function. Storing a caller on disk stores that code, too, under a
+key computed from the values of now: they must be the same. So whenever Numba compiles a function, its fingerprint is
+recorded. It is unknown for code compiled before nbgrad was imported, and for code from Numba's own cache, which checks
+less.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
 from .fingerprint import dispatchers, of_value
-from .known_names import Unfit
+from .known_names import NoFingerprint
 
-__all__ = ["check", "note", "watch"]
+__all__ = ["check", "record_compilation", "watch"]
 
-#: What functions reached when they were compiled, by their arguments' types; None if that is unknown.
-_noted: WeakKeyDictionary[Dispatcher, dict[Any, str | None]] = WeakKeyDictionary()
+#: Fingerprints of functions when they were compiled, by argument types; None if unknown.
+_recorded_fingerprints: WeakKeyDictionary[Dispatcher, dict[Any, str | None]] = WeakKeyDictionary()
 _begun: WeakKeyDictionary[Dispatcher, list[str | None]] = WeakKeyDictionary()
 
 
 def _now(function: Dispatcher) -> str | None:
-    """What it reaches; None if that cannot be said, or it is nbgrad's own."""
+    """A function's fingerprint; None if it has none, or is nbgrad's own."""
     try:
         return of_value(function) if dispatchers(function) else None
     except Exception:  # whatever it is, the user's function is compiled
         return None
 
 
-def note(function: Dispatcher, reached: str | None) -> None:
-    """What the code reaches that a function has got since it was last looked at."""
-    known = _noted.setdefault(function, {})
+def record_compilation(function: Dispatcher, reached: str | None) -> None:
+    """Record the fingerprint of the code that a function has got since the last call."""
+    known = _recorded_fingerprints.setdefault(function, {})
     for kinds in list(function.overloads):
         known.setdefault(kinds, reached)
 
 
 def check(value: Any) -> None:
-    """Raises :class:`Unfit` unless all compiled functions that the value reaches are what their sources say."""
+    """Raise :class:`NoFingerprint` unless all compiled functions that a value reaches are up to date."""
     for function in dispatchers(value):
         if not function.overloads:
             continue
-        known, reached = _noted.get(function, {}), of_value(function)
+        known, reached = _recorded_fingerprints.get(function, {}), of_value(function)
         if any(known.get(kinds) != reached for kinds in function.overloads):
-            raise Unfit(f"{function.py_func.__qualname__}, of which the compiled code may be an older one")
+            raise NoFingerprint(f"{function.py_func.__qualname__}, of which the compiled code may be an older one")
 
 
 class _Listener(event.Listener):
     def on_start(self, event):
         function = event.data["dispatcher"]
-        note(function, None)
+        record_compilation(function, None)
         _begun.setdefault(function, []).append(_now(function))
 
     def on_end(self, event):
         function = event.data["dispatcher"]
         begun = _begun.get(function)
         before = begun.pop() if begun else None
-        note(function, before if before is not None and before == _now(function) else None)
+        record_compilation(function, before if before is not None and before == _now(function) else None)
 
 
 def watch() -> None:
-    """Note from now on what is compiled."""
+    """Record what Numba compiles from now on."""
     event.register("numba:compile", _Listener())

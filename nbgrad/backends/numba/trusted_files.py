@@ -1,16 +1,16 @@
-"""Directories and files that nobody else can have written: what is read from them runs.
+"""Trusted files: directories and files that only the user and root can have written. Their contents are executed.
 
-A directory is *ours* if the user or root owns it, and nobody else can write to it. So is a file, if it is a regular one
-besides. What is read or written is asked of the open directory and of the open file themselves, so it is what is used,
-whatever other processes put at their names in the meantime.
+A directory is *ours* if the user or root owns it and nobody else can write to it. The same holds for a file, which must
+be a regular one besides. Checks are made on open descriptors, which are then used, so renaming by other processes in
+between has no effect.
 
-Of directories above, less is asked: the user or root owns them, and others cannot write to them, unless they are like
-``/tmp``, where nobody changes what somebody else owns (the sticky bit). A group may: at many places ``~/.cache`` is
-made so. Who is in it can put another directory at the place of ours, but none that belongs to us. Links on the way
-there are followed if the user or root made them, and the way that they show is asked the same. Links to files, and to
-folders within ours, are not followed.
+Parent directories are checked less strictly: the user or root owns them, and others cannot write to them, except where
+the sticky bit protects entries (``/tmp``). The group may write: ``~/.cache`` is often created so. Its members can
+replace our directory by another one, but not by one that we own. Symbolic links on the path are followed if the user or
+root owns them, and their targets are checked in the same way. Links to files, and to folders within ours, are not
+followed.
 
-On Windows, who may write is not in the mode, and the user's own directories are taken as they are.
+On Windows the mode does not say who may write, and the user's own directories are trusted.
 """
 
 from __future__ import annotations
@@ -22,42 +22,44 @@ import time
 from secrets import token_hex
 from typing import Any
 
-__all__ = ["Folder", "Refused", "Root"]
+__all__ = ["Folder", "Root", "UntrustedError"]
 
 _POSIX = hasattr(os, "geteuid") and os.open in os.supports_dir_fd
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if _POSIX else getattr(os, "O_BINARY", 0)
-#: To be in a directory one need not be allowed to list it; where the system has no word for that, one must.
+#: Entering a directory does not need permission to list it, except on systems without ``O_PATH``.
 _STEP = _FLAGS | os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY) if _POSIX else 0
-#: Links on the way to a directory, at most; and bytes of a file.
+#: Most links on the path to a directory; most bytes of a file.
 _LINKS, _LARGEST = 40, 1 << 26
-#: Seconds after which a file that was not moved into place never will be.
+#: Seconds after which a temporary file counts as abandoned.
 _ABANDONED = 600.0
 
 
-class Refused(Exception):
-    """Somebody else can write there; the message says where, and who."""
+class UntrustedError(Exception):
+    """Raised if somebody else can write there; the message says where, and who."""
 
 
 def _owners() -> tuple[int, int]:
     return 0, os.geteuid()
 
 
-def _owner(found: os.stat_result) -> int:
-    return found.st_uid
+def _owner(status: os.stat_result) -> int:
+    return status.st_uid
 
 
-def _check(found: os.stat_result, path: str, others: int) -> None:
-    """That the user or root owns it, and that nobody in the bits of `others` can write to it."""
-    if _owner(found) not in _owners():
-        raise Refused(f"{path} belongs to somebody else (user {_owner(found)})")
-    if found.st_mode & others:
-        whose = "everybody" if found.st_mode & others & stat.S_IWOTH else "its group"
-        raise Refused(f"{whose} can write to {path} (mode {stat.S_IMODE(found.st_mode):o}; chmod go-w makes it yours)")
+def _check(status: os.stat_result, path: str, others: int) -> None:
+    """Raise unless the user or root owns it, and nobody in the permission bits `others` can write to it."""
+    if _owner(status) not in _owners():
+        raise UntrustedError(f"{path} belongs to somebody else (user {_owner(status)})")
+    if status.st_mode & others:
+        whose = "everybody" if status.st_mode & others & stat.S_IWOTH else "its group"
+        raise UntrustedError(
+            f"{whose} can write to {path} (mode {stat.S_IMODE(status.st_mode):o}; chmod go-w makes it yours)"
+        )
 
 
-def _above(found: os.stat_result, path: str) -> None:
-    """The same for a directory on the way."""
-    _check(found, path, 0 if found.st_mode & stat.S_ISVTX else stat.S_IWOTH)
+def _check_parent(status: os.stat_result, path: str) -> None:
+    """The same for a parent directory."""
+    _check(status, path, 0 if status.st_mode & stat.S_ISVTX else stat.S_IWOTH)
 
 
 def _close(fd: int) -> None:
@@ -66,12 +68,12 @@ def _close(fd: int) -> None:
 
 
 class Folder:
-    """A directory of ours that is open.
+    """An open directory of ours.
 
     Parameters
     ----------
     fd : int or None
-        Its descriptor, which the folder closes; None where there are none.
+        Its descriptor, which the folder closes; None on systems without directory descriptors.
     path : str
     """
 
@@ -91,7 +93,7 @@ class Folder:
         return os.path.join(self.path, name) if self.fd is None else name
 
     def folder(self, name: str, make: bool = False) -> Folder:
-        """A folder in it; an OSError if there is none, or it is not ours."""
+        """Open a subfolder; an OSError if there is none, or it is not ours."""
         path = os.path.join(self.path, name)
         if make:
             with contextlib.suppress(FileExistsError):
@@ -100,36 +102,36 @@ class Folder:
             if not stat.S_ISDIR(os.lstat(path).st_mode):
                 raise NotADirectoryError(path)
             return Folder(None, path)
-        found = Folder(os.open(name, _STEP, dir_fd=self.fd), path)
+        subfolder = Folder(os.open(name, _STEP, dir_fd=self.fd), path)
         try:
-            _ours(found.fd, path)
+            _require_trusted(subfolder.fd, path)
         except BaseException:
-            found.__exit__()
+            subfolder.__exit__()
             raise
-        return found
+        return subfolder
 
     def read(self, name: str) -> bytes:
-        """A file's content; an OSError if there is none, or it is not ours."""
+        """The content of a file; an OSError if there is none, or it is not ours."""
         if self.fd is None and not stat.S_ISREG(os.lstat(self._name(name)).st_mode):
             raise PermissionError(name)
         fd = os.open(self._name(name), _FLAGS | os.O_RDONLY, **self._at)
         try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
                 raise PermissionError(f"{name} is no file of ours")
             if self.fd is not None:
-                _ours(fd, name, found)
+                _require_trusted(fd, name, status)
             parts = []
-            while part := os.read(fd, found.st_size + 1):
+            while part := os.read(fd, status.st_size + 1):
                 parts.append(part)
             return b"".join(parts)
         finally:
             _close(fd)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, and move it to its name when it is whole: others see all of it, or nothing."""
-        made = f"{name[:16]}.{os.getpid()}.{token_hex(4)}.tmp"
-        fd = os.open(self._name(made), _FLAGS | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, **self._at)
+        """Write a file atomically: under a temporary name, then moved into place."""
+        temporary = f"{name[:16]}.{os.getpid()}.{token_hex(4)}.tmp"
+        fd = os.open(self._name(temporary), _FLAGS | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, **self._at)
         try:
             try:
                 rest = memoryview(content)
@@ -138,14 +140,14 @@ class Folder:
             finally:
                 os.close(fd)
             at = {} if self.fd is None else {"src_dir_fd": self.fd, "dst_dir_fd": self.fd}
-            os.replace(self._name(made), self._name(name), **at)
+            os.replace(self._name(temporary), self._name(name), **at)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(self._name(made), **self._at)
+                os.unlink(self._name(temporary), **self._at)
             raise
 
     def remove(self, name: str) -> bool:
-        """Delete a file; whether it was there."""
+        """Delete a file; returns whether it existed."""
         try:
             os.unlink(self._name(name), **self._at)
         except OSError:
@@ -154,11 +156,11 @@ class Folder:
 
     def files(self) -> dict[str, os.stat_result]:
         """The regular files that belong to the user, by name."""
-        return {name: found for name, found in self._entries() if stat.S_ISREG(found.st_mode)}
+        return {name: status for name, status in self._entries() if stat.S_ISREG(status.st_mode)}
 
     def folders(self) -> list[str]:
         """The names of the folders."""
-        return sorted(name for name, found in self._entries() if stat.S_ISDIR(found.st_mode))
+        return sorted(name for name, status in self._entries() if stat.S_ISDIR(status.st_mode))
 
     def _entries(self) -> list[tuple[str, os.stat_result]]:
         if self.fd is None:
@@ -172,53 +174,53 @@ class Folder:
         entries = []
         for name in names:
             with contextlib.suppress(OSError):
-                found = os.stat(self._name(name), follow_symlinks=False, **self._at)
-                if self.fd is None or _owner(found) == os.geteuid():
-                    entries.append((name, found))
+                status = os.stat(self._name(name), follow_symlinks=False, **self._at)
+                if self.fd is None or _owner(status) == os.geteuid():
+                    entries.append((name, status))
         return entries
 
     def writable(self) -> bool:
-        """Whether files can be made in it, as far as the system says."""
+        """Whether files can be created in it, as far as the system says."""
         if self.fd is None:
             name = token_hex(32)
             self.write(name, b"")
             return self.remove(name)
         return os.access(".", os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids, **self._at)
 
-    def tidy(self) -> None:
-        """Delete what processes that were killed left half written."""
+    def remove_abandoned(self) -> None:
+        """Delete temporary files that killed processes left behind."""
         now = time.time()
-        for name, found in self.files().items():
-            if name.endswith(".tmp") and now - found.st_mtime > _ABANDONED:
+        for name, status in self.files().items():
+            if name.endswith(".tmp") and now - status.st_mtime > _ABANDONED:
                 self.remove(name)
 
 
-def _ours(fd: int | None, path: str, found: os.stat_result | None = None) -> None:
-    """An OSError unless what is open is ours."""
+def _require_trusted(fd: int | None, path: str, status: os.stat_result | None = None) -> None:
+    """Raise an OSError unless an open directory or file is ours."""
     try:
-        _check(os.fstat(fd) if found is None else found, path, stat.S_IWGRP | stat.S_IWOTH)  # type: ignore[arg-type]
-    except Refused as err:
+        _check(os.fstat(fd) if status is None else status, path, stat.S_IWGRP | stat.S_IWOTH)  # type: ignore[arg-type]
+    except UntrustedError as err:
         raise PermissionError(str(err)) from None
 
 
 class Root:
-    """A directory by its name, which is looked at anew each time, since it may be deleted and made again."""
+    """A directory by its path, which is checked at each use, since it may be deleted and created again."""
 
     def __init__(self, path: str) -> None:
         self.path = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
         self._known: tuple[str, list[int]] | None = None
 
     def open(self, make: bool = False) -> Folder:
-        """The directory; an OSError if there is none, :class:`Refused` if it is not ours."""
+        """Open the directory; an OSError if there is none, :class:`UntrustedError` if it is not ours."""
         if not _POSIX:
             if make:
                 os.makedirs(self.path, exist_ok=True)
             elif not os.path.isdir(self.path):
                 raise FileNotFoundError(self.path)
             return Folder(None, self.path)
-        if self._known is not None and (found := self._same(*self._known)) is not None:
-            return found
-        fd, path = _walked(self.path, make)
+        if self._known is not None and (folder := self._same(*self._known)) is not None:
+            return folder
+        fd, path = _walk_path(self.path, make)
         try:
             known = os.fstat(fd)
             _check(known, self.path, stat.S_IWGRP | stat.S_IWOTH)
@@ -229,7 +231,7 @@ class Root:
         return Folder(fd, self.path)
 
     def _same(self, path: str, known: list[int]) -> Folder | None:
-        """The directory, if it is the one that was asked before, and nobody was let in."""
+        """Open the directory without walking the path, if it and its permissions are as at the last check."""
         try:
             fd = os.open(path, _STEP)
         except OSError:
@@ -241,56 +243,56 @@ class Root:
         return None
 
 
-def _identity(found: os.stat_result) -> list[int]:
-    return [found.st_dev, found.st_ino, found.st_uid, found.st_mode]
+def _identity(status: os.stat_result) -> list[int]:
+    return [status.st_dev, status.st_ino, status.st_uid, status.st_mode]
 
 
-def _walked(path: str, make: bool) -> tuple[int, str]:
-    """Go to a directory, step by step from the root, and ask each one on the way; where it is without links."""
+def _walk_path(path: str, make: bool) -> tuple[int, str]:
+    """Walk to a directory from the root, checking each parent; returns its descriptor and its path without links."""
     with contextlib.suppress(FileNotFoundError):
         os.lstat(path)  # an error for names that are too long
     rest = _steps(path)
     links = 0
-    fd, been = os.open("/", _STEP), "/"
+    fd, parent = os.open("/", _STEP), "/"
     try:
         while rest:
-            _above(os.fstat(fd), been)
+            _check_parent(os.fstat(fd), parent)
             name = rest.pop()
             try:
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
                 if not make:
                     raise
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=fd)
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            here = os.path.join(been, name)
-            if stat.S_ISLNK(found.st_mode):
-                if _owner(found) not in _owners():
-                    raise Refused(f"the link {here} belongs to somebody else (user {_owner(found)})")
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            here = os.path.join(parent, name)
+            if stat.S_ISLNK(status.st_mode):
+                if _owner(status) not in _owners():
+                    raise UntrustedError(f"the link {here} belongs to somebody else (user {_owner(status)})")
                 links += 1
                 if links > _LINKS:
-                    raise Refused(f"{path} leads through more than {_LINKS} links")
+                    raise UntrustedError(f"{path} leads through more than {_LINKS} links")
                 target = os.readlink(name, dir_fd=fd)
                 rest += _steps(target)
                 if os.path.isabs(target):
-                    fd, been = _stepped(fd, "/"), "/"
+                    fd, parent = _open_entry(fd, "/"), "/"
                 continue
-            fd = _stepped(fd, name)
-            been = os.path.normpath(here)  # there are no links in it
-        return fd, been
+            fd = _open_entry(fd, name)
+            parent = os.path.normpath(here)  # its directories are no links
+        return fd, parent
     except BaseException:
         _close(fd)
         raise
 
 
 def _steps(path: str) -> list[str]:
-    """The names in a path, the first one last."""
+    """The components of a path, in reverse order."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
-def _stepped(fd: int, name: str) -> int:
-    """The directory there, instead of the one it is in."""
-    found = os.open(name, _STEP, dir_fd=fd)
+def _open_entry(fd: int, name: str) -> int:
+    """Open an entry of a directory and close the directory."""
+    opened = os.open(name, _STEP, dir_fd=fd)
     _close(fd)
-    return found
+    return opened

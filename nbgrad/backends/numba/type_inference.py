@@ -1,4 +1,4 @@
-"""Numba's type inference, which asks once for what the same call with the same types gives, not at each place."""
+"""Type inference: Numba's pass with memoised overload resolution."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ __all__ = ["TypeInference"]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class TypeInference(NopythonTypeInference):
-    """Numba's pass, in a context that remembers."""
+    """Numba's pass in a memoising typing context."""
 
     _name = "nbgrad_type_inference"
 
     def run_pass(self, state):
-        context, state.typingctx = state.typingctx, _Remembering(state.typingctx)
+        context, state.typingctx = state.typingctx, _MemoizingContext(state.typingctx)
         try:
             return super().run_pass(state)
         finally:
             state.typingctx = context
 
 
-class _Remembering:
-    """A typing context for one function. Half of Numba's inference goes into trying all that ``+`` can mean."""
+class _MemoizingContext:
+    """A typing context for one function that resolves each call signature once.
+
+    Half of Numba's inference time goes into trying the overloads of operators such as ``+``."""
 
     def __init__(self, context) -> None:
         self._context = context
@@ -34,7 +36,7 @@ class _Remembering:
 
     def resolve_function_type(self, function, args, kws):
         key = function, tuple(args), tuple(kws.items())
-        found = self._known.get(key)
-        if found is None:  # and so also what may be known later, as in recursion
-            found = self._known[key] = self._context.resolve_function_type(function, args, kws)
-        return found
+        signature = self._known.get(key)
+        if signature is None:  # None is not remembered: it may become known later, as in recursion
+            signature = self._known[key] = self._context.resolve_function_type(function, args, kws)
+        return signature

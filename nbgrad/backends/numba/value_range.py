@@ -1,4 +1,4 @@
-"""What integers are at least: an index that is not below zero does not count from the end of an array."""
+"""Value-range analysis: lower bounds of integers. A non-negative index needs no wraparound from the end of an array."""
 
 from __future__ import annotations
 
@@ -8,65 +8,69 @@ from typing import Any
 
 from numba.core import ir
 
-from .direct_calls import ORIGINAL
+from .direct_calls import REPLACED_FUNCTION
 
-__all__ = ["Bounds"]
+__all__ = ["LowerBounds"]
 
 _PLUS, _MINUS = (operator.add, operator.iadd), (operator.sub, operator.isub)
 _TIMES, _OVER = (operator.mul, operator.imul), (operator.floordiv, operator.ifloordiv)
 _REST = operator.mod, operator.imod
 
 
-class Bounds:
-    """Answers for the variables of one function, by their names: `definitions` are the values that each is given."""
+class LowerBounds:
+    """Lower bounds of the variables of one function, by name; `definitions` are the values assigned to each."""
 
     def __init__(self, definitions: dict[str, list[Any]]) -> None:
         self.definitions = definitions
         self.known: dict[str, float] = {}
 
-    def least(self, name: str) -> float:
-        """A bound below; minus infinity if none is known."""
+    def least_value(self, name: str) -> float:
+        """A lower bound; minus infinity if none is known."""
         if name not in self.known:
-            self.known[name] = -inf  # where a variable depends on itself
+            self.known[name] = -inf  # for a variable that depends on itself
             values = self.definitions.get(name, [])
             self.known[name] = min((self._value(v) for v in values), default=-inf)
         return self.known[name]
 
     def items(self, name: str, count: int) -> list[float]:
-        """The same for each of the `count` items of a tuple, or for the one number that it is."""
-        made = self._made(name)
-        if isinstance(made, ir.Expr) and made.op == "build_tuple":
-            return [self.least(item.name) for item in made.items]
-        return [self.least(name) if count == 1 else -inf] * count
+        """Lower bounds of the `count` items of a tuple, or of the scalar that it is."""
+        definition = self._unique_definition(name)
+        if isinstance(definition, ir.Expr) and definition.op == "build_tuple":
+            return [self.least_value(item.name) for item in definition.items]
+        return [self.least_value(name) if count == 1 else -inf] * count
 
-    def _made(self, name: str) -> Any:
-        """What a variable is made by, if that is one place."""
+    def _unique_definition(self, name: str) -> Any:
+        """The unique definition of a variable, through copies and casts; else None."""
         values = self.definitions.get(name, [])
         value = values[0] if len(values) == 1 else None
         if isinstance(value, ir.Expr) and value.op == "cast":
             value = value.value
-        return self._made(value.name) if isinstance(value, ir.Var) else value
+        return self._unique_definition(value.name) if isinstance(value, ir.Var) else value
 
     def _value(self, value: Any) -> float:
         if isinstance(value, ir.Var):
-            return self.least(value.name)
+            return self.least_value(value.name)
         if isinstance(value, ir.Const | ir.Global | ir.FreeVar):
             return value.value if type(value.value) is int else -inf
         if not isinstance(value, ir.Expr):
             return -inf
         match value.op:
             case "cast":
-                return self.least(value.value.name)
+                return self.least_value(value.value.name)
             case "binop" | "inplace_binop":
                 return self._operation(value)
             case "unary":
-                number = self._number(value.value.name)
-                return -number if number is not None and value.fn is operator.neg else -inf
+                constant = self._constant_value(value.value.name)
+                return -constant if constant is not None and value.fn is operator.neg else -inf
             case "pair_first":
-                return self._turn(value.value.name)
+                return self._induction_variable(value.value.name)
             case "static_getitem" | "getitem":
-                made = self._made(value.value.name)
-                return 0 if isinstance(made, ir.Expr) and made.op == "getattr" and made.attr == "shape" else -inf
+                definition = self._unique_definition(value.value.name)
+                return (
+                    0
+                    if isinstance(definition, ir.Expr) and definition.op == "getattr" and definition.attr == "shape"
+                    else -inf
+                )
             case "getattr":
                 return 0 if value.attr == "size" else -inf
             case "call":
@@ -74,48 +78,52 @@ class Bounds:
         return -inf
 
     def _operation(self, value: ir.Expr) -> float:
-        a, b = self.least(value.lhs.name), self.least(value.rhs.name)
+        a, b = self.least_value(value.lhs.name), self.least_value(value.rhs.name)
         if value.fn in _PLUS:
             return a + b
         if value.fn in _MINUS:
-            taken = self._number(value.rhs.name)
-            return -inf if taken is None else a - taken
+            subtrahend = self._constant_value(value.rhs.name)
+            return -inf if subtrahend is None else a - subtrahend
         if value.fn in _TIMES:
             return a * b if a >= 0 and b >= 0 else -inf
         if value.fn in _REST:
-            return 0 if b >= 0 else -inf  # of a division by zero nothing remains, as in NumPy
+            return 0 if b >= 0 else -inf  # x % 0 is 0, as in NumPy
         return 0 if value.fn in _OVER and a >= 0 and b > 0 else -inf
 
-    def _number(self, name: str) -> int | None:
-        """The value of a constant."""
-        made = self._made(name)
-        if isinstance(made, ir.Expr) and made.op == "unary" and made.fn is operator.neg:
-            value = self._number(made.value.name)
+    def _constant_value(self, name: str) -> int | None:
+        """The value of an integer constant; None if it is none."""
+        definition = self._unique_definition(name)
+        if isinstance(definition, ir.Expr) and definition.op == "unary" and definition.fn is operator.neg:
+            value = self._constant_value(definition.value.name)
             return None if value is None else -value
-        constant = isinstance(made, ir.Const | ir.Global | ir.FreeVar) and type(made.value) is int
-        return made.value if constant else None
+        constant = isinstance(definition, ir.Const | ir.Global | ir.FreeVar) and type(definition.value) is int
+        return definition.value if constant else None
 
     def _call(self, value: ir.Expr) -> float:
-        made = self._made(value.func.name)
-        function = made.value if isinstance(made, ir.Global | ir.FreeVar) else None
+        definition = self._unique_definition(value.func.name)
+        function = definition.value if isinstance(definition, ir.Global | ir.FreeVar) else None
         if function is len:
             return 0
-        bounds = [self.least(a.name) for a in value.args]
-        function = ORIGINAL.get(function, function)
+        bounds = [self.least_value(a.name) for a in value.args]
+        function = REPLACED_FUNCTION.get(function, function)
         return function(bounds) if len(bounds) > 1 and (function is max or function is min) else -inf
 
-    def _turn(self, name: str) -> float:
-        """The least value of a loop's variable."""
-        following = self._made(name)
-        over = self._made(following.value.name) if isinstance(following, ir.Expr) else None
-        called = self._made(over.value.name) if isinstance(over, ir.Expr) and over.op == "getiter" else None
+    def _induction_variable(self, name: str) -> float:
+        """A lower bound of the induction variable of a loop over ``range``."""
+        pair = self._unique_definition(name)
+        iterator = self._unique_definition(pair.value.name) if isinstance(pair, ir.Expr) else None
+        called = (
+            self._unique_definition(iterator.value.name)
+            if isinstance(iterator, ir.Expr) and iterator.op == "getiter"
+            else None
+        )
         if not isinstance(called, ir.Expr) or called.op != "call":
             return -inf
-        function = self._made(called.func.name)
+        function = self._unique_definition(called.func.name)
         if not isinstance(function, ir.Global | ir.FreeVar) or function.value is not range:
             return -inf
-        bounds = [self.least(a.name) for a in called.args]
+        bounds = [self.least_value(a.name) for a in called.args]
         if len(bounds) < 3:
             return bounds[0] if len(bounds) == 2 else 0
-        step = self._number(called.args[2].name)
+        step = self._constant_value(called.args[2].name)
         return -inf if step is None else bounds[0] if step > 0 else bounds[1] + 1

@@ -1,1 +1,1 @@
-"""Traced programs, and structured operators, on GPUs."""
+"""The GPU back end of the graph compiler: traced programs, and structured operators."""

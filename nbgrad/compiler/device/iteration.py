@@ -1,7 +1,7 @@
-"""Loops and branches on a GPU: their steps are programs there, which the host starts in turn.
+"""Loops and branches on a GPU: their steps are device programs, which the host launches one after the other.
 
-Arrays stay on the device. What a branch is chosen by, whether a loop goes on, and how many steps one has that can end
-early, are numbers that the host asks for.
+Arrays stay on the device. The host reads back only the condition of a branch, whether a loop continues, and the number
+of steps of a loop that can end early.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ...backends.cuda.buffers import DeviceBuffer
 from ...core.context import Context
 from ...core.dtypes import int64
 from ...core.shapes import size
-from ..subprograms import Traced
+from ..subprograms import TracedSubprogram
 from .program import DeviceProgram
 
 __all__ = ["DeviceBranch", "DeviceLoop"]
 
 
 class DeviceLoop:
-    """A loop to run; see :class:`..loop_runner.Loop` and :class:`..loop_runner.Runner`.
+    """A compiled loop; see :class:`..loop_runner.LoopStep` and :class:`..loop_runner.LoopRunner`.
 
     Attributes
     ----------
     run : callable
-        Gets the operands, and the list of results: None for those that nobody reads.
+        Takes the operands, and the list of results: None for those that nothing reads.
     """
 
     partial = True
@@ -48,8 +48,8 @@ class DeviceLoop:
         ]
         if whole.counted:
             self.avals.append(((), kind_of(int64, ctx)))
-        taken = [*range(states), *self.given, *([] if whole.stops is None else [whole.stops])]
-        self.results = [inside.results[k] for k in taken]
+        selected = [*range(states), *self.given, *([] if whole.stops is None else [whole.stops])]
+        self.results = [inside.results[k] for k in selected]
         self.kinds = [kind_of(y.value.dtype, ctx) for y in self.results]
         self.step = DeviceProgram(f"{whole.name}_step", inside.graph, inside.arguments, self.results, ctx)
         self.texts = self.step.texts
@@ -61,35 +61,35 @@ class DeviceLoop:
         m = int(bufs[-1].host()[0]) if self.whole.counted else self.whole.n
         now = bufs[rows : rows + states]
         lasts = [None if outs[k] is None else outs[k]._buf for k in range(states)]
-        taken = 0
+        done = 0
         if m:
             for k in self.history:
                 self._row(outs, states + outputs + k, self._at(0, m))[:] = now[k]
         for t in range(m):
             at = self._at(t, m)
             row = [x[at * n : (at + 1) * n] for x, n in zip(bufs[:rows], self.lengths, strict=False)]
-            made: list[Any] = []
+            outputs_of_step: list[Any] = []
             for k in range(states):
                 if t + 1 < m and k in self.history:
-                    made.append(self._row(outs, states + outputs + k, self._at(t + 1, m)))
+                    outputs_of_step.append(self._row(outs, states + outputs + k, self._at(t + 1, m)))
                 else:
-                    made.append(lasts[k] if t + 1 == m and lasts[k] is not None else self._empty(k))
-            made += [self._row(outs, k, at) for k in self.given]
+                    outputs_of_step.append(lasts[k] if t + 1 == m and lasts[k] is not None else self._empty(k))
+            outputs_of_step += [self._row(outs, k, at) for k in self.given]
             if self.whole.stops is not None:
-                made.append(self._empty(-1))
-            self.step([*row, *now, *bufs[rows + states : len(self.lengths)]], made)
-            now = made[:states]
-            taken += 1
-            if self.whole.stops is not None and not made[-1].host()[0]:
+                outputs_of_step.append(self._empty(-1))
+            self.step([*row, *now, *bufs[rows + states : len(self.lengths)]], outputs_of_step)
+            now = outputs_of_step[:states]
+            done += 1
+            if self.whole.stops is not None and not outputs_of_step[-1].host()[0]:
                 break
-        for last, found in zip(lasts, now, strict=True):
-            if last is not None and last is not found:
-                last[:] = found
-        if taken < self.whole.n:
+        for last, final in zip(lasts, now, strict=True):
+            if last is not None and last is not final:
+                last[:] = final
+        if done < self.whole.n:
             for k in self.given:
-                outs[k]._buf[taken * size(outs[k]._shape[1:]) :].fill(0)
+                outs[k]._buf[done * size(outs[k]._shape[1:]) :].fill(0)
         if self.whole.stops is not None and outs[-1] is not None:
-            outs[-1]._buf.fill(taken)
+            outs[-1]._buf.fill(done)
 
     def _at(self, t: int, m: int) -> int:
         """The row of a step."""
@@ -105,13 +105,13 @@ class DeviceLoop:
 
 
 class DeviceBranch:
-    """A choice to run; see :class:`..branches.branch`."""
+    """A compiled branch; see :class:`..branches.branch`."""
 
     partial = False
     single = False
     native = None
 
-    def __init__(self, name: str, sides: Sequence[Traced], ctx: Context) -> None:
+    def __init__(self, name: str, sides: Sequence[TracedSubprogram], ctx: Context) -> None:
         self.name = name
         self.foreign = any(side.foreign for side in sides)
         self.sides = [
@@ -127,5 +127,5 @@ class DeviceBranch:
         first = 0 if condition._buf.host()[0] else 1
         begin = len(self.sides[0].arguments) * first
         side = self.sides[first]
-        given = operands[begin : begin + len(side.arguments)]
-        side([x._buf for x in given], [y._buf for y in results])
+        arguments = operands[begin : begin + len(side.arguments)]
+        side([x._buf for x in arguments], [y._buf for y in results])

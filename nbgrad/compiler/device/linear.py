@@ -1,7 +1,7 @@
-"""What follows a matrix product, where it is something that a library computes with it: multiples and sums.
+"""Linear epilogues: what follows a matrix product, where a library can compute it along with the product.
 
-``alpha * product + beta * c + bias``: a step of descent, a layer without an activation. (cublasLt has activations,
-too, but its relu is said to make NaN 0, and its gelu is an approximation.)
+``alpha * product + beta * c + bias``: a step of gradient descent, a layer without an activation. (cublasLt has
+activations, too, but its relu is said to turn NaN into 0, and its gelu is an approximation.)
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from copy import copy
 from ...backends.cuda.cublas import Product
 from ...core.dtypes import DType
 from ...core.shapes import size
-from ...ir.expr import ZERO, Expr, order
+from ...ir.expr import ZERO, Expr, topological_order
 from ...ir.graph import Value
 from ..statements import Access
 from .groups import Group, Member
 
-__all__ = ["coefficients", "in_order", "linear_part", "multiplied", "steps"]
+__all__ = ["access_strides", "coefficients", "contiguous_strides", "product_sizes", "split_linear_epilogue"]
 
-#: Factors nearer to 0, and their inverses, stay apart: what they are multiplied to might be out of range.
-_MODEST = 1e-15
+#: Factors closer to 0 than this, and their inverses, are not combined: a product of them may be out of range.
+_SMALLEST_FACTOR = 1e-15
 
 
-def multiplied(value: Value) -> tuple[int, tuple[int, int, int]]:
-    """How many products of matrices a value is, and their sizes m, k and n."""
+def product_sizes(value: Value) -> tuple[int, tuple[int, int, int]]:
+    """The number of matrix products in a value, and their sizes m, k and n."""
     *stack, m, n = value.shape
     return size(stack), (m, value.inputs[0].shape[-2 if value.attrs[0] else -1], n)
 
 
-def in_order(g: Group) -> dict[int, int]:
-    """Steps along a group's axes to go through an array as it is in memory."""
-    found, stride = {}, 1
+def contiguous_strides(g: Group) -> dict[int, int]:
+    """The strides of a contiguous array along a group's axes."""
+    strides, stride = {}, 1
     for k in reversed(range(len(g.extents))):
-        found[k] = stride
+        strides[k] = stride
         stride *= g.extents[k]
-    return found
+    return strides
 
 
-def steps(m: Member, access: Access) -> dict[int, int] | None:
-    """Steps along the group's axes of a read from the beginning of an array; None if it is another."""
+def access_strides(m: Member, access: Access) -> dict[int, int] | None:
+    """The strides of a read along the group's axes; None if it has an offset or is indirect."""
     if access.offset or access.through:
         return None
     return {m.axes[k]: c for k, c in access.coefficients if m.axes[k] >= 0}
 
 
-def linear_part(g: Group, value: Value, number: int) -> list[Group] | None:
-    """The group that follows a product, in one part or two; None if the library of that device can have neither.
+def split_linear_epilogue(g: Group, value: Value, number: int) -> list[Group] | None:
+    """Split the group that follows a product into one or two; None if the library of that device supports neither.
 
-    The library computes the product and the first; the second goes on from there.
+    The library computes the product and the first; the second continues from there.
     """
     for u in sorted(g.stored, key=lambda v: v.number):
-        linear = _form(g, g.members[u], value)
+        linear = _library_call(g, g.members[u], value)
         others = _needed(g, g.stored - {u}, u)
         if linear is None or any(a.value is value for v in others for a in g.members[v].s.reads):
             continue
@@ -66,67 +66,67 @@ def linear_part(g: Group, value: Value, number: int) -> list[Group] | None:
 
 
 def _needed(g: Group, wanted: Iterable[Value], known: Value | None = None) -> set[Value]:
-    """The members that compute some, where one is known."""
-    found: set[Value] = set()
+    """The members that `wanted` depends on, without those behind `known`."""
+    needed: set[Value] = set()
     stack = list(wanted)
     while stack:
         v = stack.pop()
-        if v not in found:
-            found.add(v)
+        if v not in needed:
+            needed.add(v)
             stack += [a.value for a in g.members[v].s.reads if a.value in g.members and a.value is not known]
-    return found
+    return needed
 
 
-def _form(g: Group, member: Member, value: Value) -> tuple[Product, list[Value]] | None:
-    """What a library computes to have a member of the group that follows a product, and with which arrays."""
-    factors = _factors(g, member, value.dtype)
+def _library_call(g: Group, member: Member, value: Value) -> tuple[Product, list[Value]] | None:
+    """The library call for a member of the group that follows a product, and its arrays; None if there is none."""
+    factors = _linear_terms(g, member, value.dtype)
     if factors is None:
         return None
     alpha, beta, c, bias = 0.0, 0.0, None, None
     for (other, where), factor in factors.items():
         if other is value:
             alpha = factor
-        elif dict(where) == in_order(g) and c is None:
+        elif dict(where) == contiguous_strides(g) and c is None:
             c, beta = other, factor
         elif where == ((len(g.extents) - 1, 1),) and value.shape[-1] > 1 and bias is None and factor == 1:
             bias = other
         else:
             return None
-    if any(not _MODEST < abs(x) < 1 / _MODEST for x in ([alpha] if c is None else [alpha, beta])):
+    if any(not _SMALLEST_FACTOR < abs(x) < 1 / _SMALLEST_FACTOR for x in ([alpha] if c is None else [alpha, beta])):
         return None
-    stacks, sizes = multiplied(value)
+    stacks, sizes = product_sizes(value)
     transposed = bool(value.attrs[0]), bool(value.attrs[1])
     product = Product(value.dtype.storage, stacks, sizes, transposed, (False, False), alpha, beta, bias is not None)
     return product, [member.s.value, *[v for v in (c, bias) if v is not None]]
 
 
-#: An array, and the steps in which a group goes through it, with the factor that it has in a sum.
+#: An array and its strides along a group's axes -> its factor in a sum.
 _Factors = dict[tuple[Value, tuple[tuple[int, int], ...]], float]
 
 
-def _factors(g: Group, member: Member, dtype: DType) -> _Factors | None:
-    """What a member is the sum of, if it is one of arrays of `dtype` alone, in terms of what the group reads."""
-    found: _Factors = {}
+def _linear_terms(g: Group, member: Member, dtype: DType) -> _Factors | None:
+    """The terms of a member in what the group reads, if it is a linear combination of arrays of `dtype`; else None."""
+    terms: _Factors = {}
     combined = None if member.s.guards or member.s.value.dtype is not dtype else coefficients(member.s.expr)
     for name, factor in ({} if combined is None else combined).items():
         access = member.s.reads[int(name[1:])]
-        where = steps(member, access)
+        where = access_strides(member, access)
         part: _Factors | None = None
         if access.value in g.members and access.pointwise is not None:
-            part = _factors(g, g.members[access.value], dtype)
+            part = _linear_terms(g, g.members[access.value], dtype)
         elif where is not None and access.value.dtype is dtype:
             part = {(access.value, tuple(sorted(where.items()))): 1.0}
         if part is None:
             return None
         for key, c in part.items():
-            found[key] = found.get(key, 0.0) + factor * c
-    return found or None
+            terms[key] = terms.get(key, 0.0) + factor * c
+    return terms or None
 
 
 def coefficients(e: Expr) -> dict[str, float] | None:
-    """Of the variables in `e`, if it is their linear combination with constant coefficients."""
+    """The coefficients of the variables in `e`, if it is a linear combination of them; else None."""
     known: dict[Expr, dict[str, float] | None] = {}
-    for node in order([e]):
+    for node in topological_order([e]):
         if node.fn is None:
             known[node] = {node.name: 1.0} if node.name is not None else {} if node.value == 0 else None
         else:
@@ -135,17 +135,17 @@ def coefficients(e: Expr) -> dict[str, float] | None:
 
 
 def _combined(terms: list) -> dict[str, float] | None:
-    found: dict[str, float] = {}
+    total: dict[str, float] = {}
     for part, factor in terms:
         if part is None:
             return None
         for name, c in part.items():
-            found[name] = found.get(name, 0.0) + factor * c
-    return found if terms else None
+            total[name] = total.get(name, 0.0) + factor * c
+    return total if terms else None
 
 
 def _terms(e: Expr) -> list[tuple[Expr, float]]:
-    """Of what `e` is the sum, each with a constant factor; nothing if that cannot be said."""
+    """The terms that `e` is the sum of, each with a constant factor; empty if it is not such a sum."""
     assert e.fn is not None
     name, (a, b) = e.fn.name, (*e.args, ZERO, ZERO)[:2]
     if name in ("add", "sub"):

@@ -1,8 +1,7 @@
 """Structured operators on GPUs.
 
-In this order: kernels of the operator's own (``op.device``), the kernels of what it is in a graph (``op.lower``), the
-operators that it can be written with (``op.expand``), or, for what has none of these, the CPU's kernel between two
-copies.
+In order of preference: kernels of the operator's own (``op.device``), kernels compiled from its graph (``op.lower``),
+the operators that it can be written with (``op.expand``), or else the CPU's kernel between two copies.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from collections.abc import Callable
 from ...arrays.launch import kind_of
 from ...arrays.ndarray import NDArray, wrap
 from ...core.context import CPU0
-from ...ir.graph import Graph, Seen
-from ...operators.call_plan import runners
+from ...ir.graph import Graph, ShapedValue
+from ...operators.call_plan import device_runners
 from ...operators.structured import Structured
-from .program import DeviceProgram, between_copies
+from .program import DeviceProgram, on_host_copies
 
 __all__ = ["runner"]
 
@@ -38,45 +37,45 @@ def runner(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Call
     if program is not None:
 
         def run(*arguments):
-            *arrays, given = arguments
-            program([x._buf for x in arrays], [y._buf for y in _listed(given)])
+            *arrays, destination = arguments
+            program([x._buf for x in arrays], [y._buf for y in _listed(destination)])
 
         return run
     rewritten = op.expansion
     if rewritten is not None:
 
         def expand(*arguments):
-            *arrays, given = arguments
-            found = rewritten(*[wrap(x._buf, x._shape, x._kind) for x in arrays], **attrs)
-            for out, y in zip(_listed(given), _listed(found), strict=True):
+            *arrays, destination = arguments
+            computed = rewritten(*[wrap(x._buf, x._shape, x._kind) for x in arrays], **attrs)
+            for out, y in zip(_listed(destination), _listed(computed), strict=True):
                 out._buf[:] = y._buf
 
         return expand
     return _on_host(op, operands, results, attrs)
 
 
-runners["gpu"] = runner
+device_runners["gpu"] = runner
 
 
-def _listed(found) -> list[NDArray]:
-    return found if isinstance(found, list) else [found]
+def _listed(results) -> list[NDArray]:
+    return results if isinstance(results, list) else [results]
 
 
 def _lowered(op: Structured, operands: tuple, results: tuple, attrs: dict) -> DeviceProgram | None:
     if op.lowering is None:
         return None
     graph = Graph()
-    given = [graph.argument(shape, kind.dtype) for shape, kind in operands]
-    found = op.lowering(graph, *[Seen(v, v.shape) for v in given], **attrs)
-    if found is None:
+    arguments = [graph.argument(shape, kind.dtype) for shape, kind in operands]
+    lowered = op.lowering(graph, *[ShapedValue(v, v.shape) for v in arguments], **attrs)
+    if lowered is None:
         return None
-    values = found if isinstance(found, list) else [found]
-    seen = [Seen(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
-    return DeviceProgram(op.name, graph, given, seen, results[0][1].ctx, fixed=False)
+    values = lowered if isinstance(lowered, list) else [lowered]
+    seen = [ShapedValue(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
+    return DeviceProgram(op.name, graph, arguments, seen, results[0][1].ctx, sizes_are_constant=False)
 
 
 def _on_host(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Callable:
-    """The CPU's kernel, between copies."""
+    """The CPU's kernel, between copies from and to the GPU."""
 
     def here(avals):
         return tuple([(shape, kind_of(kind.dtype, CPU0)) for shape, kind in avals])
@@ -84,11 +83,13 @@ def _on_host(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Ca
     launch = op.bound(here(operands), here(results), attrs)
 
     def run(*arguments):
-        *arrays, given = arguments
+        *arrays, destination = arguments
 
         def call(operands: list, outs: list) -> None:
-            launch(*operands, outs if isinstance(given, list) else outs[0])
+            launch(*operands, outs if isinstance(destination, list) else outs[0])
 
-        between_copies(call, here(operands), here(results))([x._buf for x in arrays], [y._buf for y in _listed(given)])
+        on_host_copies(call, here(operands), here(results))(
+            [x._buf for x in arrays], [y._buf for y in _listed(destination)]
+        )
 
     return run

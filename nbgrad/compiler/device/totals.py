@@ -1,15 +1,15 @@
-"""The totals of reductions, in the source of CUDA kernels."""
+"""Totals of reductions, in the source of CUDA kernels."""
 
 from __future__ import annotations
 
 from ...backends.cuda import driver
-from ..elements import calculated_in
+from ..elements import element_compute_type
 from .groups import Member
 
-__all__ = ["added", "first", "room", "together", "wide"]
+__all__ = ["accumulation_type", "combine_in_block", "combine_statement", "initial_total", "shared_totals_size"]
 
 _FIRST = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
-#: NaN wins: what is compared with one is not greater.
+#: NaN propagates: a comparison with it is false.
 _COMBINE = {
     "sum": "{0} = {0} + {1}",
     "max": "{0} = {0} if {0} >= {1} or {0} != {0} else {1}",
@@ -17,30 +17,30 @@ _COMBINE = {
 }
 
 
-def added(m: Member, total: str, value: str) -> str:
-    """The statement that adds a value to a total, in the sense of the reduction."""
+def combine_statement(m: Member, total: str, value: str) -> str:
+    """The statement that combines a value with a total, as the reduction does."""
     return _COMBINE[m.s.how].format(total, value)
 
 
-def wide(m: Member) -> str:
-    """What a reduction calculates in: sums of floats in float64, whatever they are sums of."""
-    return "float64" if m.s.how == "sum" and m.s.value.dtype.is_float else calculated_in(m.s.value.dtype)
+def accumulation_type(m: Member) -> str:
+    """The type in which a reduction accumulates: float64 for sums of floats of any precision."""
+    return "float64" if m.s.how == "sum" and m.s.value.dtype.is_float else element_compute_type(m.s.value.dtype)
 
 
-def first(m: Member) -> str:
-    """What a total begins with."""
+def initial_total(m: Member) -> str:
+    """The initial value of a total."""
     if m.s.how == "sum" or m.s.value.dtype.is_float:
-        return f"np.{wide(m)}({_FIRST[m.s.how]})"
+        return f"np.{accumulation_type(m)}({_FIRST[m.s.how]})"
     return f"np.int64({-(2**63) + 1 if m.s.how == 'max' else 2**63 - 1})"
 
 
-def room() -> int:
-    """Elements of the memory in which the threads of a block leave their totals."""
+def shared_totals_size() -> int:
+    """The number of elements of shared memory in which the threads of a block store their totals."""
     return driver.block() if driver.simulated() else 32
 
 
-def together(totals: dict[Member, str]) -> list[str]:
-    """The threads of a block put their totals together; all of them have the results."""
+def combine_in_block(totals: dict[Member, str]) -> list[str]:
+    """Combine the totals of the threads of a block; all of them get the results."""
     if not totals:
         return []
     lines = []
@@ -51,7 +51,7 @@ def together(totals: dict[Member, str]) -> list[str]:
             continue
         for distance in (16, 8, 4, 2, 1):
             lines.append(f"value = cuda.shfl_xor_sync(0xFFFFFFFF, {total}, {distance})")
-            lines.append(added(m, total, "value"))
+            lines.append(combine_statement(m, total, "value"))
         lines += ["if t % 32 == 0:", f"    parts_{total}[t // 32] = {total}"]
     lines.append("cuda.syncthreads()")
     for m, total in totals.items():
@@ -59,6 +59,6 @@ def together(totals: dict[Member, str]) -> list[str]:
             f"{total} = parts_{total}[0]",
             f"for k in range(1, cuda.blockDim.x{'' if simulated else ' // 32'}):",
             f"    value = parts_{total}[k]",
-            "    " + added(m, total, "value"),
+            "    " + combine_statement(m, total, "value"),
         ]
     return lines

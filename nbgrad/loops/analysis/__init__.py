@@ -1,1 +1,1 @@
-"""What the sweep back needs, and how it gets it: statements in, a plan out."""
+"""Analyses that plan the reverse sweep of a lowered function, and the rewrites that prepare it."""

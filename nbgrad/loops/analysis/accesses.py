@@ -1,4 +1,4 @@
-"""The indices that a function uses, in the order in which it meets them, and what leads to each."""
+"""Array accesses of a function in program order, with the loops and tests that lead to each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.affine import parts
+from ..ir.affine import axis_indices
 from ..ir.statements import (
     Assign,
     Block,
@@ -17,10 +17,10 @@ from ..ir.statements import (
     Function,
     Grow,
     If,
+    InRange,
     Loop,
     Statement,
     Store,
-    Within,
     children,
     parsed,
     walk,
@@ -30,25 +30,27 @@ from ..ir.statements import (
 if TYPE_CHECKING:
     from .activity import Plan
 
-__all__ = ["Access", "Accesses", "Path", "Test", "length_of"]
+__all__ = ["Access", "Accesses", "Path", "PathCondition", "length_of"]
 
 
 @dataclass(frozen=True)
-class Test:
-    """What a test gives on the way to an index; `at` is the statement that asks."""
+class PathCondition:
+    """The outcome of a test on the way to an access; `at` is the statement that contains the test."""
 
     node: ast.expr
     holds: bool
     at: Statement
 
 
-Path = tuple[Loop | Test, ...]
+Path = tuple[Loop | PathCondition, ...]
 
 
 @dataclass(eq=False)
 class Access:
-    """One index along one axis: `low` and `high` say whether it may be too small, or too large. `what` and `where` are
-    for the error."""
+    """One index along one axis.
+
+    `low` and `high` say whether it may be too small or too large; `what` and `where` are for the error message.
+    """
 
     index: ast.expr
     size: ast.expr
@@ -61,7 +63,7 @@ class Access:
 
 
 class Accesses:
-    """What is met in a function, and where statements are."""
+    """Collects the accesses of a function, and the loops and blocks around each statement."""
 
     def __init__(self, f: Function, plan: Plan) -> None:
         self.f, self.plan = f, plan
@@ -74,82 +76,84 @@ class Accesses:
             if isinstance(s, Assign):
                 self.definitions.setdefault(s.name, []).append(s)
         written = {n for s in every for n in writes(s)}
-        self.still = {n for n, rank in f.ranks.items() if rank and n not in written}
+        self.unwritten_arrays = {n for n, rank in f.ranks.items() if rank and n not in written}
         self.checks = [s for s in every if isinstance(s, Check)]
-        #: Arrays that are not of one length all the time.
-        self.growing = {n for s in every if isinstance(s, Grow | Call) for n in writes(s)} | {
+        #: Arrays whose length changes.
+        self.resized_arrays = {n for s in every if isinstance(s, Grow | Call) for n in writes(s)} | {
             s.name for s in every if isinstance(s, Grow)
         }
-        self.early = {}
-        if self.plan.fusion is not None:
-            self.early = {t: loop for loop, block in self.plan.fusion.early.items() for t in block}
+        self.hoisted_before = {}
+        if self.plan.local_reversal is not None:
+            self.hoisted_before = {
+                t: loop for loop, block in self.plan.local_reversal.hoisted_adjoints.items() for t in block
+            }
         self.accesses: list[Access] = []
         self._visit(f.body, (), (), "", ())
 
-    # Which indices there are, in the order in which they are met.
+    # Collecting the accesses, in program order.
 
     def _visit(self, block: Block, path: Path, loops: tuple[Loop, ...], where: str, blocks: tuple[Block, ...]) -> None:
         blocks = (*blocks, block)
         for s in block:
             self.enclosing[s], self.blocks[s] = loops, blocks
-            where = s.place or where
+            where = s.source_location or where
             if isinstance(s, Loop):
                 self.written[s] = Counter(n for t in walk([s]) for n in writes(t))
             if isinstance(s, Loop) and s.test is not None:
                 self._expression(s.test, s, (*path, s), where)
             for node in _evaluated(s):
                 self._expression(node, s, path, where)
-            if isinstance(s, Within):
+            if isinstance(s, InRange):
                 self.accesses.append(Access(s.index, s.size, s, path, s.what, where))
             elif isinstance(s, Store):
-                self._element(s.array, s.index, s, path, where)
+                self._add_accesses(s.array, s.index, s, path, where)
             elif isinstance(s, If):
-                self._visit(s.body, (*path, Test(s.test, True, s)), loops, where, blocks)
-                self._visit(s.orelse, (*path, Test(s.test, False, s)), loops, where, blocks)
+                self._visit(s.body, (*path, PathCondition(s.test, True, s)), loops, where, blocks)
+                self._visit(s.orelse, (*path, PathCondition(s.test, False, s)), loops, where, blocks)
             elif isinstance(s, Loop):
                 self._visit(s.body, (*path, s), (*loops, s), where, blocks)
 
     def _expression(self, node: ast.AST, s: Statement, path: Path, where: str) -> None:
-        """The indices in an expression; what is asked of an array's shape is none."""
+        """Collect the accesses in an expression; querying an array's shape is none."""
         match node:
             case ast.IfExp():
                 self._expression(node.test, s, path, where)
-                self._expression(node.body, s, (*path, Test(node.test, True, s)), where)
-                self._expression(node.orelse, s, (*path, Test(node.test, False, s)), where)
+                self._expression(node.body, s, (*path, PathCondition(node.test, True, s)), where)
+                self._expression(node.orelse, s, (*path, PathCondition(node.test, False, s)), where)
             case ast.BoolOp():
                 for value in node.values:
                     self._expression(value, s, path, where)
-                    path = (*path, Test(value, isinstance(node.op, ast.And), s))
+                    path = (*path, PathCondition(value, isinstance(node.op, ast.And), s))
             case ast.Compare():
                 self._expression(node.left, s, path, where)
                 for k, value in enumerate(node.comparators):
                     self._expression(value, s, path, where)
                     first = ast.Compare(node.left, node.ops[: k + 1], node.comparators[: k + 1])
-                    path = (*path, Test(first, True, s))
+                    path = (*path, PathCondition(first, True, s))
             case ast.Subscript(value=ast.Name(id=name)) if self.f.ranks.get(name):
                 self._expression(node.slice, s, path, where)
-                self._element(name, node.slice, s, path, where)
+                self._add_accesses(name, node.slice, s, path, where)
             case ast.Attribute():
                 pass
             case _:
                 for child in children(node):
                     self._expression(child, s, path, where)
 
-    def _element(self, array: str, index: ast.expr, s: Statement, path: Path, where: str) -> None:
-        for axis, part in enumerate(parts(index)):
+    def _add_accesses(self, array: str, index: ast.expr, s: Statement, path: Path, where: str) -> None:
+        for axis, part in enumerate(axis_indices(index)):
             if not isinstance(part, ast.Slice):
                 what = f"axis {axis} of {array}"
                 self.accesses.append(Access(part, parsed(length_of(array, axis)), s, path, what, where))
 
-    def _sized(self, *nodes: ast.expr) -> set[str]:
-        """The arrays in an expression that are not of one length all the time."""
-        if not self.growing:
+    def _resized_in(self, *nodes: ast.expr) -> set[str]:
+        """The arrays in an expression whose length changes."""
+        if not self.resized_arrays:
             return set()
-        return self.growing & {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return self.resized_arrays & {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
 def _evaluated(s: Statement) -> Iterator[ast.expr]:
-    """The expressions that a statement evaluates, once."""
+    """The expressions that a statement evaluates once."""
     match s:
         case Store():
             yield s.value
@@ -158,12 +162,12 @@ def _evaluated(s: Statement) -> Iterator[ast.expr]:
             yield s.value
         case If() | Check():
             yield s.test
-        case Within():
+        case InRange():
             yield s.index
         case Loop() if s.index:
             yield from (s.start, s.stop, s.step)
         case Call():
-            yield from s.given
+            yield from s.operands
         case _:
             yield from getattr(s, "shape", [])
 

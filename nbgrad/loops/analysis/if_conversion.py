@@ -1,7 +1,7 @@
-"""Branches that only choose numbers, as ``x = a if test else b``, or what an element is set to.
+"""If-conversion: replace branches that only assign scalars or elements by ``x = a if test else b``.
 
-So each is set at one place, and calculated again where a derivative reads it: nothing is stored, turns of loops do not
-depend on those before, and the compiler can calculate several at once.
+Each target then has one definition, which is recomputed where a derivative reads it: nothing is stored, iterations do
+not depend on earlier ones, and the compiler can vectorize the loop.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
-    below,
     mentions,
+    nested_blocks,
     parse,
     reads,
     subtrees,
@@ -30,86 +30,95 @@ from ..ir.statements import (
     writes,
 )
 from ..ir.type_inference import ZEROS, kind_of
-from .cost_model import CHEAP, small
+from .cost_model import CHEAP, is_cheap_power
 
-__all__ = ["choose"]
+__all__ = ["convert_branches"]
 
-#: Branches that set more stay what they are.
-_MANY = 6
+#: Branches with more targets are left as they are.
+_MAX_TARGETS = 6
 _Side = dict[str, Assign | Store]
 
 
-def choose(f: Function) -> None:
-    """Rewrite such branches in the loops of `f`."""
+def convert_branches(f: Function) -> None:
+    """Convert the eligible branches in the loops of `f`."""
     for s in walk(f.body):
         if isinstance(s, Loop):
-            _choose(f, s.body)
+            _convert_block(f, s.body)
 
 
-def _choose(f: Function, block: Block) -> None:
+def _convert_block(f: Function, block: Block) -> None:
     for s in list(block):
         if isinstance(s, If):
-            for inner in below(s):
-                _choose(f, inner)
+            for inner in nested_blocks(s):
+                _convert_block(f, inner)
             at = block.index(s)
-            block[at : at + 1] = _chosen(f, s, block[:at]) or [s]
+            block[at : at + 1] = _converted(f, s, block[:at]) or [s]
 
 
-def _chosen(f: Function, s: If, before: Block) -> list[Statement]:
-    """What `s` is without branches, if it can be."""
+def _converted(f: Function, s: If, before: Block) -> list[Statement]:
+    """The assignments that replace `s`; none if it cannot be converted."""
     first, other = _targets(s.body, f), _targets(s.orelse, f)
     if not first or other is None:
         return []
-    there = {t.name for t in before if isinstance(t, Assign)}
-    if not _of_values(f, s.test) and not _one_number(f, {*first, *other}, there):
+    assigned = {t.name for t in before if isinstance(t, Assign)}
+    if not _compares_floats(f, s.test) and not _is_reduction_target(f, {*first, *other}, assigned):
         return []
     sides, order = (first, other), _order(first, other)
     if any(f.kinds.get(n) == "bool" for n in order):
-        return []  # what ends loops
+        return []  # loop-exit flags
     written = {n for t in walk([s]) for n in writes(t)}
-    if len(order) > _MANY or (len(order) > 1 and reads(s.test) & written) or not all(_fits(d, order) for d in sides):
+    if (
+        len(order) > _MAX_TARGETS
+        or (len(order) > 1 and reads(s.test) & written)
+        or not all(_may_reorder(d, order) for d in sides)
+    ):
         return []
-    made: list[Statement] = []
+    assignments: list[Statement] = []
     for n in order:
-        values = [d[n].value if n in d else _otherwise(f, s, n, e[n], there) for d, e in (sides, sides[::-1])]
+        values = [
+            d[n].value if n in d else _value_if_not_taken(f, s, n, e[n], assigned) for d, e in (sides, sides[::-1])
+        ]
         if None in values:
             return []
         t = first.get(n) or other[n]
-        made.append(replace(t, value=ast.IfExp(s.test, *values), line=""))  # type: ignore[arg-type]
-    made[0].line = s.line
-    return made
+        assignments.append(replace(t, value=ast.IfExp(s.test, *values), line=""))  # type: ignore[arg-type]
+    assignments[0].line = s.line
+    return assignments
 
 
 def _targets(block: Block, f: Function) -> _Side | None:
-    """Its statements by what they set, if these are arithmetic that is written to different places."""
-    found: _Side = {}
+    """The statements of a block by target, if they are cheap arithmetic with distinct targets; else None."""
+    targets: _Side = {}
     for s in block:
-        if not isinstance(s, Assign | Store) or (isinstance(s, Assign) and s.free) or not _cheap(s.value, f):
+        if not isinstance(s, Assign | Store) or (isinstance(s, Assign) and s.reassociable) or not _cheap(s.value, f):
             return None
-        found[s.name if isinstance(s, Assign) else unparse(s.target)] = s
-    numbers = {s.name for s in block if isinstance(s, Assign)}
-    moved = any(isinstance(s, Store) and reads(s.index) & numbers for s in block)
-    return found if len(found) == len(block) and not moved else None
+        targets[s.name if isinstance(s, Assign) else unparse(s.target)] = s
+    scalars = {s.name for s in block if isinstance(s, Assign)}
+    moved = any(isinstance(s, Store) and reads(s.index) & scalars for s in block)
+    return targets if len(targets) == len(block) and not moved else None
 
 
 def _order(first: _Side, other: _Side) -> list[str]:
-    """The places that are set: what one side alone sets comes before what both set after it."""
-    found: list[str] = []
+    """The targets in order: those of one side alone come before a common target that follows them."""
+    order: list[str] = []
     for n in first:
         if n in other:
-            found += [m for m in list(other)[: list(other).index(n)] if m not in first and m not in found]
-        found.append(n)
-    return found + [m for m in other if m not in found]
+            order += [m for m in list(other)[: list(other).index(n)] if m not in first and m not in order]
+        order.append(n)
+    return order + [m for m in other if m not in order]
 
 
-def _fits(side: _Side, order: list[str]) -> bool:
-    """Whether what a side sets may be set in `order`."""
+def _may_reorder(side: _Side, order: list[str]) -> bool:
+    """Whether the targets of a side may be assigned in `order`."""
     moved = ((side[a], side[b]) for a, b in combinations(side, 2) if order.index(a) > order.index(b))
     return not any(uses(s) & {*writes(t)} or uses(t) & {*writes(s)} for s, t in moved)
 
 
-def _otherwise(f: Function, s: If, name: str, t: Assign | Store, there: set[str]) -> ast.expr | None:
-    """What a place is that the other side sets, by `t`: a number has its value, or is used on that side alone."""
+def _value_if_not_taken(f: Function, s: If, name: str, t: Assign | Store, assigned: set[str]) -> ast.expr | None:
+    """The value of the target of `t`, which is in one branch, if the other branch is taken; None if there is none.
+
+    A scalar keeps its value; if it is used in its branch alone, zero will do.
+    """
     if isinstance(t, Store):
         return None
     side = s.body if t in s.body else s.orelse
@@ -117,16 +126,16 @@ def _otherwise(f: Function, s: If, name: str, t: Assign | Store, there: set[str]
     outside = any(mentions(u, name) for u in walk(f.body) if u not in side) or name in (f.results or [])
     if not early and not outside:
         return parse(ZEROS[f.kinds.get(name, "float")])
-    return ast.Name(name, ast.Load()) if name in there else None
+    return ast.Name(name, ast.Load()) if name in assigned else None
 
 
-def _one_number(f: Function, places: set[str], there: set[str]) -> bool:
-    """Whether all that is set is a number that has been set before in the turn, as sums over neighbours are."""
-    return len(places) == 1 and places <= there and f.kinds.get(min(places), "float") == "float"
+def _is_reduction_target(f: Function, targets: set[str], assigned: set[str]) -> bool:
+    """Whether the only target is a scalar that the iteration has assigned before, as in sums over neighbours."""
+    return len(targets) == 1 and targets <= assigned and f.kinds.get(min(targets), "float") == "float"
 
 
-def _of_values(f: Function, test: ast.expr) -> bool:
-    """Whether a test is one of values: what those of integers say is known of indices in the branches."""
+def _compares_floats(f: Function, test: ast.expr) -> bool:
+    """Whether a test compares floats. Tests of integers are kept: they bound indices in the branches."""
     compared = [n for n in subtrees(test) if isinstance(n, ast.Compare)]
     return bool(compared) and all(
         any(kind_of(side, f) == "float" for side in (n.left, *n.comparators)) for n in compared
@@ -134,10 +143,10 @@ def _of_values(f: Function, test: ast.expr) -> bool:
 
 
 def _cheap(value: ast.expr, f: Function) -> bool:
-    """Whether `value` is arithmetic."""
+    """Whether `value` is cheap arithmetic."""
     return all(
         f.names.resolve(n.func) in (CHEAP | PASSIVE)
         if isinstance(n, ast.Call)
-        else not (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)) or small(n.right)
+        else not (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)) or is_cheap_power(n.right)
         for n in subtrees(value)
     )

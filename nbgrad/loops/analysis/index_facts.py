@@ -1,4 +1,4 @@
-"""What is known of an index where it is used: linear inequalities, which may leave it nowhere but in range."""
+"""Index facts: linear inequalities that hold where an index is used, to prove it in range."""
 
 from __future__ import annotations
 
@@ -6,96 +6,105 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..ir.affine import length, offset
-from ..ir.linear_inequalities import Form, compared, impossible, less, linear
+from ..ir.affine import is_array_length, offset
+from ..ir.linear_inequalities import Form, comparison_forms, is_infeasible, less_or_equal, linear
 from ..ir.statements import Alloc, Assign, If, Loop, Statement, reads, unparse, walk, writes
 from ..ir.type_inference import kind_of
-from .accesses import Access, Accesses, Test, length_of
+from .accesses import Access, Accesses, PathCondition, length_of
 
 if TYPE_CHECKING:
     from ..ir.statements import Function
     from .activity import Plan
 
-__all__ = ["Facts", "choices", "stops"]
+__all__ = ["IndexFacts", "end_bounds", "minmax_operands"]
 
 
-class Facts(Accesses):
-    """Answers for the indices of a function."""
+class IndexFacts(Accesses):
+    """Proves indices of a function in range."""
 
     def __init__(self, f: Function, plan: Plan) -> None:
         super().__init__(f, plan)
-        self.made_of: dict[str, ast.expr] = {}  # what symbols of linear forms stand for
+        self.symbol_expressions: dict[str, ast.expr] = {}  # the expressions that symbols of linear forms represent
         self.branches_write: dict[Statement | None, set[str]] = {}
-        self.met = set(self.checks)  # the tests that have been made, and raised no error
+        self.passed_checks = set(self.checks)  # the checks that have already passed
 
-    # What is certain.
+    # What can be proven.
 
-    def _carried(self, a: Access) -> bool:
-        """Whether an index may be another one at the next statement of a block."""
+    def _varies_in_block(self, a: Access) -> bool:
+        """Whether an index may have another value at the next statement of a block."""
         around = [p for p in a.path if isinstance(p, Loop)]
         if not around:
             return True
         own = {p.index for p in around if p.index}
         return any(self.written[around[-1]][n] > (n in own) for n in reads(a.index, a.size))
 
-    def _proven(self, a: Access) -> bool:
-        """Note which ends of an index are in range; whether both are."""
-        x, size = self._form(a.index), self._form(a.size)
+    def _prove_in_range(self, a: Access) -> bool:
+        """Record which ends of an index are proven in range; whether both are."""
+        x, size = self._linear_form(a.index), self._linear_form(a.size)
         if x is None or size is None:
             return False
         constant = x.get("", 0) if set(x) <= {""} else None
         if constant is not None:
             a.low, a.high = constant < 0, constant >= 0
-        facts = self._about({*x, *size}, self._facts(a))
-        facts += self._told_of({n for form in (*facts, x, size) for n in form}, facts)
+        facts = self._connected_facts({*x, *size}, self._facts_at(a))
+        facts += self._symbol_constraints({n for form in (*facts, x, size) for n in form}, facts)
         if a.low:
-            a.low = not (impossible([*facts, less(x, {}, 1)]) or impossible([*facts, less(less(size, {}), x, 1)]))
+            a.low = not (
+                is_infeasible([*facts, less_or_equal(x, {}, 1)])
+                or is_infeasible([*facts, less_or_equal(less_or_equal(size, {}), x, 1)])
+            )
         if a.high:
-            a.high = not impossible([*facts, less(size, x)])
+            a.high = not is_infeasible([*facts, less_or_equal(size, x)])
         return not (a.low or a.high)
 
-    def _about(self, names: set[str], forms: list[Form]) -> list[Form]:
-        """The inequalities that have to do with `names`, by what they have in common."""
-        found: list[Form] = []
+    def _connected_facts(self, names: set[str], forms: list[Form]) -> list[Form]:
+        """The inequalities connected to `names`, directly or through shared names."""
+        connected: list[Form] = []
         rest, new = forms, {""}
         while new:
             names = names - {""}
-            for name in names & self.made_of.keys():
+            for name in names & self.symbol_expressions.keys():
                 atoms = [
-                    n for n in ast.walk(self.made_of[name]) if isinstance(n, ast.Name | ast.Attribute | ast.Subscript)
+                    n
+                    for n in ast.walk(self.symbol_expressions[name])
+                    if isinstance(n, ast.Name | ast.Attribute | ast.Subscript)
                 ]
                 names = names | {s for n in atoms if (s := self._symbol(n))}
             near = [form for form in rest if names & form.keys()]
             rest = [form for form in rest if not names & form.keys()]
             new = {n for form in near for n in form} - names - {""}
-            names, found = names | new, found + near
-        return found
+            names, connected = names | new, connected + near
+        return connected
 
-    def _facts(self, a: Access) -> list[Form]:
-        forms: list[Form] = [*self.sizes]
+    def _facts_at(self, a: Access) -> list[Form]:
+        forms: list[Form] = [*self.length_constraints]
         for p in a.path:
-            if isinstance(p, Test):
-                if not (reads(p.node) | self._sized(p.node)) & self._written_in(p.at):
-                    forms += self._told(p.node, p.holds, self._form)
+            if isinstance(p, PathCondition):
+                if not (reads(p.node) | self._resized_in(p.node)) & self._written_in(p.at):
+                    forms += self._test_constraints(p.node, p.holds, self._linear_form)
                 continue
             step = offset(p.step) if p.index else ("", 0)
             if not p.index or step[0] or not step[1] or self.written[p][p.index] > 1:
                 continue
-            if self._sized(p.start, p.stop) & set(self.written[p]):
+            if self._resized_in(p.start, p.stop) & set(self.written[p]):
                 continue
             here, up = {p.index: 1}, step[1] > 0
-            start, ends = self._form(p.start), [self._form(n) for n in stops(p)]
+            start, ends = self._linear_form(p.start), [self._linear_form(n) for n in end_bounds(p)]
             if start is not None:
-                forms.append(less(start, here) if up else less(here, start))
-            forms += [less(here, stop, 1) if up else less(stop, here, 1) for stop in ends if stop is not None]
+                forms.append(less_or_equal(start, here) if up else less_or_equal(here, start))
+            forms += [
+                less_or_equal(here, stop, 1) if up else less_or_equal(stop, here, 1)
+                for stop in ends
+                if stop is not None
+            ]
         for s in self.checks:
             if (
                 any(self.blocks[s][-1] is b for b in self.blocks[a.statement])
-                and s in self.met
-                and not (reads(s.test) & self.plan.independence.varying or self._sized(s.test))
+                and s in self.passed_checks
+                and not (reads(s.test) & self.plan.dependence_tests.varying or self._resized_in(s.test))
             ):
-                forms += self._told(s.test, False, self._form)
-        return forms + self._defined({n for form in forms for n in form} | reads(a.index, a.size), a)
+                forms += self._test_constraints(s.test, False, self._linear_form)
+        return forms + self._definition_equalities({n for form in forms for n in form} | reads(a.index, a.size), a)
 
     def _written_in(self, s: Statement | None) -> set[str]:
         """The names that the branches of a statement write."""
@@ -103,46 +112,48 @@ class Facts(Accesses):
             self.branches_write[s] = {n for t in walk([s]) for n in writes(t)} if isinstance(s, If) else set()
         return self.branches_write[s]
 
-    def _defined(self, names: set[str], a: Access) -> list[Form]:
-        """What numbers that are set once per turn are made of."""
+    def _definition_equalities(self, names: set[str], a: Access) -> list[Form]:
+        """Equalities from the definitions of integers that are assigned once per iteration."""
         forms: list[Form] = []
         done: set[str] = set()
         while names - done:
             name = min(names - done)
             done.add(name)
-            found = self._definition(name, a.statement)
-            if found is None or kind_of(found.value, self.f) != "int":
+            definition = self._definition(name, a.statement)
+            if definition is None or kind_of(definition.value, self.f) != "int":
                 continue
             around = [p for p in a.path if isinstance(p, Loop)]
-            read = reads(found.value)
+            read = reads(definition.value)
             fixed = {n for n in read if all(
-                not self.written[p][n] or (p.index == n and self.written[p][n] == 1 and p in self.enclosing[found])
+                not self.written[p][n] or (p.index == n and self.written[p][n] == 1 and p in self.enclosing[definition])
                 or self._definition(n, a.statement) is not None for p in around[:1])}  # fmt: skip
-            value = self._form(found.value)
-            if fixed == read and value is not None and (around or not read & self.plan.independence.varying):
-                forms += [less(value, {name: 1}), less({name: 1}, value)]
+            value = self._linear_form(definition.value)
+            if fixed == read and value is not None and (around or not read & self.plan.dependence_tests.varying):
+                forms += [less_or_equal(value, {name: 1}), less_or_equal({name: 1}, value)]
                 names |= read
         return forms
 
     def _definition(self, name: str, s: Statement) -> Assign | None:
-        """The statement that sets `name`, once in each turn, before `s`."""
-        found = [d for d in self.definitions.get(name, ()) if any(self.plan.defined[d] is b for b in self.blocks[s])]
-        return found[0] if len(found) == 1 and found[0] is not s else None
+        """The statement that assigns `name`, once in each iteration, before `s`."""
+        definitions = [
+            d for d in self.definitions.get(name, ()) if any(self.plan.defined[d] is b for b in self.blocks[s])
+        ]
+        return definitions[0] if len(definitions) == 1 and definitions[0] is not s else None
 
     @cached_property
-    def sizes(self) -> list[Form]:
+    def length_constraints(self) -> list[Form]:
         least = [
-            less(form, {length_of(s.name, k): 1})
+            less_or_equal(form, {length_of(s.name, k): 1})
             for s in self.f.body if isinstance(s, Alloc)
             for k, n in enumerate(s.shape)
-            for m in choices(n, "max")
-            if not reads(m) & self.plan.independence.varying and (form := self._form(m)) is not None
+            for m in minmax_operands(n, "max")
+            if not reads(m) & self.plan.dependence_tests.varying and (form := self._linear_form(m)) is not None
         ]  # fmt: skip
         positive = [{length_of(n, k): 1} for n, rank in self.f.ranks.items() for k in range(rank)]
-        return [*least, *self.plan.independence.sizes, *positive]
+        return [*least, *self.plan.dependence_tests.length_equalities, *positive]
 
-    def _form(self, node: ast.expr) -> Form | None:
-        """An index or bound, of names as they are at the moment."""
+    def _linear_form(self, node: ast.expr) -> Form | None:
+        """An index or bound as a linear form in the current values of its names."""
         return linear(node, self._symbol)
 
     def _symbol(self, node: ast.expr) -> str | None:
@@ -154,72 +165,70 @@ class Facts(Accesses):
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
                 return length_of(name, 0)
             case ast.Call(func=ast.Name(id="min" | "max"), args=[_, _, *_]) | ast.BinOp(op=ast.FloorDiv() | ast.Mod()):
-                text = f"({unparse(node)})"
-                self.made_of[text] = node
-                return text
-            case ast.Subscript(value=ast.Name(id=name)) if name in self.still:
+                symbol = f"({unparse(node)})"
+                self.symbol_expressions[symbol] = node
+                return symbol
+            case ast.Subscript(value=ast.Name(id=name)) if name in self.unwritten_arrays:
                 return unparse(node)
-        return unparse(node) if length(node) else None
+        return unparse(node) if is_array_length(node) else None
 
-    def _told_of(self, names: set[str], facts: list[Form]) -> list[Form]:
-        """What is known of symbols that stand for expressions."""
-        found: list[Form] = []
+    def _symbol_constraints(self, names: set[str], facts: list[Form]) -> list[Form]:
+        """Inequalities for symbols that represent minima, maxima, quotients and remainders."""
+        inequalities: list[Form] = []
         done: set[str] = set()
         while names - done:
             name = min(names - done)
             done.add(name)
-            node, me, new = self.made_of.get(name), {name: 1}, []
+            node, me, new = self.symbol_expressions.get(name), {name: 1}, []
             match node:
                 case ast.Call(func=ast.Name(id=which), args=args):
-                    new = [(less(form, me) if which == "max" else less(me, form)) for form in map(self._form, args)
-                           if form is not None]  # fmt: skip
+                    bounds = [form for form in map(self._linear_form, args) if form is not None]
+                    new = [less_or_equal(b, me) if which == "max" else less_or_equal(me, b) for b in bounds]
                 case ast.BinOp(op=ast.FloorDiv(), left=left, right=ast.Constant(value=int() as k)) if k > 0:
-                    form = self._form(left)
+                    form = self._linear_form(left)
                     if form is not None:
-                        new = [less({name: k}, form), less(form, {name: k, "": k - 1})]
+                        new = [less_or_equal({name: k}, form), less_or_equal(form, {name: k, "": k - 1})]
                 case ast.BinOp(op=ast.Mod(), right=right):
-                    form = self._form(right)
-                    if form is not None and impossible([*facts, less(form, {})]):  # it is above zero
-                        new = [me, less(me, form, 1)]
-            found += new
+                    form = self._linear_form(right)
+                    if form is not None and is_infeasible([*facts, less_or_equal(form, {})]):  # the divisor is positive
+                        new = [me, less_or_equal(me, form, 1)]
+            inequalities += new
             names = names | {n for form in new for n in form}
-        return found
+        return inequalities
 
-    def _told(self, test: ast.expr, holds: bool, form) -> list[Form]:
-        """What a test of integers says."""
+    def _test_constraints(self, test: ast.expr, holds: bool, form) -> list[Form]:
+        """Inequalities implied by the outcome of an integer test."""
         match test:
             case ast.UnaryOp(op=ast.Not()):
-                return self._told(test.operand, not holds, form)
+                return self._test_constraints(test.operand, not holds, form)
             case ast.BoolOp() if isinstance(test.op, ast.And) == holds:
-                return [found for part in test.values for found in self._told(part, holds, form)]
+                return [inequality for part in test.values for inequality in self._test_constraints(part, holds, form)]
             case ast.Compare() if holds or len(test.ops) == 1:
                 sides = [test.left, *test.comparators]
                 if any(kind_of(n, self.f) != "int" for n in sides):
                     return []
-                made = [form(n) for n in sides]
+                forms = [form(n) for n in sides]
                 return [
-                    found
-                    for a, op, b in zip(made, test.ops, made[1:], strict=False)
+                    inequality
+                    for a, op, b in zip(forms, test.ops, forms[1:], strict=False)
                     if a is not None and b is not None
-                    for found in compared(a, type(op), b, holds)
+                    for inequality in comparison_forms(a, type(op), b, holds)
                 ]
         return []
 
 
-def stops(loop: Loop) -> list[ast.expr]:
-    """Where a loop surely ends, if it has turns."""
+def end_bounds(loop: Loop) -> list[ast.expr]:
+    """Expressions, each of which bounds the end of a loop that has iterations."""
     up = offset(loop.step)[1] > 0
-    found = choices(loop.stop, "min" if up else "max")
-    if up and unparse(loop.start) == "0":  # of max(n, 0), n
-        pairs = [choices(node, "max") for node in found]
-        found += [
-            n for pair in pairs if len(pair) == 2 and "0" in map(unparse, pair) for n in pair if unparse(n) != "0"
-        ]
-    return found
+    ends = minmax_operands(loop.stop, "min" if up else "max")
+    if up and unparse(loop.start) == "0":  # if the stop max(n, 0) is reached, it is n
+        pairs = [minmax_operands(node, "max") for node in ends]
+        ends += [n for pair in pairs if len(pair) == 2 and "0" in map(unparse, pair) for n in pair if unparse(n) != "0"]
+    return ends
 
 
-def choices(node: ast.expr, kind: str) -> list[ast.expr]:
-    """Of ``min(a, b)``, both: each of them is an end above."""
+def minmax_operands(node: ast.expr, kind: str) -> list[ast.expr]:
+    """Of ``min(a, b)`` both arguments, since each is an upper bound; any other expression itself."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind:
         return list(node.args)
     return [node]

@@ -1,9 +1,9 @@
-"""Loops whose turns can be undone as soon as they have run.
+"""Iteration-local reversal: reverse each iteration of a loop as soon as it has run (Tapenade's II-loops).
 
-A loop that only adds to totals, or fills elements of its own in each turn, needs no cotangents that come from its other
-turns. If what follows it needs none of its values to be differentiated either, as in ``return total / n``, then the
-cotangents of the totals are known before the loop, and each turn is undone at its end: nothing is calculated twice, and
-tapes hold one turn.
+A loop that only accumulates into totals, or fills elements of its own in each iteration, needs no cotangents from its
+other iterations. If the adjoints of what follows it need none of its values either, as in ``return total / n``, the
+cotangents of the totals are known before the loop, and each iteration is reversed at its end: nothing is computed
+twice, and tapes hold one iteration.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...ir.expr import ONE, ZERO, free
-from ..ir.affine import offset, parts
+from ...ir.expr import ONE, ZERO, free_variables
+from ..ir.affine import axis_indices, offset
 from ..ir.algebra import COTANGENT, VALUE
 from ..ir.statements import (
     Alloc,
@@ -28,8 +28,8 @@ from ..ir.statements import (
     Statement,
     Store,
     Swap,
-    below,
     mentions,
+    nested_blocks,
     parsed,
     reads,
     subtrees,
@@ -40,208 +40,222 @@ from ..ir.statements import (
 if TYPE_CHECKING:
     from .activity import Plan
 
-__all__ = ["Fusion", "name_of"]
+__all__ = ["IterationLocalReversal", "cotangent_name"]
 
 
 @dataclass
-class _Effects:
-    """What undoing a loop's turns reads and writes: the active names that are read; the totals; other targets."""
+class _ReversalEffects:
+    """The active names that reversing the iterations of a loop involves.
+
+    `atoms` are the names read, `totals` the accumulators, `filled` the other targets.
+    """
 
     atoms: set[str] = field(default_factory=set)
     totals: set[str] = field(default_factory=set)
     filled: set[str] = field(default_factory=set)
 
 
-class Fusion:
-    """Finds such loops in a function.
+class IterationLocalReversal:
+    """Finds the loops of a function whose iterations can be reversed at once.
 
     Attributes
     ----------
     loops : set of Loop
         The loops.
     early : dict of Loop to list of Statement
-        What is undone before the first such loop of a block.
+        The statements that are reversed before the first such loop of a block.
     partly : dict of Statement to set of str
-        The cotangents that such a statement gives then, where others have to wait.
+        For an early statement of which the rest is reversed later: the names whose cotangents it contributes to early.
     """
 
-    def __init__(self, f: Function, made: Plan, sweep_reads: Callable, refused: set[Loop]) -> None:
+    def __init__(self, f: Function, plan: Plan, sweep_reads: Callable, refused: set[Loop]) -> None:
         self.f = f
-        self.set_in: dict[Loop, dict[str, list[Assign]]] = {}
-        self.made = made
-        self.sweep_reads = sweep_reads  # what the derivative of a statement reads
-        self.refused = refused
+        self.setters_by_loop: dict[Loop, dict[str, list[Assign]]] = {}
+        self.plan = plan
+        self.sweep_reads = sweep_reads  # the names that the adjoint of a statement reads
+        self.excluded_loops = refused
         self.loops: set[Loop] = set()
-        self.early: dict[Loop, Block] = {}
-        self.partly: dict[Statement, set[str]] = {}
-        self.once: list[Block] = []  # blocks that run at most once before they are undone
+        self.hoisted_adjoints: dict[Loop, Block] = {}
+        self.hoisted_cotangents: dict[Statement, set[str]] = {}
+        self.executed_once: list[Block] = []  # blocks that run at most once before they are reversed
         self.writers = Counter(n for s in walk(f.body) for n in set(writes(s)))
         self.block(f.body)
 
     @property
-    def done(self) -> set[Statement]:
-        """The statements that are undone before the sweep back gets to them."""
-        return {*self.loops, *(s for block in self.early.values() for s in block)} - set(self.partly)
+    def already_reversed(self) -> set[Statement]:
+        """The statements that are completely reversed before the reverse sweep reaches them."""
+        return {*self.loops, *(s for block in self.hoisted_adjoints.values() for s in block)} - set(
+            self.hoisted_cotangents
+        )
 
-    def rest(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
-        """`loops` without the outer ones that are fused."""
+    def without_local_reversal(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        """`loops` without those that are reversed iteration by iteration."""
         return tuple(p for p in loops if p not in self.loops)
 
-    def lasts(self, s: Assign, block: Block) -> bool:
-        """Whether a number that is set once in `block` still has its value when it is undone."""
+    def keeps_value(self, s: Assign, block: Block) -> bool:
+        """Whether a scalar that is assigned once in `block` still has its value when `block` is reversed."""
         if block is self.f.body or any(block is p.body for p in self.loops):
             return True
-        return self.writers[s.name] == 1 and any(block is b for b in self.once)
+        return self.writers[s.name] == 1 and any(block is b for b in self.executed_once)
 
-    def wrong(self) -> set[Loop]:
-        """Loops which may not be fused, since more than the numbers of a turn would be restored."""
-        found = {loop for loop, suffix in self.early.items() if self.made.save & set(suffix)}
+    def illegal_loops(self) -> set[Loop]:
+        """Loops that must not be reversed iteration by iteration.
+
+        More than scalars private to an iteration would have to be restored.
+        """
+        invalid = {loop for loop, suffix in self.hoisted_adjoints.items() if self.plan.saved_overwrites & set(suffix)}
         for loop in self.loops:
-            put_back = {n for t in walk([loop]) if isinstance(t, Loop) for n in t.resets}
-            found |= {loop for n in put_back if not self.private(n, loop)}
-        for s in self.made.save:
-            around = [p for p in self.made.enclosing[s] if p in self.loops]
+            restored = {n for t in walk([loop]) if isinstance(t, Loop) for n in t.values_before_loop}
+            invalid |= {loop for n in restored if not self.private(n, loop)}
+        for s in self.plan.saved_overwrites:
+            around = [p for p in self.plan.enclosing[s] if p in self.loops]
             if around and not (isinstance(s, Assign) and self.private(s.name, around[-1])):
-                found.add(around[-1])
-        return found
+                invalid.add(around[-1])
+        return invalid
 
     def block(self, block: Block) -> None:
-        """Find the loops at the end of a block, with what follows them."""
-        self.once += _once(block)
+        """Find the loops at the end of a block, with the statements after them."""
+        self.executed_once += _with_branches(block)
         at = len(block)
         suffix: Block = []
-        while at and not below(block[at - 1]):
+        while at and not nested_blocks(block[at - 1]):
             s = block[at - 1]
-            if isinstance(s, Swap) or (isinstance(s, Alloc | Grow) and s.name in self.made.active):
+            if isinstance(s, Swap) or (isinstance(s, Alloc | Grow) and s.name in self.plan.active):
                 return
             if isinstance(s, Assign | Store) and self.active(s):
                 suffix.insert(0, s)
             at -= 1
-        found: dict[Loop, _Effects] = {}
+        candidates: dict[Loop, _ReversalEffects] = {}
         while at:
             s = block[at - 1]
-            if self.passive(s) or self.begins(s, block[: at - 1]):
+            if self.passive(s) or self.initializes_total(s, block[: at - 1]):
                 at -= 1
                 continue
-            effects = self.effects(s) if isinstance(s, Loop) and s not in self.refused else None
-            if effects is None or not all(_commute(effects, other) for other in found.values()):
+            effects = self.reversal_effects(s) if isinstance(s, Loop) and s not in self.excluded_loops else None
+            if effects is None or not all(_commute(effects, other) for other in candidates.values()):
                 break
             assert isinstance(s, Loop)
-            found[s] = effects
+            candidates[s] = effects
             at -= 1
-        totals = {n for effects in found.values() for n in effects.totals | effects.filled}
-        partly = self.known(suffix, block[block.index(list(found)[-1]) :], totals) if found else None
+        totals = {n for effects in candidates.values() for n in effects.totals | effects.filled}
+        partly = (
+            self.early_cotangents(suffix, block[block.index(list(candidates)[-1]) :], totals) if candidates else None
+        )
         if partly is None:
             return
-        self.partly |= partly
-        self.loops |= set(found)
-        self.early[list(found)[-1]] = suffix
-        for loop in found:
+        self.hoisted_cotangents |= partly
+        self.loops |= set(candidates)
+        self.hoisted_adjoints[list(candidates)[-1]] = suffix
+        for loop in candidates:
             self.block(loop.body)
 
     def active(self, s: Assign | Store) -> bool:
-        return (s.name if isinstance(s, Assign) else s.array) in self.made.active
+        return (s.name if isinstance(s, Assign) else s.array) in self.plan.active
 
     def passive(self, s: Statement) -> bool:
-        """Whether nothing in `s` is differentiated."""
+        """Whether `s` contains nothing that is differentiated."""
         return not any(
             isinstance(t, Swap)
-            or (isinstance(t, Alloc | Grow) and t.name in self.made.active)
+            or (isinstance(t, Alloc | Grow) and t.name in self.plan.active)
             or (isinstance(t, Assign | Store) and self.active(t))
             for t in walk([s])
         )
 
-    def begins(self, s: Statement, before: Block) -> bool:
-        """Whether `s` gives a total its first value, a constant."""
-        if not isinstance(s, Assign) or self.made.algebra.depends(s.value) or s.name in self.f.parameters:
+    def initializes_total(self, s: Statement, before: Block) -> bool:
+        """Whether `s` initializes a total with a constant."""
+        if not isinstance(s, Assign) or self.plan.algebra.depends(s.value) or s.name in self.f.parameters:
             return False
         return not any(mentions(t, s.name) for t in walk(before))
 
-    def known(self, suffix: Block, between: Block, totals: set[str]) -> dict[Statement, set[str]] | None:
-        """Which cotangents each statement of `suffix` gives before the loops run, by the names that get them; None if
-        those of `totals` cannot be known then. The others are given in the sweep back, if a number is set once."""
+    def early_cotangents(self, suffix: Block, between: Block, totals: set[str]) -> dict[Statement, set[str]] | None:
+        """The names whose cotangents each statement of `suffix` contributes to before the loops run.
+
+        None if the cotangents of `totals` cannot be known by then. The other contributions are left to the reverse
+        sweep, if the scalar is assigned once.
+        """
         written = {n for s in walk(between) for n in writes(s)}
-        found: dict[Statement, set[str]] = {}
+        early: dict[Statement, set[str]] = {}
         wanted = totals | {n for s in suffix for n in writes(s)}
-        made = {s.name for s in walk(between) if isinstance(s, Alloc)}  # their lengths are not known before, either
+        # the lengths of these are not known before the loops either
+        allocated = {s.name for s in walk(between) if isinstance(s, Alloc)}
         for s in suffix:
-            pull = self.made.pulls[s]
-            if made & {n.id for node in pull.nodes for n in subtrees(node) if isinstance(n, ast.Name)}:
+            pull = self.plan.statement_adjoints[s]
+            if allocated & {n.id for node in pull.nodes for n in subtrees(node) if isinstance(n, ast.Name)}:
                 return None
-            if not pull.value and not self.sweep_reads(s, self.made) & written:
-                continue  # all of it can be undone
-            alone = isinstance(s, Assign) and self.writers[s.name] == 1
-            if not alone or pull.own is not ZERO:
+            if not pull.value and not self.sweep_reads(s, self.plan) & written:
+                continue  # its whole adjoint can run early
+            single = isinstance(s, Assign) and self.writers[s.name] == 1
+            if not single or pull.target_factor is not ZERO:
                 return None
-            found[s] = {name_of(atom) for atom, _ in pull.parts} & wanted
+            early[s] = {cotangent_name(atom) for atom, _ in pull.parts} & wanted
             for atom, part in pull.parts:
-                if name_of(atom) in wanted:
-                    used = set(free(part)) - {COTANGENT.name}
+                if cotangent_name(atom) in wanted:
+                    used = set(free_variables(part)) - {COTANGENT.name}
                     if isinstance(atom, ast.Subscript) or VALUE.name in used:
                         return None
                     if written & {n for t in used for n in reads(parsed(t))}:
                         return None
-        return found
+        return early
 
-    def effects(self, loop: Loop) -> _Effects | None:
-        """What undoing the turns of `loop` does; None if it is not possible one by one."""
-        if not loop.index or loop.count or loop.until:
+    def reversal_effects(self, loop: Loop) -> _ReversalEffects | None:
+        """What reversing the iterations of `loop` involves; None if they cannot be reversed one by one."""
+        if not loop.index or loop.trip_counter or loop.exit_flag:
             return None
         inside = list(walk(loop.body))
-        if any(isinstance(t, Swap | Alloc | Grow) or (isinstance(t, Loop) and t.until) for t in inside):
+        if any(isinstance(t, Swap | Alloc | Grow) or (isinstance(t, Loop) and t.exit_flag) for t in inside):
             return None
         stored = [t for t in inside if isinstance(t, Assign | Store) and self.active(t)]
-        if not any(isinstance(t, Loop) for t in inside) and not _worth(stored, self.made):
+        if not any(isinstance(t, Loop) for t in inside) and not _is_profitable(stored, self.plan):
             return None
-        made = _Effects()
+        effects = _ReversalEffects()
         elements: dict[str, list[ast.expr]] = {}
         for t in stored:
-            for atom, _ in self.made.pulls[t].parts:
-                made.atoms.add(name_of(atom))
+            for atom, _ in self.plan.statement_adjoints[t].parts:
+                effects.atoms.add(cotangent_name(atom))
                 if isinstance(atom, ast.Subscript):
-                    elements.setdefault(name_of(atom), []).append(atom.slice)
+                    elements.setdefault(cotangent_name(atom), []).append(atom.slice)
         by_name: dict[str, list[Assign | Store]] = {}
         for t in stored:
             by_name.setdefault(t.name if isinstance(t, Assign) else t.array, []).append(t)
         for name, own in by_name.items():
-            if name not in made.atoms and all(self.made.pulls[t].own is ONE for t in own):
-                made.totals.add(name)
+            if name not in effects.atoms and all(self.plan.statement_adjoints[t].target_factor is ONE for t in own):
+                effects.totals.add(name)
             elif self.f.ranks.get(name):
                 indices = [*elements.get(name, []), *(t.index for t in own if isinstance(t, Store))]
-                if not self.own(indices, loop):
+                if not self.distinct_per_iteration(indices, loop):
                     return None
-                made.filled.add(name)
+                effects.filled.add(name)
             elif not self.private(name, loop):
                 return None
             else:
-                made.atoms.discard(name)
-        return made
+                effects.atoms.discard(name)
+        return effects
 
-    def own(self, indices: list[ast.expr], loop: Loop) -> bool:
-        """Whether elements at `indices` belong to one turn of `loop`."""
-        loops = (*self.made.enclosing[loop], loop)
-        found = [
-            {(k, offset(p)) for k, p in enumerate(parts(index))
-             if offset(p)[0] == loop.index and self.made.independence.counted(p, loops)}
+    def distinct_per_iteration(self, indices: list[ast.expr], loop: Loop) -> bool:
+        """Whether the elements at `indices` belong to one iteration of `loop`."""
+        loops = (*self.plan.enclosing[loop], loop)
+        offsets = [
+            {(k, offset(p)) for k, p in enumerate(axis_indices(index))
+             if offset(p)[0] == loop.index and self.plan.dependence_tests.provably_nonnegative(p, loops)}
             for index in indices
         ]  # fmt: skip
-        return bool(set.intersection(*found))
+        return bool(set.intersection(*offsets))
 
     def setters(self, loop: Loop) -> dict[str, list[Assign]]:
-        """What sets each number in a loop."""
-        if loop not in self.set_in:
-            found: dict[str, list[Assign]] = {}
+        """The assignments to each scalar in a loop."""
+        if loop not in self.setters_by_loop:
+            setters: dict[str, list[Assign]] = {}
             for t in walk(loop.body):
                 if isinstance(t, Assign):
-                    found.setdefault(t.name, []).append(t)
-            self.set_in[loop] = found
-        return self.set_in[loop]
+                    setters.setdefault(t.name, []).append(t)
+            self.setters_by_loop[loop] = setters
+        return self.setters_by_loop[loop]
 
     def private(self, name: str, loop: Loop) -> bool:
-        """Whether a number is set in each turn before it is used, and nowhere else."""
+        """Whether a scalar is private to an iteration: assigned before it is used, and not used elsewhere."""
         if name in self.f.parameters or name in (self.f.results or []):
             return False
-        if all(t in self.made.defined for t in self.setters(loop).get(name, ())):
+        if all(t in self.plan.defined for t in self.setters(loop).get(name, ())):
             return True
         inside = set(walk(loop.body))
         if any(mentions(t, name) for t in walk(self.f.body) if t not in inside):
@@ -250,28 +264,34 @@ class Fusion:
         return isinstance(first, Assign) and first.name == name and name not in reads(first.value)
 
 
-def name_of(atom: ast.expr) -> str:
-    """The number or array that gets a cotangent."""
+def cotangent_name(atom: ast.expr) -> str:
+    """The scalar or array whose cotangent `atom` refers to."""
     return (atom.value if isinstance(atom, ast.Subscript) else atom).id  # type: ignore[attr-defined]
 
 
-def _once(block: Block) -> list[Block]:
+def _with_branches(block: Block) -> list[Block]:
     """`block`, and the branches in it."""
-    return [block, *(b for s in block if isinstance(s, If) for inner in below(s) for b in _once(inner))]
+    return [
+        block,
+        *(b for s in block if isinstance(s, If) for inner in nested_blocks(s) for b in _with_branches(inner)),
+    ]
 
 
-def _commute(first: _Effects, later: _Effects) -> bool:
-    """Whether two loops can be undone in the order in which they run."""
+def _commute(first: _ReversalEffects, later: _ReversalEffects) -> bool:
+    """Whether two loops can be reversed in the order in which they run."""
     targets = first.totals | first.filled
     if targets & later.atoms or first.atoms & (later.totals | later.filled):
         return False
     return not (targets & later.filled or first.filled & later.totals)
 
 
-def _worth(stored: list, made: Plan) -> bool:
-    """Whether an innermost loop is better undone turn by turn: where it adds up a number, or calls functions."""
+def _is_profitable(stored: list, plan: Plan) -> bool:
+    """Whether an innermost loop gains from iteration-local reversal.
+
+    It does if it accumulates into a scalar or calls functions.
+    """
     return any(
-        (isinstance(t, Assign) and t not in made.defined)
-        or (t in made.defined and any(isinstance(n, ast.Call) for n in subtrees(t.value)))
+        (isinstance(t, Assign) and t not in plan.defined)
+        or (t in plan.defined and any(isinstance(n, ast.Call) for n in subtrees(t.value)))
         for t in stored
     )

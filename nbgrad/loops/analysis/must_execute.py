@@ -1,4 +1,4 @@
-"""Elements that are evaluated whatever tests say, and what must hold for others to be there."""
+"""Must-execute analysis: elements that are evaluated unconditionally, and when others are known to be in range."""
 
 from __future__ import annotations
 
@@ -11,51 +11,53 @@ from ..ir.statements import Assign, Store, children, unparse
 if TYPE_CHECKING:
     from .activity import Plan
 
-__all__ = ["guarded", "surely"]
+__all__ = ["guarded_contribution", "must_evaluate"]
 
 
-def surely(node: ast.AST | None) -> set[str]:
-    """The elements that an expression evaluates in any case, as texts."""
+def must_evaluate(node: ast.AST | None) -> set[str]:
+    """The elements that an expression evaluates unconditionally, as strings."""
     match node:
         case None:
             return set()
         case ast.IfExp():
-            return surely(node.test) | (surely(node.body) & surely(node.orelse))
+            return must_evaluate(node.test) | (must_evaluate(node.body) & must_evaluate(node.orelse))
         case ast.BoolOp():
-            return surely(node.values[0])
+            return must_evaluate(node.values[0])
         case ast.Compare():
-            return surely(node.left) | surely(node.comparators[0])
+            return must_evaluate(node.left) | must_evaluate(node.comparators[0])
     own = {unparse(node)} if isinstance(node, ast.Subscript) else set()
-    return own.union(*(surely(n) for n in children(node)))
+    return own.union(*(must_evaluate(n) for n in children(node)))
 
 
-def guarded(s: Assign | Store, atom: ast.expr, part: Expr, made: Plan) -> tuple[Expr | None, Expr]:
-    """What must hold for the element `atom`, whose cotangent gets `part` from `s`, to be there (None if it surely is),
-    and what it gets then."""
+def guarded_contribution(s: Assign | Store, atom: ast.expr, part: Expr, plan: Plan) -> tuple[Expr | None, Expr]:
+    """The condition under which the element `atom` is in range, and the contribution to its cotangent in that case.
+
+    `part` is the contribution from `s`. The condition is None if the element is provably in range.
+    """
     if not isinstance(atom, ast.Subscript):
         return None, part
-    test = _matters(part)
-    if not isinstance(test, Expr) or unparse(atom) in surely(s.value):
+    test = _nonzero_condition(part)
+    if not isinstance(test, Expr) or unparse(atom) in must_evaluate(s.value):
         return None, part
-    if made.independence.inside(s, unparse(atom.value), atom.slice):
+    if plan.dependence_tests.index_in_range(s, unparse(atom.value), atom.slice):
         return None, part
     sides = [a for a in part.args[1:] if a is not ZERO]
     return test, sides[0] if part.fn.name == "select" and len(sides) == 1 else part  # type: ignore[union-attr]
 
 
-def _matters(part: Expr) -> Expr | bool:
-    """Where it is not zero because of a test."""
+def _nonzero_condition(part: Expr) -> Expr | bool:
+    """The condition under which a contribution may be nonzero."""
     if part.fn is None:
         return part.value != 0
     name, args = part.fn.name, part.args
     if name == "select":
-        a, b = map(_matters, args[1:])
+        a, b = map(_nonzero_condition, args[1:])
         return a if a is b else _either(_both(args[0], a), _both(invert(args[0]), b))
     if name in ("add", "sub"):
-        return _either(*map(_matters, args))
+        return _either(*map(_nonzero_condition, args))
     if name == "mul":
-        return _both(*map(_matters, args))
-    return _matters(args[0]) if name in ("neg", "div", "strong") else True
+        return _both(*map(_nonzero_condition, args))
+    return _nonzero_condition(args[0]) if name in ("neg", "div", "strong") else True
 
 
 def _both(a: Expr | bool, b: Expr | bool) -> Expr | bool:

@@ -1,10 +1,11 @@
-"""Loops over ``prange``, whose turns run on several threads where that is sure to be right.
+"""Parallelization: run the iterations of loops over ``prange`` on several threads where that is provably correct.
 
-No turn may use what another one writes. Numbers must be set in a turn before they are read, and not be read after the
-loop; an element that a turn writes must belong to it. A total of the function, to which all turns add, each turn adds
-up in a number of its own. These are put into an array, and added in the order of the turns when all have run: the
-outcome does not depend on the number of threads, bit for bit. What turns add to cotangents is shared out
-(:mod:`.shares`). Where all that cannot be shown, turns run one after the other, and a comment says why.
+No iteration may use what another one writes. Scalars must be assigned in an iteration before they are read, and not be
+read after the loop; an element that an iteration writes must belong to it alone. A total of the function to which all
+iterations add is a reduction: each iteration sums into a scalar of its own, and these are stored in an array and added
+in the order of the iterations when all have run, so the result does not depend on the number of threads, bit for bit.
+For accumulation into cotangents see :mod:`..transforms.reduction_privatization`. Where correctness cannot be proven the
+loop is serial, and a comment in the generated code says why.
 """
 
 from __future__ import annotations
@@ -22,57 +23,65 @@ from ..ir.statements import (
     Check,
     Function,
     If,
+    InRange,
     Loop,
     Statement,
     Store,
-    Within,
-    below,
     elements_in,
     mentions,
+    nested_blocks,
     parse,
     reads,
     unparse,
     walk,
 )
-from ..ir.tapes import trips, turn_of
-from .dependence import Independence
+from ..ir.tapes import iteration_number, trip_count
+from .dependence import DependenceTests
 from .ssa import Rename
 
 if TYPE_CHECKING:
     from .activity import Plan
 
 __all__ = [
-    "Sum",
-    "Verdict",
-    "ends",
-    "first",
-    "for_turns",
-    "function_turns",
-    "private",
-    "renamed",
-    "sums_of",
-    "together",
+    "LoopReduction",
+    "ParallelLegality",
+    "final_value_stores",
+    "first_access",
+    "forward_legality",
+    "is_private",
+    "iteration_legality",
+    "parallel_loop",
+    "reduction_variables",
+    "rename_in_items",
 ]
 
 
 @dataclass
-class Verdict:
-    """Why a loop is serial, if it is; or the numbers that its turns add to, and the arrays, with lengths for a part."""
+class ParallelLegality:
+    """Whether the iterations of a loop may run in parallel.
 
-    why: str = ""
-    sums: list[str] = field(default_factory=list)
-    shared: dict[str, list[str]] = field(default_factory=dict)
+    `serial_reason` is the reason if they may not; otherwise `sums` are the reduction variables, and `privatized_arrays`
+    the arrays that need private copies, with the lengths of a copy.
+    """
+
+    serial_reason: str = ""
+    reduction_names: list[str] = field(default_factory=list)
+    privatized_arrays: dict[str, list[str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        parts = f", with parts of {', '.join(self.shared)}" if self.shared else ""
-        return f"serial: {self.why}" if self.why else f"parallel{parts}"
+        parts = f", with parts of {', '.join(self.privatized_arrays)}" if self.privatized_arrays else ""
+        return f"serial: {self.serial_reason}" if self.serial_reason else f"parallel{parts}"
 
 
 @dataclass
-class Sum:
-    """What turns add to: the name of what a turn adds up, its zero, and the array with what all turns have."""
+class LoopReduction:
+    """A reduction over the iterations of a loop.
 
-    mine: str
+    `partial_sum` is the scalar that an iteration sums into, `zero` its initial value, `array` holds the sums of all
+    iterations.
+    """
+
+    partial_sum: str
     zero: str
     array: str
 
@@ -81,154 +90,170 @@ class Sum:
         return "np.int64" if self.zero == "0" else "np.float64"
 
 
-# What holds of the function.
+# Legality.
 
 
-def private(f: Function, loop: Loop, name: str) -> bool:
-    """Whether each turn sets a number before it reads it, and nobody reads it after the loop."""
-    return first(_items(loop.body), name) != "read" and not _read_later(f.body, loop, name) and name not in _kept(f)
+def is_private(f: Function, loop: Loop, name: str) -> bool:
+    """Whether each iteration assigns a scalar before it reads it, and nothing reads it after the loop."""
+    return (
+        first_access(_items(loop.body), name) != "read"
+        and not _read_later(f.body, loop, name)
+        and name not in _live_outside(f)
+    )
 
 
-def ends(f: Function, plan: Plan) -> dict[Assign, Loop]:
-    """Numbers of turns whose last value the sweep back needs, each by a statement that stores it at the end of turns.
+def final_value_stores(f: Function, plan: Plan) -> dict[Assign, Loop]:
+    """Scalars private to an iteration whose last value the reverse sweep needs, by the statement that stores it.
 
-    In turn, it is the next turn that stores it, before it sets the number. If it does so at its beginning, that
-    statement stores the last value instead; else there is one more."""
-    found: dict[Assign, Loop] = {}
+    In serial order the next iteration stores that value before it assigns the scalar. If an iteration begins with that
+    assignment, the statement stores the last value instead, at the end of the iteration; otherwise one is added.
+    """
+    stores: dict[Assign, Loop] = {}
     for loop in (s for s in walk(f.body) if isinstance(s, Loop) and s.parallel):
-        for name in sorted({s.name for s in walk(loop.body) if isinstance(s, Assign) and s in plan.save}):
-            if not private(f, loop, name):
+        for name in sorted({s.name for s in walk(loop.body) if isinstance(s, Assign) and s in plan.saved_overwrites}):
+            if not is_private(f, loop, name):
                 continue
             last = next(s for s in loop.body if _occurs(s, name))
-            if not isinstance(last, Assign) or last not in plan.save or last.name != name:
+            if not isinstance(last, Assign) or last not in plan.saved_overwrites or last.name != name:
                 last = Assign(name, ast.Name(name, ast.Load()))
                 plan.enclosing[last] = (*plan.enclosing[loop], loop)
-            found[last] = loop
-    return found
+            stores[last] = loop
+    return stores
 
 
-def function_turns(
+def forward_legality(
     f: Function, plan: Plan, loop: Loop, stored: Iterable[Statement] = (), grows: bool = False
-) -> Verdict:
-    """Whether the turns of a loop may run together in the function itself. `stored`: statements that store a number
-    before they set it; `grows`: whether something is put on a stack."""
+) -> ParallelLegality:
+    """Whether the iterations of a loop of the function itself may run in parallel.
+
+    `stored` are the statements that store a scalar before they assign it; `grows` says that the loop pushes onto a
+    stack.
+    """
     if grows:
-        return Verdict("what is stored for the sweep back grows")
+        return ParallelLegality("what is stored for the sweep back grows")
     if any(isinstance(s, Check) for s in walk(loop.body)):
-        return Verdict("a turn may raise an error")
+        return ParallelLegality("a turn may raise an error")
     if any(isinstance(s, Call) for s in walk(loop.body)):
-        return Verdict("a primitive with a vjp of its own makes arrays")
-    if plan.bounds is not None and loop in plan.bounds.inside:
-        return Verdict("an index is known in its turn only")
+        return ParallelLegality("a primitive with a vjp of its own makes arrays")
+    if plan.bounds is not None and loop in plan.bounds.loops_with_checks:
+        return ParallelLegality("an index is known in its turn only")
     items = _items(loop.body, stored)
     names = {s.name for s in walk(loop.body) if isinstance(s, Assign)}
-    sums = sums_of(items)
+    sums = reduction_variables(items)
     for name in sorted(names - sums):
-        if first(items, name) == "read" or not private(f, loop, name):
-            return Verdict(f"{name} goes from turn to turn")
-    return for_turns(plan, loop, items, sums)
+        if first_access(items, name) == "read" or not is_private(f, loop, name):
+            return ParallelLegality(f"{name} goes from turn to turn")
+    return iteration_legality(plan, loop, items, sums)
 
 
-def for_turns(plan: Plan, loop: Loop, items: list[Item], sums: Iterable[str], own: Iterable[str] = (),
-              shares: dict[str, list[str]] | None = None) -> Verdict:  # fmt: skip
-    """The same for what a turn consists of, as far as the form of the loop and arrays go, all but its `own`; `shares`:
-    arrays of which parts of the turns can have their own, with lengths."""
-    if unparse(loop.step) != "1" or loop.count or loop.until:
-        return Verdict("its turns are not counted one by one")
+def iteration_legality(plan: Plan, loop: Loop, items: list[Item], sums: Iterable[str], own: Iterable[str] = (),
+              shares: dict[str, list[str]] | None = None) -> ParallelLegality:  # fmt: skip
+    """The same for the `items` of an iteration: checks the form of the loop and the arrays except those in `own`.
+
+    `shares` are the arrays of which groups of iterations can have private copies, with the lengths of a copy.
+    """
+    if unparse(loop.step) != "1" or loop.trip_counter or loop.exit_flag:
+        return ParallelLegality("its turns are not counted one by one")
     if any(isinstance(item, str) for item in _all(items)):
-        return Verdict("arrays change places or grow")
-    met, shares = _meeting(plan.independence, loop, items, set(own)), shares or {}
+        return ParallelLegality("arrays change places or grow")
+    met, shares = _conflicting_elements(plan.dependence_tests, loop, items, set(own)), shares or {}
     for name, element in met.items():
         if name not in shares:
-            return Verdict(f"{element} may be met in several turns")
-    return Verdict(sums=sorted(sums), shared={name: shares[name] for name in met})
+            return ParallelLegality(f"{element} may be met in several turns")
+    return ParallelLegality(reduction_names=sorted(sums), privatized_arrays={name: shares[name] for name in met})
 
 
-def _kept(f: Function) -> set[str]:
+def _live_outside(f: Function) -> set[str]:
     return {*(f.results or []), *f.parameters}
 
 
 def _items(block: Block, stored: Iterable[Statement] = ()) -> list[Item]:
-    """Statements of the function as those of the sweep back are written."""
-    made: list[Item] = []
+    """Statements of the function in the form of the reverse sweep's."""
+    items: list[Item] = []
     for s in block:
         match s:
             case Assign():
                 if s in stored:
-                    made.append(Nest(f"if {s.name}:", [], s.name))  # it is read
-                rest = _rest(s.value, s.name)
-                made.append(Step(ast.Name(s.name), "=" if rest is None else "+=", unparse(rest or s.value)))
+                    items.append(Nest(f"if {s.name}:", [], s.name))  # storing it reads it
+                rest = _added_term(s.value, s.name)
+                items.append(Step(ast.Name(s.name), "=" if rest is None else "+=", unparse(rest or s.value)))
             case Store():
-                made.append(Step(s.target, "=", unparse(s.value)))
+                items.append(Step(s.target, "=", unparse(s.value)))
             case If():
                 test = unparse(s.test)
-                made += [Nest(f"if {test}:", _items(s.body, stored), test)]
-                made += [Nest("else:", _items(s.orelse, stored), test)] if s.orelse else []
+                items += [Nest(f"if {test}:", _items(s.body, stored), test)]
+                items += [Nest("else:", _items(s.orelse, stored), test)] if s.orelse else []
             case Loop():
                 head = f"while {unparse(s.test)}:" if s.test is not None else f"for {s.index} in {_range(s)}:"
-                made.append(Nest(head, _items(s.body, stored)))
-            case Check() | Within():
+                items.append(Nest(head, _items(s.body, stored)))
+            case Check() | InRange():
                 pass
             case _:
-                made.append(type(s).__name__)
-    return made
+                items.append(type(s).__name__)
+    return items
 
 
 def _range(s: Loop) -> str:
     return f"range({unparse(s.start)}, {unparse(s.stop)}, {unparse(s.step)})"
 
 
-def _rest(value: ast.expr, name: str) -> ast.expr | None:
-    """What is added to a number in ``name + a + b``, where it is read nowhere else."""
+def _added_term(value: ast.expr, name: str) -> ast.expr | None:
+    """The sum added to a scalar in ``name + a + b``, if the scalar is read nowhere else in it."""
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add | ast.Sub):
         return None
     for part, other in ((value.left, value.right), (value.right, value.left)):
         if isinstance(part, ast.Name) and part.id == name and name not in reads(other):
             return other if isinstance(value.op, ast.Add) or part is value.left else None
-    inner = None if name in reads(value.right) else _rest(value.left, name)
+    inner = None if name in reads(value.right) else _added_term(value.left, name)
     return None if inner is None else ast.BinOp(inner, value.op, value.right)
 
 
 def _read_later(block: Block, loop: Loop, name: str) -> bool | None:
-    """Whether a number is read after a loop before it is set; None if `loop` is not in `block`, or nothing is said."""
+    """Whether a scalar is read after a loop before it is assigned.
+
+    None if `loop` is not in `block`, or if the block does not decide it.
+    """
     for k, s in enumerate(block):
         if s is loop:
-            found = ""
+            access = ""
         else:
-            inside = [(inner, _read_later(inner, loop, name)) for inner in below(s) if loop in walk(inner)]
+            inside = [(inner, _read_later(inner, loop, name)) for inner in nested_blocks(s) if loop in walk(inner)]
             if not inside:
                 continue
             ((inner, read),) = inside
             if read is not None:
                 return read
-            found = first(_items(inner), name) if isinstance(s, Loop) else ""
-        if found != "read":
-            found = first(_items(block[k + 1 :]), name)
-        return True if found == "read" else False if found == "set" else None
+            access = first_access(_items(inner), name) if isinstance(s, Loop) else ""
+        if access != "read":
+            access = first_access(_items(block[k + 1 :]), name)
+        return True if access == "read" else False if access == "set" else None
     return None
 
 
-def first(items: list[Item], name: str) -> str:
-    """Whether a number is first "read" or "set", on any way through `items`; "" if neither is sure."""
+def first_access(items: list[Item], name: str) -> str:
+    """The first access to a scalar in `items`: "read", "set", or "" if there may be none.
+
+    It is "read" if that holds on any path, and "set" if it holds on all.
+    """
     branch = ""
     for item in items:
-        found = ""
+        access = ""
         if isinstance(item, Step):
             own = isinstance(item.target, ast.Name) and item.name == name
-            read = any(name in reads(n) for n in item.read()) or (own and item.how != "=")
-            found = "read" if read else "set" if own else ""
+            read = any(name in reads(n) for n in item.evaluated_nodes()) or (own and item.assign_op != "=")
+            access = "read" if read else "set" if own else ""
         elif isinstance(item, Nest):
-            inner = "read" if name in _controls(item) else first(item.body, name)
-            found = inner if inner == "read" or (item.head == "else:" and branch == inner) else ""
+            inner = "read" if name in _header_reads(item) else first_access(item.body, name)
+            access = inner if inner == "read" or (item.head == "else:" and branch == inner) else ""
             branch = inner if item.test else ""
-        if found:
-            return found
+        if access:
+            return access
     return ""
 
 
-def _controls(item: Nest) -> set[str]:
-    """The names that the first line of a loop or branch reads."""
-    first = item.first
+def _header_reads(item: Nest) -> set[str]:
+    """The names that the header of a loop or branch reads."""
+    first = item.head_tree
     if isinstance(first, ast.Module) and isinstance(first.body[0], ast.For):
         return reads(first.body[0].iter)
     return reads(first.body[0].test) if isinstance(first, ast.Module) else reads(first)  # type: ignore[attr-defined]
@@ -247,22 +272,26 @@ def _all(items: list[Item]) -> Iterator[Item]:
 
 def _evaluated(items: list[Item]) -> list[ast.expr | ast.AST]:
     """All expressions that are evaluated."""
-    made: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     for item in _all(items):
-        made += item.read() if isinstance(item, Step) else [item.first] if isinstance(item, Nest) else []
-    return made
+        nodes += (
+            item.evaluated_nodes() if isinstance(item, Step) else [item.head_tree] if isinstance(item, Nest) else []
+        )
+    return nodes
 
 
-def sums_of(items: list[Item]) -> set[str]:
-    """The numbers that are only added to."""
-    numbers = [s for s, _ in steps(items) if isinstance(s.target, ast.Name)]
-    set_or_read = {s.name for s in numbers if s.how == "="} | reads(*_evaluated(items))
-    return {s.name for s in numbers} - set_or_read
+def reduction_variables(items: list[Item]) -> set[str]:
+    """Scalars that are only accumulated into (reduction variables)."""
+    scalar_steps = [s for s, _ in steps(items) if isinstance(s.target, ast.Name)]
+    set_or_read = {s.name for s in scalar_steps if s.assign_op == "="} | reads(*_evaluated(items))
+    return {s.name for s in scalar_steps} - set_or_read
 
 
-def _meeting(independence: Independence, loop: Loop, items: list[Item], own: set[str]) -> dict[str, str]:
-    """Elements that one turn writes and that may be another's, one of each array."""
-    found: dict[str, str] = {}
+def _conflicting_elements(
+    independence: DependenceTests, loop: Loop, items: list[Item], own: set[str]
+) -> dict[str, str]:
+    """Elements that an iteration writes and another one may access, one for each array."""
+    conflicts: dict[str, str] = {}
     written: dict[str, dict[str, ast.expr]] = {}
     for s, _ in steps(items):
         if isinstance(s.target, ast.Subscript) and s.name not in own:
@@ -270,17 +299,17 @@ def _meeting(independence: Independence, loop: Loop, items: list[Item], own: set
     for name, indices in written.items():
         read = {unparse(i): i for node in _evaluated(items) for i in elements_in(node, name)}  # type: ignore[arg-type]
         for a in indices.values():
-            if any(independence.meet(loop, a, b, True) for b in {**indices, **read}.values()):
-                found[name] = unparse(ast.Subscript(ast.Name(name), a, ast.Load()))
+            if any(independence.may_conflict(loop, a, b, True) for b in {**indices, **read}.values()):
+                conflicts[name] = unparse(ast.Subscript(ast.Name(name), a, ast.Load()))
                 break
-    return found
+    return conflicts
 
 
-# How it is written.
+# Code generation.
 
 
-def renamed(items: list[Item], names: dict[str, str]) -> None:
-    """Give numbers other names."""
+def rename_in_items(items: list[Item], names: dict[str, str]) -> None:
+    """Rename scalars in place."""
 
     def other(node: ast.expr) -> ast.expr:
         for old, new in names.items():
@@ -295,12 +324,12 @@ def renamed(items: list[Item], names: dict[str, str]) -> None:
             item.head = item.head if item.head == "else:" else f"if {item.test}:"
 
 
-def together(loop: Loop, body: list[Item], sums: dict[str, Sum], local: dict[str, str]) -> list[Item]:
-    """A parallel loop whose turns consist of `body`; `local`: numbers of a turn, with what they begin with."""
+def parallel_loop(loop: Loop, body: list[Item], sums: dict[str, LoopReduction], local: dict[str, str]) -> list[Item]:
+    """A parallel loop with `body` as its iteration; `local`: scalars of an iteration, with their initial values."""
     begin = [Step(ast.Name(n), "=", zero) for n, zero in local.items()]
-    begin += [Step(ast.Name(s.mine), "=", s.zero) for s in sums.values()]
-    end = [Step(parse(f"{s.array}[{turn_of(loop)}]"), "=", s.mine) for s in sums.values()]
-    made: list[Item] = [f"{s.array} = np.empty({trips(loop)}, {s.dtype})" for s in sums.values()]
-    made.append(Nest(loop_head(loop, "prange"), [*begin, *body, *end]))
-    total: list[Item] = [Step(ast.Name(name), "+=", f"{s.array}[{turn_of(loop)}]") for name, s in sums.items()]
-    return [*made, Nest(loop_head(loop), total)] if sums else made
+    begin += [Step(ast.Name(s.partial_sum), "=", s.zero) for s in sums.values()]
+    end = [Step(parse(f"{s.array}[{iteration_number(loop)}]"), "=", s.partial_sum) for s in sums.values()]
+    items: list[Item] = [f"{s.array} = np.empty({trip_count(loop)}, {s.dtype})" for s in sums.values()]
+    items.append(Nest(loop_head(loop, "prange"), [*begin, *body, *end]))
+    total: list[Item] = [Step(ast.Name(name), "+=", f"{s.array}[{iteration_number(loop)}]") for name, s in sums.items()]
+    return [*items, Nest(loop_head(loop), total)] if sums else items

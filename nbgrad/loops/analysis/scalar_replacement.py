@@ -1,4 +1,4 @@
-"""Elements of arrays which numbers hold as well, or had better hold."""
+"""Scalar replacement: array elements that scalars hold as well, or should hold."""
 
 from __future__ import annotations
 
@@ -6,68 +6,81 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Assign, Block, Function, If, Statement, Store, below, reads, unparse, walk, writes
-from .cost_model import Naming
+from ..ir.statements import Assign, Block, Function, If, Statement, Store, nested_blocks, reads, unparse, walk, writes
+from .cost_model import SubexpressionNaming
 
 if TYPE_CHECKING:
     from .activity import Plan
 
-__all__ = ["held", "name_elements"]
+__all__ = ["replace_elements", "scalar_copies_of"]
 
 
-def held(made: Plan) -> dict[Statement, str]:
-    """Statements that overwrite an element which a number has held since before, and that number. It is kept anyway,
-    and the element need not be saved."""
-    found: dict[Statement, str] = {}
-    for s, block in made.defined.items():
-        if s in made.keep and isinstance(s, Assign) and isinstance(s.value, ast.Subscript):
-            _follow(s, s.value, block[block.index(s) + 1 :], made, found)
-    return found
+def scalar_copies_of(plan: Plan) -> dict[Statement, str]:
+    """Statements that overwrite an element which a stored scalar holds, and that scalar.
+
+    The scalar is stored anyway, so the element need not be saved.
+    """
+    overwrites: dict[Statement, str] = {}
+    for s, block in plan.defined.items():
+        if s in plan.stored_definitions and isinstance(s, Assign) and isinstance(s.value, ast.Subscript):
+            _find_overwrites(s, s.value, block[block.index(s) + 1 :], plan, overwrites)
+    return overwrites
 
 
-def _follow(s: Assign, element: ast.Subscript, block: Block, made: Plan, found: dict[Statement, str]) -> bool:
-    """Find what overwrites the element that `s` reads first. Whether `block` surely leaves it, and its index, alone."""
+def _find_overwrites(
+    s: Assign, element: ast.Subscript, block: Block, plan: Plan, overwrites: dict[Statement, str]
+) -> bool:
+    """Find the first overwrites of the element that `s` reads.
+
+    Returns whether `block` provably leaves the element and its index unchanged.
+    """
     array, index = unparse(element.value), element.slice
     for t in block:
         if isinstance(t, If):
-            if not all([_follow(s, element, inner, made, found) for inner in below(t)]):
+            if not all([_find_overwrites(s, element, inner, plan, overwrites) for inner in nested_blocks(t)]):
                 return False
         elif isinstance(t, Store) and t.array == array and array not in reads(index):
             if unparse(t.index) == unparse(index):
-                found[t] = s.name
+                overwrites[t] = s.name
                 return False
-            if not made.independence.differ(t, s, [index]):
+            if not plan.dependence_tests.provably_distinct(t, s, [index]):
                 return False
         elif {n for u in walk([t]) for n in writes(u)} & {array, *reads(index)}:
             return False
     return True
 
 
-def name_elements(f: Function, made: Plan, elements_read: Callable[[Statement, str, Plan], list[ast.expr]]) -> bool:
-    """Give elements names where derivatives read them, if otherwise more elements would have to be saved, in inner
-    loops. Whether any were named."""
+def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement, str, Plan], list[ast.expr]]) -> bool:
+    """Load elements into scalars where derivatives read them, if this stores less than saving overwritten elements.
+
+    Returns whether any were.
+    """
     saved: dict[str, list[Store]] = {}
-    for s in made.save:
-        if isinstance(s, Store) and s not in made.held:
+    for s in plan.saved_overwrites:
+        if isinstance(s, Store) and s not in plan.scalar_copies:
             saved.setdefault(s.array, []).append(s)
     wanted: dict[str, list[Statement]] = {}
     for array, stores in sorted(saved.items()):
-        indices = {s: elements_read(s, array, made) for s in walk(f.body)}
-        readers = [s for s, i in indices.items() if i and not all(made.independence.apart(t, s, i) for t in stores)]
-        named = sum(1000 ** len(made.enclosing[s]) * len({*map(unparse, indices[s])}) for s in readers)
-        if named < sum(1000 ** len(made.enclosing[s]) for s in stores):
+        indices = {s: elements_read(s, array, plan) for s in walk(f.body)}
+        readers = [
+            s
+            for s, i in indices.items()
+            if i and not all(plan.dependence_tests.no_anti_dependence(t, s, i) for t in stores)
+        ]
+        named = sum(1000 ** len(plan.enclosing[s]) * len({*map(unparse, indices[s])}) for s in readers)
+        if named < sum(1000 ** len(plan.enclosing[s]) for s in stores):
             wanted[array] = readers
     return any([_name(f, array, readers) for array, readers in wanted.items()])
 
 
 def _name(f: Function, array: str, readers: list[Statement]) -> bool:
-    """Name the elements of `array` that `readers` read, if these surely do."""
+    """Load the elements of `array` that `readers` read into scalars, if they are unconditionally evaluated."""
     naming = _Elements(f, array)
     values: dict[Statement, tuple[ast.expr, list[Assign]]] = {}
     for s in readers:
         if not isinstance(s, Assign | Store) or (isinstance(s, Store) and array in reads(s.index)):
             return False
-        values[s] = naming.named(s.value, not isinstance(s.value, ast.Subscript))
+        values[s] = naming.with_names(s.value, not isinstance(s.value, ast.Subscript))
         if array in reads(values[s][0]) and not isinstance(s.value, ast.Subscript):
             return False
     for block in list(_blocks(f.body)):
@@ -80,16 +93,16 @@ def _name(f: Function, array: str, readers: list[Statement]) -> bool:
 def _blocks(block: Block) -> Iterator[Block]:
     yield block
     for s in block:
-        for inner in below(s):
+        for inner in nested_blocks(s):
             yield from _blocks(inner)
 
 
-class _Elements(Naming):
+class _Elements(SubexpressionNaming):
     """Replaces the elements of one array."""
 
     def __init__(self, f: Function, array: str) -> None:
         super().__init__(f)
         self.array = array
 
-    def wanted(self, node: ast.expr) -> str:
+    def base_name(self, node: ast.expr) -> str:
         return f"{self.array}_read" if isinstance(node, ast.Subscript) and unparse(node.value) == self.array else ""

@@ -1,4 +1,8 @@
-"""Numbers that are set anew in the same block get a name for each value, so that each is a definition."""
+"""Renaming: give each value of a scalar that is assigned again its own name, so that it has a single definition.
+
+Also moves updates to the end of an iteration (:func:`defer_update`), and hoists loop-invariant factors
+(:func:`hoist_factors`).
+"""
 
 from __future__ import annotations
 
@@ -10,34 +14,34 @@ from ..ir.statements import (
     Block,
     Function,
     Loop,
-    Made,
+    ScalarOrigin,
     Statement,
     Store,
-    below,
     duplicate,
     mentioned,
     mentions,
+    nested_blocks,
     reads,
     subtrees,
-    touched,
+    union_over_nested,
     unparse,
     walk,
     writes,
 )
 from .def_use import Web, webs
 
-__all__ = ["Rename", "carry", "factor", "rename", "split"]
+__all__ = ["Rename", "defer_update", "hoist_factors", "rename_reassigned", "rename_scalar"]
 
 
-def split(f: Function) -> None:
-    """Rename in `f`. Names of parameters, results and what ends loops stay."""
+def rename_reassigned(f: Function) -> None:
+    """Rename the scalars of `f` that are assigned again. Parameters, results and loop-exit flags keep their names."""
     every = list(walk(f.body))
-    numbers = {s.name for s in every if isinstance(s, Assign)}
-    numbers -= {n for s in every if isinstance(s, Loop) for n in (s.until, s.count, *s.resets)}
+    scalars = {s.name for s in every if isinstance(s, Assign)}
+    scalars -= {n for s in every if isinstance(s, Loop) for n in (s.exit_flag, s.trip_counter, *s.values_before_loop)}
     ends = {*f.parameters, *(f.results or [])}
-    names = touched(f.body, mentioned)  # names are added below, and none of these comes to another place
-    tangled = numbers & ends
-    for name in sorted(numbers - ends):
+    names = union_over_nested(f.body, mentioned)  # names added below do not move these
+    tangled = scalars & ends
+    for name in sorted(scalars - ends):
         blocks: list[list[Statement]] = []
         if _cover(name, f.body, blocks, names):
             for touching in blocks:
@@ -46,34 +50,38 @@ def split(f: Function) -> None:
             tangled.add(name)
     for name, parts in webs(f, tangled - {n for s in every if not isinstance(s, Assign) for n in writes(s)}).items():
         for web in parts[1:]:
-            _name(name, web, f)
+            _name_web(name, web, f)
 
 
-def rename(f: Function, block: Block, name: str) -> None:
-    """Give a number another name in `block`."""
-    new = _another(name, f)
+def rename_scalar(f: Function, block: Block, name: str) -> None:
+    """Give a scalar a new name in `block`."""
+    new = _fresh_scalar(name, f)
     for s in walk(block):
-        _exchange(s, name, new)
+        _replace_name(s, name, new)
         if isinstance(s, Assign) and s.name == name:
             s.name = new
 
 
-def carry(f: Function, loop: Loop, s: Assign) -> Assign:
-    """Let a number keep its value to the end of a turn: ``x = x + k`` becomes ``x_next = x + k``, and ``x = x_next``
-    the end of the turn, which is returned."""
+def defer_update(f: Function, loop: Loop, s: Assign) -> Assign:
+    """Move an update to the end of the iteration.
+
+    ``x = x + k`` becomes ``x_next = x + k``, and the iteration ends with ``x = x_next``, which is returned.
+    """
     name, new = s.name, f.names.fresh(f"{s.name}_next", 2)
     f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
     s.name = new
     for t in walk(loop.body[loop.body.index(s) + 1 :]):
-        _exchange(t, name, new)
+        _replace_name(t, name, new)
     last = Assign(name, ast.Name(new, ast.Load()))
     loop.body.append(last)
     return last
 
 
-def factor(f: Function, algebra: Algebra) -> None:
-    """Give parts like ``c * dt / dx``, whose numbers do not change in the loops around, a name before these loops: what
-    their derivatives have in common is then added up first, and multiplied once."""
+def hoist_factors(f: Function, algebra: Algebra) -> None:
+    """Hoist loop-invariant factors such as ``c * dt / dx`` out of loops, and give them names.
+
+    The cotangent of a factor is then accumulated in the loops and multiplied by its partial derivatives once.
+    """
     for s in list(f.body):
         if any(isinstance(t, Loop) for t in walk([s])):
             _factor([s], _Factors(f, algebra, s), False)
@@ -81,15 +89,15 @@ def factor(f: Function, algebra: Algebra) -> None:
 
 def _factor(block: Block, factors: _Factors, looped: bool) -> None:
     for s in block:
-        for inner in below(s):
+        for inner in nested_blocks(s):
             _factor(inner, factors, looped or isinstance(s, Loop))
         if looped and isinstance(s, Assign | Store):
-            made = factors.visit(duplicate(s.value))
-            s.value = duplicate(made)  # type: ignore[assignment]  # what was asked of its parts is forgotten
+            value = factors.visit(duplicate(s.value))
+            s.value = duplicate(value)  # type: ignore[assignment]  # a copy, since facts about its nodes are cached
 
 
 class _Factors(ast.NodeTransformer):
-    """Replaces the largest such parts of an expression by names, which are set before a statement of the function."""
+    """Replaces the largest invariant factors of an expression by names that are assigned before a statement of `f`."""
 
     def __init__(self, f: Function, algebra: Algebra, around: Statement) -> None:
         self.f = f
@@ -114,60 +122,60 @@ class _Factors(ast.NodeTransformer):
         return not names & self.changed and not any(self.f.ranks.get(n) for n in names)
 
     def name(self, node: ast.expr) -> ast.expr:
-        names, text = reads(node), unparse(node)
+        names, code = reads(node), unparse(node)
         setting = [k for k, s in enumerate(self.top[: self.at]) if any(names & set(writes(t)) for t in walk([s]))]
         start = setting[-1] + 1 if setting else 0
         for s in self.top[start : self.at]:
-            if isinstance(s, Assign) and s.made is Made.FACTOR and unparse(s.value) == text:
+            if isinstance(s, Assign) and s.scalar_origin is ScalarOrigin.FACTOR and unparse(s.value) == code:
                 return ast.Name(s.name, ast.Load())
         new = self.f.names.fresh("factor", 2)
         self.f.ranks[new], self.f.kinds[new] = 0, "float"
-        self.top.insert(start, Assign(new, node, made=Made.FACTOR))
+        self.top.insert(start, Assign(new, node, scalar_origin=ScalarOrigin.FACTOR))
         self.at += 1
         self.algebra.active.add(new)
         return ast.Name(new, ast.Load())
 
 
 def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[Statement, set[str]]) -> bool:
-    """Find blocks that hold all occurrences of `name`, each beginning with setting it."""
+    """Find blocks that hold all occurrences of `name`, each beginning with an assignment to it."""
     touching = [s for s in block if name in names[s]]
     if not touching:
         return True
     first = touching[0]
     if isinstance(first, Assign) and first.name == name and name not in reads(first.value):
         blocks.append(touching)
-        inside = (t for s in touching for inner in below(s) for t in walk(inner))
+        inside = (t for s in touching for inner in nested_blocks(s) for t in walk(inner))
         return not any(isinstance(t, Assign) and t.name == name for t in inside)
     if any(mentions(s, name) for s in touching):
         return False
-    return all(_cover(name, inner, blocks, names) for s in touching for inner in below(s))
+    return all(_cover(name, inner, blocks, names) for s in touching for inner in nested_blocks(s))
 
 
 def _rename(name: str, touching: list[Statement], f: Function) -> None:
     current = name
     for s in touching:
         for t in walk([s]):
-            _exchange(t, name, current)
+            _replace_name(t, name, current)
         if isinstance(s, Assign) and s.name == name and s is not touching[0]:
-            current = s.name = _another(name, f)
+            current = s.name = _fresh_scalar(name, f)
 
 
-def _name(name: str, web: Web, f: Function) -> None:
-    new = _another(name, f)
+def _name_web(name: str, web: Web, f: Function) -> None:
+    new = _fresh_scalar(name, f)
     for s in web.users:
-        _exchange(s, name, new)
+        _replace_name(s, name, new)
     for s in web.setters:
         s.name = new
 
 
-def _another(name: str, f: Function) -> str:
-    """A new name for a number."""
+def _fresh_scalar(name: str, f: Function) -> str:
+    """A new name for a scalar."""
     new = f.names.fresh(name, 2, plain=False)
     f.ranks[new], f.kinds[new] = 0, f.kinds.get(name, "float")
     return new
 
 
-def _exchange(s: Statement, old: str, new: str) -> None:
+def _replace_name(s: Statement, old: str, new: str) -> None:
     if old == new:
         return
     for part in ("value", "index", "test", "start", "stop", "step", "size"):
@@ -175,12 +183,12 @@ def _exchange(s: Statement, old: str, new: str) -> None:
         if isinstance(node, ast.expr):
             setattr(s, part, Rename(old, new).visit(duplicate(node)))
     nodes: list[ast.expr]
-    for nodes in (getattr(s, "given", []), getattr(s, "shape", [])):
+    for nodes in (getattr(s, "operands", []), getattr(s, "shape", [])):
         nodes[:] = [Rename(old, new).visit(duplicate(node)) for node in nodes]
 
 
 class Rename(ast.NodeTransformer):
-    """Gives one name in an expression for another."""
+    """Replaces one name in an expression by another."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old = old

@@ -1,4 +1,4 @@
-"""Which way each value that a derivative reads takes: calculated again, kept, or restored."""
+"""TBR (to-be-recorded) analysis: recompute, store or restore each value that a derivative reads."""
 
 from __future__ import annotations
 
@@ -14,201 +14,240 @@ from ..ir.statements import (
     Function,
     If,
     Loop,
-    Made,
+    ScalarOrigin,
     Statement,
     Store,
     Swap,
-    below,
     elements_in,
+    nested_blocks,
     parsed,
     reads,
     walk,
     writes,
 )
-from ..ir.tapes import grows_by_one
-from .cost_model import costly
-from .dependence import Independence
-from .scalar_replacement import held
+from ..ir.tapes import pushes_per_iteration
+from .cost_model import is_expensive
+from .dependence import DependenceTests
+from .scalar_replacement import scalar_copies_of
 
 if TYPE_CHECKING:
     from .activity import Plan
 
-__all__ = ["choose_ways", "elements_read", "matters", "resets", "sweep_reads", "worth_storing"]
+__all__ = [
+    "adjoint_element_reads",
+    "adjoint_reads",
+    "cheaper_to_store",
+    "choose_storage",
+    "has_reverse_work",
+    "saves_before_loops",
+]
 
 
-def sweep_reads(s: Statement, made: Plan) -> set[str]:
-    """The names whose values the derivative of a statement reads."""
+def adjoint_reads(s: Statement, plan: Plan) -> set[str]:
+    """The names whose values the adjoint of `s` reads."""
     if isinstance(s, Assign | Store):
-        found = made.pulls[s].reads
-        return found | reads(s.index) if isinstance(s, Store) and s.array in made.active else found
+        names = plan.statement_adjoints[s].reads
+        return names | reads(s.index) if isinstance(s, Store) and s.array in plan.active else names
     if isinstance(s, Call):
-        if not made.active & set(s.results):
+        if not plan.active & set(s.results):
             return set()
-        if s.found:
-            return {*reads(*s.given), *s.results}
-        return {n for n in reads(*s.given) if not made.independence.f.ranks.get(n)}  # it keeps arrays itself
+        if s.value_name:
+            return {*reads(*s.operands), *s.results}
+        return {
+            n for n in reads(*s.operands) if not plan.dependence_tests.f.ranks.get(n)
+        }  # it retains its arrays itself
     if isinstance(s, If):
-        return reads(s.test) if matters(s, made) else set()
+        return reads(s.test) if has_reverse_work(s, plan) else set()
     if isinstance(s, Loop):
-        found = set(s.resets.values())
-        if not matters(s, made):
-            return found
-        found |= reads(s.start, s.step, *([] if s.count else [s.stop])) if s.index else set()
-        return found | {s.count} if s.count else found
+        names = set(s.values_before_loop.values())
+        if not has_reverse_work(s, plan):
+            return names
+        names |= reads(s.start, s.step, *([] if s.trip_counter else [s.stop])) if s.index else set()
+        return names | {s.trip_counter} if s.trip_counter else names
     return set()
 
 
-def elements_read(s: Statement, array: str, made: Plan) -> list[ast.expr]:
-    """The indices at which the derivative of `s` reads `array`."""
+def adjoint_element_reads(s: Statement, array: str, plan: Plan) -> list[ast.expr]:
+    """The indices at which the adjoint of `s` reads `array`."""
     nodes: list[ast.expr | None] = []
     match s:
         case Assign() | Store():
-            pull = made.pulls[s]
+            pull = plan.statement_adjoints[s]
             nodes += [*pull.nodes, *pull.indices]
-            nodes += [s.value] if s in made.redo else []
+            nodes += [s.value] if s in plan.recomputed_definitions else []
             nodes += [s.index] if isinstance(s, Store) else []
         case If():
             nodes = [s.test]
         case Loop():
             nodes = [s.start, s.stop, s.step]
-        case Call() if array in sweep_reads(s, made):
-            places = [parsed("any()")] * made.independence.f.ranks[array]  # all of them: like no other index
-            return places if len(places) == 1 else [ast.Tuple(places, ast.Load())]
+        case Call() if array in adjoint_reads(s, plan):
+            # any element: nothing can be proven about this index
+            axes = [parsed("any()")] * plan.dependence_tests.f.ranks[array]
+            return axes if len(axes) == 1 else [ast.Tuple(axes, ast.Load())]
     return [index for node in nodes if node is not None for index in elements_in(node, array)]
 
 
-def matters(s: Statement, made: Plan) -> bool:
-    """Whether the sweep back does anything in the blocks of `s`."""
+def has_reverse_work(s: Statement, plan: Plan) -> bool:
+    """Whether the blocks of `s` contain anything that the reverse sweep acts on."""
     return any(
         isinstance(t, Swap | Call)
-        or t in made.save
-        or (isinstance(t, Assign | Store) and (writes(t)[0] in made.active))
-        for inner in below(s)
+        or t in plan.saved_overwrites
+        or (isinstance(t, Assign | Store) and (writes(t)[0] in plan.active))
+        for inner in nested_blocks(s)
         for t in walk(inner)
     )
 
 
-def choose_ways(f: Function, made: Plan) -> None:
-    """Choose. Numbers that are made of array elements which would have to be saved are kept instead if that stores no
-    more: then nothing is put back, nor calculated again."""
-    made.stepped = {s: back for s in walk(f.body) if isinstance(s, Assign) and (back := _stepped(f, s, made))}
-    _settle(f, made, set())
-    saved = {s.array for s in made.save if isinstance(s, Store)}
+def choose_storage(f: Function, plan: Plan) -> None:
+    """Decide for each value that a derivative reads: recompute, store or restore.
+
+    Scalars computed from array elements that would have to be saved are stored instead if that takes no more memory:
+    nothing is then restored or recomputed for them.
+    """
+    plan.inverse_increments = {
+        s: back for s in walk(f.body) if isinstance(s, Assign) and (back := _inverse_increment(f, s, plan))
+    }
+    _fixed_point(f, plan, set())
+    saved = {s.array for s in plan.saved_overwrites if isinstance(s, Store)}
     swaps = [set(writes(s)) for s in walk(f.body) if isinstance(s, Swap)]
     for _ in swaps:
         saved |= {n for pair in swaps if pair & saved for n in pair}
-    costly: set[Statement] = {s for s in made.redo if isinstance(s, Assign) and reads(s.value) & saved}
+    costly: set[Statement] = {
+        s for s in plan.recomputed_definitions if isinstance(s, Assign) and reads(s.value) & saved
+    }
     if costly:
-        first = made.save, made.keep, made.redo
-        size = _size(made)
-        made.save, made.keep, made.redo = set(), set(), set()
-        _settle(f, made, costly)
-        if _size(made) > size:
-            made.save, made.keep, made.redo = first
-    made.held = held(made)
-    made.restored = {writes(s)[0] for s in made.save}
-    made.restored |= {n for s in walk(f.body) if isinstance(s, Loop) for n in s.resets}
-    made.restored |= {n for s in walk(f.body) if isinstance(s, Call) and made.enclosing[s] and not s.found
+        initial = plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions
+        size = _stored_values(plan)
+        plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions = set(), set(), set()
+        _fixed_point(f, plan, costly)
+        if _stored_values(plan) > size:
+            plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions = initial
+    plan.scalar_copies = scalar_copies_of(plan)
+    plan.restored = {writes(s)[0] for s in plan.saved_overwrites}
+    plan.restored |= {n for s in walk(f.body) if isinstance(s, Loop) for n in s.values_before_loop}
+    plan.restored |= {n for s in walk(f.body) if isinstance(s, Call) and plan.enclosing[s] and not s.value_name
                       for n in writes(s)}  # fmt: skip
 
 
-def _stepped(f: Function, s: Assign, made: Plan) -> ast.expr | None:
-    """What an integer was before a constant was added to it."""
-    if f.kinds.get(s.name) != "int" or any(loop.parallel for loop in made.enclosing[s]):
+def _inverse_increment(f: Function, s: Assign, plan: Plan) -> ast.expr | None:
+    """The expression that inverts a constant increment of an integer; None for other statements."""
+    if f.kinds.get(s.name) != "int" or any(loop.parallel for loop in plan.enclosing[s]):
         return None
     name, step = offset(s.value)
     return plus(ast.Name(name, ast.Load()), -step) if name == s.name and step else None
 
 
-def resets(f: Function, made: Plan) -> list[tuple[Loop, set[str]]]:
-    """Loops, with numbers that would be saved in each turn, though no derivative in the loop reads them: it is enough
-    to save them before it."""
-    found = []
+def saves_before_loops(f: Function, plan: Plan) -> list[tuple[Loop, set[str]]]:
+    """Loops with scalars that would be saved in each iteration though no derivative in the loop reads them.
+
+    Saving them once before the loop is enough.
+    """
+    loops = []
     for loop in walk(f.body):
-        if not isinstance(loop, Loop) or loop in made.fusion.loops:
+        if not isinstance(loop, Loop) or loop in plan.local_reversal.loops:
             continue
         inside = list(walk([loop]))
-        saved = {s.name for s in inside if isinstance(s, Assign) and s in made.save} - set(loop.resets)
-        if saved and (names := saved - _read_back(inside, made)):
-            found.append((loop, names))
-    return found
+        saved = {s.name for s in inside if isinstance(s, Assign) and s in plan.saved_overwrites} - set(
+            loop.values_before_loop
+        )
+        if saved and (names := saved - _reverse_sweep_reads(inside, plan)):
+            loops.append((loop, names))
+    return loops
 
 
-def _read_back(statements: Iterable[Statement], made: Plan) -> set[str]:
-    """The names that the sweep back through `statements` reads."""
-    found: set[str] = set()
+def _reverse_sweep_reads(statements: Iterable[Statement], plan: Plan) -> set[str]:
+    """The names that the reverse sweep through `statements` reads."""
+    names: set[str] = set()
     for s in statements:
-        found |= sweep_reads(s, made)
-        if isinstance(s, Store) and s in made.save:
-            found |= reads(s.index)
-        if isinstance(s, Assign) and s in made.redo:
-            found |= reads(s.value)
-    return found
+        names |= adjoint_reads(s, plan)
+        if isinstance(s, Store) and s in plan.saved_overwrites:
+            names |= reads(s.index)
+        if isinstance(s, Assign) and s in plan.recomputed_definitions:
+            names |= reads(s.value)
+    return names
 
 
-def _size(made: Plan) -> int:
-    """How much is stored, if each loop has 1000 turns."""
+def _stored_values(plan: Plan) -> int:
+    """The number of values stored if each loop has 1000 iterations."""
     return sum(
-        1000 ** len(made.enclosing[s]) for s in (*made.save - held(made).keys() - made.stepped.keys(), *made.keep)
+        1000 ** len(plan.enclosing[s])
+        for s in (
+            *plan.saved_overwrites - scalar_copies_of(plan).keys() - plan.inverse_increments.keys(),
+            *plan.stored_definitions,
+        )
     )
 
 
-def _settle(f: Function, made: Plan, kept: set[Statement]) -> None:
-    """Iterate: what is saved must be restored, for which loops and tests are needed, whose values may be saved."""
+def _fixed_point(f: Function, plan: Plan, stored: set[Statement]) -> None:
+    """Iterate to a fixed point.
+
+    Restoring a saved value needs the loops and tests around it, whose own values may have to be saved in turn.
+    """
     while True:
-        before = len(made.save), len(made.keep), len(made.redo)
-        needed = _read_back(walk(f.body), made)
-        _definitions_needed(f, made, needed, kept)
+        before = len(plan.saved_overwrites), len(plan.stored_definitions), len(plan.recomputed_definitions)
+        needed = _reverse_sweep_reads(walk(f.body), plan)
+        _definitions_needed(f, plan, needed, stored)
         required: dict[str, dict] = {}
-        _require(f.body, required, made, made.independence)
-        if before == (len(made.save), len(made.keep), len(made.redo)):
+        _record_required(f.body, required, plan, plan.dependence_tests)
+        if before == (len(plan.saved_overwrites), len(plan.stored_definitions), len(plan.recomputed_definitions)):
             break
 
 
-def _definitions_needed(f: Function, made: Plan, needed: set[str], kept: set[Statement]) -> None:
-    """Decide for the definitions that are read whether they are calculated again or kept; those in `kept` are."""
+def _definitions_needed(f: Function, plan: Plan, needed: set[str], stored: set[Statement]) -> None:
+    """Choose recomputing or storing for the definitions that are read; those in `stored` are stored."""
     grew = True
     while grew:
         grew = False
-        for s, block in made.defined.items():
+        for s, block in plan.defined.items():
             assert isinstance(s, Assign)
-            if s.name not in needed or s in made.keep or s in made.redo or made.fusion.lasts(s, block):
+            if (
+                s.name not in needed
+                or s in plan.stored_definitions
+                or s in plan.recomputed_definitions
+                or plan.local_reversal.keeps_value(s, block)
+            ):
                 continue
             grew = True
-            if s not in kept and not worth_storing(s, f, made) and _still_there(s, block, made, made.independence):
-                made.redo.add(s)
+            if (
+                s not in stored
+                and not cheaper_to_store(s, f, plan)
+                and _operands_unchanged(s, block, plan, plan.dependence_tests)
+            ):
+                plan.recomputed_definitions.add(s)
                 needed |= reads(s.value)
             else:
-                made.keep.add(s)
+                plan.stored_definitions.add(s)
 
 
-def worth_storing(s: Statement, f: Function, made: Plan) -> bool:
-    """Whether a number is better stored than calculated again: it takes long, and its tape does not grow by one."""
-    if not isinstance(s, Assign) or not costly(s.value, made.algebra):
+def cheaper_to_store(s: Statement, f: Function, plan: Plan) -> bool:
+    """Whether to store a scalar rather than recompute it: it is expensive, and its tape does not grow one by one."""
+    if not isinstance(s, Assign) or not is_expensive(s.value, plan.algebra):
         return False
-    loops = made.fusion.rest(made.enclosing[s])
-    return bool(loops) and not grows_by_one(loops)
+    loops = plan.local_reversal.without_local_reversal(plan.enclosing[s])
+    return bool(loops) and not pushes_per_iteration(loops)
 
 
-def _still_there(s: Assign, block: Block, made: Plan, independence: Independence) -> bool:
-    """Whether what `s` reads has its values also at the end of `block`."""
+def _operands_unchanged(s: Assign, block: Block, plan: Plan, independence: DependenceTests) -> bool:
+    """Whether everything that `s` reads has the same value at the end of `block`."""
     read = reads(s.value)
-    if s.made is Made.BRANCH and (independence.f.narrow or read & made.moving):
-        return False  # a truth value is less to store than what it is made of
+    if s.scalar_origin is ScalarOrigin.BRANCH and (independence.f.single_precision or read & plan.reassigned):
+        return False  # storing the Boolean takes less memory than storing its operands
     after = block[block.index(s) + 1 :]
     for t in walk(after):
         hit = read & set(writes(t))
-        if not hit or (t in made.carried and t in block):  # what is carried is undone first
+        if not hit or (
+            t in plan.deferred_updates and t in block
+        ):  # loop-carried updates end the block and are reversed first
             continue
-        if not isinstance(t, Store) or not independence.differ(t, s, elements_in(s.value, t.array)):
+        if not isinstance(t, Store) or not independence.provably_distinct(t, s, elements_in(s.value, t.array)):
             return False
     return True
 
 
-def _require(block: Block, required: dict[str, dict], made: Plan, independence: Independence) -> None:
-    """Forward through `block`: what of it earlier derivatives read, by name; overwriting that means saving it.
+def _record_required(block: Block, required: dict[str, dict], plan: Plan, independence: DependenceTests) -> None:
+    """Walk forward through `block` and record which statements' adjoints read each name; overwriting it needs a save.
 
-    For an array, the statements that read it are kept, in order, so that its elements can be told apart.
+    For an array, the statements that read it are recorded in order, so that the elements they read can be compared.
     """
 
     def need(names: set[str], s: Statement) -> None:
@@ -218,22 +257,23 @@ def _require(block: Block, required: dict[str, dict], made: Plan, independence: 
     for s in block:
         match s:
             case Assign():
-                need(sweep_reads(s, made), s)
-                if s in made.redo:
+                need(adjoint_reads(s, plan), s)
+                if s in plan.recomputed_definitions:
                     need(reads(s.value), s)
-                if s not in made.defined and required.pop(s.name, {}):
-                    made.save.add(s)
-                    need({s.name} if s in made.stepped else set(), s)
+                if s not in plan.defined and required.pop(s.name, {}):
+                    plan.saved_overwrites.add(s)
+                    need({s.name} if s in plan.inverse_increments else set(), s)
             case Store():
-                need(sweep_reads(s, made), s)
-                if s in made.save:
+                need(adjoint_reads(s, plan), s)
+                if s in plan.saved_overwrites:
                     need(reads(s.index), s)
                 if any(
-                    not independence.apart(s, r, elements_read(r, s.array, made)) for r in required.get(s.array, ())
+                    not independence.no_anti_dependence(s, r, adjoint_element_reads(r, s.array, plan))
+                    for r in required.get(s.array, ())
                 ):
-                    made.save.add(s)
+                    plan.saved_overwrites.add(s)
             case Call():
-                need(sweep_reads(s, made), s)
+                need(adjoint_reads(s, plan), s)
             case Swap():
                 a, b = required.pop(s.first, {}), required.pop(s.second, {})
                 if b:
@@ -241,25 +281,25 @@ def _require(block: Block, required: dict[str, dict], made: Plan, independence: 
                 if a:
                     required[s.second] = a
             case If():
-                need(sweep_reads(s, made), s)
+                need(adjoint_reads(s, plan), s)
                 other = {k: dict(v) for k, v in required.items()}
-                _require(s.body, required, made, independence)
-                _require(s.orelse, other, made, independence)
-                _join(required, other)
-            case Loop() if s in made.fusion.loops:  # nothing of it is needed later
-                _require(s.body, {k: dict(v) for k, v in required.items()}, made, independence)
+                _record_required(s.body, required, plan, independence)
+                _record_required(s.orelse, other, plan, independence)
+                _merge_required(required, other)
+            case Loop() if s in plan.local_reversal.loops:  # reversed at once: later statements need no saves for it
+                _record_required(s.body, {k: dict(v) for k, v in required.items()}, plan, independence)
             case Loop():
-                for n in s.resets:
+                for n in s.values_before_loop:
                     required.pop(n, None)
                 while True:
                     start = {k: dict(v) for k, v in required.items()}
-                    _require(s.body, required, made, independence)
-                    _join(required, start)
+                    _record_required(s.body, required, plan, independence)
+                    _merge_required(required, start)
                     if {k: len(v) for k, v in start.items()} == {k: len(v) for k, v in required.items()}:
                         break
-                need(sweep_reads(s, made), s)
+                need(adjoint_reads(s, plan), s)
 
 
-def _join(required: dict[str, dict], other: dict[str, dict]) -> None:
+def _merge_required(required: dict[str, dict], other: dict[str, dict]) -> None:
     for name, statements in other.items():
         required.setdefault(name, {}).update(statements)

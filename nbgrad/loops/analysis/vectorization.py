@@ -1,8 +1,8 @@
-"""Functions of this library in loops that LLVM can turn into packed code.
+"""Vectorization: call functions of this library in loops that LLVM can vectorize.
 
-A call of the C library keeps a loop scalar. Where turns have nothing to do with each other, and do nothing but
-arithmetic and calls of functions that :mod:`nbgrad.vmath` has as arithmetic, they call these: several turns are
-calculated at once.
+A call of the C library keeps a loop scalar. Loops whose iterations are independent, and consist of arithmetic and calls
+of functions that :mod:`nbgrad.vmath` implements as arithmetic, call the latter: several iterations are computed at
+once.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.affine import distance, offset, parts
-from ..ir.algebra import FUNCTIONS, PACKED
+from ..ir.affine import axis_indices, distance, offset
+from ..ir.algebra import FUNCTIONS, VECTORIZABLE
 from ..ir.statements import (
     Assign,
     Function,
@@ -25,81 +25,81 @@ from ..ir.statements import (
     walk,
 )
 from ..ir.type_inference import kind_of
-from .cost_model import CHEAP, costly
+from .cost_model import CHEAP, is_expensive
 
 if TYPE_CHECKING:
     from .activity import Plan
 
-__all__ = ["pack"]
+__all__ = ["vectorize_calls"]
 
-#: Loops that are known to have no more turns than this stay as they are.
-_SHORT = 8
+#: Loops that are known to have at most this many iterations are left as they are.
+_MAX_SHORT_TRIPS = 8
 
 
-def pack(f: Function, made: Plan) -> set[Statement]:
-    """Let such loops call our functions. The statements in them."""
-    found: set[Statement] = set()
+def vectorize_calls(f: Function, plan: Plan) -> set[Statement]:
+    """Replace the calls in eligible loops. Returns the statements of these loops."""
+    statements: set[Statement] = set()
     for loop in [s for s in walk(f.body) if isinstance(s, Loop)]:
-        names = _functions(loop, f, made) if _apart(loop, made) else {}
+        names = _functions(loop, f, plan) if _is_vectorizable(loop, plan) else {}
         if names:
-            ours = _Ours(made, {called: _imported(called, name, f) for called, name in names.items()})
+            ours = _ReplaceFunctions(plan, {called: _imported(called, name, f) for called, name in names.items()})
             for s in loop.body:
                 s.value = ours.visit(duplicate(s.value))  # type: ignore[attr-defined]
-                found.add(s)
-    return found
+                statements.add(s)
+    return statements
 
 
 def _imported(called: object, name: str, f: Function) -> str:
-    """What ours is called."""
+    """The name of our function in `f`."""
     function = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
     return f.names.imported(name, function, function)
 
 
-def _apart(loop: Loop, made: Plan) -> bool:
-    """Whether turns set numbers and elements of their own, neighbours in neighbouring turns."""
-    if not loop.index or loop.count or loop.until or unparse(loop.step) != "1":
+def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
+    """Whether iterations are independent and write scalars and adjacent elements of their own."""
+    if not loop.index or loop.trip_counter or loop.exit_flag or unparse(loop.step) != "1":
         return False
-    if (turns := distance(loop.stop, loop.start)) is not None and turns <= _SHORT:
+    if (iterations := distance(loop.stop, loop.start)) is not None and iterations <= _MAX_SHORT_TRIPS:
         return False
-    if not all(isinstance(s, Store) or (isinstance(s, Assign) and s in made.defined) for s in loop.body):
+    if not all(isinstance(s, Store) or (isinstance(s, Assign) and s in plan.defined) for s in loop.body):
         return False
-    loops = (*made.enclosing[loop], loop)
+    loops = (*plan.enclosing[loop], loop)
     for s in (s for s in loop.body if isinstance(s, Store)):
-        last = parts(s.index)[-1]
-        if offset(last)[0] != loop.index or not made.independence.counted(last, loops):
+        last = axis_indices(s.index)[-1]
+        if offset(last)[0] != loop.index or not plan.dependence_tests.provably_nonnegative(last, loops):
             return False
-        met = [t.index for t in loop.body if isinstance(t, Store) and t.array == s.array]
-        met += [index for t in loop.body for index in elements_in(t.value, s.array)]  # type: ignore[attr-defined]
-        if any(made.independence.meet(loop, s.index, index, True) for index in met):
+        indices = [t.index for t in loop.body if isinstance(t, Store) and t.array == s.array]
+        indices += [index for t in loop.body for index in elements_in(t.value, s.array)]  # type: ignore[attr-defined]
+        if any(plan.dependence_tests.may_conflict(loop, s.index, index, True) for index in indices):
             return False
     return True
 
 
-def _functions(loop: Loop, f: Function, made: Plan) -> dict[object, str]:
-    """The functions that are called, with the names of ours; none if that would not be enough."""
-    found: dict[object, str] = {}
+def _functions(loop: Loop, f: Function, plan: Plan) -> dict[object, str]:
+    """The functions called, with the names of ours; empty if the loop cannot be vectorized."""
+    functions: dict[object, str] = {}
     for node in (n for s in loop.body for n in subtrees(s.value)):  # type: ignore[attr-defined]
         if isinstance(node, ast.IfExp | ast.BoolOp | ast.Compare):
             return {}
-        if isinstance(node, ast.Call) and made.algebra.resolve(node.func) not in CHEAP:
-            called = made.algebra.resolve(node.func)
+        if isinstance(node, ast.Call) and plan.algebra.resolve(node.func) not in CHEAP:
+            called = plan.algebra.resolve(node.func)
             name = getattr(FUNCTIONS.get(called), "name", "")
-            if name not in PACKED or any(kind_of(a, f) != "float" for a in node.args):
+            if name not in VECTORIZABLE or any(kind_of(a, f) != "float" for a in node.args):
                 return {}
-            found[called] = name
-        elif isinstance(node, ast.BinOp) and costly(node, made.algebra):
+            functions[called] = name
+        elif isinstance(node, ast.BinOp) and is_expensive(node, plan.algebra):
             return {}
-    return found
+    return functions
 
 
-class _Ours(ast.NodeTransformer):
-    """Puts names of our functions in the place of others."""
+class _ReplaceFunctions(ast.NodeTransformer):
+    """Replaces the names of functions by those of ours."""
 
-    def __init__(self, made: Plan, names: dict[object, str]) -> None:
-        self.made = made
+    def __init__(self, plan: Plan, names: dict[object, str]) -> None:
+        self.plan = plan
         self.names = names
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
-        name = self.names.get(self.made.algebra.resolve(node.func))
+        name = self.names.get(self.plan.algebra.resolve(node.func))
         return ast.Call(ast.Name(name, ast.Load()), node.args, []) if name else node

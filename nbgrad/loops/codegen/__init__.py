@@ -1,1 +1,1 @@
-"""From statements and their plan to the text of tangents, adjoints and pullbacks."""
+"""Code generation: from the IR and its plan to the Python source of tangents, adjoints and pullbacks."""

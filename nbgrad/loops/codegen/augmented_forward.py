@@ -1,159 +1,177 @@
-"""The sweep forward: the function itself, which stores what the sweep back needs."""
+"""The augmented forward sweep: the function itself, plus stores of the values that the reverse sweep needs."""
 
 from __future__ import annotations
 
 import ast
 
 from ..analysis.activity import Plan
-from ..analysis.parallelization import Verdict, ends, function_turns
-from ..frontend.primitive_calls import Kept
+from ..analysis.parallelization import ParallelLegality, final_value_stores, forward_legality
+from ..frontend.primitive_calls import CallTape
 from ..ir.reverse_ir import Item, Nest, Step, loop_head
 from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, unparse, walk, writes
 from ..ir.tapes import Stack, Tape
 from ..ir.type_inference import ZEROS
 from ..runtime.tape_memory import in_large_pages
-from .copy_elimination import Updates
+from .copy_elimination import CopyElimination
 from .printer import Printer, indent
 
-__all__ = ["Recording"]
+__all__ = ["AugmentedForward"]
 
 _DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
 
 
-class Recording(Printer):
-    """Writes a function that stores values on tapes.
+class AugmentedForward(Printer):
+    """Prints the function with stores onto tapes.
 
     Attributes
     ----------
     tapes : dict
-        By the statement whose value they hold.
+        The tape of each statement whose value is stored.
     ends : dict
-        Statements whose value is stored at the end of each turn of a parallel loop, and these loops.
+        The statements whose value is stored at the end of each iteration of a parallel loop, with that loop.
     measuring : bool
-        Whether it is to tell how large tapes are, and do no more.
+        Whether the function only measures its tapes.
     """
 
     def __init__(self, f: Function, plan: Plan) -> None:
         super().__init__(f, plan)
         self.measuring = False
-        self.measured: dict[Tape | Kept, str] = {}
-        self.ends = ends(f, plan)
-        self.calls = {s: Kept(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call) and not s.found}
+        self.measured: dict[Tape | CallTape, str] = {}
+        self.last_values = final_value_stores(f, plan)
+        self.calls = {
+            s: CallTape(s, f, plan, self.fresh) for s in walk(f.body) if isinstance(s, Call) and not s.value_name
+        }
         self.tapes: dict[Statement, Tape] = {}
         stacks: dict[tuple[object, ...], Stack] = {}
-        for s in (*walk(f.body), *(s for s in self.ends if s not in plan.save)):
-            free = s in plan.held or s in plan.stepped  # what it overwrites need not be stored
-            if (s in plan.save and not free) or s in plan.keep or s in self.ends:
+        for s in (*walk(f.body), *(s for s in self.last_values if s not in plan.saved_overwrites)):
+            free = (
+                s in plan.scalar_copies or s in plan.inverse_increments
+            )  # the overwritten value is available elsewhere
+            if (s in plan.saved_overwrites and not free) or s in plan.stored_definitions or s in self.last_values:
                 name = writes(s)[0]
                 dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
-                loops = plan.fusion.rest(plan.enclosing[s])
-                turn = self.turn(loops[0]) if loops else ""
+                loops = plan.local_reversal.without_local_reversal(plan.enclosing[s])
+                turn = self.reverse_variable(loops[0]) if loops else ""
                 self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks, self.fresh)
         self.stacks = list(stacks.values())
-        self.updates = Updates(f, plan, self.tapes)
+        self.elided_copies = CopyElimination(f, plan, self.tapes)
 
     @property
     def arrays_of_tapes(self) -> set[str]:
-        """The names of those that are arrays."""
+        """The names of tapes that are arrays."""
         return {tape.name for tape in self.tapes.values() if tape.sizes != []}
 
-    def stored(self) -> dict[str, Tape | Kept]:
-        """What is stored in loops, by its name and the loops."""
-        every: list[Tape | Kept] = [*self.tapes.values(), *self.calls.values()]
+    def stored_in_loops(self) -> dict[str, Tape | CallTape]:
+        """The tapes in loops, and what calls store there, by a label with its name and the loops."""
+        every: list[Tape | CallTape] = [*self.tapes.values(), *self.calls.values()]
         return {f"{t.name} over {', '.join(p.index or 'while' for p in t.loops)}": t for t in every if t.loops}
 
-    def bytes_of(self, tape: Tape | Kept) -> str:
-        """What has the number of bytes of a tape, where they are measured."""
+    def bytes_of(self, tape: Tape | CallTape) -> str:
+        """The variable that measures the bytes of a tape."""
         if tape not in self.measured:
             self.measured[tape] = self.fresh(f"{tape.name}_bytes")
         return self.measured[tape]
 
-    def axes(self) -> int:
-        """The number of axes that all tapes have."""
+    def tape_axes(self) -> int:
+        """The total number of axes of all tapes."""
         return sum(len(tape.loops) for tape in self.tapes.values())
 
-    def turn(self, s: Loop) -> str:
-        """The variable of a loop in the sweep back."""
+    def reverse_variable(self, s: Loop) -> str:
+        """The variable of a loop in the reverse sweep; a while loop gets one."""
         return s.index or self.named(s, "turn", "")
 
     def zero(self, name: str, like: str = "") -> str:
-        """Code that sets a number to zero, of the kind of itself or of another name."""
+        """Code that sets a scalar to the zero of its kind, or of the kind of `like`."""
         return f"{name} = {ZEROS[self.f.kinds.get(like or name, 'float')]}"
 
-    def begin(self) -> list[str]:
-        """Values for all that a branch may not set before it is read elsewhere: Numba asks for them."""
+    def initial_values(self) -> list[str]:
+        """Initial values for what may be read although the branch that sets it was not taken: Numba requires them."""
         single = [(s, tape.name) for s, tape in self.tapes.items() if not tape.loops and s not in self.f.body]
         kept = [self.zero(name, writes(s)[0]) for s, name in single]
-        calls = [line for call in self.calls.values() for line in call.begin()]
-        return [*(self.zero(n) for n in self.start_values()), *kept, *calls]
+        calls = [line for call in self.calls.values() for line in call.initial_tapes()]
+        return [*(self.zero(n) for n in self.saved_before_set()), *kept, *calls]
 
-    def start_values(self) -> list[str]:
-        """Numbers that are saved before they are set for the first time."""
-        every = list(walk(self.f.body))
-        names = dict.fromkeys(s.name for s in every if isinstance(s, Assign) and s in self.plan.save)
-        names |= dict.fromkeys(n for s in every if isinstance(s, Loop) for n in s.resets)
+    def saved_before_set(self) -> list[str]:
+        """Local scalars that may be saved before they are set for the first time."""
+        statements = list(walk(self.f.body))
+        names = dict.fromkeys(s.name for s in statements if isinstance(s, Assign) and s in self.plan.saved_overwrites)
+        names |= dict.fromkeys(n for s in statements if isinstance(s, Loop) for n in s.values_before_loop)
         return [n for n in names if n not in self.f.parameters]
 
-    def elsewhere(self, s: Statement) -> bool:
-        return s in self.updates.unread
+    def is_elided(self, s: Statement) -> bool:
+        return s in self.elided_copies.dead_statements
 
     def assign(self, s: Assign) -> list[str]:
-        before = self.tapes[s].record(s.name) if s in self.plan.save & self.tapes.keys() and s not in self.ends else []
-        after = self.tapes[s].record(s.name) if s in self.plan.keep else []
+        before = (
+            self.tapes[s].record(s.name)
+            if s in self.plan.saved_overwrites & self.tapes.keys() and s not in self.last_values
+            else []
+        )
+        after = self.tapes[s].record(s.name) if s in self.plan.stored_definitions else []
         return [*before, *super().assign(s), *after]
 
     def store(self, s: Store) -> list[str]:
         saved = self.tapes[s].record(unparse(s.target)) if s in self.tapes else []
-        return [*saved, *super().store(Store(s.array, s.index, self.updates.values.get(s, s.value)))]
+        return [*saved, *super().store(Store(s.array, s.index, self.elided_copies.replacement_values.get(s, s.value)))]
 
     def call(self, s: Call) -> list[str]:
         if s not in self.calls:
             return super().call(s)
-        return self.calls[s].there(self.beside, self.bytes_of(self.calls[s]) if self.measuring else "")
+        return self.calls[s].forward_call(self.derivatives_of, self.bytes_of(self.calls[s]) if self.measuring else "")
 
-    def one_turn(self, s: Loop) -> list[Item]:
-        """A turn, after room is made in tapes that grow by turns."""
-        growing = [tape.name for tape in self.tapes.values() if tape.by_turn and tape.loops[0] is s]
-        lines = [f"{name} = grown({name}, {s.count} + 1)" for name in growing]
-        room = [f"if {s.count} == {growing[0]}.size:", *indent(lines)] if growing else []
-        room += [line for stack in self.stacks if stack.by_one and stack.frame is s for line in stack.reserve()]
-        return [*room, *super().one_turn(s)]
+    def iteration_items(self, s: Loop) -> list[Item]:
+        """An iteration, after capacity is ensured in tapes that grow by iterations."""
+        growing = [tape.name for tape in self.tapes.values() if tape.grows_by_iteration and tape.loops[0] is s]
+        lines = [f"{name} = grown({name}, {s.trip_counter} + 1)" for name in growing]
+        ensure = [f"if {s.trip_counter} == {growing[0]}.size:", *indent(lines)] if growing else []
+        ensure += [
+            line for stack in self.stacks if stack.frame_per_iteration and stack.frame is s for line in stack.reserve()
+        ]
+        return [*ensure, *super().iteration_items(s)]
 
-    def end_of_turn(self, s: Loop) -> list[str]:
-        """What is stored there."""
-        kept = [line for first, loop in self.ends.items() if loop is s for line in self.tapes[first].record(first.name)]
-        return kept + [line for stack in self.stacks if stack.by_one and stack.frame is s for line in stack.push()]
+    def end_of_iteration(self, s: Loop) -> list[str]:
+        """Stores at the end of an iteration."""
+        kept = [
+            line
+            for first, loop in self.last_values.items()
+            if loop is s
+            for line in self.tapes[first].record(first.name)
+        ]
+        return kept + [
+            line for stack in self.stacks if stack.frame_per_iteration and stack.frame is s for line in stack.push()
+        ]
 
-    def begins(self, s: Loop) -> dict[str, str]:
-        """Numbers that a turn may store before it sets them."""
-        extra = [t.name for t, loop in self.ends.items() if loop is s and t not in self.plan.save]
+    def private_initial_values(self, s: Loop) -> dict[str, str]:
+        """Initial values of scalars that an iteration may store before it sets them."""
+        extra = [t.name for t, loop in self.last_values.items() if loop is s and t not in self.plan.saved_overwrites]
         return {n: ZEROS[self.f.kinds.get(n, "float")] for n in extra}
 
-    def verdict(self, s: Loop) -> Verdict:
+    def verdict(self, s: Loop) -> ParallelLegality:
         inside = set(walk(s.body))
-        last = {t.name for t, loop in self.ends.items() if loop is s}
-        here = inside | {t for t, loop in self.ends.items() if loop is s}
+        last = {t.name for t, loop in self.last_values.items() if loop is s}
+        here = inside | {t for t, loop in self.last_values.items() if loop is s}
         grows = any(tape.grows_in(s) for t, tape in self.tapes.items() if t in here)
-        stored = {t for t in self.plan.save & inside if writes(t)[0] not in last}
-        return function_turns(self.f, self.plan, s, stored, grows)
+        stored = {t for t in self.plan.saved_overwrites & inside if writes(t)[0] not in last}
+        return forward_legality(self.f, self.plan, s, stored, grows)
 
-    def counted(self, s: Loop) -> list[Item]:
-        """Code that counts the turns for which stacks need room."""
+    def presized_stacks(self, s: Loop) -> list[Item]:
+        """Code that computes the capacity of the stacks in a loop, where their iterations can be counted beforehand."""
         items: list[Item] = []
-        tests = self.plan.independence.tests
-        for stack in (t for t in self.stacks if t.counted and t.around[0] is s):
-            bounds = stack.bounds or {}
-            sure = all(t in self.plan.defined for every in bounds.values() for t in every)  # none is read before
-            if sure and not tests[stack.frame]:  # a branch may need none, and its arrays no place
-                stack.whole = self.fresh(f"{stack.tapes[0].name}_size")
-                inner: list[Item] = [Step(ast.Name(stack.whole), "+=", stack.room)]
+        tests = self.plan.dependence_tests.tests
+        for stack in (t for t in self.stacks if t.presizable and t.outer_loops[0] is s):
+            bounds = stack.bound_setters or {}
+            # Each bound must be set before it is read. Under a branch, reads may be out of range, or nothing stored.
+            defined = all(t in self.plan.defined for every in bounds.values() for t in every)
+            if defined and not tests[stack.frame]:
+                stack.total_slots = self.fresh(f"{stack.tapes[0].name}_size")
+                inner: list[Item] = [Step(ast.Name(stack.total_slots), "+=", stack.frame_size)]
                 for p in reversed(stack.loops):
-                    inner = [Nest(loop_head(p), inner)] if p in stack.around else inner
+                    inner = [Nest(loop_head(p), inner)] if p in stack.outer_loops else inner
                     inner[:0] = [Step(ast.Name(t.name), "=", unparse(t.value)) for t in bounds[p]]
-                items += [f"{stack.whole} = 0", *inner]
+                items += [f"{stack.total_slots} = 0", *inner]
         return items
 
     def allocate(self, tape: Tape) -> list[str]:
-        if tape.sizes or (tape.stack is not None and tape.stack.whole):
+        if tape.sizes or (tape.stack is not None and tape.stack.total_slots):
             self.free.imported("in_large_pages", in_large_pages)
         return tape.allocate()

@@ -1,10 +1,10 @@
-"""Whole files around generated functions, with functions that these call."""
+"""Source of a whole module around a generated function: imports, constants, and the routines that it calls."""
 
 from __future__ import annotations
 
 import ast
 
-from ...core.source_text import constant
+from ...core.source_text import constant_source
 from ...errors import TraceError
 from ..custom_rules import home
 from ..ir.names import Names
@@ -29,7 +29,7 @@ _AHEAD = '''def ahead(turns, snapshots):
 '''
 
 
-#: A sum whose additions may be reordered, so that it can be made in vector registers.
+#: A sum whose additions may be reordered, so that it can be vectorized.
 _PLUS = """def plus(total, term):
     return total + term
 """
@@ -43,32 +43,32 @@ _ROUTINES = {
 
 
 def routines(calls: set[str]) -> str:
-    """The definitions of those that are among `calls`."""
+    """The definitions of the routines that are among `calls`."""
     return "".join(f"{text}\n\n" for name, text in _ROUTINES.items() if name in calls)
 
 
-#: Loops over prange, and nothing else, run on several threads.
+#: Numba options that parallelize loops over prange, and nothing else.
 _PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
 
 
 def module(body: str, f: Function, names: Names) -> str:
-    """A whole file around a generated function, to be pasted anywhere; `names` are those in it."""
+    """The source of a self-contained module around the generated function `body`; `names` are the names in it."""
     try:
         tree = ast.parse(body)
-    except (IndentationError, RecursionError, MemoryError):  # whatever Python says of too many levels
+    except (IndentationError, RecursionError, MemoryError):  # depending on how deep the nesting is
         raise TraceError(
-            f"adjoint: {f.where}: branches and loops are nested too deep, where each elif is one level, too: Python "
-            "takes 100 levels; choose by an index into an array, or in a loop"
+            f"adjoint: {f.where}: branches and loops are nested too deeply, where each elif counts as a level: Python "
+            "allows 100; choose by an index into an array, or in a loop"
         ) from None
     calls = {n.func.id for n in subtrees(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    parallel = "prange" in calls  # these names are reserved: nothing else has them
+    parallel = "prange" in calls  # the name is reserved, so it is no variable
     head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
     head += [f"from {home(i.name, i.function)} import {i.name}{f' as {k}' * (k != i.name)}"
              for k, i in sorted(names.imports.items())]  # fmt: skip
     plain = [(k, v) for k, v in f.constants.items()]
-    options = "".join(f", {k}={constant(v)}" for k, v in f.options.items())
+    options = "".join(f", {k}={constant_source(v)}" for k, v in f.options.items())
     if plain:
-        head += ["", *(f"{k} = {constant(v)}" for k, v in plain)]
+        head += ["", *(f"{k} = {constant_source(v)}" for k, v in plain)]
     return (
         "\n".join([*head, "", "", ""])
         + routines(calls)

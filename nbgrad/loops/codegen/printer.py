@@ -1,14 +1,14 @@
-"""The source of a function as it is: what tangents and adjoints add to."""
+"""Printing of statements as Python source; the printers of tangents and adjoints extend it."""
 
 from __future__ import annotations
 
 import ast
 
 from ..analysis.activity import Plan
-from ..analysis.parallelization import Sum, Verdict, function_turns, together
+from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_legality, parallel_loop
 from ..analysis.ssa import Rename
-from ..frontend.primitive_calls import called
-from ..ir.reverse_ir import Comment, Item, Nest, flat, loop_head
+from ..frontend.primitive_calls import primal_call
+from ..ir.reverse_ir import Comment, Item, Nest, flatten_items, loop_head
 from ..ir.statements import (
     Alloc,
     Assign,
@@ -35,48 +35,51 @@ def indent(lines: list[str]) -> list[str]:
 
 
 def definition(name: str, parameters: list[str], lines: list[str]) -> str:
-    lines = lines if any(lines) else []  # a function of nothing
+    """The source of a function definition."""
+    lines = lines if any(lines) else []  # an empty function
     return f"def {name}({', '.join(parameters)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
 
 
 class Printer:
-    """Writes statements; `beside` has the names of tangents or cotangents, which are made and moved along."""
+    """Prints statements. `derivatives_of` maps variables to their tangents or cotangents, allocated and swapped with
+    them."""
 
     def __init__(self, f: Function, plan: Plan) -> None:
         self.f = f
         self.plan = plan
-        self.bounds = plan.looks(f)  # gives names
-        self.free = f.names.copy()  # several files may be made of a function
-        bounds_checks.imports(self.bounds, self.free)
-        self.beside: dict[str, str] = {}
+        self.bounds = plan.index_checks(f)  # takes names
+        self.free = f.names.copy()  # several files may be generated from a function
+        bounds_checks.import_index_check(self.bounds, self.free)
+        self.derivatives_of: dict[str, str] = {}
         self.names: dict[tuple[Statement, str, str], str] = {}
-        self.sums: dict[str, Sum] = {}  # those of the parallel loop at hand
-        self.verdicts: dict[tuple[Loop, str], Verdict] = {}  # on the loops over prange
+        self.sums: dict[str, LoopReduction] = {}  # the reductions of the current parallel loop
+        self.verdicts: dict[tuple[Loop, str], ParallelLegality] = {}  # of loops over prange
 
     def fresh(self, name: str) -> str:
-        """`name`, or with a number after it if that is taken."""
+        """`name`, with a numeric suffix if it is taken."""
         return self.free.fresh(name, 2)
 
     def counters(self, array: str) -> list[str]:
-        """New names of loops' variables, one for each axis of an array."""
+        """Fresh loop variables, one for each axis of an array."""
         return [self.fresh(f"k{d + 1}") for d in range(self.f.ranks[array])]
 
     def named(self, s: Statement, name: str, what: str) -> str:
-        """The name of something in a loop, or that belongs to a statement: the same one each time."""
+        """A fresh name for something that belongs to a statement or loop; the same one on each call."""
         key = s, name, what
         if key not in self.names:
             self.names[key] = self.fresh(name)
         return self.names[key]
 
     def block(self, block: Block) -> list[str]:
+        """The lines of a block, with its index checks."""
         lines: list[str] = []
         for s in block:
-            lines += bounds_checks.lines(self.bounds.before.get(s, []))
-            if self.elsewhere(s):
+            lines += bounds_checks.guard_lines(self.bounds.before.get(s, []))
+            if self.is_elided(s):
                 continue
             match s:
                 case Assign():
-                    lines += self.in_turn(self.assign(s)) if s.name in self.sums else self.assign(s)
+                    lines += self.with_private_sums(self.assign(s)) if s.name in self.sums else self.assign(s)
                 case Store():
                     lines += self.store(s)
                 case Check():
@@ -85,12 +88,16 @@ class Printer:
                     lines += self.call(s)
                 case Alloc():
                     lines.append(f"{s.name} = {unparse(s.value)}")
-                    if s.name in self.beside:
-                        lines.append(f"{self.beside[s.name]} = np.{self.begun_like(s.name)}_like({s.name})")
+                    if s.name in self.derivatives_of:
+                        lines.append(
+                            f"{self.derivatives_of[s.name]} = np.{self.beside_initializer(s.name)}_like({s.name})"
+                        )
                 case Grow():
-                    lines += [f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.beside.get(s.name)) if n]
+                    lines += [
+                        f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.derivatives_of.get(s.name)) if n
+                    ]
                 case Swap():
-                    lines += [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_beside(s)]
+                    lines += [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_derivatives(s)]
                 case If():
                     lines += [f"if {unparse(s.test)}:", *indent(self.block(s.body))]
                     if s.orelse:
@@ -99,82 +106,91 @@ class Printer:
                     lines += self.loop_lines(s)
         return lines
 
-    def elsewhere(self, s: Statement) -> bool:
-        """Whether another statement does what this one says."""
+    def is_elided(self, s: Statement) -> bool:
+        """Whether `s` is not printed, because its effect is obtained elsewhere."""
         return False
 
     def assign(self, s: Assign) -> list[str]:
-        if s.free and isinstance(s.value, ast.BinOp):
+        if s.reassociable and isinstance(s.value, ast.BinOp):
             return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
         return [f"{s.name} = {unparse(s.value)}"]
 
-    def begun_like(self, name: str) -> str:
-        """With what the array beside another one begins."""
+    def beside_initializer(self, name: str) -> str:
+        """The NumPy constructor, without ``_like``, for the array beside `name`."""
         return "zeros"
 
     def call(self, s: Call) -> list[str]:
-        return called(s, self.f)
+        return primal_call(s, self.f)
 
     def store(self, s: Store) -> list[str]:
         return [f"{unparse(s.target)} = {unparse(s.value)}"]
 
-    def swap_beside(self, s: Swap) -> list[str]:
-        if s.first not in self.beside:
+    def swap_derivatives(self, s: Swap) -> list[str]:
+        if s.first not in self.derivatives_of:
             return []
-        a, b = self.beside[s.first], self.beside[s.second]
+        a, b = self.derivatives_of[s.first], self.derivatives_of[s.second]
         return [f"{a}, {b} = {b}, {a}"]
 
-    def in_turn(self, lines: list[str]) -> list[str]:
-        """Statements that add to a sum, with the names that sums have in a turn."""
+    def with_private_sums(self, lines: list[str]) -> list[str]:
+        """`lines` that accumulate into sums, with the iteration's private names of these sums."""
         for name, s in self.sums.items():
-            lines = [unparse(Rename(name, s.mine).visit(ast.parse(line))) for line in lines]
+            lines = [unparse(Rename(name, s.partial_sum).visit(ast.parse(line))) for line in lines]
         return lines
 
     def loop_lines(self, s: Loop) -> list[str]:
-        return flat(self.whole_loop(s))
+        return flatten_items(self.loop_items(s))
 
-    def whole_loop(self, s: Loop) -> list[Item]:
+    def loop_items(self, s: Loop) -> list[Item]:
         if not s.parallel:
-            return [Nest(loop_head(s), self.one_turn(s))]
+            return [Nest(loop_head(s), self.iteration_items(s))]
         verdict = self.verdicts[s, ""] = self.verdict(s)
-        if verdict.why:
-            return [Comment(str(verdict)), Nest(loop_head(s), self.one_turn(s))]
-        names = [n for name in verdict.sums for n in (name, self.beside.get(name)) if n and self.carries(n)]
+        if verdict.serial_reason:
+            return [Comment(str(verdict)), Nest(loop_head(s), self.iteration_items(s))]
+        names = [
+            n
+            for name in verdict.reduction_names
+            for n in (name, self.derivatives_of.get(name))
+            if n and self.is_printed_variable(n)
+        ]
         self.sums = {n: self.sum_of(s, n) for n in names}
-        body = self.one_turn(s)
+        body = self.iteration_items(s)
         sums, self.sums = self.sums, {}
-        return together(s, body, sums, self.begins(s))
+        return parallel_loop(s, body, sums, self.private_initial_values(s))
 
-    def begins(self, s: Loop) -> dict[str, str]:
-        """What numbers of a turn have at its beginning, where that is asked for."""
+    def private_initial_values(self, s: Loop) -> dict[str, str]:
+        """The initial values of the scalars of an iteration that need one."""
         return {}
 
-    def carries(self, name: str) -> bool:
-        """Whether statements of the function set a name, or something beside it."""
+    def is_printed_variable(self, name: str) -> bool:
+        """Whether `name` is a variable of the printed code: of the function, or beside one."""
         return name in self.f.ranks
 
-    def sum_of(self, loop: Loop, name: str) -> Sum:
+    def sum_of(self, loop: Loop, name: str) -> LoopReduction:
+        """The private storage of a sum in a parallel loop."""
         zero = "0" if self.f.kinds.get(name, "float") == "int" else "0.0"
-        return Sum(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
+        return LoopReduction(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
 
-    def one_turn(self, s: Loop) -> list[Item]:
-        return [*self.block(s.body), *self.end_of_turn(s), *([f"if {s.until}:", "    break"] if s.until else []),
-                *bounds_checks.lines(self.bounds.after_turn.get(s, []))]  # fmt: skip
+    def iteration_items(self, s: Loop) -> list[Item]:
+        exits: list[Item] = [f"if {s.exit_flag}:", "    break"] if s.exit_flag else []
+        guards = bounds_checks.guard_lines(self.bounds.after_iteration.get(s, []))
+        return [*self.block(s.body), *self.end_of_iteration(s), *exits, *guards]
 
-    def end_of_turn(self, s: Loop) -> list[str]:
-        """What else there is at the end of a turn."""
+    def end_of_iteration(self, s: Loop) -> list[str]:
+        """Further code at the end of an iteration."""
         return []
 
-    def threads(self) -> dict[str, str]:
-        """What is said of loops over prange, by their first lines, and numbers where these are the same."""
+    def parallel_verdicts(self) -> dict[str, str]:
+        """The verdicts on loops over prange, by their first lines; equal lines are numbered."""
         loops = [p for p in walk(self.f.body) if isinstance(p, Loop) and p.parallel]
         lines: dict[str, str] = {}
         for (loop, where), verdict in self.verdicts.items():
             line = loop_head(loop, "prange")
             same = [p for p in loops if loop_head(p, "prange") == line]
-            lines[f"{line}{f' ({same.index(loop) + 1})' * (len(same) > 1)}{where}"] = self.f.explained(str(verdict))
+            lines[f"{line}{f' ({same.index(loop) + 1})' * (len(same) > 1)}{where}"] = self.f.with_user_names(
+                str(verdict)
+            )
         return lines
 
-    def verdict(self, s: Loop) -> Verdict:
-        """Whether the turns of a loop may run together."""
-        return function_turns(self.f, self.plan, s)
+    def verdict(self, s: Loop) -> ParallelLegality:
+        """Whether the iterations of a loop may run in parallel."""
+        return forward_legality(self.f, self.plan, s)

@@ -1,46 +1,58 @@
-"""The two sweeps as functions of their own; what the second one reads of the first is handed over."""
+"""Split mode: the forward and reverse sweeps as two functions.
+
+The forward function returns the state that the backward function reads, which a liveness analysis determines.
+"""
 
 from __future__ import annotations
 
 import ast
 
-from ..ir.reverse_ir import elements, flat
+from ..ir.reverse_ir import elementwise_loops, flatten_items
 from ..ir.statements import Swap, children, subtrees, walk
 from .printer import definition
 from .pure_functions import Pullback
 
-__all__ = ["Sweeps"]
+__all__ = ["SplitAdjointPrinter"]
 
 
-class Sweeps(Pullback):
-    """Writes ``f_forward(arguments...)`` and ``f_backward(state..., cotangents...)``; then, `whole` says whether all
-    of the state is there after any forward sweep."""
+class SplitAdjointPrinter(Pullback):
+    """Prints ``f_forward(arguments...)`` and ``f_backward(state..., cotangents...)``.
 
-    whole = True
+    After that, `state_always_defined` says whether every forward sweep defines all of the state.
+    """
 
-    def halves(self) -> tuple[str, str]:
-        f, changed = self.f, self.f.written
+    state_always_defined = True
+
+    def split_sources(self) -> tuple[str, str]:
+        """The sources of the two functions."""
+        f, changed = self.f, self.f.modified_parameters
         self.entries = self.fresh(f"{f.name}_forward"), self.fresh(f"{f.name}_backward")
         moving = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-        head, gradients = self.begun({})
-        arrays, bars = dict(zip(changed, changed)), {n: self.bars[n] for n in self.given}
-        for names in (arrays, bars):  # other names for what changes places
+        head, gradients = self.begin_gradients({})
+        arrays, bars = dict(zip(changed, changed)), {n: self.bars[n] for n in self.cotangent_args}
+        for names in (arrays, bars):  # names that stay bound to the arrays when variables are swapped
             for n in moving & set(names):
                 kept = self.fresh(f"{names[n]}_array")
                 head.append(f"{kept} = {names[n]}")
                 names[n] = kept
-        there, back = self.there_and_back()
+        there, back = self.sweep_lines()
         there = [*head, *there]
-        given = [self.given.get(n) or self.seed(n) for n in self.cotangents]
-        begun = [elements(bar, self.counters(n), f"{bar}[", "=", f"{self.given[n]}[") for n, bar in bars.items()]
-        back = [*flat(begun), *back, _returned(gradients)]
+        given = [self.cotangent_args.get(n) or self.seed(n) for n in self.cotangents]
+        begun = [
+            elementwise_loops(bar, self.counters(n), f"{bar}[", "=", f"{self.cotangent_args[n]}[")
+            for n, bar in bars.items()
+        ]
+        back = [*flatten_items(begun), *back, _returned(gradients)]
         found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())
         state = sorted(live & {*found, *f.parameters} - set(given))
-        steering = _steering(_parsed(back)) & {p for p in f.parameters if f.ranks[p]} - set(changed)
-        self.whole = not self.calls and set(state) <= {*_made(_parsed(there).body), *f.parameters}
+        steering = _control_names(_parsed(back)) & {p for p in f.parameters if f.ranks[p]} - set(changed)
+        self.state_always_defined = not self.calls and set(state) <= {
+            *_definitely_assigned(_parsed(there).body),
+            *f.parameters,
+        }
         results = [f"{n}.copy()" if f.ranks.get(n) and n in live else n for n in f.results or []]
-        handed = [f"{n}.copy()" if n in steering else n for n in state]  # the caller may change them in between
+        handed = [f"{n}.copy()" if n in steering else n for n in state]  # the caller may modify them between the sweeps
         there.append(_returned([*results, *arrays.values(), *handed]))
         return (
             definition(self.entries[0], f.parameters, there),
@@ -56,20 +68,20 @@ def _parsed(lines: list[str]) -> ast.FunctionDef:
     return ast.parse(definition("sweep", [], lines)).body[0]  # type: ignore[return-value]
 
 
-def _made(body: list[ast.stmt]) -> set[str]:
-    """The names that surely have values after `body`."""
-    found: set[str] = set()
+def _definitely_assigned(body: list[ast.stmt]) -> set[str]:
+    """The names that are definitely assigned after `body`."""
+    names: set[str] = set()
     for s in body:
         if isinstance(s, ast.If):
-            found |= _made(s.body) & _made(s.orelse)
+            names |= _definitely_assigned(s.body) & _definitely_assigned(s.orelse)
         elif not isinstance(s, ast.For | ast.While):
-            found |= {n.id for n in subtrees(s) if isinstance(n, ast.Name) and _set(n)}
-    return found
+            names |= {n.id for n in subtrees(s) if isinstance(n, ast.Name) and _set(n)}
+    return names
 
 
 def _live(body: list[ast.stmt], after: set[str], exits: set[str]) -> set[str]:
-    """The names whose values `body` may use, or what follows it, where those in `after` are used; `exits`: those that
-    are used after the loop around."""
+    """The names that are live before `body`. `after` are those live after it, `exits` those live after a break or
+    continue."""
     live = set(after)
     for s in reversed(body):
         match s:
@@ -92,42 +104,42 @@ def _live(body: list[ast.stmt], after: set[str], exits: set[str]) -> set[str]:
     return live
 
 
-def _steering(sweep: ast.FunctionDef) -> set[str]:
-    """The names that say where `sweep` goes, or which elements it takes: what tests, bounds of loops and indices are
-    made of."""
-    asked: list[ast.AST] = []
-    made: dict[str, list[ast.expr]] = {}
+def _control_names(sweep: ast.FunctionDef) -> set[str]:
+    """The names that the control flow or the indices of `sweep` depend on: those in tests, loop bounds and indices, and
+    those that these are computed from."""
+    controls: list[ast.AST] = []
+    assigned: dict[str, list[ast.expr]] = {}
     for node in subtrees(sweep):
         match node:
             case ast.If() | ast.While():
-                asked.append(node.test)
+                controls.append(node.test)
             case ast.IfExp() if any(isinstance(n, ast.Subscript) for n in subtrees(node.body) + subtrees(node.orelse)):
-                asked.append(node.test)
+                controls.append(node.test)
             case ast.For():
-                asked.append(node.iter)
+                controls.append(node.iter)
             case ast.Subscript():
-                asked.append(node.slice)
+                controls.append(node.slice)
             case ast.Assign() | ast.AugAssign():
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 for target in [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]:
                     name = target.value if isinstance(target, ast.Subscript) else target
-                    made.setdefault(name.id, []).append(node.value)  # type: ignore[attr-defined]
-    found: set[str] = set()
-    new = {n for node in asked for n in _elements(node)}
+                    assigned.setdefault(name.id, []).append(node.value)  # type: ignore[attr-defined]
+    steering: set[str] = set()
+    new = {n for node in controls for n in _value_names(node)}
     while new:
-        found |= new
-        new = {m for n in new for value in made.get(n, ()) for m in _elements(value)} - found
-    return found
+        steering |= new
+        new = {m for n in new for value in assigned.get(n, ()) for m in _value_names(value)} - steering
+    return steering
 
 
-def _elements(node: ast.AST) -> set[str]:
-    """The names in an expression of which more than a length is meant."""
+def _value_names(node: ast.AST) -> set[str]:
+    """The names in an expression whose values it reads, not only their shape, size or dtype."""
     match node:
         case ast.Name():
             return {node.id}
         case ast.Attribute(attr="shape" | "size" | "dtype"):
             return set()
-    return {n for child in children(node) for n in _elements(child)}
+    return {n for child in children(node) for n in _value_names(child)}
 
 
 def _set(node: ast.Name) -> bool:

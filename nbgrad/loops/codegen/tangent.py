@@ -1,30 +1,30 @@
-"""The tangent's source: beside each statement, its derivative in the direction that is carried along."""
+"""Code generation for tangents (forward mode): each statement is accompanied by its directional derivative."""
 
 from __future__ import annotations
 
 import ast
 
-from ...ir.expr import ONE, ZERO, Expr, order, scale, select, substitute, var
+from ...ir.expr import ONE, ZERO, Expr, scaled_partial, select, substitute, topological_order, var
 from ..analysis.activity import Plan
-from ..analysis.must_execute import guarded
-from ..frontend.primitive_calls import pushed
+from ..analysis.must_execute import guarded_contribution
+from ..frontend.primitive_calls import tangent_call
 from ..ir.algebra import COTANGENT, code
 from ..ir.selections import is_select
-from ..ir.singularities import products, strongly
+from ..ir.singularities import as_strong_product, normalize_strong
 from ..ir.statements import Assign, Call, Function, Store, unparse, walk, writes
 from . import bounds_checks
 from .printer import Printer, definition
 
-__all__ = ["Forward"]
+__all__ = ["TangentPrinter"]
 
 
-class Forward(Printer):
-    """Writes the tangent of a function.
+class TangentPrinter(Printer):
+    """Prints the tangent of a function.
 
     Attributes
     ----------
     given : list of str
-        The parameters whose tangents are arguments; those of arrays are changed along with them.
+        The parameters whose tangents are arguments; the tangent of an array is modified along with it.
     """
 
     def __init__(self, f: Function, plan: Plan, wrt: list[str]) -> None:
@@ -32,20 +32,24 @@ class Forward(Printer):
         self.wrt = wrt
         names = [n for n in f.parameters if n in plan.active]
         names += [n for s in walk(f.body) for n in writes(s) if n in plan.active]
-        self.dots = self.beside = {n: self.fresh(f"{n}_dot") for n in dict.fromkeys(names)}
-        self.given = [p for p in f.parameters if p in plan.active]
+        self.dots = self.derivatives_of = {n: self.fresh(f"{n}_dot") for n in dict.fromkeys(names)}
+        self.tangent_parameters = [p for p in f.parameters if p in plan.active]
         self.entry = self.fresh(f"{f.name}_tangent")
 
     def source(self) -> str:
         results = list(self.f.results or [])
         values = [*results, *(self.dots.get(r, "0.0") for r in results)] if self.wrt else results
-        head = [f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.given and not self.f.ranks.get(n)]
+        head = [
+            f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.tangent_parameters and not self.f.ranks.get(n)
+        ]
         tail = [f"return {', '.join(values)}"] if values else []
-        given = [*self.f.parameters, *(self.dots[n] for n in self.given)]
-        alike = bounds_checks.alike({n: self.dots[n] for n in self.given if self.f.ranks[n]}, self.f)
+        given = [*self.f.parameters, *(self.dots[n] for n in self.tangent_parameters)]
+        alike = bounds_checks.shape_checks(
+            {n: self.dots[n] for n in self.tangent_parameters if self.f.ranks[n]}, self.f
+        )
         return definition(self.entry, given, [*alike, *head, *self.block(self.f.body), *tail])
 
-    def carries(self, name: str) -> bool:
+    def is_printed_variable(self, name: str) -> bool:
         return name in self.f.ranks or name in self.dots.values()
 
     def assign(self, s: Assign) -> list[str]:
@@ -56,31 +60,34 @@ class Forward(Printer):
         return [*super().assign(s), own] if once else [own, *super().assign(s)]
 
     def call(self, s: Call) -> list[str]:
-        return pushed(s, self.dots, self.f, self.fresh)
+        return tangent_call(s, self.dots, self.f, self.fresh)
 
     def store(self, s: Store) -> list[str]:
         own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
         return [*own, *super().store(s)]
 
     def derivative(self, s: Assign | Store, known: Expr | None = None) -> str:
-        """The derivative of what `s` writes; `known` has the value where it is written before."""
+        """Code for the tangent of what `s` writes; `known` holds the value, if it is written before the tangent."""
         total: Expr | None = None
-        inside = order([self.plan.algebra.expression(s.value)])
+        inside = topological_order([self.plan.algebra.expression(s.value)])
         strong = any(node.fn is not None and node.fn.name == "strong" for node in inside)
         seed = COTANGENT if strong else ONE
         for atom, part in self.plan.algebra.pull(s.value, seed, known, dot=lambda a: var(self.dot(a))):
-            there, part = guarded(s, atom, part, self.plan)
+            there, part = guarded_contribution(s, atom, part, self.plan)
             dot = var(self.dot(atom))
             if strong:
                 term = substitute(part, {COTANGENT: dot})
-            else:  # 0 where one is chosen, whatever is infinite
-                term = scale(dot, part) if is_select(part) else part * dot
-            term = term if dot in order([part]) else strongly(term, dot)
+            else:  # a select that chooses 0 gives 0, even if the tangent is infinite
+                term = scaled_partial(dot, part) if is_select(part) else part * dot
+            term = term if dot in topological_order([part]) else as_strong_product(term, dot)
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
-        return "0.0" if total is None else code(products(total), self.free, s in self.plan.packed)
+        return (
+            "0.0" if total is None else code(normalize_strong(total), self.free, s in self.plan.vectorized_statements)
+        )
 
     def dot(self, node: ast.expr) -> str:
+        """Code for the tangent of a name or an element."""
         if isinstance(node, ast.Name):
             return self.dots[node.id]
         assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)

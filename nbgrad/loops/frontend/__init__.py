@@ -1,1 +1,1 @@
-"""From the text of a function to statements; what is outside of the subset is refused here."""
+"""Frontend: Python functions to the IR; code outside of the subset is refused here."""

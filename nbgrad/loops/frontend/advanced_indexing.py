@@ -1,4 +1,4 @@
-"""Arrays as indices: of integers, and masks of truth values."""
+"""Advanced indexing: integer arrays and boolean masks as indices."""
 
 from __future__ import annotations
 
@@ -9,55 +9,66 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.statements import If, Store, Within, parse, unparse
+from ..ir.statements import If, InRange, Store, parse, unparse
 from ..ir.type_inference import kind_of
-from .array_expressions import Elementwise, Leaf, Made, Op, Scalar, Tree
-from .views import Axis, View, count
+from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Op, Scalar
+from .views import Axis, View, length_code
 
 if TYPE_CHECKING:
     from .expressions import Expressions
     from .scope import Scope
 
-__all__ = ["Picked", "Same", "inside", "look", "picked", "store_masked", "unmasked"]
+__all__ = [
+    "IndexedView",
+    "MaskedLeaf",
+    "check_index_array",
+    "element_kind",
+    "lower_index_array",
+    "store_masked",
+    "without_mask",
+]
 
 
 @dataclass(frozen=True)
-class Picked(View):
-    """Elements at indices that are elements of arrays. `order` has -1 for each axis of these; `picks` has them by the
-    axes of the array that they are for, with what makes a place along that axis of an element."""
+class IndexedView(View):
+    """Elements selected by index arrays.
 
-    picks: dict[int, tuple[View, Callable[[ast.expr], ast.expr]]] = field(default_factory=dict)
+    `order` has -1 for each axis of the index arrays. `index_arrays` maps an axis of the indexed array to its index
+    array and to the function that makes an element of that an index.
+    """
+
+    index_arrays: dict[int, tuple[View, Callable[[ast.expr], ast.expr]]] = field(default_factory=dict)
 
     def axis(self, d: int) -> Axis:
         if self.order[d] != -1:
             return super().axis(d)
-        return next(iter(self.picks.values()))[0].axis(d - self.order.index(-1))
+        return next(iter(self.index_arrays.values()))[0].axis(d - self.order.index(-1))
 
     def at(self, indices: list[ast.expr]) -> ast.Subscript:
         first, rank = self.order.index(-1), self.order.count(-1)
-        others = next(iter(self.picks.values()))[0]
+        others = next(iter(self.index_arrays.values()))[0]
         parts, order = list(self.parts), (*self.order[:first], *self.order[first + rank :])
-        for place, (view, placed) in self.picks.items():
+        for axis, (index_array, to_index) in self.index_arrays.items():
             here = indices[first : first + rank]
-            along = [_moved(n, others.axis(d), view.axis(d)) for d, n in enumerate(here)]
-            parts[place] = placed(view.at(along))
+            selected = [_index_at_same_position(n, others.axis(d), index_array.axis(d)) for d, n in enumerate(here)]
+            parts[axis] = to_index(index_array.at(selected))
         return View(self.name, tuple(parts), order).at([*indices[:first], *indices[first + rank :]])
 
-    def whole(self, sizes: list[ast.expr]) -> bool:
+    def is_whole_array(self, sizes: list[ast.expr]) -> bool:
         return False
 
 
-def _moved(index: ast.expr, mine: Axis, other: Axis) -> ast.expr:
-    """The index along `other` of the element that `index` is along `mine`."""
+def _index_at_same_position(index: ast.expr, mine: Axis, other: Axis) -> ast.expr:
+    """The index along `other` of the element at the same position as `index` along `mine`."""
     if unparse(mine.start) == unparse(other.start) and unparse(mine.step) == unparse(other.step):
         return index
-    place = f"({unparse(index)} - ({unparse(mine.start)})) // ({unparse(mine.step)})"
-    return parse(f"({unparse(other.start)}) + {place} * ({unparse(other.step)})")
+    position = f"({unparse(index)} - ({unparse(mine.start)})) // ({unparse(mine.step)})"
+    return parse(f"({unparse(other.start)}) + {position} * ({unparse(other.step)})")
 
 
-def picked(low: Expressions, node: ast.Subscript, tree: Tree, axis: Axis) -> tuple[View, bool]:
-    """An array of integers that is an index along `axis`; whether it is known to be in range."""
-    kind = look(low, tree)
+def lower_index_array(low: Expressions, node: ast.Subscript, tree: ArrayExpr, axis: Axis) -> tuple[View, bool]:
+    """The index array that a subscript uses along `axis`, and whether it is known to be in range."""
+    kind = element_kind(low, tree)
     if kind not in ("int", "bool"):
         raise low.source.refuse(
             node, f"an array as index in {unparse(node)}, which may be of floats", "make it with dtype=np.int64"
@@ -68,102 +79,104 @@ def picked(low: Expressions, node: ast.Subscript, tree: Tree, axis: Axis) -> tup
                 node, f"a mask of several axes in {unparse(node)}", "sum np.where(mask, a, 0.0), or write a loop"
             )
         loops = Elementwise(low, node)
-        loops.masks = True
-        loops.same(count(loops.axes(tree)[0]), count(axis))
+        loops.comparing_mask = True
+        loops.require_equal_lengths(length_code(loops.result_axes(tree)[0]), length_code(axis))
         tree = low.library(np.flatnonzero, node, tree)
-    return sure(low, node, low.view_of(tree, node, "index"), "int"), kind == "bool"
+    return require_kind(low, node, low.view_of(tree, node, "index"), "int"), kind == "bool"
 
 
-def inside(low: Expressions, node: ast.Subscript, index: View, size: ast.expr, what: str) -> None:
-    """All elements of `index` must be indices of a part of an array, which has `size` elements along that axis."""
+def check_index_array(low: Expressions, node: ast.Subscript, index: View, size: ast.expr, what: str) -> None:
+    """Check that all elements of `index` are in range along an axis of `size` elements; `what` describes the array."""
     loops = Elementwise(low, node)
-    loops.turns = [loops.turn(index.axis(d)) for d in range(index.rank)]
-    element = index.at([ast.Name(t.counter, ast.Load()) for t in loops.turns])
-    loops.loops([Within(element, size, what, place=low.place_of(node))], "")
+    loops.axis_loops = [loops.axis_loop(index.axis(d)) for d in range(index.rank)]
+    element = index.at([ast.Name(t.counter, ast.Load()) for t in loops.axis_loops])
+    loops.emit_loops([InRange(element, size, what, source_location=low.user_location(node))], "")
 
 
-def sure(low: Expressions, node: ast.AST, view: View, kind: str) -> View:
-    """`view`, whose kind must turn out to be `kind`."""
-    error = low.source.refuse(node, "an array as index that is given numbers of another kind", "use another name")
-    low.made.doubtful.append((view.name, [ast.Constant(kind == "bool") if kind == "bool" else ast.Constant(0)], error))
+def require_kind(low: Expressions, node: ast.AST, view: View, kind: str) -> View:
+    """Require that type inference finds `kind` for `view`; the view."""
+    error = low.source.refuse(node, "an array as index that is assigned values of another kind", "use another name")
+    low.lowered_function.assumed_kinds.append(
+        (view.name, [ast.Constant(kind == "bool") if kind == "bool" else ast.Constant(0)], error)
+    )
     return view
 
 
-# Masks that are written through.
+# Stores through masks.
 
 
-def store_masked(low: Expressions, node: ast.AST, view: View, mask: Tree, value: Tree) -> None:
-    """``view[mask] = value``, the elements of which are those for which the mask holds."""
+def store_masked(low: Expressions, node: ast.AST, view: View, mask: ArrayExpr, value: ArrayExpr) -> None:
+    """Lower ``view[mask] = value``; `value` has the shape of `view`; elements are stored where the mask holds."""
     if isinstance(mask, Leaf):
-        sure(low, node, mask.view, "bool")
+        require_kind(low, node, mask.view, "bool")
     loops = Elementwise(low, node)
     line, low.line = low.line, ""
-    loops.turns = [loops.turn(view.axis(d)) for d in range(view.rank)]
-    loops.target = view.at([ast.Name(t.counter, ast.Load()) for t in loops.turns])
-    loops.masks = True
+    loops.axis_loops = [loops.axis_loop(view.axis(d)) for d in range(view.rank)]
+    loops.target = view.at([ast.Name(t.counter, ast.Load()) for t in loops.axis_loops])
+    loops.comparing_mask = True
     holds = loops.element(mask)
-    loops.masks = False
-    made = loops.element(value)
+    loops.comparing_mask = False
+    element = loops.element(value)
     if loops.overlap:
-        now = Leaf(view)
-        whole = Op(lambda t, a, b: ast.IfExp(t, a, b), [mask, value, now])
+        current = Leaf(view)
+        whole = Op(lambda t, a, b: ast.IfExp(t, a, b), [mask, value, current])
         Elementwise(low, node).store(view, whole)
         return
-    loops.loops([If(holds, [Store(view.name, loops.target.slice, made)], [])], line)
+    loops.emit_loops([If(holds, [Store(view.name, loops.target.slice, element)], [])], line)
 
 
 @dataclass(eq=False)
-class Same(Leaf):
-    """All of an array, of which the part by the mask at hand is meant."""
+class MaskedLeaf(Leaf):
+    """A whole array of which the elements selected by the mask of the statement are meant."""
 
     masked = True
 
 
-def unmasked(low: Expressions, node: ast.expr, mask: str) -> ast.expr:
-    """A right-hand side in which ``y[mask]`` is all of `y`, as far as functions of elements are taken of it."""
+def without_mask(low: Expressions, node: ast.expr, mask: str) -> ast.expr:
+    """A right-hand side with ``y[mask]`` replaced by all of `y`, wherever it is used element by element."""
 
     def again(n: ast.expr) -> ast.expr:
         match n:
             case ast.Subscript() if unparse(n.slice) == mask:
-                return ast.copy_location(low.done(Same(low.view(n.value))), n)
+                return ast.copy_location(low.done(MaskedLeaf(low.view(n.value))), n)
             case ast.BinOp():
-                made: ast.expr = ast.BinOp(again(n.left), n.op, again(n.right))
+                rebuilt: ast.expr = ast.BinOp(again(n.left), n.op, again(n.right))
             case ast.UnaryOp():
-                made = ast.UnaryOp(n.op, again(n.operand))
+                rebuilt = ast.UnaryOp(n.op, again(n.operand))
             case ast.Call() if isinstance(low.function_of(n.func), np.ufunc) and not n.keywords:
-                made = ast.Call(n.func, [again(a) for a in n.args], [])
+                rebuilt = ast.Call(n.func, [again(a) for a in n.args], [])
             case _:
                 return n
-        return ast.copy_location(made, n)
+        return ast.copy_location(rebuilt, n)
 
     return again(node)
 
 
-# What kind elements are of.
+# Kinds of elements.
 
 
-def look(low: Scope, tree: Tree) -> str:
-    """The kind of the elements of `tree`, or "" where that is not known yet."""
-    found = {kind_of(_sample(tree), _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
-    return found.pop() if len(found) == 1 else ""
+def element_kind(low: Scope, tree: ArrayExpr) -> str:
+    """The kind of the elements of `tree`, "" if not known yet."""
+    possible = {kind_of(_sample_element(tree), _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
+    return possible.pop() if len(possible) == 1 else ""
 
 
-def _sample(tree: Tree) -> ast.expr:
-    """An element, wherever it is."""
+def _sample_element(tree: ArrayExpr) -> ast.expr:
+    """Some element, for its kind alone."""
     match tree:
         case Scalar():
             return tree.node
         case Leaf():
             return tree.view.at([ast.Constant(0)] * tree.rank)
-        case Made():
+        case FromFunction():
             return tree.build(*[ast.Constant(0)] * tree.rank) if tree.build is not None else ast.Constant(0.0)
         case Op():
-            return tree.build(*map(_sample, tree.args))
+            return tree.build(*map(_sample_element, tree.args))
     return ast.Constant(0.0)
 
 
 class _Guess:
-    """Kinds of names, for :func:`.kind_of`; those that are not known yet are `guess`."""
+    """Kinds of names for :func:`.kind_of`, with `guess` for those not known yet."""
 
     def __init__(self, low: Scope, guess: str) -> None:
         self.low, self.guess = low, guess
@@ -174,14 +187,14 @@ class _Guess:
         return self
 
     def __getitem__(self, name: str) -> str:
-        made, shared = self.low.made, self.low.shared
-        if name in shared.looks:
-            return shared.looks[name] or self.guess
-        if name in made.parameters or name in made.constants or name in shared.bound or made.ranks.get(name):
-            return made.kinds[name]
-        if name in shared.most:  # a length
+        f, shared = self.low.lowered_function, self.low.shared
+        if name in shared.element_kinds:
+            return shared.element_kinds[name] or self.guess
+        if name in f.parameters or name in f.constants or name in shared.induction_variables or f.ranks.get(name):
+            return f.kinds[name]
+        if name in shared.length_upper_bounds:  # a length
             return "int"
-        if unparse(known := shared.known.get(name, ast.Name(name))) != name:
+        if unparse(known := shared.known_integers.get(name, ast.Name(name))) != name:
             return kind_of(known, self)  # type: ignore[arg-type]
         return self.guess
 

@@ -1,4 +1,4 @@
-"""Arrays that a function makes."""
+"""Array creation: constructors, copies and concatenation."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 
 from ..ir.affine import distance
 from ..ir.statements import Like, Store, parse, unparse
-from .array_expressions import Elementwise, Leaf, Made, Op, Scalar, Tree, Turn, copied
-from .views import ONE, ZERO, View, added, index_of, size_of, times
+from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Op, Scalar, copy_of_values
+from .views import ONE, ZERO, View, add_indices, axis_length, index_of, multiply_indices
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["MAKERS", "Makers"]
+__all__ = ["CREATION_FUNCTIONS", "ArrayCreation"]
 
 _LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
-#: What makes arrays, with the parameters that it may have here.
-_TAKEN: dict[Any, str] = {
+#: Functions that create arrays, with the parameters that are supported.
+_PARAMETERS: dict[Any, str] = {
     np.empty: "shape dtype", np.zeros: "shape dtype", np.ones: "shape dtype", np.full: "shape fill_value dtype",
     np.empty_like: "prototype dtype", np.zeros_like: "a dtype", np.ones_like: "a dtype",
     np.full_like: "a fill_value dtype", np.copy: "a", np.array: "object dtype", np.asarray: "a dtype",
     np.ascontiguousarray: "a dtype", np.eye: "N M k dtype", np.identity: "n dtype",
     np.arange: "start stop step dtype", np.linspace: "start stop num endpoint",
 }  # fmt: skip
-#: What puts arrays together: along which axis, by their number of axes, and where those with one axis get another.
-_JOINED: dict[Any, tuple[tuple[int, int], tuple | None]] = {
+#: Functions that join arrays: the default axis for vectors and for others, and the axes that vectors are expanded to.
+_JOIN_FUNCTIONS: dict[Any, tuple[tuple[int, int], tuple | None]] = {
     np.concatenate: ((0, 0), None),
     np.append: ((0, 0), None),
     np.hstack: ((0, 1), None),
@@ -35,11 +35,11 @@ _JOINED: dict[Any, tuple[tuple[int, int], tuple | None]] = {
     np.stack: ((0, 0), (None, 0)),
     np.column_stack: ((1, 1), (0, None)),
 }
-MAKERS = {*_TAKEN, *_JOINED}
+CREATION_FUNCTIONS = {*_PARAMETERS, *_JOIN_FUNCTIONS}
 
 
-class Makers:
-    """Lowers calls that make arrays."""
+class ArrayCreation:
+    """Lowers calls that create arrays."""
 
     def __init__(self, lowering: Expressions, node: ast.Call) -> None:
         self.low = lowering
@@ -49,14 +49,18 @@ class Makers:
     def refuse(self, what: str, instead: str) -> Exception:
         return self.low.source.refuse(self.node, what, instead)
 
-    def make(self, called: object, hint: str) -> Tree:
-        if called in _JOINED:
-            return self.joined(called, hint)
-        names, args = _TAKEN[called].split(), self.node.args
-        by_place = dict(zip(names, args, strict=False))
-        if not args + self.node.keywords or len(args) > len(names) or set(self.keywords) - (set(names) - set(by_place)):
+    def lower_creation(self, called: object, hint: str) -> ArrayExpr:
+        if called in _JOIN_FUNCTIONS:
+            return self.lower_join(called, hint)
+        names, args = _PARAMETERS[called].split(), self.node.args
+        positional = dict(zip(names, args, strict=False))
+        if (
+            not args + self.node.keywords
+            or len(args) > len(names)
+            or set(self.keywords) - (set(names) - set(positional))
+        ):
             raise self.refuse(f"the call {unparse(self.node)}", f"it may have {', '.join(names)} here")
-        self.keywords.update(by_place)
+        self.keywords.update(positional)
         first = self.keywords.get(names[0])
         if called in (np.eye, np.identity):
             return self.eye(first)
@@ -69,33 +73,33 @@ class Makers:
         if called not in (np.copy, np.array, np.asarray, np.ascontiguousarray):
             return self.filled(called, first)
         if isinstance(first, ast.List | ast.Tuple):
-            return self.listed(first, hint)
+            return self.from_display(first, hint)
         tree = self.low.tree(first)
         if isinstance(tree, Leaf) and tree.fresh and "dtype" not in self.keywords:
             return tree
         view = self.low.view_of(tree, first)
         if called in (np.asarray, np.ascontiguousarray):
             return Leaf(view)
-        return self.converted(Leaf(view), *self.dtype()) if "dtype" in self.keywords else copied(Leaf(view))
+        return self.converted(Leaf(view), *self.dtype()) if "dtype" in self.keywords else copy_of_values(Leaf(view))
 
-    def number(self, name: str, default: ast.expr) -> ast.expr:
-        """An argument that is a number."""
-        given = self.keywords.get(name)
-        return default if given is None else self.low.value(given)
+    def scalar_argument(self, name: str, default: ast.expr) -> ast.expr:
+        """A scalar argument."""
+        argument = self.keywords.get(name)
+        return default if argument is None else self.low.value(argument)
 
-    def eye(self, first: ast.expr | None) -> Tree:
+    def eye(self, first: ast.expr | None) -> ArrayExpr:
         if first is None:
             raise self.refuse(f"the call {unparse(self.node)}", "give the size")
         n = self.low.value(first)
-        sizes, k = [n, self.number("M", n)], self.number("k", ZERO)
+        sizes, k = [n, self.scalar_argument("M", n)], self.scalar_argument("k", ZERO)
         kind, dtype = self.dtype()
         one, zero = (ast.Constant(float(c) if kind in ("", "float") else c) for c in (1, 0))
-        return Made(sizes, lambda i, j: ast.IfExp(ast.Compare(added(i, k), [ast.Eq()], [j]), one, zero),
+        return FromFunction(sizes, lambda i, j: ast.IfExp(ast.Compare(add_indices(i, k), [ast.Eq()], [j]), one, zero),
                     kind or "float", dtype or "np.float64")  # fmt: skip
 
-    # Filled with one value.
+    # One value for all elements.
 
-    def filled(self, called: object, first: ast.expr) -> Tree:
+    def filled(self, called: object, first: ast.expr) -> ArrayExpr:
         value: ast.expr | None = None
         if called in (np.full, np.full_like):
             if "fill_value" not in self.keywords:
@@ -106,176 +110,179 @@ class Makers:
             view = self.low.view(first)
             sizes = self.low.shape(view)
             if not kind:
-                kind, dtype = self.like(view.name)
+                kind, dtype = self.kind_and_dtype_of(view.name)
         else:
             sizes = self.shape(first)
         if not kind:
-            kind, dtype = ("float", "np.float64") if value is None else self.certain([value])
+            kind, dtype = ("float", "np.float64") if value is None else self.common_kind([value])
         if called in (np.empty, np.empty_like):
-            return Made(sizes, None, kind, dtype)
-        plain = self.low.made.kinds.get(kind.name) if isinstance(kind, Like) else kind
+            return FromFunction(sizes, None, kind, dtype)
+        target = self.low.lowered_function.kinds.get(kind.name) if isinstance(kind, Like) else kind
         if value is None:
             value = ast.Constant(int(called in (np.ones, np.ones_like)))
-            if plain == "float":
+            if target == "float":
                 value = ast.Constant(float(value.value))  # type: ignore[arg-type]
-        elif plain and self.low.look(Scalar(value)) not in (plain, "" if plain == "float" else plain):
-            value = ast.Call(parse(plain), [value], [])
-        number = value
-        return Made(sizes, lambda *_: number, kind, dtype)
+        elif target and self.low.kind_of_tree(Scalar(value)) not in (target, "" if target == "float" else target):
+            value = ast.Call(parse(target), [value], [])
+        fill = value
+        return FromFunction(sizes, lambda *_: fill, kind, dtype)
 
     def shape(self, node: ast.expr) -> list[ast.expr]:
         sizes = self.low.shape_of(node)
         if sizes is not None:
             return sizes
         tree = self.low.tree(node)
-        parts = self.low.items_in(tree) or [tree]
+        parts = self.low.tuple_items(tree) or [tree]
         return [self.low.value(ast.copy_location(self.low.done(t), node)) for t in parts]
 
     def dtype(self) -> tuple[str | Like, str]:
-        """The kind that is asked for, and code for the dtype; "" if none is."""
-        given = self.keywords.get("dtype")
-        return ("", "") if given is None else self.dtype_of(given)
+        """The requested kind, and code for the dtype; "" if none is requested."""
+        argument = self.keywords.get("dtype")
+        return ("", "") if argument is None else self.dtype_of(argument)
 
-    def like(self, name: str) -> tuple[str | Like, str]:
-        """The kind and dtype of another array, which may be made later, by a primitive in a loop."""
-        ruled = name in self.low.shared.ruled and self.low.made.kinds[name] == "float"
+    def kind_and_dtype_of(self, name: str) -> tuple[str | Like, str]:
+        """The kind and dtype of another array, which a primitive in a loop may create only later."""
+        ruled = name in self.low.shared.primitive_results and self.low.lowered_function.kinds[name] == "float"
         return Like(name), self.low.shared.dtypes.get(name, f"{name}.dtype") if ruled else f"{name}.dtype"
 
-    def dtype_of(self, given: ast.expr) -> tuple[str | Like, str]:
-        if isinstance(given, ast.Attribute) and given.attr == "dtype":
-            view = self.low.view(given.value)
-            return self.like(view.name)
-        found = self.low.resolve(given)
+    def dtype_of(self, node: ast.expr) -> tuple[str | Like, str]:
+        if isinstance(node, ast.Attribute) and node.attr == "dtype":
+            view = self.low.view(node.value)
+            return self.kind_and_dtype_of(view.name)
+        requested = self.low.resolve(node)
         dtypes: dict[object, object] = {float: np.float64, int: np.int64, bool: np.bool_}
         try:
-            found = dtypes.get(found, found)
-            letter = np.dtype(found).kind if found is not None else ""  # type: ignore[call-overload]
+            requested = dtypes.get(requested, requested)
+            letter = np.dtype(requested).kind if requested is not None else ""  # type: ignore[call-overload]
             kind = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
         except (TypeError, KeyError):
             raise self.refuse("an array of this dtype", "use float64, float32, bool or an integer type") from None
-        name = np.dtype(found).name if kind != "bool" else "bool_"  # type: ignore[call-overload]
+        name = np.dtype(requested).name if kind != "bool" else "bool_"  # type: ignore[call-overload]
         if name == "float16":
             raise self.refuse("an array of this dtype", "use float64 or float32")
         return kind, f"np.{name}"
 
-    def known(self, values: list[ast.expr]) -> bool:
+    def kind_is_known(self, values: list[ast.expr]) -> bool:
         """Whether the kind of an array of `values` is known already."""
-        kinds = [self.low.look(Scalar(v)) for v in values]
+        kinds = [self.low.kind_of_tree(Scalar(v)) for v in values]
         return "float" in kinds or "" not in kinds
 
-    def certain(self, values: list[ast.expr]) -> tuple[str, str]:
-        if not self.known(values):
-            raise self.doubt()
-        kinds = {self.low.look(Scalar(v)) for v in values}
+    def common_kind(self, values: list[ast.expr]) -> tuple[str, str]:
+        if not self.kind_is_known(values):
+            raise self.ambiguous_kind_error()
+        kinds = {self.low.kind_of_tree(Scalar(v)) for v in values}
         if "float" in kinds:
             return "float", "np.float64"
         return ("bool", "np.bool_") if kinds == {"bool"} else ("int", "np.int64")
 
-    def doubt(self) -> Exception:
+    def ambiguous_kind_error(self) -> Exception:
         return self.refuse("an array of numbers that may be integers or floats", "give it a dtype")
 
-    def converted(self, tree: Tree, kind: str | Like, dtype: str) -> Tree:
-        """`tree` with a dtype: an array of its own."""
+    def converted(self, tree: ArrayExpr, kind: str | Like, dtype: str) -> ArrayExpr:
+        """A copy of `tree` with a dtype."""
         name = kind if kind in ("float", "int", "bool") else None
-        made = tree if not isinstance(name, str) else Op(lambda e: ast.Call(parse(name), [e], []), [tree])
-        return copied(made, kind, dtype)
+        cast = tree if not isinstance(name, str) else Op(lambda e: ast.Call(parse(name), [e], []), [tree])
+        return copy_of_values(cast, kind, dtype)
 
-    # Filled with several.
+    # Several values or arrays.
 
-    def listed(self, given: ast.List | ast.Tuple, hint: str) -> Tree:
-        rows = [r.elts if isinstance(r, ast.List | ast.Tuple) else None for r in given.elts]
+    def from_display(self, display: ast.List | ast.Tuple, hint: str) -> ArrayExpr:
+        rows = [r.elts if isinstance(r, ast.List | ast.Tuple) else None for r in display.elts]
         if not rows:
             raise self.refuse("an array without elements", "use np.empty")
         if rows[0] is None:
-            values, sizes = [self.low.value(v) for v in given.elts], [len(rows)]
+            values, sizes = [self.low.value(v) for v in display.elts], [len(rows)]
         else:
             if any(r is None or len(r) != len(rows[0]) for r in rows):
                 raise self.refuse("rows of different lengths", "use rows of one length")
             values, sizes = [self.low.value(v) for r in rows for v in r or []], [len(rows), len(rows[0])]
         kind, dtype = self.dtype()
         name = hint or self.low.names.fresh("listed")
-        if not kind and self.known(values):
-            kind, dtype = self.certain(values)
-        elif not kind:  # it will be, when all kinds are
+        if not kind and self.kind_is_known(values):
+            kind, dtype = self.common_kind(values)
+        elif not kind:  # type inference decides
             dtype = "np.float64"
-            self.low.made.doubtful.append((name, values, self.doubt()))
+            self.low.lowered_function.assumed_kinds.append((name, values, self.ambiguous_kind_error()))
         line, self.low.line = self.low.line, ""
         self.low.allocate(name, self.node, [ast.Constant(n) for n in sizes], kind, dtype, "", line)
         for k, v in enumerate(values):
             index = str(k) if len(sizes) == 1 else f"({k // sizes[1]}, {k % sizes[1]})"
             self.low.emit(Store(name, parse(index), v))
-        return Leaf(self.low.all_of(name), True)
+        return Leaf(self.low.whole_view(name), True)
 
-    def joined(self, called: object, hint: str) -> Tree:
-        """One array after the other."""
-        given, low = self.node.args, self.low
-        items = given[:2] if called is np.append else getattr(given[0], "elts", []) if given else []
-        axis = self.keywords.get("axis", given[1] if len(given) > 1 and called is not np.append else None)
+    def lower_join(self, called: object, hint: str) -> ArrayExpr:
+        """Lower np.concatenate and the like."""
+        args, low = self.node.args, self.low
+        items = args[:2] if called is np.append else getattr(args[0], "elts", []) if args else []
+        axis = self.keywords.get("axis", args[1] if len(args) > 1 and called is not np.append else None)
         trees = [low.tree(e) for e in items]
-        pack = low.tuple_of(given[0]) if given and not trees else None
-        if pack is not None:
-            trees = low.several(pack).items
+        operands = low.tuple_of(args[0]) if args and not trees else None
+        if operands is not None:
+            trees = low.several(operands).items
         if called is np.append:
-            trees = [Made([ONE], lambda _, t=t: t.node) if isinstance(t, Scalar) else t for t in trees]
+            trees = [FromFunction([ONE], lambda _, t=t: t.node) if isinstance(t, Scalar) else t for t in trees]
         rank = trees[0].rank if trees else 0
-        along, order = _JOINED[called]
+        along, order = _JOIN_FUNCTIONS[called]
         d = along[rank > 1] if axis is None else distance(low.value(axis), ZERO)
-        made = int(order is not None and (rank == 1 or called is np.stack))  # axes more
-        wrong = (called is np.append and (rank > 1 or axis is not None)) or (called is np.stack and rank != 1)
-        wrong = wrong or not rank or any(t.rank != rank for t in trees)
-        if wrong or d is None or not -rank - made <= d < rank + made:
+        new_axes = int(order is not None and (rank == 1 or called is np.stack))
+        unsupported = (called is np.append and (rank > 1 or axis is not None)) or (called is np.stack and rank != 1)
+        unsupported = unsupported or not rank or any(t.rank != rank for t in trees)
+        if unsupported or d is None or not -rank - new_axes <= d < rank + new_axes:
             raise self.refuse(f"the call {unparse(self.node)}", "give a tuple of arrays with as many axes, or loop")
-        if made and order is not None:
+        if new_axes and order is not None:
             order = (0, None) if called is np.stack and d % 2 else order
             views = [low.view_of(t, self.node) for t in trees]
             trees = [Leaf(View(v.name, v.parts, tuple(v.order[0] if o == 0 else None for o in order))) for v in views]
-        return self.one_after_another(trees, d % (rank + made), hint)
+        return self.concatenated(trees, d % (rank + new_axes), hint)
 
-    def one_after_another(self, trees: list[Tree], d: int, hint: str) -> Leaf:
+    def concatenated(self, trees: list[ArrayExpr], d: int, hint: str) -> Leaf:
         low, line = self.low, self.low.line
         low.line = ""
-        parts: list[tuple[ast.expr, list[Turn], ast.expr]] = []
-        start: ast.expr = ZERO
+        parts: list[tuple[ast.expr, list[AxisLoop], ast.expr]] = []
+        offset: ast.expr = ZERO
         name = hint or low.names.fresh("joined")
         for tree in trees:
             loops = Elementwise(low, self.node)
-            loops.over(tree)
+            loops.loop_over(tree)
             value = loops.element(tree)
-            for mine, first in zip(loops.turns, parts[0][1] if parts else loops.turns, strict=True):
-                if mine is not loops.turns[d]:
-                    loops.same(mine.size, first.size)
-            parts.append((start, loops.turns, value))
-            start = added(start, size_of(loops.turns[d].axis))
-        sizes = [size_of(t.axis) for t in parts[0][1]]
-        sizes[d] = start
+            for mine, first in zip(loops.axis_loops, parts[0][1] if parts else loops.axis_loops, strict=True):
+                if mine is not loops.axis_loops[d]:
+                    loops.require_equal_lengths(mine.size, first.size)
+            parts.append((offset, loops.axis_loops, value))
+            offset = add_indices(offset, axis_length(loops.axis_loops[d].axis))
+        sizes = [axis_length(t.axis) for t in parts[0][1]]
+        sizes[d] = offset
         loops = Elementwise(low, self.node)
         low.allocate(name, self.node, sizes, "", loops.dtype(Op(lambda *e: e[0], trees)), "", line)
-        for start, turns, value in parts:
-            places = [t.position() for t in turns]
-            places[d] = added(start, places[d])
-            loops.loops([Store(name, index_of(places), value)], "", turns)
-        return Leaf(low.all_of(name), True)
+        for offset, turns, value in parts:
+            indices = [t.position() for t in turns]
+            indices[d] = add_indices(offset, indices[d])
+            loops.emit_loops([Store(name, index_of(indices), value)], "", turns)
+        return Leaf(low.whole_view(name), True)
 
-    def linspace(self) -> Tree:
+    def linspace(self) -> ArrayExpr:
         if not {"start", "stop"} <= set(self.keywords):
             raise self.refuse(f"the call {unparse(self.node)}", "give it start and stop")
         first, last, n = (
-            self.low.simple(self.number(name, ast.Constant(50))) for name in _TAKEN[np.linspace].split()[:3]
+            self.low.name_or_constant(self.scalar_argument(name, ast.Constant(50)))
+            for name in _PARAMETERS[np.linspace].split()[:3]
         )
-        ends = self.keywords.get("endpoint")
-        if ends is not None and unparse(ends) not in ("True", "False"):
+        endpoint = self.keywords.get("endpoint")
+        if endpoint is not None and unparse(endpoint) not in ("True", "False"):
             raise self.refuse(f"the call {unparse(self.node)}", "say endpoint=True or endpoint=False")
-        parts = n if ends is not None and unparse(ends) == "False" else parse(f"max({unparse(n)} - 1, 1)")
-        step = self.low.simple(parse(f"({unparse(last)} - {unparse(first)}) / {unparse(parts)}"))
-        return Made([n], lambda k: ast.BinOp(first, ast.Add(), ast.BinOp(k, ast.Mult(), step)), "float", "np.float64")
+        intervals = n if endpoint is not None and unparse(endpoint) == "False" else parse(f"max({unparse(n)} - 1, 1)")
+        step = self.low.name_or_constant(parse(f"({unparse(last)} - {unparse(first)}) / {unparse(intervals)}"))
+        return FromFunction(
+            [n], lambda k: ast.BinOp(first, ast.Add(), ast.BinOp(k, ast.Mult(), step)), "float", "np.float64"
+        )
 
-    def arange(self) -> Tree:
-        start, step = self.number("start", ZERO), self.number("step", ast.Constant(1))
+    def arange(self) -> ArrayExpr:
+        start, step = self.scalar_argument("start", ZERO), self.scalar_argument("step", ast.Constant(1))
         stop = self.keywords.get("stop")
         start, stop = (ZERO, start) if stop is None else (start, self.low.value(stop))
         kind, dtype = self.dtype()
         if not kind:
-            kind, dtype = self.certain([start, stop, step])
+            kind, dtype = self.common_kind([start, stop, step])
         a, b, c = unparse(start), unparse(stop), unparse(step)
         size = (
             parse(f"len(range({a}, {b}, {c}))")
@@ -286,7 +293,7 @@ class Makers:
             size = stop
 
         def element(k: ast.expr) -> ast.expr:
-            made = times(k, step)
-            return made if a == "0" else ast.BinOp(start, ast.Add(), made)
+            advance = multiply_indices(k, step)
+            return advance if a == "0" else ast.BinOp(start, ast.Add(), advance)
 
-        return Made([size], element, kind, dtype)
+        return FromFunction([size], element, kind, dtype)

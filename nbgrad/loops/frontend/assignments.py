@@ -1,4 +1,8 @@
-"""Assignments: to numbers, arrays, elements, parts of arrays, and tuples."""
+"""Lowering of assignments: to scalars, arrays, elements, slices and tuples.
+
+In Python an assignment binds a name; in the lowered function a name is one array. Binding a name to another array
+therefore becomes an alias known at compile time, a copy where that gives the same results, or an error.
+"""
 
 from __future__ import annotations
 
@@ -8,83 +12,84 @@ from typing import Any
 
 from ..ir.statements import Assign, Check, Grow, Store, Swap, parse, reads, subtrees, unparse, walk
 from ..ir.tapes import GROWN
-from .advanced_indexing import Same, look, store_masked, unmasked
-from .array_expressions import Elementwise, Leaf, Op, Scalar, Several, Tree, copied, leaves
-from .copy_insertion import Copies, exchange
-from .expressions import Done
-from .mod_ref import written
-from .scope import Pack, stored_names
-from .views import Axis, View, size_of
+from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
+from .array_expressions import ArrayExpr, Elementwise, Leaf, Op, Scalar, TupleExpr, copy_of_values, leaves
+from .copy_insertion import CopyInsertion, is_swap
+from .expressions import Lowered
+from .mod_ref import modified_arrays
+from .scope import Pack
+from .syntax import assigns, base_name, count_mentions, stored_names
+from .views import Axis, View, axis_length
 
-__all__ = ["Storing"]
+__all__ = ["Assignments"]
 
 
-class Storing(Copies):
-    """Lowers assignments."""
+class Assignments(CopyInsertion):
+    """Lowers assignments and updates the bindings of names."""
 
-    here: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the place in it
-    above: tuple[tuple[list[ast.stmt], int], ...] = ()  # those around, as far as they are branches
+    block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
+    enclosing_branches: tuple[tuple[list[ast.stmt], int], ...] = ()  # the enclosing blocks, as far as they are branches
 
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
-        self.only = value
+        """``target = value``, for any target."""
+        self.root_expression = value
         if isinstance(target, ast.Subscript):
             index = self.array_index(target)
             if index is not None:
-                self.write_at(target, index, value)
+                self.scatter_elements(target, index, value)
                 return
             tree = self.tree(value)
-            self.write(target, self.part_of(target), tree)
+            self.write(target, self.writable_view(target), tree)
         elif isinstance(target, ast.Tuple | ast.List):
             self.unpack(s, target, value)
         elif isinstance(target, ast.Name):
-            function = self.passed(value)
+            function = self.function_argument(value)
             if function is not None:
                 self.functions[target.id] = function
                 return
-            if self.grows(value):
+            if self.is_tape_growth(value):
                 size = self.tree(value.args[1])  # type: ignore[attr-defined]
                 assert isinstance(size, Scalar)
                 self.emit(Grow(self.owners[target.id], size.node))
                 return
-            if target.id not in self.arrays and self.made.ranks.get(self.local(target)) is None:
+            if target.id not in self.arrays and self.lowered_function.ranks.get(self.local(target)) is None:
                 self.hint = self.local(target)
             tree = self.tree(value)
             self.hint = ""
-            self.name_it(s, target.id, tree, value)
+            self.bind_value(s, target.id, tree, value)
         else:
             raise self.source.refuse(s, "an assignment to this", "assign to a name or to elements of an array")
 
-    def array_index(self, target: ast.Subscript) -> Tree | None:
-        """The only index, if it is an array."""
+    def array_index(self, target: ast.Subscript) -> ArrayExpr | None:
+        """The index of a subscript, if it is a single array."""
         part = target.slice
         if not isinstance(part, ast.Compare | ast.UnaryOp | ast.BinOp) and self.array(part) is None:
             return None
         tree = self.tree(part)
         return tree if tree.rank else None
 
-    def write_at(self, target: ast.Subscript, index: Tree, value: ast.expr) -> None:
-        """Write elements at the indices that an array has, or that a mask tells."""
-        view, mask = self.view(target.value), look(self, index) == "bool"
+    def scatter_elements(self, target: ast.Subscript, index: ArrayExpr, value: ast.expr) -> None:
+        """Scatter: write the elements selected by an array of indices or a mask."""
+        view, mask = self.view(target.value), element_kind(self, index) == "bool"
         mask = mask and view.rank == index.rank
-        tree = self.tree(unmasked(self, value, unparse(target.slice)) if mask else value)
-        kinds = {isinstance(t, Same) for t in leaves(tree) if t.rank}
+        tree = self.tree(without_mask(self, value, unparse(target.slice)) if mask else value)
+        kinds = {isinstance(t, MaskedLeaf) for t in leaves(tree) if t.rank}
         if len(kinds) > 1:
-            raise self.source.refuse(
-                target, "a part by a mask with other arrays", "take the same part of each, or loop"
-            )
+            raise self.source.refuse(target, "a masked array with other arrays", "apply the same mask to each, or loop")
         if mask and False not in kinds:
-            self.writable(target, view)
+            self.check_writable(target, view)
             store_masked(self, target, view, index, tree)
             return
-        done = ast.Subscript(target.value, ast.copy_location(Done(index), target), ast.Store())
-        self.write(target, self.part_of(ast.copy_location(done, target)), tree)
+        subscript = ast.Subscript(target.value, ast.copy_location(Lowered(index), target), ast.Store())
+        self.write(target, self.writable_view(ast.copy_location(subscript, target)), tree)
 
-    def grows(self, value: ast.expr) -> bool:
-        """Whether it is a tape of generated code that gets more room."""
+    def is_tape_growth(self, value: ast.expr) -> bool:
+        """Whether `value` grows a tape of generated code."""
         called = self.callee(value) if isinstance(value, ast.Call) else None
         return getattr(called, "__name__", "") == "grown" and inspect.getsource(called).endswith(GROWN)  # type: ignore[arg-type]
 
     def augmented(self, s: ast.AugAssign) -> None:
+        """An augmented assignment; arrays are updated in place."""
         read = parse(unparse(s.target))
         for n in subtrees(read):
             ast.copy_location(n, s.target)
@@ -95,90 +100,94 @@ class Storing(Copies):
             self.write(s.target, view, self.tree(value))
             error = self.source.refuse(s, "an array of integers that floats are added to in place", "make it of floats")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store) and t.array == view.name]
-            self.made.reused += [(t.array, t.value, error) for t in stores]  # unlike that of elements, NumPy refuses it
+            self.lowered_function.refilled_arrays += [
+                (t.array, t.value, error) for t in stores
+            ]  # NumPy refuses it, though not for elements
         else:
             self.assign(s, s.target, value)
 
-    def name_it(self, s: ast.stmt, name: str, tree: Tree, value: ast.expr) -> None:
-        """Give a number, an array or a tuple a name."""
-        self.texts.pop(name, None)
-        if isinstance(tree, Several):
-            self.tuple_it(s, name, tree)
+    def bind_value(self, s: ast.stmt, name: str, tree: ArrayExpr, value: ast.expr) -> None:
+        """Bind a name to a scalar, an array or a tuple."""
+        self.string_bindings.pop(name, None)
+        if isinstance(tree, TupleExpr):
+            self.bind_tuple(s, name, tree)
         elif tree.rank:
-            self.array_it(s, name, tree, value)
+            self.bind_array(s, name, tree, value)
         else:
             assert isinstance(tree, Scalar)
-            self.number_it(s, name, tree.node)
+            self.bind_scalar(s, name, tree.node)
 
-    def number_it(self, s: ast.stmt, name: str, value: ast.expr) -> None:
-        if name in self.arrays or name in self.lost or name in self.tuples:
-            self.mixed(name)
+    def bind_scalar(self, s: ast.stmt, name: str, value: ast.expr) -> None:
+        """Set a scalar."""
+        if name in self.arrays or name in self.uncertain_arrays or name in self.tuples:
+            self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes a number and was an array or tuple", "use another name")
-        made = self.local(ast.Name(name, ast.Store()))
-        self.made.ranks.setdefault(made, 0)
-        if not (isinstance(value, ast.Name) and value.id == made):
-            self.emit(Assign(made, value))
+        variable = self.local(ast.Name(name, ast.Store()))
+        self.lowered_function.ranks.setdefault(variable, 0)
+        if not (isinstance(value, ast.Name) and value.id == variable):
+            self.emit(Assign(variable, value))
 
     # Arrays.
 
-    def array_it(self, s: ast.stmt, name: str, tree: Tree, value: ast.expr) -> None:
+    def bind_array(self, s: ast.stmt, name: str, tree: ArrayExpr, value: ast.expr) -> None:
+        """Bind a name to an array: by reusing its own array, by a copy, or by an alias."""
         local = self.local(ast.Name(name, ast.Store()))
-        if name in self.tuples or (self.made.ranks.get(local) == 0 and name not in self.arrays):
-            self.mixed(name)
+        if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
+            self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
-        owner, straight = self.owners.get(name), self.straight and self.in_top
-        self.leave(s, owner)
+        owner, straight = self.owners.get(name), self.runs_once and self.at_function_level
+        self.copy_back(s, owner)
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
-            if alias and not self.moves(name, value) and not self.read_only(name, value):
-                self.mixed(name)
+            if alias and not self.transfers_ownership(name, value) and not self.read_only(name, value):
+                self.split_if_reused(name)
                 raise self.source.refuse(
                     s, f"another array under the name {name}", f"copy the other one (.copy()), or write {name}[:] = ..."
                 )
-            if not self.fits(s, tree, owner):
-                self.mixed(name)
-            if tree.rank != self.made.ranks[owner]:
+            if not self.same_shape_and_kind(s, tree, owner):
+                self.split_if_reused(name)
+            if tree.rank != self.lowered_function.ranks[owner]:
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
-            if name in self.foreign:
+            if name in self.may_alias_caller:
                 raise self.source.refuse(
-                    s, f"a new array {name}, which changes places with a parameter", f"write {name}[:] = ..."
+                    s, f"a new array {name}, which is swapped with a parameter", f"write {name}[:] = ..."
                 )
-            self.forget(owner)
-            self.shared.copies.discard(owner)
+            self.invalidate_views(owner)
+            self.shared.read_only_copies.discard(owner)
             before = len(self.out)
-            self.write(s, self.all_of(owner), tree)
+            self.write(s, self.whole_view(owner), tree)
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
-            self.made.reused += [(owner, t.value, error) for t in stores]
+            self.lowered_function.refilled_arrays += [(owner, t.value, error) for t in stores]
             return
-        if isinstance(tree, Leaf) and tree.view.name in self.shared.ruled and self.changes(name):
-            tree = copied(tree)
+        if isinstance(tree, Leaf) and tree.view.name in self.shared.primitive_results and self.may_be_modified(name):
+            tree = copy_of_values(tree)
         if isinstance(tree, Leaf):
-            base = self.base(name)
-            given = isinstance(s, ast.FunctionDef)  # an item of a parameter
-            varies = base in self.rebound and self.stores.count(base) + given > 1
-            lasts = straight or isinstance(value, ast.Name)  # rows in loops are seldom wanted later
-            moved = lasts and _base(value) in self.rebound and self.read_only(name, value)
+            base = self.user_variable(name)
+            parameter = isinstance(s, ast.FunctionDef)  # an item of a parameter
+            varies = base in self.rebound and self.stores.count(base) + parameter > 1
+            lasts = straight or isinstance(value, ast.Name)  # rows in loops are seldom used later
+            moved = lasts and base_name(value) in self.rebound and self.read_only(name, value)
             if alias and (varies or moved):
-                self.copy_for(name, tree.view, s)
+                self.bind_read_only_copy(name, tree.view, s)
                 return
-            view = self.frozen(tree.view) if alias else tree.view
+            view = self.snapshot_view(tree.view) if alias else tree.view
         else:
-            free = self.made.ranks.get(local) is None
+            free = self.lowered_function.ranks.get(local) is None
             view = Elementwise(self, s).materialise(tree, local if free else self.names.fresh(name))
         self.bind(name, view)
         self.owners.pop(name, None)
         if not alias:
             self.owners[name] = view.name
 
-    def fits(self, s: ast.stmt, tree: Tree, owner: str) -> bool:
-        """Whether the elements of `tree` are as many as those of an array for sure, and of its kind."""
-        looks = {self.look(tree), self.look(Leaf(self.all_of(owner)))} - {""}
-        sizes = [unparse(size_of(a)) for a in Elementwise(self, s).axes(tree)]
+    def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
+        """Whether `tree` provably has the shape and kind of the array `owner`."""
+        looks = {self.kind_of_tree(tree), self.kind_of_tree(Leaf(self.whole_view(owner)))} - {""}
+        sizes = [unparse(axis_length(a)) for a in Elementwise(self, s).result_axes(tree)]
         return len(looks) < 2 and sizes == [unparse(n) for n in self.size(owner)]
 
-    def changes(self, name: str) -> bool:
-        """Whether elements are stored into what the name stands for, or it stands for several arrays."""
+    def may_be_modified(self, name: str) -> bool:
+        """Whether elements are stored into the array of a name, or the name is bound to several arrays."""
         stored = {
             n.value.id
             for n in subtrees(self.source.node)
@@ -187,96 +196,107 @@ class Storing(Copies):
         added = {n for t in subtrees(self.source.node) if isinstance(t, ast.AugAssign) for n in stored_names([t])}
         return name in stored | added or (name in self.rebound and self.stores.count(name) > 1)
 
-    def frozen(self, view: View) -> View:
-        """`view` as it is now: numbers in it that may change later get names of their own."""
+    def snapshot_view(self, view: View) -> View:
+        """`view` as it is now: bounds and indices that may change later are saved in fresh scalars."""
 
         def still(node: ast.expr) -> ast.expr:
             names = {n.id for n in subtrees(node) if isinstance(n, ast.Name)}
-            if all(self.made.ranks.get(n) or self.fixed(n) or n in self.shared.known or n in self.shared.bound
-                   for n in names):  # fmt: skip
+            integers = {*self.shared.known_integers, *self.shared.induction_variables}
+            ranks = self.lowered_function.ranks
+            if all(ranks.get(n) or self.is_constant_scalar(n) or n in integers for n in names):
                 return node
-            name = self.number("at", node)
-            made.add(name)
+            name = self.fresh_scalar("at", node)
+            saved.add(name)
             return ast.Name(name, ast.Load())
 
-        made: set[str] = set()  # set here alone
+        saved: set[str] = set()  # scalars that are set here only
         parts = [
             Axis(still(p.start), still(p.stop), still(p.step)) if isinstance(p, Axis) else still(p) for p in view.parts
         ]
         for part, size in zip(parts, self.size(view.name), strict=True):
-            length = size_of(part) if isinstance(part, Axis) else ast.Constant(0)
-            if made & reads(length) and all(n in made or self.fixed(n) for n in reads(length)):
-                self.shared.parts[unparse(length)] = size  # a part is not longer than the whole
+            extent = axis_length(part) if isinstance(part, Axis) else ast.Constant(0)
+            if saved & reads(extent) and all(n in saved or self.is_constant_scalar(n) for n in reads(extent)):
+                self.shared.view_lengths[unparse(extent)] = size  # a view is not longer than its array
         return View(view.name, tuple(parts), view.order)
 
-    def moves(self, name: str, value: ast.expr) -> bool:
-        """Whether ``name = value`` gives an array its name for good: it was made in this block, or in one around this
-        branch, and is not used again, so that copying its values does the same."""
-        if not isinstance(value, ast.Name) or value.id not in self.owners or value.id in self.made.parameters:
+    def transfers_ownership(self, name: str, value: ast.expr) -> bool:
+        """Whether ``name = value`` moves an array: it was created in this block or one enclosing this branch and is not
+        used again under its old name, so that copying its values is equivalent."""
+        if (
+            not isinstance(value, ast.Name)
+            or value.id not in self.owners
+            or value.id in self.lowered_function.parameters
+        ):
             return False
         same = {value.id} | self.names_of(self.owners[value.id])
         inner = [n for n in subtrees(self.source.node) if isinstance(n, ast.FunctionDef | ast.Lambda)]
-        if any(_uses(n, same) for n in inner if n is not self.source.node):  # may be called later
+        if any(
+            count_mentions(n, same) for n in inner if n is not self.source.node
+        ):  # a nested function may be called later
             return False
-        for statements, k in [self.here, *reversed(self.above)]:
-            made = [j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and _names(t, value.id)]
-            if made:
-                return sum(_uses(t, same) for t in statements[made[0] : k + 1]) == _uses(self.source.node, same)
-            if any(_uses(t, same) for t in statements[k + 1 :]):
+        for statements, k in [self.block_position, *reversed(self.enclosing_branches)]:
+            created = [j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and assigns(t, value.id)]
+            if created:
+                return sum(count_mentions(t, same) for t in statements[created[0] : k + 1]) == count_mentions(
+                    self.source.node, same
+                )
+            if any(count_mentions(t, same) for t in statements[k + 1 :]):
                 return False
         return False
 
     def names_of(self, array: str) -> set[str]:
-        """The names by which an array or a part of it is known, those of tuples with it included."""
-        found = list(self.arrays.items())
+        """The names bound to an array or a view of it, tuples with it included."""
+        bindings = list(self.arrays.items())
         packs = list(self.tuples.items())
         while packs:
             name, pack = packs.pop()
-            found += [(name, i) for i in pack.items if isinstance(i, View)]
+            bindings += [(name, i) for i in pack.items if isinstance(i, View)]
             packs += [(name, i) for i in pack.items if isinstance(i, Pack)]
-        return {self.base(n) for n, v in found if self.root(v.name) == array}
+        return {self.user_variable(n) for n, v in bindings if self.storage_of(v.name) == array}
 
     def read_only(self, name: str, value: ast.expr) -> bool:
-        """Whether neither the array `value` nor what `name` stands for is written in place, so that copying its values
-        does the same."""
-        base = _base(value)
+        """Whether neither `value` nor what `name` is bound to is written in place, so that copying its values is
+        equivalent."""
+        base = base_name(value)
         if base not in self.locals:
             return False
-        if self.inlined and base not in self.owners:  # who else writes it, the caller knows
+        if self.inlined and base not in self.owners:  # the caller may write it
             return False
-        return not {name, base} & written(self.source, self.source.node)
+        return not {name, base} & modified_arrays(self.source, self.source.node)
 
-    # Elements and parts.
+    # Elements and slices.
 
-    def part_of(self, target: ast.Subscript) -> View:
-        view = self.part(target)
-        self.writable(target, view)
+    def writable_view(self, target: ast.Subscript) -> View:
+        """The view that a subscript writes to."""
+        view = self.subscript_view(target)
+        self.check_writable(target, view)
         return view
 
-    def writable(self, node: ast.AST, view: View) -> None:
-        if self.root(view.name) in self.made.constants:
+    def check_writable(self, node: ast.AST, view: View) -> None:
+        """Refuse to write constants, results of primitives with rules, and read-only copies."""
+        if self.storage_of(view.name) in self.lowered_function.constants:
             raise self.source.refuse(node, "an array from outside that is written", "pass it as an argument")
-        if self.root(view.name) in self.shared.ruled:
+        if self.storage_of(view.name) in self.shared.primitive_results:
             raise self.source.refuse(
-                node, "an array made by a primitive with a vjp that is written", "copy it, by another name"
+                node, "the result of a primitive with a vjp, which is written", "copy it, by another name"
             )
-        if self.root(view.name) in self.shared.copies:
-            self.could_leave(self.root(view.name))
+        if self.storage_of(view.name) in self.shared.read_only_copies:
+            self.require_writable(self.storage_of(view.name))
             raise self.source.refuse(
                 node,
-                "an array parameter that is written and stands for new arrays elsewhere",
+                "an array parameter that is written and bound to new arrays elsewhere",
                 "copy it, by another name",
             )
 
-    def write(self, node: ast.AST, view: View, tree: Tree) -> None:
+    def write(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:
         """``view[...] = tree``."""
-        self.writable(node, view)
-        if isinstance(tree, Several) and view.rank == 1 and all(isinstance(t, Scalar) for t in tree.items):
-            items = [self.apart(node, t) for t in tree.items]  # type: ignore[arg-type]
-            for place, item in zip(self.rows(view, node, len(items)), items, strict=True):
-                self.write(node, place, item)
+        self.check_writable(node, view)
+        if isinstance(tree, TupleExpr) and view.rank == 1 and all(isinstance(t, Scalar) for t in tree.items):
+            items = [self.evaluate_first(node, t) for t in tree.items]  # type: ignore[arg-type]
+            for element, item in zip(self.rows(view, node, len(items)), items, strict=True):
+                self.write(node, element, item)
             return
-        if tree.rank > view.rank or isinstance(tree, Several):
+        if tree.rank > view.rank or isinstance(tree, TupleExpr):
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
         if view.rank:
             Elementwise(self, node).store(view, tree)
@@ -287,184 +307,183 @@ class Storing(Copies):
     # Tuples.
 
     def unpack(self, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr) -> None:
-        if exchange(s) and all(self.array(t) is not None for t in target.elts):
+        """``a, b = value``: all items are evaluated before any target is set."""
+        if is_swap(s) and all(self.array(t) is not None for t in target.elts):
             self.swap(s, target.elts, value.elts)  # type: ignore[attr-defined]
             return
         items = self.items(s, value, len(target.elts))
         names = stored_names([ast.copy_location(ast.Expr(target), s)])
         mine = {self.local(ast.Name(n, ast.Load())) for n in names} if len(items) > 1 else set()
         subscripts = any(isinstance(t, ast.Subscript) for t in target.elts)
-        held: list[Tree] = []
-        given = value.elts if isinstance(value, ast.Tuple) else [value] * len(items)
-        for item, t, node in zip(items, target.elts, given, strict=True):
+        held: list[ArrayExpr] = []
+        nodes = value.elts if isinstance(value, ast.Tuple) else [value] * len(items)
+        for item, t, node in zip(items, target.elts, nodes, strict=True):
             if isinstance(item, Op) and len(items) > 1:
                 item = Leaf(Elementwise(self, s).materialise(item, self.names.fresh("held")), True)
             if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.node, subscripts, mine):
-                item = Scalar(ast.Name(self.number("held", item.node), ast.Load()))
+                item = Scalar(ast.Name(self.fresh_scalar("held", item.node), ast.Load()))
             if isinstance(item, Leaf) and not item.fresh and any(
-                self.owners.get(n) == self.root(item.view.name) and n in self.arrays for n in names
+                self.owners.get(n) == self.storage_of(item.view.name) and n in self.arrays for n in names
             ):  # fmt: skip
                 if not isinstance(t, ast.Name) or not self.read_only(t.id, node):
-                    raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+                    raise self.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")
                 item = Leaf(self.copy_of(item.view, s, ""), True)
             held.append(item)
-        for t, item, node in zip(target.elts, held, given, strict=True):
+        for t, item, node in zip(target.elts, held, nodes, strict=True):
             if isinstance(t, ast.Name):
-                self.name_it(s, t.id, item, node)
+                self.bind_value(s, t.id, item, node)
             else:
-                self.assign(s, t, ast.copy_location(Done(item), s))
+                self.assign(s, t, ast.copy_location(Lowered(item), s))
 
     def may_change(self, node: ast.expr, elements: bool, names: set[str]) -> bool:
-        """Whether setting some `names`, or elements of arrays, may change a number."""
+        """Whether setting some `names`, or `elements` of arrays, may change the scalar `node`."""
         return any(
             isinstance(n, ast.Subscript) or (isinstance(n, ast.Name) and (elements or n.id in names))
             for n in subtrees(node)
         )
 
-    def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[Tree]:
+    def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[ArrayExpr]:
+        """The `count` items of a tuple, shape or array that is unpacked."""
         sizes = self.shape_of(value)
         if sizes is not None:
-            found: list[Tree] = [Scalar(n) for n in sizes]
+            items: list[ArrayExpr] = [Scalar(n) for n in sizes]
         else:
             tree = self.tree(value)
             if tree.rank:
                 view = self.view_of(tree, value, "held")
-                found = [Leaf(v) if v.rank else Scalar(v.at([])) for v in self.rows(view, value, count)]
+                items = [Leaf(v) if v.rank else Scalar(v.at([])) for v in self.rows(view, value, count)]
             else:
-                found = tree.items if isinstance(tree, Several) else []
-        if len(found) != count:
-            raise self.source.refuse(s, "this unpacking", "assign the values one by one")
-        return found
+                items = tree.items if isinstance(tree, TupleExpr) else []
+        if len(items) != count:
+            raise self.source.refuse(s, "unpacking into another number of names", "assign the values one by one")
+        return items
 
     def rows(self, view: View, node: Any, count: int) -> list[View]:
-        """The elements or rows of an array that is unpacked, or to which a tuple is assigned."""
-        whole = ast.copy_location(Done(Leaf(view)), node)
+        """The elements or rows of an array that is unpacked, or that a tuple is assigned to; its length is checked."""
+        whole = ast.copy_location(Lowered(Leaf(view)), node)
         size = unparse(self.shape(view)[0])
         if size != str(count):
             text = self.source.lines[node.lineno - 1].strip()
-            message = f"{self.made.name}: not {count} elements in '{text}'"
+            message = f"{self.lowered_function.name}: not {count} elements in '{text}'"
             self.out.append(Check(parse(f"{size} != {count}"), message))
         return [
-            self.part(ast.copy_location(ast.Subscript(whole, ast.Constant(k), ast.Load()), node)) for k in range(count)
+            self.subscript_view(ast.copy_location(ast.Subscript(whole, ast.Constant(k), ast.Load()), node))
+            for k in range(count)
         ]
 
     def swap(self, s: ast.stmt, targets: list[ast.expr], values: list[ast.expr]) -> None:
-        """Arrays that change places, two at a time."""
+        """Swap arrays: a permutation of names as a sequence of pairwise swaps."""
         names, wanted = [t.id for t in targets], [v.id for v in values]  # type: ignore[attr-defined]
         if len(set(names)) < len(names):
-            raise self.source.refuse(s, "arrays given other names", "write a, b = b, a, or copy elements")
+            raise self.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")
         owned = {n: self.owners.get(n, "") for n in names}
         if not all(owned[n] and self.arrays[n].name == owned[n] for n in names) or (
-            self.inlined and any(not self.straight for n in names)
+            self.inlined and any(not self.runs_once for n in names)
         ):
             raise self.source.refuse(
-                s, "arrays given other names", "write a, b = b, a with whole arrays, or copy elements"
+                s, "arrays assigned to other names", "write a, b = b, a with whole arrays, or copy elements"
             )
         for n in names:
-            self.forget(owned[n])
+            self.invalidate_views(owned[n])
         first = owned[names[0]]
         for n in names[1:]:
             a, b = first, owned[n]
-            if self.made.ranks[a] != self.made.ranks[b] or self.made.kinds[a] != self.made.kinds[b]:
+            if (
+                self.lowered_function.ranks[a] != self.lowered_function.ranks[b]
+                or self.lowered_function.kinds[a] != self.lowered_function.kinds[b]
+            ):
                 raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
-            message = f"{self.made.name}: {names[0]} and {n} change places and have different shapes"
+            message = f"{self.lowered_function.name}: {names[0]} and {n} change places and have different shapes"
             self.emit(Check(parse(f"{a}.shape != {b}.shape"), message))
-        now = list(names)  # which of the arrays each name stands for
+        bound = list(names)  # the array that each name is bound to, by the name it had
         for k, n in enumerate(names):
-            j = now.index(wanted[k])
+            j = bound.index(wanted[k])
             if j != k:
-                self.exchange(owned[n], owned[names[j]])
-                now[k], now[j] = now[j], now[k]
+                self.emit_swap(owned[n], owned[names[j]])
+                bound[k], bound[j] = bound[j], bound[k]
 
-    def exchange(self, a: str, b: str) -> None:
+    def emit_swap(self, a: str, b: str) -> None:
+        """Swap two arrays, and the indices of the memory they would be in."""
         self.emit(Swap(a, b))
-        if self.memories:
-            first, second = self.place(a), self.place(b)
-            held = self.number("held", ast.Name(first, ast.Load()))
+        if self.swapped_parameters:
+            first, second = self.memory_slot(a), self.memory_slot(b)
+            held = self.fresh_scalar("held", ast.Name(first, ast.Load()))
             self.emit(Assign(first, ast.Name(second, ast.Load())))
             self.emit(Assign(second, ast.Name(held, ast.Load())))
 
-    def tuple_it(self, s: ast.stmt, name: str, tree: Several) -> None:
-        if name in self.arrays or (name in self.rename and self.made.ranks.get(self.rename[name]) is not None):
-            self.mixed(name)
+    def bind_tuple(self, s: ast.stmt, name: str, tree: TupleExpr) -> None:
+        """Bind a name to a tuple whose items are variables."""
+        if name in self.arrays or (
+            name in self.rename and self.lowered_function.ranks.get(self.rename[name]) is not None
+        ):
+            self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes a tuple and was something else", "use another name")
-        known = self.tuples.get(name) if name in self.made_tuples else None
-        found = self.stored(s, name, tree, known)
-        self.tuples[name] = found
-        self.made_tuples.add(name)
+        known = self.tuples.get(name) if name in self.assigned_tuples else None
+        pack = self.store_items(s, name, tree, known)
+        self.tuples[name] = pack
+        self.assigned_tuples.add(name)
 
     @property
-    def made_tuples(self) -> set[str]:
-        """Tuples that were assigned here; what a parameter stands for is the caller's."""
+    def assigned_tuples(self) -> set[str]:
+        """Names of tuples that were assigned here; those of parameters belong to the caller."""
         return self.__dict__.setdefault("_made_tuples", set())
 
-    def stored(self, s: ast.stmt, name: str, tree: Several, known: Pack | None) -> Pack:
-        """The items of a tuple in variables of their own, those of before if there were any."""
-        if known is not None and (len(known.items) != len(tree.items) or known.of is not tree.of):
+    def store_items(self, s: ast.stmt, name: str, tree: TupleExpr, known: Pack | None) -> Pack:
+        """Store the items of a tuple in variables, those of the `known` tuple if it is assigned again."""
+        if known is not None and (len(known.items) != len(tree.items) or known.of is not tree.tuple_class):
             raise self.source.refuse(s, f"the tuple {name} gets another form", "use another name")
         if len(tree.items) > 1:
             labels = tree.fields or range(len(tree.items))
-            tree = Several([self.apart(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)], tree.of)
+            tree = TupleExpr(
+                [self.evaluate_first(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)],
+                tree.tuple_class,
+            )
         items: list[str | View | Pack] = []
         for k, item in enumerate(tree.items):
             label = tree.fields[k] if tree.fields else str(k)
             before = known.items[k] if known is not None else None
-            if isinstance(item, Several):
-                self.tuple_with[f"{name}.{label}"] = self.base(name)
-                items.append(self.stored(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
+            if isinstance(item, TupleExpr):
+                self.tuple_owner[f"{name}.{label}"] = self.user_variable(name)
+                items.append(self.store_items(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
             elif item.rank:
                 pseudo = f"{name}.{label}"
                 self.locals.add(pseudo)
-                self.tuple_with[pseudo] = self.base(name)
-                self.rename.setdefault(pseudo, self.names.fresh(self.spelled(pseudo)))
-                self.array_it(s, pseudo, item, s)  # type: ignore[arg-type]
+                self.tuple_owner[pseudo] = self.user_variable(name)
+                self.rename.setdefault(pseudo, self.names.fresh(self.item_variable(pseudo)))
+                self.bind_array(s, pseudo, item, s)  # type: ignore[arg-type]
                 items.append(pseudo)
             else:
                 assert isinstance(item, Scalar)
-                made = before if isinstance(before, str) else self.names.fresh(self.spelled(f"{name}.{label}"))
-                self.made.ranks[made] = 0
-                self.emit(Assign(made, item.node), final=self.stores.count(self.base(name)) == 1)
-                items.append(made)
-        return Pack(tuple(items), tree.of)
+                variable = (
+                    before if isinstance(before, str) else self.names.fresh(self.item_variable(f"{name}.{label}"))
+                )
+                self.lowered_function.ranks[variable] = 0
+                self.emit(Assign(variable, item.node), final=self.stores.count(self.user_variable(name)) == 1)
+                items.append(variable)
+        return Pack(tuple(items), tree.tuple_class)
 
     @staticmethod
-    def spelled(item: str) -> str:
-        """What a variable for an item of a tuple may be called."""
+    def item_variable(item: str) -> str:
+        """The name of a variable for an item of a tuple."""
         return item.replace(".", "_")
 
-    def apart(self, s: ast.stmt, tree: Tree, name: str = "held") -> Tree:
-        """A number or new array, with a name, before any item is set."""
+    def evaluate_first(self, s: ast.stmt, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
+        """Evaluate a scalar or new array into a variable, before any item is set."""
         if isinstance(tree, Scalar) and not isinstance(tree.node, ast.Constant):
-            return Scalar(ast.Name(self.number("held", tree.node), ast.Load()))
+            return Scalar(ast.Name(self.fresh_scalar("held", tree.node), ast.Load()))
         if isinstance(tree, Op):
-            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(self.spelled(name))), True)
+            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(self.item_variable(name))), True)
         return tree
 
-    def packed(self, tree: Several, node: ast.expr) -> Pack:
-        """A tuple as an argument."""
+    def tuple_argument(self, tree: TupleExpr, node: ast.expr) -> Pack:
+        """A tuple as an argument of an inlined function."""
         items: list[str | View | Pack] = []
         for t in tree.items:
-            if isinstance(t, Several):
-                items.append(self.packed(t, node))
+            if isinstance(t, TupleExpr):
+                items.append(self.tuple_argument(t, node))
             elif t.rank:
                 items.append(self.view_of(t, node))
             else:
                 assert isinstance(t, Scalar)
-                items.append(t.node.id if isinstance(t.node, ast.Name) else self.number("item", t.node))
-        return Pack(tuple(items), tree.of)
-
-
-def _base(node: ast.expr) -> str:
-    """The name of the array that an expression is a part of."""
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _uses(s: ast.AST, names: set[str]) -> int:
-    return sum(isinstance(n, ast.Name) and n.id in names for n in subtrees(s))
-
-
-def _names(s: ast.Assign, name: str) -> bool:
-    targets = [e for t in s.targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
-    return any(isinstance(t, ast.Name) and t.id == name for t in targets)
+                items.append(t.node.id if isinstance(t.node, ast.Name) else self.fresh_scalar("item", t.node))
+        return Pack(tuple(items), tree.tuple_class)

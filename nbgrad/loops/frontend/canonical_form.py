@@ -1,4 +1,5 @@
-"""One form for what Python writes in several: before a function's text is looked at any further."""
+"""Canonicalization: rewrite the syntax tree of a function so that later steps meet one form of what Python can write
+in several."""
 
 from __future__ import annotations
 
@@ -8,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.names import first_name, known, outside_names
+from ..ir.names import bound_name, first_name, free_variables
 from ..ir.statements import subtrees
-from ..ir.structured_control import located
+from ..ir.structured_control import with_location
 
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["Lists", "Outs"]
+__all__ = ["Lists", "OutArguments"]
 
 
 class Lists(ast.NodeTransformer):
-    """Lists that do not change, as tuples: ``c = [0.5, 2.0]``, where only loops, ``len`` and indices read `c`."""
+    """Rewrite constant lists as tuples: ``c = [0.5, 2.0]`` where only loops, ``len`` and indices read `c`."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -27,7 +28,7 @@ class Lists(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         uses = Counter(n.id for n in subtrees(node) if isinstance(n, ast.Name))
         reads: Counter[str] = Counter()
-        outside = outside_names(node)
+        outside = free_variables(node)
         for n in subtrees(node):
             match n:
                 case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()) | ast.For(iter=ast.Name(id=name)):
@@ -57,19 +58,20 @@ class Lists(ast.NodeTransformer):
         return node
 
 
-def _tuple(made: ast.List) -> ast.expr:
-    return ast.copy_location(ast.Tuple(made.elts, ast.Load()), made) if made.elts else made
+def _tuple(items: ast.List) -> ast.expr:
+    """A list as a tuple; an empty list stays."""
+    return ast.copy_location(ast.Tuple(items.elts, ast.Load()), items) if items.elts else items
 
 
-class Outs(ast.NodeTransformer):
-    """``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
+class OutArguments(ast.NodeTransformer):
+    """Rewrite ``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.outside: set[str] = set()
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        around, self.outside = self.outside, outside_names(node)
+        around, self.outside = self.outside, free_variables(node)
         self.generic_visit(node)
         self.outside = around
         return node
@@ -81,11 +83,11 @@ class Outs(ast.NodeTransformer):
         called = self.source.resolve(call.func) if first_name(call.func) in self.outside else None
         if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" and called is None and not call.args:
             array = call.func.value
-            made = ast.Call(known(np.sort, "np.sort"), [array], call.keywords)
-            return located(ast.Assign([ast.Subscript(array, ast.Constant(...), ast.Store())], made), node)
+            result = ast.Call(bound_name(np.sort, "np.sort"), [array], call.keywords)
+            return with_location(ast.Assign([ast.Subscript(array, ast.Constant(...), ast.Store())], result), node)
         inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
-        given = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
-        if len(given) != inputs + 1 or len(given) < len(call.args) + len(call.keywords):
+        operands = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
+        if len(operands) != inputs + 1 or len(operands) < len(call.args) + len(call.keywords):
             return node
-        target = ast.Subscript(given[-1], ast.Constant(...), ast.Store())
-        return located(ast.Assign([target], ast.Call(call.func, given[:-1], [])), node)
+        target = ast.Subscript(operands[-1], ast.Constant(...), ast.Store())
+        return with_location(ast.Assign([target], ast.Call(call.func, operands[:-1], [])), node)

@@ -1,4 +1,7 @@
-"""One of two values: ``a if test else b``, and ``and`` and ``or``. What is needed for a value is in a branch."""
+"""Conditional expressions: ``a if test else b``, ``and`` and ``or``.
+
+Statements that an operand needs go into a branch, so they run only if Python would evaluate the operand.
+"""
 
 from __future__ import annotations
 
@@ -6,91 +9,99 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..ir.statements import Assign, Block, If, unparse
-from .array_expressions import Chosen, Leaf, Op, Scalar, Several, Tree, combine, leaves
-from .mod_ref import written
-from .partial_evaluation import decided
+from .array_expressions import ArrayExpr, Leaf, Op, Scalar, SelectExpr, TupleExpr, combine, leaves
+from .mod_ref import modified_arrays
+from .partial_evaluation import static_truth
 from .views import View
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["choice", "truth"]
+__all__ = ["lower_boolean", "lower_conditional"]
 
 
-def _perhaps(low: Expressions, node: ast.expr) -> tuple[Tree, Block]:
-    """What is not calculated every time, and what is needed before."""
+def _lowered_operand(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, Block]:
+    """An operand that is evaluated conditionally, and the statements that it needs."""
     saved, low.out = low.out, []
-    with low.inside():
-        made = low.tree(node)
+    with low.nested_block():
+        lowered = low.tree(node)
     before, low.out = low.out, saved
-    return made, before
+    return lowered, before
 
 
-def _certain(low: Expressions, node: ast.expr, tree: Tree) -> ast.expr:
+def _scalar_operand(low: Expressions, node: ast.expr, tree: ArrayExpr) -> ast.expr:
     if not isinstance(tree, Scalar):
         raise low.source.refuse(node, "'and' and 'or' with arrays", "write & and |, or statements")
     return tree.node
 
 
-def truth(low: Expressions, node: ast.BoolOp) -> Tree:
-    """``a and b``; where `b` needs statements, they are in a branch."""
-    found = _certain(low, node.values[0], low.tree(node.values[0]))
-    for part in node.values[1:]:
-        tree, before = _perhaps(low, part)
-        value = _certain(low, part, tree)
+def lower_boolean(low: Expressions, node: ast.BoolOp) -> ArrayExpr:
+    """Lower ``a and b`` or ``a or b``; statements that `b` needs go into a branch."""
+    result = _scalar_operand(low, node.values[0], low.tree(node.values[0]))
+    for operand in node.values[1:]:
+        tree, before = _lowered_operand(low, operand)
+        value = _scalar_operand(low, operand, tree)
         if before:
-            name = low.number("truth", found, final=False)
+            name = low.fresh_scalar("truth", result, final=False)
             test: ast.expr = ast.Name(name, ast.Load())
             test = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
             low.out.append(If(test, [*before, Assign(name, value)], []))
-            found = ast.Name(name, ast.Load())
+            result = ast.Name(name, ast.Load())
         else:
-            more = found.values if isinstance(found, ast.BoolOp) and type(found.op) is type(node.op) else [found]
-            found = ast.BoolOp(node.op, [*more, value])
-    return Scalar(found)
+            operands = (
+                result.values if isinstance(result, ast.BoolOp) and type(result.op) is type(node.op) else [result]
+            )
+            result = ast.BoolOp(node.op, [*operands, value])
+    return Scalar(result)
 
 
-def choice(low: Expressions, node: ast.IfExp) -> Tree:
-    """``a if test else b``; where these need statements, they are in branches."""
-    holds = decided(low, node.test)
-    if holds is not None:
-        return low.tree(node.body if holds else node.orelse)
+def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
+    """Lower ``a if test else b``; statements that the operands need go into branches."""
+    decision = static_truth(low, node.test)
+    if decision is not None:
+        return low.tree(node.body if decision else node.orelse)
     test = low.value(node.test)
-    (first, before), (second, other) = _perhaps(low, node.body), _perhaps(low, node.orelse)
+    (first, before), (second, other) = _lowered_operand(low, node.body), _lowered_operand(low, node.orelse)
     if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
         name = low.names.fresh("choice")
-        low.made.ranks[name] = 0
+        low.lowered_function.ranks[name] = 0
         low.out.append(If(test, [*before, Assign(name, first.node)], [*other, Assign(name, second.node)]))
         return Scalar(ast.Name(name, ast.Load()))
     if not isinstance(first, Scalar):
-        test = low.simple(test)
+        test = low.name_or_constant(test)
     if before or other:
         low.out.append(If(test, before, other))
-    return _one_of(low, node, test, first, second)
+    return _selection(low, node, test, first, second)
 
 
-def _one_of(low: Expressions, node: ast.IfExp, test: ast.expr, first: Tree, second: Tree) -> Tree:
-    """The values of one tree or the other. To name those of arrays is to copy them, so nobody may write them then."""
-    if isinstance(first, Several) and isinstance(second, Several) and len(first.items) == len(second.items):
+def _selection(low: Expressions, node: ast.IfExp, test: ast.expr, first: ArrayExpr, second: ArrayExpr) -> ArrayExpr:
+    """Select between two lowered operands.
+
+    A name bound to the result gets a copy, where Python would alias one of the arrays; so it is refused if these may be
+    written.
+    """
+    if isinstance(first, TupleExpr) and isinstance(second, TupleExpr) and len(first.items) == len(second.items):
         pairs = zip(first.items, second.items, strict=True)
-        return Several([_one_of(low, node, test, a, b) for a, b in pairs], first.of)
-    spread = any(isinstance(t, Leaf) and None in t.view.order for tree in (first, second) for t in leaves(tree))
-    if isinstance(first, Several) or isinstance(second, Several) or first.rank != second.rank or spread:
+        return TupleExpr([_selection(low, node, test, a, b) for a, b in pairs], first.tuple_class)
+    broadcast = any(isinstance(t, Leaf) and None in t.view.order for tree in (first, second) for t in leaves(tree))
+    if isinstance(first, TupleExpr) or isinstance(second, TupleExpr) or first.rank != second.rank or broadcast:
         raise low.source.refuse(
-            node, f"one form or another in {unparse(node)}", "give numbers, or arrays with as many axes, in both"
+            node, f"values of different forms in {unparse(node)}", "give numbers, or arrays with as many axes, in both"
         )
-    made = combine(lambda a, b: ast.IfExp(test, a, b), [first, second])
-    if not isinstance(made, Op):
-        return made
-    given = [t.view for t in (first, second) if isinstance(t, Leaf) and not t.fresh]
+    selected = combine(lambda a, b: ast.IfExp(test, a, b), [first, second])
+    if not isinstance(selected, Op):
+        return selected
+    aliased = [t.view for t in (first, second) if isinstance(t, Leaf) and not t.fresh]
     what = "a name for one array or another, where one may be written in place,"
     refusal = low.source.refuse(node, what, "copy them: a.copy() if c else b.copy()")
-    return Chosen(made.build, made.args, refusal=None if all(_unwritten(low, v) for v in given) else refusal)
+    return SelectExpr(
+        selected.build, selected.args, refusal=None if all(_never_written(low, v) for v in aliased) else refusal
+    )
 
 
-def _unwritten(low: Expressions, view: View) -> bool:
-    """Whether the elements of `view` stay what they are while this function runs, and in what it returns."""
-    root = low.root(view.name)
-    names = {n for n, v in low.arrays.items() if low.root(v.name) == root}
-    mine = not low.inlined or root in low.owners.values()
-    return mine and not names & written(low.source, low.source.node)
+def _never_written(low: Expressions, view: View) -> bool:
+    """Whether the elements of `view` never change while the function runs, nor through what it returns."""
+    root = low.storage_of(view.name)
+    names = {n for n, v in low.arrays.items() if low.storage_of(v.name) == root}
+    owned = not low.inlined or root in low.owners.values()
+    return owned and not names & modified_arrays(low.source, low.source.node)

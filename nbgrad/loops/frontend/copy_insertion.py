@@ -1,169 +1,176 @@
-"""Parameters whose names come to stand for other arrays: copies of them, so that a name is one array throughout."""
+"""Copy insertion: copy array parameters whose names are rebound, so that a name is one array throughout.
+
+A parameter whose name is bound to another array in a loop or branch, or that is swapped with others
+(``a, b = b, a``), is copied when the function begins, or before the statement that rebinds it. Where the parameter is
+written as well, the copy is written back into the caller's array.
+"""
 
 from __future__ import annotations
 
 import ast
 
 from ..ir.statements import Assign, If, parse, subtrees, unparse
-from .array_expressions import Elementwise, Leaf, Several, Tree, copied, leaves
+from .array_expressions import ArrayExpr, Elementwise, Leaf, TupleExpr, copy_of_values, leaves
 from .calls import Calls
-from .live_range_splitting import Mixed
-from .mod_ref import written
-from .scope import stored_names
+from .live_range_splitting import NeedsSplitting
+from .mod_ref import modified_arrays
+from .syntax import stored_names
 from .views import View
 
-__all__ = ["Copies", "exchange"]
+__all__ = ["CopyInsertion", "is_swap"]
 
 
-class Copies(Calls):
-    """Copies parameters."""
+class CopyInsertion(Calls):
+    """Inserts the copies."""
 
-    def write(self, node: ast.AST, view: View, tree: Tree) -> None:
+    def write(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:
         raise NotImplementedError
 
-    def tuple_it(self, s: ast.stmt, name: str, tree: Several) -> None:
+    def bind_tuple(self, s: ast.stmt, name: str, tree: TupleExpr) -> None:
         raise NotImplementedError
 
-    def separate(self, body: list[ast.stmt]) -> None:
-        """Note names that may stand for new arrays from somewhere in a loop or branch on."""
+    def find_rebound_names(self, body: list[ast.stmt]) -> None:
+        """Note the names that are bound to new arrays inside a loop or branch."""
         inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in subtrees(s)]
         self.rebound = {
             n
             for t in inner
-            if isinstance(t, ast.Assign) and not exchange(t) and not isinstance(t.value, ast.Subscript)
+            if isinstance(t, ast.Assign) and not is_swap(t) and not isinstance(t.value, ast.Subscript)
             for n in stored_names([t])
         }
 
     rebound: set[str] = set()  # noqa: RUF012
-    later: list[str] = []  # noqa: RUF012 (parameters that are copied later)
-    stays: set[str] = set()  # noqa: RUF012 (parameters that were copied later)
-    parting: dict[str, tuple[str, View]] = {}  # noqa: RUF012 (copies of those that are written: whether they left, and them)
-    foreign: set[str] = set()  # noqa: RUF012 (names that may stand for the caller's memory, after exchanges)
+    deferred_copies: list[str] = []  # noqa: RUF012 (parameters to be copied before they are rebound)
+    copied_at_rebinding: set[str] = set()  # noqa: RUF012 (parameters that were copied before they were rebound)
+    copied_back: dict[str, tuple[str, View]] = {}  # noqa: RUF012 (of writable copies: the flag "rebound", the parameter)
+    may_alias_caller: set[str] = set()  # noqa: RUF012 (names that may alias the caller's memory after swaps)
 
     def copy_parameters(self) -> None:
-        self.later, self.stays, self.parting = [], set(), {}
+        """Copy parameters at the beginning of the function; those that are written first are copied later."""
+        self.deferred_copies, self.copied_at_rebinding, self.copied_back = [], set(), {}
         for name in sorted(self.rebound & set(self.arrays)):
-            self.not_written(name, Leaf(self.arrays[name]))
-            if self.inlined or name not in written(self.source, self.source.node):
-                self.copy_for(name, self.arrays[name], self.source.node)
+            self.require_unwritten(name, Leaf(self.arrays[name]))
+            if self.inlined or name not in modified_arrays(self.source, self.source.node):
+                self.bind_read_only_copy(name, self.arrays[name], self.source.node)
             else:
-                self.later.append(name)
-        groups = exchanges(self.source.node)
-        self.foreign = {n for group in groups if group & set(self.arrays) for n in group}
+                self.deferred_copies.append(name)
+        groups = swap_groups(self.source.node)
+        self.may_alias_caller = {n for group in groups if group & set(self.arrays) for n in group}
         returned = {n for t in subtrees(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
         for group in groups:
-            if self.inlined or self.shared.still or group & returned:
+            if self.inlined or self.shared.swap_copies_only or group & returned:
                 for name in sorted(group & set(self.arrays)):
-                    self.copy_moving(name, self.arrays[name])
+                    self.copy_for_swap(name, self.arrays[name])
         for name in sorted(self.rebound & set(self.tuples)):
             tree = self.several(self.tuples[name])
             for item in tree.items:
-                self.not_written(name, item)
-            self.tuple_it(self.source.node, name, tree)
+                self.require_unwritten(name, item)
+            self.bind_tuple(self.source.node, name, tree)
 
-    def copy_later(self, s: ast.stmt) -> None:
-        """Copy parameters that are written first, before the statement that gives their names to new arrays."""
-        for name in [n for n in self.later if n in stored_names([s]) and n in self.arrays]:
-            self.later.remove(name)
-            if self.root(self.arrays[name].name) in self.made.parameters:
-                self.forget(self.arrays[name].name)
-                if name in self.shared.moving:
-                    self.copy_leaving(name, self.arrays[name], s)
+    def copy_before_rebinding(self, s: ast.stmt) -> None:
+        """Copy parameters that are written before they are rebound, right before the statement that rebinds them."""
+        for name in [n for n in self.deferred_copies if n in stored_names([s]) and n in self.arrays]:
+            self.deferred_copies.remove(name)
+            if self.storage_of(self.arrays[name].name) in self.lowered_function.parameters:
+                self.invalidate_views(self.arrays[name].name)
+                if name in self.shared.writable_copies:
+                    self.bind_writable_copy(name, self.arrays[name], s)
                 else:
-                    self.copy_for(name, self.arrays[name], s)
-                    self.stays.add(name)
+                    self.bind_read_only_copy(name, self.arrays[name], s)
+                    self.copied_at_rebinding.add(name)
 
-    def not_written(self, name: str, tree: Tree) -> None:
+    def require_unwritten(self, name: str, tree: ArrayExpr) -> None:
         """Refuse a parameter that is to be copied and is written under another name."""
-        roots = {self.root(t.view.name) for t in leaves(tree) if isinstance(t, Leaf)}
-        for other in written(self.source, self.source.node) - {name} if self.inlined else ():
-            view = self.array(ast.Name(other, ast.Load())) if self.known_here(other) else None
-            if view is not None and self.root(view.name) in roots:
+        roots = {self.storage_of(t.view.name) for t in leaves(tree) if isinstance(t, Leaf)}
+        for other in modified_arrays(self.source, self.source.node) - {name} if self.inlined else ():
+            view = self.array(ast.Name(other, ast.Load())) if self.is_local_name(other) else None
+            if view is not None and self.storage_of(view.name) in roots:
                 raise self.source.refuse(
                     self.source.node, f"one array as {name} and {other}, which is written", "pass a copy"
                 )
 
-    def copy_for(self, name: str, view: View, node: ast.AST) -> None:
-        """Let `name` stand for a copy of another array, which must not be written: Python would write the other one."""
+    def bind_read_only_copy(self, name: str, view: View, node: ast.AST) -> None:
+        """Bind `name` to a copy of an array. The copy must stay read-only: in Python, `name` is the array itself."""
         local = self.local(ast.Name(name, ast.Store()))
-        copy = self.copy_of(view, node, local if self.made.ranks.get(local) is None else "")
-        self.own(name, copy)
-        self.shared.copies.add(copy.name)
+        copy = self.copy_of(view, node, local if self.lowered_function.ranks.get(local) is None else "")
+        self.bind_owned_copy(name, copy)
+        self.shared.read_only_copies.add(copy.name)
 
-    def own(self, name: str, copy: View) -> None:
-        """Let `name` stand for a copy."""
+    def bind_owned_copy(self, name: str, copy: View) -> None:
+        """Bind `name` to a copy that it owns."""
         self.bind(name, copy)
         self.owners[name] = copy.name
         if copy.name != name:
-            self.made.copies[copy.name] = name
+            self.lowered_function.copied_from[copy.name] = name
 
-    def copy_moving(self, name: str, view: View) -> None:
-        """Let `name`, which changes places with others, stand for a copy. What is in the memory of the array itself
-        then, where Python changes names only, is put there at the end."""
+    def copy_for_swap(self, name: str, view: View) -> None:
+        """Bind `name`, which is swapped with others, to a copy. Python swaps names only, so the array that is in the
+        parameter's memory at the end is written back there (`write_back_parameters`)."""
         copy = self.copy_of(view, self.source.node, "")
-        self.own(name, copy)
-        self.place(copy.name, len(self.memories))
-        self.memories.append(view)
+        self.bind_owned_copy(name, copy)
+        self.memory_slot(copy.name, len(self.swapped_parameters))
+        self.swapped_parameters.append(view)
 
-    def copy_leaving(self, name: str, view: View, node: ast.AST) -> None:
-        """Let `name` stand for a copy of a parameter, which may be written. The parameter gets what the copy is
-        when the name gets another array for the first time, or at the end."""
+    def bind_writable_copy(self, name: str, view: View, node: ast.AST) -> None:
+        """Bind `name` to a writable copy of a parameter. It is written back into the parameter before `name` is first
+        rebound, or at the end."""
         copy = self.copy_of(view, node, "")
-        self.own(name, copy)
-        flag = self.number(f"{name}_left", ast.Constant(False), final=False)
-        self.parting[copy.name] = flag, view
+        self.bind_owned_copy(name, copy)
+        flag = self.fresh_scalar(f"{name}_left", ast.Constant(False), final=False)
+        self.copied_back[copy.name] = flag, view
 
-    def could_leave(self, array: str) -> None:
-        """Begin anew with several names, or with a copy that may be written, where `array` is one that is not."""
-        scope: Copies | None = self
+    def require_writable(self, array: str) -> None:
+        """Lower again with split live ranges, or with a writable copy, if `array` is a read-only copy."""
+        scope: CopyInsertion | None = self
         while scope is not None:
             for name in [n for n, owner in scope.owners.items() if owner == array]:
-                scope.mixed(name)
-                if name in scope.stays - self.shared.moving - scope.foreign:
-                    raise Mixed(name, moving=True)
+                scope.split_if_reused(name)
+                if name in scope.copied_at_rebinding - self.shared.writable_copies - scope.may_alias_caller:
+                    raise NeedsSplitting(name, writable_copy=True)
             scope = scope.outer
 
-    def leave(self, node: ast.AST, array: str | None, last: bool = False) -> None:
-        """Write a parameter whose name gets another array than this one."""
-        if array not in self.parting:
+    def copy_back(self, node: ast.AST, array: str | None, last: bool = False) -> None:
+        """Write the copy `array` back into its parameter, whose name is about to be rebound."""
+        if array not in self.copied_back:
             return
-        flag, view = self.parting[array]
-        saved, self.out = self.out, []
-        self.write(node, view, Leaf(self.all_of(array)))
-        inner, self.out = self.out, saved
-        done = [] if last else [Assign(flag, ast.Constant(True))]
-        self.out.append(If(parse(f"not {flag}"), [*inner, *done], []))
+        flag, view = self.copied_back[array]
+        outer, self.out = self.out, []
+        self.write(node, view, Leaf(self.whole_view(array)))
+        inner, self.out = self.out, outer
+        mark = [] if last else [Assign(flag, ast.Constant(True))]
+        self.out.append(If(parse(f"not {flag}"), [*inner, *mark], []))
 
-    def place(self, array: str, memory: int = -1) -> str:
-        """The number that says in whose memory an array would be: that of one of `memories`, or -1 for its own."""
-        if array not in self.places:
-            made = self.places[array] = self.names.fresh(f"{array}_place")
-            self.made.ranks[made], self.made.kinds[made] = 0, "int"
+    def memory_slot(self, array: str, memory: int = -1) -> str:
+        """The variable with the index in `swapped_parameters` of the memory that an array would be in; -1 for its own
+        memory."""
+        if array not in self.memory_slots:
+            variable = self.memory_slots[array] = self.names.fresh(f"{array}_place")
+            self.lowered_function.ranks[variable], self.lowered_function.kinds[variable] = 0, "int"
             assert self.outermost is not None
             self.outermost.insert(
-                0, Assign(made, ast.UnaryOp(ast.USub(), ast.Constant(1)) if memory < 0 else ast.Constant(memory))
+                0, Assign(variable, ast.UnaryOp(ast.USub(), ast.Constant(1)) if memory < 0 else ast.Constant(memory))
             )
-        return self.places[array]
+        return self.memory_slots[array]
 
-    def put_back(self) -> None:
-        """Before the function ends, write into the arrays that changed places what is in their memory then."""
-        for array in self.parting:
-            self.leave(self.source.node, array, last=True)
-        names = [n for group in exchanges(self.source.node) for n in sorted(group)] if self.memories else []
+    def write_back_parameters(self) -> None:
+        """Before the function returns, write copied-back and swapped arrays into the caller's memory."""
+        for array in self.copied_back:
+            self.copy_back(self.source.node, array, last=True)
+        names = [n for group in swap_groups(self.source.node) for n in sorted(group)] if self.swapped_parameters else []
         moving = dict.fromkeys(self.owners[n] for n in names if n in self.owners)
-        for array, place in {a: self.place(a) for a in (*self.places, *moving)}.items():
-            for k, view in enumerate(self.memories):
+        for array, place in {a: self.memory_slot(a) for a in (*self.memory_slots, *moving)}.items():
+            for k, view in enumerate(self.swapped_parameters):
                 saved, self.out = self.out, []
-                self.write(self.source.node, view, Leaf(self.all_of(array)))
+                self.write(self.source.node, view, Leaf(self.whole_view(array)))
                 inner, self.out = self.out, saved
                 self.out.append(If(parse(f"{place} == {k}"), inner, []))
 
     def copy_of(self, view: View, node: ast.AST, name: str) -> View:
-        return Elementwise(self, node).materialise(copied(Leaf(view)), name or self.names.fresh(view.name))
+        return Elementwise(self, node).materialise(copy_of_values(Leaf(view)), name or self.names.fresh(view.name))
 
 
-def exchange(s: ast.stmt) -> bool:
-    """``a, b = b, a``."""
+def is_swap(s: ast.stmt) -> bool:
+    """Whether `s` swaps names, like ``a, b = b, a``."""
     if not isinstance(s, ast.Assign) or not isinstance(s.targets[0], ast.Tuple) or not isinstance(s.value, ast.Tuple):
         return False
     parts = [*s.targets[0].elts, *s.value.elts]
@@ -172,11 +179,11 @@ def exchange(s: ast.stmt) -> bool:
     return {unparse(p) for p in s.targets[0].elts} == {unparse(p) for p in s.value.elts}
 
 
-def exchanges(node: ast.AST) -> list[set[str]]:
-    """The names that change places with one another."""
+def swap_groups(node: ast.AST) -> list[set[str]]:
+    """Groups of names that are swapped with one another."""
     groups: list[set[str]] = []
     for s in subtrees(node):
-        if isinstance(s, ast.stmt) and exchange(s):
+        if isinstance(s, ast.stmt) and is_swap(s):
             names = set(stored_names([s]))
             names = names.union(*(g for g in groups if g & names))
             groups = [*(g for g in groups if not g & names), names]
@@ -184,7 +191,7 @@ def exchanges(node: ast.AST) -> list[set[str]]:
 
 
 def _items(node: ast.expr | None) -> list[str]:
-    """The names in what is returned."""
+    """The names in a returned expression."""
     if isinstance(node, ast.Tuple):
         return [n for e in node.elts for n in _items(e)]
     return [node.id] if isinstance(node, ast.Name) else []

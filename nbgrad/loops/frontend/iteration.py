@@ -1,4 +1,8 @@
-"""Loops: over ranges, arrays, and several at once."""
+"""Lowering of loops: all forms become loops over ranges, or while loops.
+
+Loops over arrays, ``enumerate``, ``zip``, ``reversed``, ``np.ndindex`` and comprehensions count over a range and assign
+elements to their targets; loops over tuples of arrays are unrolled.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,16 @@ import numba
 import numpy as np
 
 from ..ir.affine import offset, plus
-from ..ir.names import known
+from ..ir.names import bound_name
 from ..ir.statements import Assign, Block, Loop, children, parse, reads, subtrees, unparse
-from ..ir.structured_control import flagged, jumps, located, setting
-from .array_creation import Makers
-from .array_expressions import Leaf, Scalar, Several, Tree, numbers
+from ..ir.structured_control import contains_jump, flag_assignment, flag_breaks, with_location
+from .array_creation import ArrayCreation
+from .array_expressions import ArrayExpr, Leaf, Scalar, TupleExpr, all_scalars
 from .calls import Calls
-from .expressions import Done
-from .live_range_splitting import variable_of
-from .scope import stored_names
+from .expressions import Lowered
+from .live_range_splitting import loop_target_text
 from .source import RANGES
+from .syntax import stored_names
 from .views import ONE, ZERO, View
 
 __all__ = ["Iteration"]
@@ -28,9 +32,9 @@ __all__ = ["Iteration"]
 class Iteration(Calls):
     """Lowers loops."""
 
-    stops: list[str]
-    gone: list[list[str]]
-    returned: str
+    break_flags: list[str]
+    skip_flags: list[list[str]]
+    returned_flag: str
 
     def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
         raise NotImplementedError
@@ -39,122 +43,125 @@ class Iteration(Calls):
         raise NotImplementedError
 
     def loop(self, s: ast.For | ast.While) -> None:
+        """Lower a loop, by what it iterates over."""
         if isinstance(s, ast.While):
-            self.run(s, s.body, "", [ZERO, ZERO, ONE])
+            self.build_loop(s, s.body, "", [ZERO, ZERO, ONE])
             return
         call = s.iter
         called = self.function_of(call.func) if isinstance(call, ast.Call) else None
         if isinstance(call, ast.Call) and called in RANGES:
             bounds = [self.value(a) for a in call.args]
             bounds = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
-            self.counted(s, s.target, s.body, bounds, called is numba.prange)
+            self.range_loop(s, s.target, s.body, bounds, called is numba.prange)
         elif called is reversed and isinstance(call, ast.Call) and isinstance(call.args[0], ast.Call):
-            self.backwards(s, call.args[0])
+            self.reversed_range(s, call.args[0])
         elif called in (np.ndindex, np.ndenumerate) and isinstance(call, ast.Call):
-            self.every_index(s, call, called is np.ndenumerate)
-        elif (items := self.unrolled(s.iter)) is not None:
-            self.one_by_one(s, items)
+            self.index_loops(s, call, called is np.ndenumerate)
+        elif (items := self.unrolled_items(s.iter)) is not None:
+            self.unroll(s, items)
         else:
-            self.over(s)
+            self.array_loop(s)
 
-    def unrolled(self, node: ast.expr) -> list[Tree] | None:
-        """What a loop goes over, if it is a tuple of others than numbers, or some in parallel."""
-        items = self.items_of(node)
-        return None if items is None or all(map(numbers, items)) else items
+    def unrolled_items(self, node: ast.expr) -> list[ArrayExpr] | None:
+        """The items of a loop to be unrolled: over a tuple of other items than scalars, or a zip of such tuples."""
+        items = self.static_items(node)
+        return None if items is None or all(map(all_scalars, items)) else items
 
-    def items_of(self, node: ast.expr) -> list[Tree] | None:
+    def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
+        """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
         if isinstance(node, ast.Tuple | ast.List) or self.tuple_of(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
         called = self.function_of(node.func) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
-            inner = self.items_of(node.args[0])
-            return inner and [Several([Scalar(ast.Constant(k)), t]) for k, t in enumerate(inner)]
+            inner = self.static_items(node.args[0])
+            return inner and [TupleExpr([Scalar(ast.Constant(k)), t]) for k, t in enumerate(inner)]
         if isinstance(node, ast.Call) and called is zip:
-            given = [self.items_of(a) for a in node.args]
-            if None not in given:
-                return [Several(list(items)) for items in zip(*given, strict=False)]
+            operands = [self.static_items(a) for a in node.args]
+            if None not in operands:
+                return [TupleExpr(list(items)) for items in zip(*operands, strict=False)]
         return None
 
-    def held(self, s: ast.For, tree: Tree, moved: set[str]) -> Tree:
-        """What a loop goes over, as it is before."""
-        if isinstance(tree, Several):
-            return Several([self.held(s, t, moved) for t in tree.items], tree.of)
-        if isinstance(tree, Leaf) and self.root(tree.view.name) in moved:
-            raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
-        return Leaf(self.frozen(tree.view)) if isinstance(tree, Leaf) else self.apart(s, tree)
+    def value_before_loop(self, s: ast.For, tree: ArrayExpr, moved: set[str]) -> ArrayExpr:
+        """An item of an unrolled loop, with the value that it has before the loop."""
+        if isinstance(tree, TupleExpr):
+            return TupleExpr([self.value_before_loop(s, t, moved) for t in tree.items], tree.tuple_class)
+        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
+            raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
+        return Leaf(self.snapshot_view(tree.view)) if isinstance(tree, Leaf) else self.evaluate_first(s, tree)
 
-    def apart(self, s: ast.stmt, tree: Tree, name: str = "held") -> Tree:
+    def evaluate_first(self, s: ast.stmt, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
         raise NotImplementedError
 
-    def one_by_one(self, s: ast.For, items: list[Tree]) -> None:
-        if any(jumps(b) for b in s.body):
-            raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its turns one by one")
+    def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
+        """Unroll a loop."""
+        if any(contains_jump(b) for b in s.body):
+            raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its iterations one by one")
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
-        items = [self.held(s, t, moved) for t in items]
+        items = [self.value_before_loop(s, t, moved) for t in items]
         for t in items:
-            done = ast.copy_location(Done(t), s)
+            done = ast.copy_location(Lowered(t), s)
             self.out += self.block([_assignment(s, s.target, done), *s.body])
 
-    def backwards(self, s: ast.For, call: ast.Call) -> None:
+    def reversed_range(self, s: ast.For, call: ast.Call) -> None:
         """``reversed(range(...))``."""
         bounds = [self.value(a) for a in call.args] if self.function_of(call.func) is range else []
         if not bounds or len(bounds) == 3:
-            raise self.source.refuse(s, "reversed of something else than range(start, stop)", "write range(..., -1)")
+            raise self.source.refuse(s, "reversed of something other than range(start, stop)", "write range(..., -1)")
         start, stop = [ZERO, bounds[0]] if len(bounds) == 1 else bounds
-        self.counted(s, s.target, s.body, [plus(stop, -1), plus(start, -1), parse("-1")])
+        self.range_loop(s, s.target, s.body, [plus(stop, -1), plus(start, -1), parse("-1")])
 
-    def counted(
+    def range_loop(
         self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[ast.expr], parallel: bool = False
     ) -> None:
-        """A loop over a range. A variable that is set in the loop, or read after it, is not the counter itself."""
+        """A loop over a range. A target that is set in the loop or read after it is a copy of the counter."""
         if not isinstance(target, ast.Name):
             raise self.source.refuse(s, "a loop with several variables", "use one variable")
         name = target.id
         if name in self.arrays or name in self.tuples:
-            self.mixed(name)
+            self.split_if_reused(name)
             raise self.source.refuse(s, f"the loop variable {name}, which was an array", "use another name")
         local = self.local(target)
-        outside = self.outside_loops(name)
-        own = name in stored_names(body) or local in self.shared.bound or ast.Load in outside
+        outside = self.uses_outside_loops(name)
+        own = name in stored_names(body) or local in self.shared.induction_variables or ast.Load in outside
         if own and ast.Store in outside:
-            self.mixed(name)
+            self.split_if_reused(name)
         counter = self.names.fresh(f"{name}_turn") if own else local
         first: list[ast.stmt] = []
         if own:
-            self.made.ranks.setdefault(local, 0)
+            self.lowered_function.ranks.setdefault(local, 0)
             first = [_assignment(s, target, _number(counter))]
-        self.made.ranks[counter], self.made.kinds[counter] = 0, "int"
-        self.run(s, [*first, *body], counter, bounds, parallel)
+        self.lowered_function.ranks[counter], self.lowered_function.kinds[counter] = 0, "int"
+        self.build_loop(s, [*first, *body], counter, bounds, parallel)
 
-    def outside_loops(self, name: str) -> set[type]:
-        """Whether a loop variable is read, or set, anywhere but in loops that count with it."""
-        if name in self.met:
-            return self.met[name]
-        found: set[type] = set()
+    def uses_outside_loops(self, name: str) -> set[type]:
+        """Whether a loop variable is read (Load) or set (Store) outside of the loops that count with it."""
+        if name in self.outside_uses:
+            return self.outside_uses[name]
+        contexts: set[type] = set()
         stack: list[ast.AST] = [self.source.node]
         while stack:
             node = stack.pop()
             if isinstance(node, ast.Name):
-                found |= {type(node.ctx)} if node.id == name else set()
-            elif isinstance(node, ast.For) and self.counts(node, name):
+                contexts |= {type(node.ctx)} if node.id == name else set()
+            elif isinstance(node, ast.For) and self.is_plain_counter(node, name):
                 stack += [node.iter, *node.orelse]
             else:
                 stack += children(node)
-        self.met[name] = found
-        return found
+        self.outside_uses[name] = contexts
+        return contexts
 
     @cached_property
-    def met(self) -> dict[str, set[type]]:
-        """What is known of that."""
+    def outside_uses(self) -> dict[str, set[type]]:
+        """The results of `uses_outside_loops`."""
         return {}
 
-    def counts(self, s: ast.For, name: str) -> bool:
-        """Whether a loop counts with `name`, which nothing in it sets."""
+    def is_plain_counter(self, s: ast.For, name: str) -> bool:
+        """Whether a loop counts with `name` and does not set it."""
         called = self.function_of(s.iter.func) if isinstance(s.iter, ast.Call) else None
         return unparse(s.target) == name and called in (*RANGES, reversed) and name not in stored_names(s.body)
 
-    def over(self, s: ast.For) -> None:
-        """A loop over arrays: enumerate, zip, or one itself."""
+    def array_loop(self, s: ast.For) -> None:
+        """A loop over an array, or ``enumerate`` or ``zip`` of arrays and ranges."""
         counter = self.names.fresh("k")
         self.locals.add(counter)
         self.rename[counter] = counter
@@ -163,44 +170,46 @@ class Iteration(Calls):
         sizes: list[ast.expr] = []
         self.elements(s, s.target, s.iter, counter, first, sizes)
         stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
-        self.counted(s, target, [*first, *s.body], [ZERO, stop, ONE])
+        self.range_loop(s, target, [*first, *s.body], [ZERO, stop, ONE])
 
-    def elements(self, s: ast.For, target: ast.expr, given: ast.expr, counter: str, first: list[ast.stmt],
+    def elements(self, s: ast.For, target: ast.expr, iterable: ast.expr, counter: str, first: list[ast.stmt],
                  sizes: list[ast.expr]) -> None:  # fmt: skip
-        """What a turn of a loop over `given` begins with, and how many elements there are."""
-        called = self.function_of(given.func) if isinstance(given, ast.Call) else None
+        """Append the assignments that begin an iteration over `iterable` to `first`, and its lengths to `sizes`."""
+        called = self.function_of(iterable.func) if isinstance(iterable, ast.Call) else None
         if (
-            isinstance(given, ast.Call)
+            isinstance(iterable, ast.Call)
             and called is enumerate
             and isinstance(target, ast.Tuple)
             and len(target.elts) == 2
         ):
-            start = given.args[1] if len(given.args) > 1 else None
-            if given.keywords:
-                start = given.keywords[0].value
+            start = iterable.args[1] if len(iterable.args) > 1 else None
+            if iterable.keywords:
+                start = iterable.keywords[0].value
             number = _number(counter)
             if start is not None:
                 number = ast.BinOp(number, ast.Add(), start)
             first.append(_assignment(s, target.elts[0], number))
-            self.elements(s, target.elts[1], given.args[0], counter, first, sizes)
-        elif isinstance(given, ast.Call) and called is zip and isinstance(target, ast.Tuple):
-            if len(given.args) != len(target.elts) or given.keywords:
-                raise self.source.refuse(s, "zip of other arguments than variables", "use as many arrays as variables")
-            for t, a in zip(target.elts, given.args, strict=True):
+            self.elements(s, target.elts[1], iterable.args[0], counter, first, sizes)
+        elif isinstance(iterable, ast.Call) and called is zip and isinstance(target, ast.Tuple):
+            if len(iterable.args) != len(target.elts) or iterable.keywords:
+                raise self.source.refuse(
+                    s, "a zip that does not match the loop variables", "use as many arrays as variables"
+                )
+            for t, a in zip(target.elts, iterable.args, strict=True):
                 self.elements(s, t, a, counter, first, sizes)
-        elif isinstance(given, ast.Call) and called in RANGES:
-            bounds = [self.value(a) for a in given.args]
+        elif isinstance(iterable, ast.Call) and called in RANGES:
+            bounds = [self.value(a) for a in iterable.args]
             start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
-            texts = [unparse(n) for n in (start, stop, step)]
-            sizes.append(parse(f"len(range({', '.join(texts)}))"))
-            plain = texts[0] == "0" and texts[2] == "1"
-            place = counter if plain else f"({texts[0]}) + {counter} * ({texts[2]})"
-            first.append(_assignment(s, target, Done(Scalar(parse(place)))))
+            codes = [unparse(n) for n in (start, stop, step)]
+            sizes.append(parse(f"len(range({', '.join(codes)}))"))
+            plain = codes[0] == "0" and codes[2] == "1"
+            value = counter if plain else f"({codes[0]}) + {counter} * ({codes[2]})"
+            first.append(_assignment(s, target, Lowered(Scalar(parse(value)))))
         else:
-            self.rows_of(s, target, given, counter, first, sizes)
+            self.rows_of(s, target, iterable, counter, first, sizes)
 
-    def comprehended(self, node: ast.ListComp | ast.GeneratorExp) -> Tree:
-        """Numbers, one for each turn: a vector."""
+    def lower_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
+        """A comprehension: a vector with a scalar per iteration."""
         generator = node.generators[0]
         if len(node.generators) > 1 or generator.ifs:
             raise self.source.refuse(node, "a comprehension with 'if' or several 'for'", "write a loop")
@@ -217,58 +226,59 @@ class Iteration(Calls):
         self.elements(s, target, generator.iter, counter, first, sizes)
         stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
         self.allocate(name, node, [stop], "", "np.float64")
-        place = ast.Subscript(Done(Leaf(self.all_of(name))), _number(counter), ast.Store())
-        body = [*first, _assignment(s, place, element)]
-        self.counted(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
-        return Leaf(self.all_of(name), True)
+        slot = ast.Subscript(Lowered(Leaf(self.whole_view(name))), _number(counter), ast.Store())
+        body = [*first, _assignment(s, slot, element)]
+        self.range_loop(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
+        return Leaf(self.whole_view(name), True)
 
-    def rows_of(self, s: ast.For, target: ast.expr, given: ast.expr, counter: str, first: list[ast.stmt],
+    def rows_of(self, s: ast.For, target: ast.expr, iterable: ast.expr, counter: str, first: list[ast.stmt],
                 sizes: list[ast.expr]) -> None:  # fmt: skip
-        tree = self.tree(given)
+        """`elements` for an array, or for a tuple of scalars."""
+        tree = self.tree(iterable)
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
-        if isinstance(tree, Leaf) and self.root(tree.view.name) in moved:
-            raise self.source.refuse(s, "a loop over an array that is made anew in it", "give the new one another name")
-        if isinstance(tree, Several):
-            rows = [t.items for t in tree.items if isinstance(t, Several)]
+        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
+            raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
+        if isinstance(tree, TupleExpr):
+            rows = [t.items for t in tree.items if isinstance(t, TupleExpr)]
             if isinstance(target, ast.Tuple) and rows and {len(r) for r in rows} == {len(target.elts)}:
-                for t, column in zip(target.elts, zip(*rows, strict=True), strict=True):  # each has a kind of its own
-                    self.rows_of(s, t, located(Done(Several(list(column))), s), counter, first, sizes)
+                for t, column in zip(target.elts, zip(*rows, strict=True), strict=True):  # columns may differ in kind
+                    self.rows_of(s, t, with_location(Lowered(TupleExpr(list(column))), s), counter, first, sizes)
                 return
-            view = self.listed(s, tree)
+            view = self.tuple_as_array(s, tree)
         elif tree.rank:
-            view = self.view_of(tree, given)
+            view = self.view_of(tree, iterable)
         else:
             raise self.source.refuse(
-                s, "a loop over something else than range or an array", "write for i in range(...)"
+                s, "a loop over something other than range or an array", "write for i in range(...)"
             )
         if isinstance(tree, Leaf) and not tree.fresh:
-            view = self.frozen(view)
+            view = self.snapshot_view(view)
         sizes.append(self.shape(view)[0])
-        element = ast.Subscript(Done(Leaf(view)), _number(counter), ast.Load())
+        element = ast.Subscript(Lowered(Leaf(view)), _number(counter), ast.Load())
         first.append(_assignment(s, target, element))
 
-    def listed(self, s: ast.AST, tree: Several) -> View:
-        """A tuple of numbers, or of tuples of numbers, as an array."""
+    def tuple_as_array(self, s: ast.AST, tree: TupleExpr) -> View:
+        """A tuple of scalars, or of tuples of scalars, as a new array."""
 
-        def node(t: Tree) -> ast.expr:
-            return ast.List([node(i) for i in t.items], ast.Load()) if isinstance(t, Several) else Done(t)
+        def node(t: ArrayExpr) -> ast.expr:
+            return ast.List([node(i) for i in t.items], ast.Load()) if isinstance(t, TupleExpr) else Lowered(t)
 
-        made = node(tree)
-        call = located(ast.Call(known(np.array, "array"), [made], []), s)
-        found = Makers(self, call).listed(made, "")  # type: ignore[arg-type]
-        assert isinstance(found, Leaf)
-        return found.view
+        nested = node(tree)
+        call = with_location(ast.Call(bound_name(np.array, "array"), [nested], []), s)
+        array = ArrayCreation(self, call).from_display(nested, "")  # type: ignore[arg-type]
+        assert isinstance(array, Leaf)
+        return array.view
 
-    def every_index(self, s: ast.For, call: ast.Call, with_values: bool) -> None:
-        """Nested loops over all indices of an array."""
+    def index_loops(self, s: ast.For, call: ast.Call, with_values: bool) -> None:
+        """``np.ndindex`` and ``np.ndenumerate`` as nested loops over all indices."""
         target: ast.expr = s.target
         array: ast.expr | None = None
         if with_values:
             if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
                 raise self.source.refuse(s, "this loop over np.ndenumerate", "write for index, value in ...")
             target, value = target.elts
-            view = self.frozen(self.view(call.args[0]))
-            array = Done(Leaf(view))
+            view = self.snapshot_view(self.view(call.args[0]))
+            array = Lowered(Leaf(view))
             sizes = self.shape(view)
         else:
             shape = self.shape_of(call.args[0])
@@ -283,23 +293,23 @@ class Iteration(Calls):
             first.append(_assignment(s, value, ast.Subscript(array, index, ast.Load())))
         leave: list[ast.stmt] = []
         body: list[ast.stmt] = [*first, *s.body]
-        if len(sizes) > 1 and any(jumps(b, ast.Break) for b in s.body):
+        if len(sizes) > 1 and any(contains_jump(b, ast.Break) for b in s.body):
             flag = self.names.fresh("left")
             self.locals.add(flag)
             self.rename[flag] = flag
-            self.stores += [flag, flag]  # set at two places
-            body = flagged(body, flag)
-            leave = [located(ast.If(ast.Name(flag, ast.Load()), [ast.Break()], []), s)]
-            self.statement(setting(flag, False, s))
+            self.stores += [flag, flag]  # set twice
+            body = flag_breaks(body, flag)
+            leave = [with_location(ast.If(ast.Name(flag, ast.Load()), [ast.Break()], []), s)]
+            self.statement(flag_assignment(flag, False, s))
         for c, n in reversed(list(zip(counters, sizes, strict=True))):
             loop = ast.For(ast.Name(c, ast.Store()), _range(n), body, [])
-            body = [located(loop, s), *leave]
+            body = [with_location(loop, s), *leave]
         self.loop(body[0])  # type: ignore[arg-type]
 
-    def run(
+    def build_loop(
         self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[ast.expr], parallel: bool = False
     ) -> None:
-        """The loop itself; `index` is "" for while. A parallel loop in another one is serial, as in Numba."""
+        """Emit a loop; `index` is "" for while. A parallel loop in a parallel loop is serial, as in Numba."""
         parallel = parallel and not self.shared.parallel
         line = self.line
         self.enter(set(stored_names(body, added=False)))
@@ -308,64 +318,67 @@ class Iteration(Calls):
             before, self.line = self.out, ""
             self.out = []
             test = self.test(s.test)
-            if self.out:  # something is calculated for the test, so it belongs into the body
+            if self.out:  # the test needs statements: it moves into the body
                 leave = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
                 body, test = [ast.copy_location(leave, s), *body], ast.Constant(True)
-                located(leave, s)
+                with_location(leave, s)
             self.out = before
         self.line = ""
-        breaks = any(jumps(b, ast.Break) for b in body)
+        breaks = any(contains_jump(b, ast.Break) for b in body)
         stop = self.names.fresh("stop") if breaks else ""
         start, end, step = map(self.bound, bounds)
         if index:
-            self.shared.bound.append(index)
+            self.shared.induction_variables.append(index)
             name, by = offset(step)
             changed = {self.rename.get(n, n) for n in stored_names(body)}
             if not name and by and not reads(start, end) & changed:
                 last = plus(end, -1) if by > 0 else plus(start, 0)
                 self.shared.ranges[index] = (start if by > 0 else plus(end, 1), last)
-        self.stops.append(stop)
-        self.gone.append([])
+        self.break_flags.append(stop)
+        self.skip_flags.append([])
         self.shared.parallel |= parallel
-        with self.inside():
+        with self.nested_block():
             inner = self.block(body)
         self.shared.parallel &= not parallel
-        self.gone.pop()
-        stop = self.stops.pop()
+        self.skip_flags.pop()
+        stop = self.break_flags.pop()
         if index:
-            self.shared.bound.remove(index)
+            self.shared.induction_variables.remove(index)
             self.shared.ranges.pop(index, None)
-        made = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
-        made.target = variable_of(s) if isinstance(s, ast.For) else ""
+        loop = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
+        loop.target = loop_target_text(s) if isinstance(s, ast.For) else ""
         if stop or not index:
-            made.count = self.names.fresh("turns")
-            self.made.ranks[made.count] = 0
-            inner.insert(0, Assign(made.count, parse(f"{made.count} + 1")))
-            self.out.append(Assign(made.count, ast.Constant(0)))
-        if stop and stop != self.returned:
-            self.made.ranks[stop] = 0
+            loop.trip_counter = self.names.fresh("turns")
+            self.lowered_function.ranks[loop.trip_counter] = 0
+            inner.insert(0, Assign(loop.trip_counter, parse(f"{loop.trip_counter} + 1")))
+            self.out.append(Assign(loop.trip_counter, ast.Constant(0)))
+        if stop and stop != self.returned_flag:
+            self.lowered_function.ranks[stop] = 0
             self.out.append(Assign(stop, ast.Constant(False)))
-        self.out.append(made)
+        self.out.append(loop)
 
     def bound(self, node: ast.expr) -> ast.expr:
-        """A bound of a loop: code is put together of its text and operators, so nothing that binds less than sums."""
-        made = next((n for n in (self.steady(node), node) if not _loose(n)), None)
-        return ast.Name(self.number("bound", node), ast.Load()) if made is None else made
+        """A bound of a loop, in a variable if it binds looser than a sum: its text is combined with operators."""
+        bound = next((n for n in (self.loop_invariant_bound(node), node) if not _binds_looser_than_sum(n)), None)
+        return ast.Name(self.fresh_scalar("bound", node), ast.Load()) if bound is None else bound
 
     def test(self, node: ast.expr) -> ast.expr:
         raise NotImplementedError
 
 
 def _number(name: str) -> ast.expr:
-    """A number of the result."""
-    return Done(Scalar(ast.Name(name, ast.Load())))
+    """A node for a scalar variable of the lowered function."""
+    return Lowered(Scalar(ast.Name(name, ast.Load())))
 
 
 def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
-    return located(ast.Assign([target], value), s)
+    """``target = value``, on the line of `s`."""
+    return with_location(ast.Assign([target], value), s)
 
 
 class _Renamed(ast.NodeTransformer):
+    """Renames variables."""
+
     def __init__(self, names: dict[str, str]) -> None:
         self.names = names
 
@@ -373,8 +386,8 @@ class _Renamed(ast.NodeTransformer):
         return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
 
 
-def _loose(node: ast.expr) -> bool:
-    """Whether an expression binds less than a sum."""
+def _binds_looser_than_sum(node: ast.expr) -> bool:
+    """Whether an expression binds looser than a sum."""
     bits = ast.BitOr | ast.BitXor | ast.BitAnd | ast.LShift | ast.RShift
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, bits)
@@ -382,4 +395,5 @@ def _loose(node: ast.expr) -> bool:
 
 
 def _range(size: ast.expr) -> ast.expr:
-    return ast.Call(known(range, "range"), [Done(Scalar(size))], [])
+    """``range(size)`` of a lowered size."""
+    return ast.Call(bound_name(range, "range"), [Lowered(Scalar(size))], [])

@@ -1,8 +1,8 @@
-"""Names that stand for one thing after another, in the text of a function: each gets a name of its own, where that is
-what decides whether the function can be lowered.
+"""Live-range splitting: rename a variable per def-use web in the source of a function.
 
-A use may see what several places have set, which then belong together, however often loops turn, and whichever branches
-are taken.
+It is applied on demand, where a function can only be lowered if a name that is reused (first a scalar, then an array)
+becomes several names. Definitions that reach a common use are one web, whatever the number of iterations and whichever
+branches are taken.
 """
 
 from __future__ import annotations
@@ -13,76 +13,82 @@ import copy
 from ..ir.names import Names, all_names
 from ..ir.statements import subtrees
 
-__all__ = ["Mixed", "meanings", "separated", "variable_of"]
+__all__ = ["NeedsSplitting", "count_webs", "loop_target_text", "split_live_ranges"]
 
-#: What has set a name: a place in the text, the beginning of turns of a loop, or None for a parameter.
-Origin = ast.AST | None
-State = dict[str, frozenset[Origin]]
+#: A definition of a name: its node, a loop (the merge of definitions at its head), or None for a parameter.
+Definition = ast.AST | None
+State = dict[str, frozenset[Definition]]
 
 
-class Mixed(Exception):
-    """A name stands for several things, which could have names of their own; or, `moving`, for an array parameter that
-    is written, and then for another array."""
+class NeedsSplitting(Exception):
+    """Lower again with the live ranges of a name split; `writable_copy`: with a writable copy of an array parameter
+    that is written and then rebound."""
 
-    def __init__(self, name: str, moving: bool = False) -> None:
+    def __init__(self, name: str, writable_copy: bool = False) -> None:
         super().__init__(name)
         self.name = name
-        self.moving = moving
+        self.writable_copy = writable_copy
 
 
-def meanings(node: ast.FunctionDef, name: str) -> int:
-    """For how many things a name stands."""
-    return len(set(_Meanings(node, {name}).leaders(name).values()))
+def count_webs(node: ast.FunctionDef, name: str) -> int:
+    """The number of def-use webs of a name."""
+    return len(set(_DefUseWebs(node, {name}).web_representatives(name).values()))
 
 
-def separated(node: ast.FunctionDef, names: set[str], taken: set[str]) -> ast.FunctionDef:
-    """The function with several names for each of `names`; the first thing that it stands for keeps it. Loops know what
-    their variables were called (:func:`variable_of`)."""
+def split_live_ranges(node: ast.FunctionDef, names: set[str], taken: set[str]) -> ast.FunctionDef:
+    """The function with a name for each web of `names`; the first web keeps the name. Loops remember what their
+    variables were called (:func:`loop_target_text`)."""
     node = copy.deepcopy(node)
     for loop in subtrees(node):
         if isinstance(loop, ast.For):
-            loop.written = variable_of(loop)  # type: ignore[attr-defined]
-    found, free = _Meanings(node, names), Names(all_names(node) | taken)
+            loop.written = loop_target_text(loop)  # type: ignore[attr-defined]
+    webs, free = _DefUseWebs(node, names), Names(all_names(node) | taken)
     for name in sorted(names):
-        leaders = found.leaders(name)
-        called: dict[Origin, str] = {leaders[next(iter(leaders))]: name} if leaders else {}
-        for place, leader in leaders.items():
-            if leader not in called:
-                called[leader] = free.fresh(name)
-            if isinstance(place, ast.Name):
-                place.id = called[leader]
+        leaders = webs.web_representatives(name)
+        new_names: dict[Definition, str] = {leaders[next(iter(leaders))]: name} if leaders else {}
+        for occurrence, leader in leaders.items():
+            if leader not in new_names:
+                new_names[leader] = free.fresh(name)
+            if isinstance(occurrence, ast.Name):
+                occurrence.id = new_names[leader]
     return node
 
 
-def variable_of(loop: ast.For) -> str:
-    """What a loop goes over its turns with, as its author wrote it: ``i``, or ``k, x``."""
+def loop_target_text(loop: ast.For) -> str:
+    """The target of a loop as its author wrote it: ``i``, or ``k, x``."""
     return getattr(loop, "written", "") or ast.unparse(loop.target).strip("()")
 
 
-class _Meanings:
+class _DefUseWebs:
+    """The def-use webs of `names`, by a forward data-flow pass over the body."""
+
     def __init__(self, node: ast.FunctionDef, names: set[str]) -> None:
         inner = [n for s in node.body for n in subtrees(s)
                  if isinstance(n, ast.FunctionDef | ast.Lambda | ast.ListComp | ast.GeneratorExp)]  # fmt: skip
         self.parameters = {a.arg for a in subtrees(node.args) if isinstance(a, ast.arg)}
-        self.names = names - {n for f in inner for n in (*all_names(f), getattr(f, "name", ""))}  # those have scopes
-        self.before: dict[tuple[Origin, str], frozenset[Origin]] = {}  # of what a name is when a turn begins
-        self.seen: list[tuple[ast.Name, frozenset[Origin]]] = []
-        self.loops: list[tuple[list[State], list[State]]] = []  # what is known at the breaks and continues of each
-        self.block(node.body, self.all_from(None))
+        # Names in nested functions have a scope of their own.
+        self.names = names - {n for f in inner for n in (*all_names(f), getattr(f, "name", ""))}
+        self.loop_head_definitions: dict[
+            tuple[Definition, str], frozenset[Definition]
+        ] = {}  # definitions that reach a loop head
+        self.name_occurrences: list[tuple[ast.Name, frozenset[Definition]]] = []
+        self.loops: list[tuple[list[State], list[State]]] = []  # states at the breaks and continues of each
+        self.block(node.body, self.uniform_state(None))
 
     def block(self, body: list[ast.stmt], state: State | None) -> State | None:
-        """What is known at the end; None if that is not reached."""
+        """The state after `body`; None if its end is not reached."""
         for s in body:
             if state is None:
-                state = self.all_from(None)  # a dead statement
+                state = self.uniform_state(None)  # dead code
             state = self.statement(s, state)
         return state
 
     def statement(self, s: ast.stmt, state: State) -> State | None:
+        """The state after a statement; None if control does not pass it."""
         match s:
             case ast.If():
                 self.expression(s.test, state)
-                return joined(self.block(s.body, dict(state)), self.block(s.orelse, dict(state)))
+                return merge_states(self.block(s.body, dict(state)), self.block(s.orelse, dict(state)))
             case ast.For() | ast.While():
                 return self.loop(s, state)
             case ast.Break() | ast.Continue():
@@ -91,8 +97,8 @@ class _Meanings:
                 return None
             case ast.AugAssign():
                 self.expression(s.value, state)
-                if isinstance(s.target, ast.Name):  # what is changed in place remains what it is
-                    self.see(s.target, state)
+                if isinstance(s.target, ast.Name):  # an update in place is no new definition
+                    self.record_occurrence(s.target, state)
                 else:
                     self.expression(s.target, state)
                 return state
@@ -105,9 +111,10 @@ class _Meanings:
         return None if isinstance(s, ast.Return | ast.Raise) else state
 
     def loop(self, s: ast.For | ast.While, state: State) -> State | None:
+        """The state after a loop; what reaches its head is recorded in `before`."""
         if isinstance(s, ast.For):
             self.expression(s.iter, state)
-        before, head = state, self.all_from(s)
+        before, head = state, self.uniform_state(s)
         state = dict(head)
         self.expression(s.test if isinstance(s, ast.While) else s.target, state)
         if isinstance(s, ast.While):
@@ -117,52 +124,61 @@ class _Meanings:
         breaks, continues = self.loops.pop()
         for n in self.names:
             ends = [e.get(n, frozenset()) for e in (before, end or {}, *continues)]
-            self.before[s, n] = frozenset().union(*ends)
-        found: State | None = head
+            self.loop_head_definitions[s, n] = frozenset().union(*ends)
+        after: State | None = head
         for b in breaks:
-            found = joined(found, b)
-        return found
+            after = merge_states(after, b)
+        return after
 
-    def all_from(self, origin: Origin) -> State:
+    def uniform_state(self, origin: Definition) -> State:
+        """The state in which all names are defined at `origin`."""
         return dict.fromkeys(self.names, frozenset([origin]))
 
     def expression(self, node: ast.AST, state: State) -> None:
+        """Record the uses of names, then their definitions."""
         nodes = [n for n in subtrees(node) if isinstance(n, ast.Name) and n.id in self.names]
         for n in nodes:
             if isinstance(n.ctx, ast.Load):
-                self.see(n, state)
+                self.record_occurrence(n, state)
         for n in nodes:
             if isinstance(n.ctx, ast.Store):
                 state[n.id] = frozenset([n])
-                self.see(n, state)
+                self.record_occurrence(n, state)
 
-    def see(self, node: ast.Name, state: State) -> None:
-        self.seen.append((node, state.get(node.id, frozenset())))
+    def record_occurrence(self, node: ast.Name, state: State) -> None:
+        """Record an occurrence of a name with the definitions that reach it."""
+        self.name_occurrences.append((node, state.get(node.id, frozenset())))
 
-    def leaders(self, name: str) -> dict[Origin, Origin]:
-        """For the places with a name, in the order of the text, one that stands for all that belong to it."""
-        parents: dict[Origin, Origin] = {}
+    def web_representatives(self, name: str) -> dict[Definition, Definition]:
+        """The representative of the web of each definition and use of a name, in source order."""
+        parents: dict[Definition, Definition] = {}
 
-        def top(origin: Origin) -> Origin:
+        def top(origin: Definition) -> Definition:
             while origin in parents:
                 origin = parents[origin]
             return origin
 
-        places = [(n, origins) for n, origins in self.seen if n.id == name]
-        stack = [frozenset([n]) | origins for n, origins in places]
-        known: set[Origin] = set()
+        occurrences = [(n, origins) for n, origins in self.name_occurrences if n.id == name]
+        stack = [frozenset([n]) | origins for n, origins in occurrences]
+        visited: set[Definition] = set()
         while stack:
             origins = stack.pop()
             first, *others = {top(o) for o in origins}
             parents |= dict.fromkeys(others, first)
-            stack += [frozenset([o]) | self.before[o, name] for o in origins - known if (o, name) in self.before]
-            known |= origins
-        found = {None: top(None)} if None in known or name in self.parameters else {}
-        return found | {n: top(n) for n, _ in sorted(places, key=lambda p: (p[0].lineno, p[0].col_offset))}
+            stack += [
+                frozenset([o]) | self.loop_head_definitions[o, name]
+                for o in origins - visited
+                if (o, name) in self.loop_head_definitions
+            ]
+            visited |= origins
+        representatives = {None: top(None)} if None in visited or name in self.parameters else {}
+        return representatives | {
+            n: top(n) for n, _ in sorted(occurrences, key=lambda p: (p[0].lineno, p[0].col_offset))
+        }
 
 
-def joined(a: State | None, b: State | None) -> State | None:
-    """What is known where two ways meet."""
+def merge_states(a: State | None, b: State | None) -> State | None:
+    """The state where two paths merge."""
     if a is None or b is None:
         return b if a is None else a
     return {n: a.get(n, frozenset()) | b.get(n, frozenset()) for n in {*a, *b}}

@@ -1,4 +1,8 @@
-"""The lowering itself: statements with jumps, calls and tuples become those of :mod:`.ir`."""
+"""Lowering: the body of a Python function becomes statements of :mod:`..ir.statements`.
+
+Jumps become structured control flow (branches and flags), tuples become variables for their items, and calls of other
+functions are inlined. Every statement remembers the line of the user's that it comes from.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,22 @@ import ast
 from typing import Any
 
 from ...core.source_text import identifier
-from ..ir.names import RESERVED, Names, all_names, known, normal, outside_names
-from ..ir.statements import Assign, Block, Check, Function, If, Look, Swap, parse, subtrees, unparse, walk
-from ..ir.structured_control import ends, jumps, located, own_returns, runs_off
-from ..runtime.index_errors import NAME, outside
+from ..ir.names import RESERVED, Names, all_names, bound_name, free_variables, nfkc_name
+from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, parse, subtrees, unparse, walk
+from ..ir.structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
+from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
-from .array_expressions import Chosen, Leaf, Scalar, Several, Tree, copied, leaves
-from .assignments import Storing
-from .expressions import Done
+from .array_expressions import ArrayExpr, Leaf, Scalar, SelectExpr, TupleExpr, copy_of_values, leaves
+from .assignments import Assignments
+from .expressions import Lowered
 from .iteration import Iteration
-from .live_range_splitting import Mixed
-from .numpy_library import refused
-from .partial_evaluation import decided
-from .reshaping import resolved
-from .scope import Pack, Shared
+from .live_range_splitting import NeedsSplitting
+from .numpy_library import refuse_call
+from .partial_evaluation import static_truth
+from .reshaping import resolve_reshaped
+from .scope import LoweringState, Pack
 from .source import Source
-from .tuple_arguments import Fixed, Form
+from .tuple_arguments import Form, StaticArgument
 
 __all__ = ["lower"]
 
@@ -30,87 +34,105 @@ def lower(
     source: Source,
     ranks: dict[str, int],
     kinds: dict[str, str],
-    still: bool = False,
-    wide: frozenset[str] = frozenset(),
+    swap_copies_only: bool = False,
+    float64_parameters: frozenset[str] = frozenset(),
 ) -> Function:
-    """The function in `source` for arguments of these ranks and kinds; `still`: copies of the arguments change places,
-    not they; `wide`: the arrays of float64 among arguments of which others are float32."""
-    apart: set[str] = set()
-    moving: set[str] = set()
+    """The lowered function of `source` for arguments of these ranks and kinds.
+
+    `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
+    arrays where other arguments are float32. Lowering begins again with more names split or copied as it finds names
+    that need it.
+    """
+    split_names: set[str] = set()
+    writable_copies: set[str] = set()
+    options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters}
     while True:
         try:
-            return _lowered(source, ranks, kinds, apart, moving, still=still, wide=wide)
-        except Mixed as err:
-            (moving if err.moving else apart).add(err.name)
+            return _lower_once(source, ranks, kinds, split_names, writable_copies, **options)
+        except NeedsSplitting as err:
+            (writable_copies if err.writable_copy else split_names).add(err.name)
 
 
-def _lowered(
-    source: Source, ranks: dict[str, int], kinds: dict[str, str], apart: set[str], moving: set[str], **given: Any
+def _lower_once(
+    source: Source,
+    ranks: dict[str, int],
+    kinds: dict[str, str],
+    split_names: set[str],
+    writable_copies: set[str],
+    **options: Any,
 ) -> Function:
-    """The same, where each thing that a name in `apart` stands for has a name of its own, and copies of parameters in
-    `moving` are written."""
-    source = source.separated(apart)
+    """One attempt, which splits the live ranges of `split_names` and gives `writable_copies` to parameters."""
+    source = source.with_split_names(split_names)
     where = f"{source.file}, line {source.first + 1}"
-    names = Names({*all_names(source.node), *ranks}, outside_names(source.node))
-    own = {p: names.fresh(p) if p in RESERVED else normal(p) for p in ranks}
+    names = Names({*all_names(source.node), *ranks}, free_variables(source.node))
+    own = {p: names.fresh(p) if p in RESERVED else nfkc_name(p) for p in ranks}
     ranks, kinds = {own[p]: n for p, n in ranks.items()}, {own[p]: kind for p, kind in kinds.items()}
     name = identifier(source.name)
-    made = Function(name, list(ranks), [], None, ranks, kinds, {}, where, names, None, own, source.options)
-    given["wide"] = frozenset(own[p] for p in given["wide"])
-    given |= {"apart": apart, "moving": moving, "sources": dict(source.called)}
-    lowering = Lowering(source, Shared(made, names, **given), None, None)
+    program = Function(name, list(ranks), [], None, ranks, kinds, {}, where, names, None, own, source.options)
+    options["float64_parameters"] = frozenset(own[p] for p in options["float64_parameters"])
+    state = LoweringState(
+        program,
+        names,
+        split_names=split_names,
+        writable_copies=writable_copies,
+        sources=dict(source.called_sources),
+        **options,
+    )
+    lowering = Lowering(source, state, None, None)
     for p, name in own.items():
         lowering.rename[p] = name
-        lowering.given.add(name)
-        if made.ranks[name]:
-            lowering.bind(p, lowering.all_of(name))
+        lowering.scalar_parameters.add(name)
+        if program.ranks[name]:
+            lowering.bind(p, lowering.whole_view(name))
             lowering.owners[p] = name
     for p, pack in source.packs.items():
-        if isinstance(pack, Fixed):
-            lowering.texts[p] = pack.value
+        if isinstance(pack, StaticArgument):
+            lowering.string_bindings[p] = pack.value
         elif isinstance(pack, list):
-            lowering.tuples[p] = lowering.given_pack(pack)
-    made.body = lowering.function()
-    made.results, made.form = lowering.flat_results(), _form(lowering.result)
-    if lowering.shared.roomy.intersection(made.results or []):
+            lowering.tuples[p] = lowering.parameter_tuple(pack)
+    program.body = lowering.function()
+    program.results, program.form = lowering.flat_results(), _form(lowering.result)
+    if lowering.shared.over_allocated.intersection(program.results or []):
         raise source.refuse(
             source.node,
             "an array that is returned in a loop or branch, whose length is not known before it",
             "return at the end, or fill an array that is made at the beginning, and return its length, too",
         )
-    written = resolved(made, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
-    if written:
-        raise source.refuse(source.node, f"the array {written}, which is reshaped and written", "copy it before")
-    swapped = {n for s in walk(made.body) if isinstance(s, Swap) for n in (s.first, s.second)}
+    modified = (
+        resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
+    )
+    if modified:
+        raise source.refuse(source.node, f"the array {modified}, which is reshaped and written", "copy it before")
+    swapped = {n for s in walk(program.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     if swapped & lowering.shared.hoisted:
-        raise source.refuse(source.node, "an array made in a loop that changes places", "make it before the loop")
-    return made
+        raise source.refuse(source.node, "an array made in a loop that is swapped", "make it before the loop")
+    return program
 
 
-class Lowering(Storing, Iteration):
-    """Lowers one function; calls of others are lowered into it by a Lowering of their own."""
+class Lowering(Assignments, Iteration):
+    """Lowers one function; a called function is inlined by a Lowering of its own."""
 
-    def __init__(self, source: Source, shared: Shared, outer: Lowering | None, around: Lowering | None) -> None:
+    def __init__(self, source: Source, shared: LoweringState, outer: Lowering | None, around: Lowering | None) -> None:
         super().__init__(source, shared, outer, around)
-        self.within = (*(outer.within if outer else ()), source.place)
-        self.result: Tree | None = None
-        self.results: set[str] = set()  # arrays that were made for what different returns give
+        self.within = (*(outer.within if outer else ()), source.definition_site)
+        self.result: ArrayExpr | None = None
+        self.shared_results: set[str] = set()  # arrays created for the results of several returns
         self.returns = sum(isinstance(n, ast.Return) for n in subtrees(source.node))
-        self.returned = ""
-        self.stops: list[str] = []  # the flag of each enclosing loop, "" until wanted
-        self.gone: list[list[str]] = [[]]  # per enclosing loop, flags of branches that may be left by a jump
+        self.returned_flag = ""
+        self.break_flags: list[str] = []  # the break flag of each enclosing loop, "" until needed
+        self.skip_flags: list[list[str]] = [[]]  # per enclosing loop, flags of branches that a jump may leave
 
     def lowering(self, source: Source, around: object) -> Lowering:
         return Lowering(source, self.shared, self, around)  # type: ignore[arg-type]
 
-    def given_pack(self, pack: list) -> Pack:
-        """A tuple that is a parameter, of those that have its items."""
+    def parameter_tuple(self, pack: list) -> Pack:
+        """A parameter that is a tuple, from the parameters that hold its items."""
         items = (
-            self.given_pack(n)
+            self.parameter_tuple(n)
             if isinstance(n, list)
-            else self.all_of(self.made.called[n])
-            if self.made.ranks[self.made.called[n]]
-            else self.made.called[n]
+            else self.whole_view(self.lowered_function.renamed_parameters[n])
+            if self.lowered_function.ranks[self.lowered_function.renamed_parameters[n]]
+            else self.lowered_function.renamed_parameters[n]
             for n in pack[1:]
         )
         return Pack(tuple(items), pack[0])
@@ -118,34 +140,37 @@ class Lowering(Storing, Iteration):
     # Statements.
 
     def function(self) -> Block:
+        """Lower the body of the function."""
         body = self.source.node.body
         if any(isinstance(n, ast.Return) for s in body for loop in subtrees(s) if isinstance(loop, ast.For | ast.While)
                for n in subtrees(loop)):  # fmt: skip
-            self.returned = self.names.fresh("returned")
-            self.made.ranks[self.returned] = 0
-        self.separate(body)
+            self.returned_flag = self.names.fresh("returned")
+            self.lowered_function.ranks[self.returned_flag] = 0
+        self.find_rebound_names(body)
         return self.block(body, first=True)
 
     def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
-        """Lower `statements`; what follows a jump goes into the branch that does not jump."""
+        """Lower `statements`; those after a branch that jumps go into the branch that does not."""
         saved, self.out = self.out, []
         if first:
             self.outermost = self.out
             if self.outer is None:
                 self.shared.top, self.shared.current = self.out, statements
-            if self.returned:
-                self.emit(Assign(self.returned, ast.Constant(False)), final=False)
+            if self.returned_flag:
+                self.emit(Assign(self.returned_flag, ast.Constant(False)), final=False)
             self.copy_parameters()
-            if self.returns_values() and runs_off(statements):
+            if self.returns_values() and falls_through(statements):
                 text = ast.Constant(f"{self.source.name}: the end is reached, and nothing is returned")
-                error = ast.Raise(ast.Call(known(ValueError, "ValueError"), [text], []))
-                statements = [*statements, located(error, statements[-1])]
-            elif (self.memories or (not self.inlined and self.shared.moving)) and not ends(statements):
+                error = ast.Raise(ast.Call(bound_name(ValueError, "ValueError"), [text], []))
+                statements = [*statements, with_location(error, statements[-1])]
+            elif (self.swapped_parameters or (not self.inlined and self.shared.writable_copies)) and not always_jumps(
+                statements
+            ):
                 statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
         k, statements = -1, list(statements)
         while (k := k + 1) < len(statements):
             s = statements[k]
-            holds = decided(self, s.test) if isinstance(s, ast.If) else None
+            holds = static_truth(self, s.test) if isinstance(s, ast.If) else None
             if holds is not None:
                 statements[k : k + 1] = s.body if holds else s.orelse  # type: ignore[attr-defined]
                 k -= 1
@@ -154,159 +179,170 @@ class Lowering(Storing, Iteration):
             if self.out is self.shared.top:
                 self.shared.current = statements[k:]
             self.line = self.source.lines[s.lineno - 1].strip()
-            self.here = statements, k
-            if self.in_top and isinstance(s, ast.For | ast.While | ast.If):
-                self.copy_later(s)
+            self.block_position = statements, k
+            if self.at_function_level and isinstance(s, ast.For | ast.While | ast.If):
+                self.copy_before_rebinding(s)
             begun = len(self.out)
-            last = self.last(s, rest)
+            last = self.lower_jumping(s, rest)
             if not last:
                 self.statement(s)
-            self.mark(s, self.out[begun:])
+            self.record_location(s, self.out[begun:])
             if last:
                 break
-        made, self.out = self.out, saved
-        return made
+        lowered, self.out = self.out, saved
+        return lowered
 
-    def last(self, s: ast.stmt, rest: list[ast.stmt]) -> bool:
-        """Whether `s` is a jump, or one with jumps in it, which was lowered together with the `rest` of its block."""
+    def lower_jumping(self, s: ast.stmt, rest: list[ast.stmt]) -> bool:
+        """Lower `s` together with the `rest` of its block if it is or contains a jump; whether it did."""
         if isinstance(s, ast.Continue | ast.Break | ast.Return):
             self.jump(s)
-        elif isinstance(s, ast.If) and jumps(s) and ends(s.body):
+        elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.body):
             self.branch(s, s.body, [*s.orelse, *rest])
-        elif isinstance(s, ast.If) and jumps(s) and ends(s.orelse):
+        elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.orelse):
             self.branch(s, [*s.body, *rest], s.orelse)
-        elif isinstance(s, ast.If | ast.For | ast.While) and rest and self.leaves(s):
-            self.leaving(s, rest)
+        elif isinstance(s, ast.If | ast.For | ast.While) and rest and self.may_skip_rest(s):
+            self.lower_conditional_rest(s, rest)
         else:
             return False
         return True
 
-    def mark(self, s: ast.stmt, made: Block) -> None:
-        """Note from which line of the user's statements come: in functions of the library, that which calls them."""
-        for t in made:
-            t.place = t.place or self.place_of(s)
+    def record_location(self, s: ast.stmt, statements: Block) -> None:
+        """Record the user's line that statements come from; for functions of the library, the line that calls them."""
+        for t in statements:
+            t.source_location = t.source_location or self.user_location(s)
 
-    def leaves(self, s: ast.stmt) -> bool:
-        """Whether what follows `s` may be skipped."""
+    def may_skip_rest(self, s: ast.stmt) -> bool:
+        """Whether a jump in `s` may skip the statements after it."""
         inside = any(isinstance(n, ast.Return) for n in subtrees(s) if not isinstance(n, ast.FunctionDef))
-        return (isinstance(s, ast.If) and jumps(s)) or bool(self.returned and inside)
+        return (isinstance(s, ast.If) and contains_jump(s)) or bool(self.returned_flag and inside)
 
-    def leaving(self, s: ast.stmt, rest: list[ast.stmt]) -> None:
-        """A statement with jumps that may also run on, and then, if it did, the rest."""
-        tests = [self.returned] if self.returned and any(isinstance(n, ast.Return) for n in subtrees(s)) else []
-        if isinstance(s, ast.If) and jumps(s):
+    def lower_conditional_rest(self, s: ast.stmt, rest: list[ast.stmt]) -> None:
+        """Lower a statement that may jump or fall through, and the rest under a test that it fell through."""
+        tests = (
+            [self.returned_flag] if self.returned_flag and any(isinstance(n, ast.Return) for n in subtrees(s)) else []
+        )
+        if isinstance(s, ast.If) and contains_jump(s):
             flag = self.names.fresh("gone")
-            self.made.ranks[flag] = 0
+            self.lowered_function.ranks[flag] = 0
             self.out.append(Assign(flag, ast.Constant(False)))
-            self.gone[-1].append(flag)
+            self.skip_flags[-1].append(flag)
             self.statement(s)
-            self.gone[-1].remove(flag)
+            self.skip_flags[-1].remove(flag)
             tests.insert(0, flag)
         else:
             self.statement(s)
         text = f"not {tests[0]}" if len(tests) == 1 else f"not ({' or '.join(tests)})"
-        above, self.above = self.above, ()
-        with self.inside():
+        above, self.enclosing_branches = self.enclosing_branches, ()
+        with self.nested_block():
             inner = self.block(rest)
-        self.above = above
+        self.enclosing_branches = above
         self.out.append(If(parse(text), inner, []))
 
     def jump(self, s: ast.stmt) -> None:
+        """Lower a jump: set the flags that skip what it leaves."""
         if isinstance(s, ast.Return):
-            self.give_back(s)
-        for flag in self.gone[-1]:
+            self.lower_return(s)
+        for flag in self.skip_flags[-1]:
             self.emit(Assign(flag, ast.Constant(True)), final=False)
-        if isinstance(s, ast.Return) and self.stops:
-            self.emit(Assign(self.returned, ast.Constant(True)), final=False)
-            for k, stop in enumerate(self.stops):
-                if stop and stop != self.returned:
+        if isinstance(s, ast.Return) and self.break_flags:
+            self.emit(Assign(self.returned_flag, ast.Constant(True)), final=False)
+            for k, stop in enumerate(self.break_flags):
+                if stop and stop != self.returned_flag:
                     self.emit(Assign(stop, ast.Constant(True)), final=False)
-                self.stops[k] = stop or self.returned
+                self.break_flags[k] = stop or self.returned_flag
         elif isinstance(s, ast.Break):
-            self.emit(Assign(self.stops[-1], ast.Constant(True)), final=False)
+            self.emit(Assign(self.break_flags[-1], ast.Constant(True)), final=False)
 
     # Results.
 
-    def give_back(self, s: ast.Return) -> None:
-        previous, self.only = self.result, s.value
-        found = None
+    def lower_return(self, s: ast.Return) -> None:
+        """Lower a return: bind its value to the variables of the results."""
+        previous, self.root_expression = self.result, s.value
+        result = None
         if s.value is not None and not (isinstance(s.value, ast.Constant) and s.value.value is None):
-            found = self.kept(s.value, self.tree(s.value), previous, set())
-        if self.returned_before and not _alike(found, previous):
+            result = self.bind_results(s.value, self.tree(s.value), previous, set())
+        if self.returned_before and not _same_results(result, previous):
             raise self.source.refuse(
-                s, "returns of different form", "return the same arrays, and as many numbers, everywhere"
+                s, "returns of different form", "return the same arrays, and as many numbers, in each"
             )
-        self.put_back()
-        self.result, self.returned_before = found, True
+        self.write_back_parameters()
+        self.result, self.returned_before = result, True
 
     returned_before = False
 
     def returns_values(self) -> bool:
-        """Whether the function gives back anything, somewhere."""
-        found = [n.value for n in own_returns(self.source.node)]
-        return any(v is not None and not (isinstance(v, ast.Constant) and v.value is None) for v in found)
+        """Whether the function returns a value anywhere."""
+        values = [n.value for n in own_returns(self.source.node)]
+        return any(v is not None and not (isinstance(v, ast.Constant) and v.value is None) for v in values)
 
-    def kept(
-        self, node: ast.expr, tree: Tree, previous: Tree | None, taken: set[str], path: tuple[int, ...] = ()
-    ) -> Tree:
-        """What is returned, by names that keep it."""
-        if isinstance(tree, Several):
-            befores = previous.items if isinstance(previous, Several) else []
+    def bind_results(
+        self, node: ast.expr, tree: ArrayExpr, previous: ArrayExpr | None, used: set[str], path: tuple[int, ...] = ()
+    ) -> ArrayExpr:
+        """Bind a returned value to variables that hold it until the end; the tree of these."""
+        if isinstance(tree, TupleExpr):
+            previous_items = previous.items if isinstance(previous, TupleExpr) else []
             nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(tree.items)
-            made = [self.kept(n, t, befores[k] if k < len(befores) else None, taken, (*path, k))
+            items = [self.bind_results(n, t, previous_items[k] if k < len(previous_items) else None, used, (*path, k))
                     for k, (n, t) in enumerate(zip(nodes, tree.items, strict=True))]  # fmt: skip
-            return Several(made, tree.of)
+            return TupleExpr(items, tree.tuple_class)
         if tree.rank:
-            if isinstance(tree, Chosen) and self.owns(tree):
-                tree = copied(tree)  # nobody writes it afterwards
+            if isinstance(tree, SelectExpr) and self.owns(tree):
+                tree = copy_of_values(tree)  # nothing writes it afterwards
             view = self.view_of(tree, node, "result")
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
-            if self.returns > 1 and (own or not self.inlined) and self.varies(path):
-                if isinstance(previous, Leaf) and previous.view.name in self.results:
+            if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
+                if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
                     self.write(node, previous.view, Leaf(view))
                     return previous
                 view = self.copy_of(view, node, self.names.fresh("result"))
-                self.results.add(view.name)
+                self.shared_results.add(view.name)
             elif not self.inlined and (
                 not self.is_whole(view)
-                or view.name in self.shared.roomy
-                or view.name in taken
-                or view.name in self.made.constants
+                or view.name in self.shared.over_allocated
+                or view.name in used
+                or view.name in self.lowered_function.constants
             ):
                 view = self.copy_of(view, node, self.names.fresh("result"))
-            taken.add(view.name)
+            used.add(view.name)
             return Leaf(view)
         assert isinstance(tree, Scalar)
         name = previous.node.id if isinstance(previous, Scalar) else ""  # type: ignore[attr-defined]
-        given = tree.node.id if isinstance(tree.node, ast.Name) else ""
+        variable = tree.node.id if isinstance(tree.node, ast.Name) else ""
         if not name:
-            mine = given and (not self.inlined or self.returns == 1) and not self.returned
-            mine = mine and given not in taken and given not in self.made.constants and given not in self.shared.bound
-            name = given if mine else self.names.fresh("result")
-        if name != given:
-            self.made.ranks[name] = 0
+            reusable = variable and (not self.inlined or self.returns == 1) and not self.returned_flag
+            reusable = (
+                reusable
+                and variable not in used
+                and variable not in self.lowered_function.constants
+                and variable not in self.shared.induction_variables
+            )
+            name = variable if reusable else self.names.fresh("result")
+        if name != variable:
+            self.lowered_function.ranks[name] = 0
             self.emit(Assign(name, tree.node), final=self.returns == 1)
-        taken.add(name)
+        used.add(name)
         return Scalar(ast.Name(name, ast.Load()))
 
-    def owns(self, tree: Tree) -> bool:
-        """Whether the arrays in `tree` are of this function alone."""
+    def owns(self, tree: ArrayExpr) -> bool:
+        """Whether this function created all arrays in `tree`."""
         mine = self.owners.values()
-        return not self.inlined or all(self.root(t.view.name) in mine for t in leaves(tree) if isinstance(t, Leaf))
+        return not self.inlined or all(
+            self.storage_of(t.view.name) in mine for t in leaves(tree) if isinstance(t, Leaf)
+        )
 
-    def varies(self, path: tuple[int, ...]) -> bool:
-        """Whether returns differ in what they give at a place in the result."""
-        found = set()
+    def returns_differ(self, path: tuple[int, ...]) -> bool:
+        """Whether returns differ at `path` in the result."""
+        texts = set()
         for node in (n.value for n in subtrees(self.source.node) if isinstance(n, ast.Return)):
             if node is None:
                 continue
             for k in path:
                 node = node.elts[k] if isinstance(node, ast.Tuple) and k < len(node.elts) else node
-            found.add(unparse(node))
-        return len(found) > 1
+            texts.add(unparse(node))
+        return len(texts) > 1
 
     def flat_results(self) -> list[str] | None:
-        """The names returned by the function itself."""
+        """The variables of all results, tuples flattened; None if nothing is returned."""
         if self.result is None:
             return None
         stack, names = [self.result], []
@@ -323,18 +359,19 @@ class Lowering(Storing, Iteration):
     # One statement.
 
     def branch(self, s: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> None:
+        """Lower an ``if`` with these branches."""
         test = self.test(s.test)
         line, self.line = self.line, ""
-        above, self.above = self.above, (*self.above, self.here)
-        with self.inside():
+        above, self.enclosing_branches = self.enclosing_branches, (*self.enclosing_branches, self.block_position)
+        with self.nested_block():
             first = self.block(body)
-        with self.inside():
+        with self.nested_block():
             second = self.block(orelse)
-        self.above = above
+        self.enclosing_branches = above
         self.out.append(If(test, first, second, line=line))
 
     def test(self, node: ast.expr) -> ast.expr:
-        self.walrus_in = self.only = node
+        self.walrus_in = self.root_expression = node
         return self.value(node)
 
     walrus_in: ast.expr | None = None
@@ -348,7 +385,7 @@ class Lowering(Storing, Iteration):
         return self.local(node.target)
 
     def statement(self, s: ast.stmt) -> None:
-        self.only = None
+        self.root_expression = None
         self.walrus_in = None
         match s:
             case ast.AnnAssign() if s.value is not None:
@@ -362,15 +399,15 @@ class Lowering(Storing, Iteration):
             case ast.Assign():
                 if not all(isinstance(t, ast.Subscript) for t in s.targets):
                     raise self.source.refuse(s, "several targets", "put the name first, or write one per line")
-                value = ast.copy_location(Done(self.apart(s, self.tree(s.value))), s)
+                value = ast.copy_location(Lowered(self.evaluate_first(s, self.tree(s.value))), s)
                 for target in s.targets:
                     self.assign(s, target, value)
             case ast.AugAssign():
                 self.augmented(s)
             case ast.For() | ast.While():
-                above, self.above = self.above, ()
+                above, self.enclosing_branches = self.enclosing_branches, ()
                 self.loop(s)
-                self.above = above
+                self.enclosing_branches = above
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():
@@ -385,25 +422,25 @@ class Lowering(Storing, Iteration):
     def error(self, s: ast.Raise) -> None:
         call = s.exc
         kind = call.func if isinstance(call, ast.Call) else call
-        found = self.source.resolve(kind) if kind is not None else None
-        if not (isinstance(found, type) and issubclass(found, Exception) and found.__module__ == "builtins"):
-            raise self.source.refuse(s, "this error", "raise one of Python's, with a text")
+        error = self.source.resolve(kind) if kind is not None else None
+        if not (isinstance(error, type) and issubclass(error, Exception) and error.__module__ == "builtins"):
+            raise self.source.refuse(s, "this error", "raise one of Python's built-in exceptions, with a string")
         text = _text(call.args[0]) if isinstance(call, ast.Call) and call.args else ""
-        self.emit(Check(ast.Constant(True), text, found.__name__))
+        self.emit(Check(ast.Constant(True), text, error.__name__))
 
     def effect(self, call: ast.Call) -> None:
-        """A call for what it writes."""
+        """Lower a call that is a statement: for its side effects."""
         called = self.function_of(call.func)
         if called is in_large_pages:
             return
-        if called is outside:  # of what was generated
-            doubt, program, given = call.args
-            items = self.items_in(self.tree(given)) or []
+        if called is outside:  # in generated code
+            doubt, program, operands = call.args
+            items = self.tuple_items(self.tree(operands)) or []
             names = (t.node if isinstance(t, Scalar) else ast.Name(self.view_of(t, call, "").name) for t in items)
-            self.names.imported(NAME, outside)
-            self.emit(Look(self.test(doubt), _text(program), NAME, list(names)))
+            self.names.imported(OUTSIDE_NAME, outside)
+            self.emit(IndexCheck(self.test(doubt), _text(program), OUTSIDE_NAME, list(names)))
             return
-        if called is refused:
+        if called is refuse_call:
             what, _, instead = _text(call.args[0]).partition(": ")
             raise self.source.refuse(call, what, instead)
         if self.callee(call) is not None:
@@ -415,16 +452,18 @@ class Lowering(Storing, Iteration):
         raise self.source.refuse(call, f"the call {unparse(call)}", "leave it out, or assign its result")
 
 
-def _form(tree: Tree | None) -> Form:
-    return (tree.of, tuple(map(_form, tree.items))) if isinstance(tree, Several) else None
+def _form(tree: ArrayExpr | None) -> Form:
+    """The nesting of tuples in a result."""
+    return (tree.tuple_class, tuple(map(_form, tree.items))) if isinstance(tree, TupleExpr) else None
 
 
 def _text(node: ast.expr | None) -> str:
+    """The string of a constant, "" for anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def _alike(a: Tree | None, b: Tree | None) -> bool:
-    """Whether two results are the same arrays, and as many numbers."""
+def _same_results(a: ArrayExpr | None, b: ArrayExpr | None) -> bool:
+    """Whether two results are the same arrays, and have scalars at the same positions."""
     if a is None or b is None:
         return a is b
     if isinstance(a, Leaf) or isinstance(b, Leaf):
@@ -432,4 +471,4 @@ def _alike(a: Tree | None, b: Tree | None) -> bool:
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         return isinstance(a, Scalar) and isinstance(b, Scalar)
     x, y = a.items, b.items  # type: ignore[attr-defined]
-    return len(x) == len(y) and all(_alike(p, q) for p, q in zip(x, y, strict=True))
+    return len(x) == len(y) and all(_same_results(p, q) for p, q in zip(x, y, strict=True))

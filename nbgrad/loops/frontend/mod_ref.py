@@ -1,4 +1,8 @@
-"""Which arrays a function may write in place, and not only by giving names to others."""
+"""Mod/ref analysis: which arrays a function may modify in place (rebinding a name modifies none).
+
+Interprocedural and conservative: names that may share elements are written together, and a call modifies its arguments
+unless it is known that it does not.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +17,21 @@ from ..ir.names import first_name
 from ..ir.statements import subtrees
 from .source import KNOWN, LOOPS, Source
 
-__all__ = ["written"]
+__all__ = ["modified_arrays"]
 
-#: Functions of the subset that may give what they are given, and methods that give new arrays.
-_SAME = {*LOOPS, np.asarray, np.ascontiguousarray, np.reshape, np.ravel}
-_NEW = {"copy", "sum", "mean", "dot", "astype"}
-
-
-def written(source: Source, node: ast.FunctionDef) -> set[str]:
-    """The names in a function of arrays that are written, and of all that may share elements with them."""
-    return _Written(source, node, ()).names()
+#: Functions of the subset whose result may share elements with an argument, and methods that return new arrays.
+_MAY_RETURN_ALIAS = {*LOOPS, np.asarray, np.ascontiguousarray, np.reshape, np.ravel}
+_ALLOCATING_METHODS = {"copy", "sum", "mean", "dot", "astype"}
 
 
-class _Written:
+def modified_arrays(source: Source, node: ast.FunctionDef) -> set[str]:
+    """The names of arrays that a function may write, and of all that may share elements with them."""
+    return _ModRef(source, node, ()).modified_names()
+
+
+class _ModRef:
+    """The analysis of one function; `within` are the names of those that call it."""
+
     def __init__(self, source: Source, node: ast.FunctionDef, within: tuple) -> None:
         self.source = source
         self.within = (*within, source.name)
@@ -35,100 +41,108 @@ class _Written:
         self.parameters = {n.arg for n in subtrees(node.args) if isinstance(n, ast.arg)}
         self.inner = {n.name: n for n in self.nodes if isinstance(n, ast.FunctionDef)}
 
-    def names(self) -> set[str]:
-        found: set[str] = set()
+    def modified_names(self) -> set[str]:
+        """The names that may be written: direct writes, closed over sharing."""
+        written: set[str] = set()
         groups = []  # names that may share elements
         for n in self.nodes:
             match n:
                 case ast.Subscript(ctx=ast.Store()):
-                    found |= set(self.shared(n))
+                    written |= set(self.may_alias(n))
                 case ast.AugAssign(target=target):
-                    found |= set(self.shared(target))
-                case ast.Call() if not self.reads(n):
-                    found |= {m for part in _parts(n) for m in self.shared(part)}
+                    written |= set(self.may_alias(target))
+                case ast.Call() if not self.is_read_only_call(n):
+                    written |= {m for part in _parts(n) for m in self.may_alias(part)}
                 case ast.Assign(targets=targets, value=value):
                     pairs = [p for target in targets for p in _pairs(target, value)]
-                    groups += [{*self.shared(t), *self.shared(v)} for t, v in pairs if not isinstance(t, ast.Subscript)]
-                case ast.For(target=target, iter=over) if not self.new(over):
-                    groups.append({*self.shared(target), *(m.id for m in subtrees(over) if isinstance(m, ast.Name))})
+                    groups += [
+                        {*self.may_alias(t), *self.may_alias(v)} for t, v in pairs if not isinstance(t, ast.Subscript)
+                    ]
+                case ast.For(target=target, iter=over) if not self.allocates_result(over):
+                    groups.append({*self.may_alias(target), *(m.id for m in subtrees(over) if isinstance(m, ast.Name))})
         grew = True
         while grew:
-            more = found.union(*(g for g in groups if g & found))
-            grew, found = more != found, more
-        return found
+            closed = written.union(*(g for g in groups if g & written))
+            grew, written = closed != written, closed
+        return written
 
-    def shared(self, node: ast.expr) -> Iterator[str]:
-        """The names of arrays whose elements an expression, or what is assigned to, may share."""
+    def may_alias(self, node: ast.expr) -> Iterator[str]:
+        """The names of arrays with which an expression, or the target of an assignment, may share elements."""
         match node:
             case ast.Name():
-                if not isinstance(self.source.outside.get(node.id), types.ModuleType) or node.id in self.local:
+                if not isinstance(self.source.outer_values.get(node.id), types.ModuleType) or node.id in self.local:
                     yield node.id
             case ast.Attribute(attr="shape" | "size" | "ndim"):
                 pass
             case ast.Subscript() | ast.Attribute() | ast.Starred():
-                yield from self.shared(node.value)
+                yield from self.may_alias(node.value)
             case ast.Tuple() | ast.List():
                 for e in node.elts:
-                    yield from self.shared(e)
+                    yield from self.may_alias(e)
             case ast.IfExp():
-                yield from self.shared(node.body)
-                yield from self.shared(node.orelse)
-            case ast.Call() if not self.new(node):
-                called = self.called(node)
+                yield from self.may_alias(node.body)
+                yield from self.may_alias(node.orelse)
+            case ast.Call() if not self.allocates_result(node):
+                called = self.analyse_callee(node)
                 returns = called.nodes if called is not None else []
                 values = [n.value for n in returns if isinstance(n, ast.Return) and n.value is not None]
-                if called is None or any(True for v in values for _ in called.shared(v)):
+                if called is None or any(True for v in values for _ in called.may_alias(v)):
                     for part in _parts(node):
-                        yield from self.shared(part)
+                        yield from self.may_alias(part)
 
-    def new(self, node: ast.expr) -> bool:
-        """Whether a call gives a new array, or no array."""
+    def allocates_result(self, node: ast.expr) -> bool:
+        """Whether `node` is a call that returns a new array, or no array."""
         if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in self.local):
             return False
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _NEW:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _ALLOCATING_METHODS:
             return True
-        found = self.resolve(node.func)
-        return isinstance(found, Hashable) and (found in KNOWN - _SAME or rule_of(found) is not None)
+        function = self.resolve(node.func)
+        return isinstance(function, Hashable) and (
+            function in KNOWN - _MAY_RETURN_ALIAS or rule_of(function) is not None
+        )
 
     def resolve(self, node: ast.expr) -> object:
-        """What stands for a function from outside."""
+        """The function from outside that a name is bound to; None for local names."""
         return None if first_name(node) in self.local else self.source.resolve(node)
 
-    def called(self, call: ast.Call) -> _Written | None:
-        """The function that is called, if it is one of the user's and known."""
+    def analyse_callee(self, call: ast.Call) -> _ModRef | None:
+        """The analysis of the called function, if it is a known one of the user's."""
         name = call.func.id if isinstance(call.func, ast.Name) else ""
         if name in self.inner and name not in self.within:
-            made = _Written(self.source, self.inner[name], self.within)
-            made.within = (*made.within, name)
-            made.inner, made.local = {**self.inner, **made.inner}, made.local | self.local  # it sees them
-            return made
-        found = None if name in self.inner else self.resolve(call.func)
-        plain = getattr(found, "py_func", found)
+            callee = _ModRef(self.source, self.inner[name], self.within)
+            callee.within = (*callee.within, name)
+            # A nested function sees the enclosing scope.
+            callee.inner, callee.local = {**self.inner, **callee.inner}, callee.local | self.local
+            return callee
+        function = None if name in self.inner else self.resolve(call.func)
+        plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType) or plain in KNOWN or plain.__name__ in self.within:
             return None
         other = Source(plain)
-        return _Written(other, other.node, self.within)
+        return _ModRef(other, other.node, self.within)
 
-    def reads(self, call: ast.Call) -> bool:
-        """Whether a call certainly writes none of its arguments."""
-        called = self.called(call)
+    def is_read_only_call(self, call: ast.Call) -> bool:
+        """Whether a call provably writes none of its arguments."""
+        called = self.analyse_callee(call)
         if called is not None:
-            return not called.names() & called.parameters
+            return not called.modified_names() & called.parameters
         if isinstance(call.func, ast.Name) and (call.func.id in self.local or call.func.id in self.inner):
             return False
-        found = self.resolve(call.func)
-        if isinstance(call.func, ast.Attribute) and found is None:
+        function = self.resolve(call.func)
+        if isinstance(call.func, ast.Attribute) and function is None:
             return call.func.attr != "fill"
-        known = isinstance(found, Hashable) and (found in KNOWN or rule_of(found) is not None)
-        return isinstance(found, type) or known
+        known = isinstance(function, Hashable) and (function in KNOWN or rule_of(function) is not None)
+        return isinstance(function, type) or known
 
 
 def _parts(call: ast.Call) -> list[ast.expr]:
+    """The operands of a call: the object of a method, and all arguments."""
     method = [call.func.value] if isinstance(call.func, ast.Attribute) else []
     return [*method, *call.args, *(k.value for k in call.keywords)]
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """An assignment as targets and values, item by item of tuples and for both values of a conditional."""
     if isinstance(value, ast.IfExp):
         return [*_pairs(target, value.body), *_pairs(target, value.orelse)]
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):

@@ -1,7 +1,7 @@
-"""Functions of NumPy's that are written in the subset itself: calls of them are lowered like those of users' functions.
+"""NumPy functions written in the subset itself; calls of them are lowered like calls of user functions.
 
-Tests of ``np.ndim``, and of what is a constant where the function is called, are decided there. So that nothing must be
-stored, elements that derivatives read are written once, and what searches and sorts makes integers.
+Tests of ``np.ndim``, and of arguments that are constant at the call, are decided at compile time. So that nothing needs
+to be stored on tapes, elements that derivatives read are written once, and searching and sorting yield integers.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import numpy as np
 
 from . import numpy_linalg, numpy_statistics
 
-__all__ = ["LIBRARY", "MODULES", "refused", "vector_norm"]
+__all__ = ["LIBRARY", "MODULES", "refuse_call", "vector_norm"]
 
-#: Where these functions are.
+#: The modules that define these functions.
 MODULES = (__name__, numpy_statistics.__name__, numpy_linalg.__name__)
 
 
-def refused(what: str) -> None:
-    """A call of this is refused, with these words."""
+def refuse_call(what: str) -> None:
+    """Refuse the call with this message, at compile time."""
 
 
 # Searching and sorting.
 
 
 def less(a, b):
-    """NumPy's order: NaN comes last."""
+    """NumPy's sort order: NaN comes last."""
     return a < b or (a == a and b != b)
 
 
@@ -92,9 +92,9 @@ def digitize(x, bins, right=False):
 
 
 def argsort(a, kind="quicksort"):
-    """Merges of neighbouring runs, from one array of places into another; of equal elements, the first comes first."""
+    """Bottom-up merge sort of indices; it is stable."""
     if np.ndim(a) != 1:
-        refused("sorting along one of several axes: write a loop over rows")
+        refuse_call("sorting along one of several axes: write a loop over rows")
     n = a.size
     runs, merged, found = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     for k in range(n):
@@ -135,7 +135,7 @@ def median(a):
 
 def quantile(a, q):
     if np.ndim(q) != 0:
-        refused("several quantiles: call it for each")
+        refuse_call("several quantiles: call it for each")
     if not 0.0 <= q <= 1.0:
         raise ValueError("quantiles must be in the range [0, 1], percentiles in [0, 100]")
     order = argsort(a)
@@ -165,17 +165,17 @@ def flatnonzero(a):
 
 def argwhere(a):
     if np.ndim(a) != 1:
-        refused("the places in several axes: write loops over them")
+        refuse_call("the places in several axes: write loops over them")
     return flatnonzero(a)[:, None]
 
 
 def nonzero(a):
     if np.ndim(a) != 1:
-        refused("the places in several axes: write loops over them")
+        refuse_call("the places in several axes: write loops over them")
     return (flatnonzero(a),)
 
 
-# Elements in another order.
+# Rearranging elements.
 
 
 def roll(a, shift, axis=-9):
@@ -195,13 +195,13 @@ def roll(a, shift, axis=-9):
         for k in range(s):
             found[:, k] = a[:, n - s + k]
     else:
-        refused("np.roll along this axis: give axis=0 or axis=1, or write a loop")
+        refuse_call("np.roll along this axis: give axis=0 or axis=1, or write a loop")
     return found
 
 
 def rot90(m, k=1):
     if np.ndim(m) != 2:
-        refused("np.rot90 of several axes: give a matrix")
+        refuse_call("np.rot90 of several axes: give a matrix")
     if k == 1:
         found = m[:, ::-1].T
     elif k == 2:
@@ -209,13 +209,13 @@ def rot90(m, k=1):
     elif k == 3 or k == -1:
         found = m[::-1].T
     else:
-        refused("np.rot90 by this: give 1, 2, 3 or -1")
+        refuse_call("np.rot90 by this: give 1, 2, 3 or -1")
     return found
 
 
 def swapaxes(a, axis1, axis2):
     if np.ndim(a) != 2:
-        refused("np.swapaxes of others than matrices: write a loop")
+        refuse_call("np.swapaxes of others than matrices: write a loop")
     return a.T
 
 
@@ -225,7 +225,7 @@ def extract(condition, arr):
 
 def delete(arr, obj):
     if np.ndim(arr) != 1 or np.ndim(obj) != 0:
-        refused("np.delete of this: give a vector and one index, or take a mask")
+        refuse_call("np.delete of this: give a vector and one index, or take a mask")
     found = np.empty(arr.size - 1, arr.dtype)
     gone = obj % arr.size
     for k in range(arr.size - 1):
@@ -235,13 +235,13 @@ def delete(arr, obj):
 
 def take(a, indices):
     if np.ndim(a) != 1:
-        refused("np.take from several axes: write a[indices] or a[:, indices]")
+        refuse_call("np.take from several axes: write a[indices] or a[:, indices]")
     return a[indices]
 
 
 def flip(a):
     if np.ndim(a) > 2:
-        refused("np.flip of more than two axes: write a[::-1]")
+        refuse_call("np.flip of more than two axes: write a[::-1]")
     if np.ndim(a) == 1:
         found = a[::-1]
     else:
@@ -263,7 +263,7 @@ def transpose(a):
 
 def expand_dims(a, axis):
     if np.ndim(a) != 1:
-        refused("np.expand_dims of several axes: write None among the indices")
+        refuse_call("np.expand_dims of several axes: write None among the indices")
     if axis == 0:
         found = a[None, :]
     else:
@@ -273,7 +273,7 @@ def expand_dims(a, axis):
 
 def repeat(a, repeats):
     if np.ndim(repeats) != 0 or np.ndim(a) != 1:
-        refused("np.repeat of this: repeat a vector, a number of times")
+        refuse_call("np.repeat of this: repeat a vector, a number of times")
     found = np.empty(a.size * repeats, a.dtype)
     for k in range(a.size):
         for j in range(repeats):
@@ -283,7 +283,7 @@ def repeat(a, repeats):
 
 def tile(a, reps):
     if np.ndim(a) != 1:
-        refused("np.tile of several axes: write a loop")
+        refuse_call("np.tile of several axes: write a loop")
     found = np.empty(a.size * reps, a.dtype)
     for j in range(reps):
         for k in range(a.size):
@@ -323,7 +323,7 @@ def vander(x, N=-1):
 
 def fill_diagonal(a, val):
     if np.ndim(a) != 2 or np.ndim(val) != 0:
-        refused("np.fill_diagonal of this: give a matrix and a number")
+        refuse_call("np.fill_diagonal of this: give a matrix and a number")
     for i in range(min(a.shape[0], a.shape[1])):
         a[i, i] = val
 
@@ -349,7 +349,7 @@ def triu(m, k=0):
 
 def vector_norm(x, ord):
     if np.ndim(x) != 1:
-        refused("a norm of a matrix of this order: sum and compare in loops")
+        refuse_call("a norm of a matrix of this order: sum and compare in loops")
     if ord == np.inf:
         found = np.max(np.abs(x))
     elif ord == -np.inf:
@@ -367,7 +367,7 @@ def vector_norm(x, ord):
 
 def trapezoid(y, x=0, dx=1.0):
     if np.ndim(y) != 1:
-        refused("np.trapezoid of several axes: write a loop over rows")
+        refuse_call("np.trapezoid of several axes: write a loop over rows")
     if np.ndim(x) == 1 and x.size != y.size:
         raise ValueError("np.trapezoid of arrays of different lengths")
     total = 0.0
@@ -428,7 +428,7 @@ def ediff1d(ary):
 
 def cov(m, y):
     if np.ndim(m) != 1 or np.ndim(y) != 1:
-        refused("np.cov of this: give two vectors, or sum in loops")
+        refuse_call("np.cov of this: give two vectors, or sum in loops")
     x, z = m - np.mean(m), y - np.mean(y)
     between = np.sum(x * z) / (m.size - 1)
     return np.array([[np.sum(x * x) / (m.size - 1), between], [between, np.sum(z * z) / (m.size - 1)]])
@@ -442,7 +442,7 @@ def corrcoef(x, y):
 
 def cross(a, b):
     if np.ndim(a) != 1 or np.ndim(b) != 1:
-        refused("np.cross of several vectors: write a loop over rows")
+        refuse_call("np.cross of several vectors: write a loop over rows")
     if a.size != 3 or b.size != 3:
         raise ValueError("np.cross of vectors that have not three elements")
     return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
@@ -450,7 +450,7 @@ def cross(a, b):
 
 def kron(a, b):
     if np.ndim(a) != 2 or np.ndim(b) != 2:
-        refused("np.kron of others than matrices: give both two axes")
+        refuse_call("np.kron of others than matrices: give both two axes")
     n, m = b.shape
     found = np.empty((a.shape[0] * n, a.shape[1] * m))
     for i in range(a.shape[0]):
@@ -461,7 +461,7 @@ def kron(a, b):
     return found
 
 
-#: What stands for NumPy's functions.
+#: NumPy's functions, with their definitions in the subset.
 LIBRARY: dict[object, Callable] = {
     getattr(np, f.__name__): f
     for f in (searchsorted, interp, digitize, argsort, sort, median, quantile, percentile, flatnonzero, argwhere,

@@ -1,4 +1,4 @@
-"""NumPy's functions for systems of equations, written in the subset like those of :mod:`.numpy_library`."""
+"""NumPy functions for linear algebra, written in the subset as in :mod:`.numpy_library`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["cholesky", "det", "inv", "matrix_power", "qr", "slogdet", "solve"]
 
 
 def pivots(a):
-    """In which order the rows of a matrix are eliminated, the largest element first."""
+    """The row order of Gaussian elimination with partial pivoting."""
     n = a.shape[0]
     if a.shape[1] != n:
         raise ValueError("the matrix is not square")
@@ -37,7 +37,7 @@ def pivots(a):
 
 
 def factors(a, order):
-    """L below and U above the diagonal, of the rows in this order."""
+    """The LU factors of the rows in this order: U on and above the diagonal, L below, with a unit diagonal."""
     n = a.shape[0]
     lu = np.empty((n, n))
     for i in range(n):
@@ -76,7 +76,7 @@ def inv(a):
 
 
 def sign_of(order):
-    """That of a permutation."""
+    """The sign of a permutation."""
     sign = 1.0
     for i in range(order.size):
         for j in range(i):
@@ -135,7 +135,7 @@ def matrix_power(a, n):
 
 
 def qr(a):
-    """Reflections, with the signs that LAPACK has."""
+    """QR factors by Householder reflections, with LAPACK's signs."""
     m, n = a.shape
     k = min(m, n)
     left, right, mirrors = np.eye(m, k), np.empty((m, n)), np.zeros((k, m))

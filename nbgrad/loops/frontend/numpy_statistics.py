@@ -1,4 +1,4 @@
-"""NumPy's functions for data, some of which may be missing (NaN), and for comparisons, as in :mod:`.numpy_library`."""
+"""NumPy functions for missing data (NaN), comparison and counting, in the subset as in :mod:`.numpy_library`."""
 
 from __future__ import annotations
 

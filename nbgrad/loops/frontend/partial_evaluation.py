@@ -1,4 +1,5 @@
-"""Tests whose outcome the kinds of arguments and constants tell, so that one branch alone is lowered."""
+"""Partial evaluation: decide tests whose outcome ranks, strings and constants determine, so that only one branch is
+lowered."""
 
 from __future__ import annotations
 
@@ -15,33 +16,34 @@ from .views import NUMBERS
 if TYPE_CHECKING:
     from .scope import Scope
 
-__all__ = ["decided"]
+__all__ = ["static_truth"]
 
 _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
             ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
 
 
-def decided(low: Scope, node: ast.expr) -> bool | None:
-    """Whether a test holds, if that is known: of numbers of axes, integers that never change, strings and None, and
-    numbers from outside. (Numba leaves such branches out, too: nothing may depend on what they make.)"""
+def static_truth(low: Scope, node: ast.expr) -> bool | None:
+    """The outcome of a test if it is known at compile time, else None. Known are ranks, integers that never change,
+    strings and None, and scalars from outside. (Numba prunes such branches, too: nothing may rely on what they define.)
+    """
     match node:
         case ast.BoolOp():
-            found = [decided(low, v) for v in node.values]
-            ends = isinstance(node.op, ast.Or)
-            return ends if ends in found else None if None in found else not ends
+            outcomes = [static_truth(low, v) for v in node.values]
+            absorbing = isinstance(node.op, ast.Or)
+            return absorbing if absorbing in outcomes else None if None in outcomes else not absorbing
         case ast.UnaryOp(op=ast.Not()):
-            inner = decided(low, node.operand)
+            inner = static_truth(low, node.operand)
             return None if inner is None else not inner
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             value = _constant(low, left)
-            held = (
+            not_none = (
                 isinstance(left, ast.Name)
-                and (left.id not in low.texts)
-                and (low.known_here(left.id) or left.id in low.functions)
+                and (left.id not in low.string_bindings)
+                and (low.is_local_name(left.id) or left.id in low.functions)
             )
             return (
                 isinstance(op, ast.IsNot)
-                if held
+                if not_none
                 else None
                 if value is _UNKNOWN
                 else (value is None) == isinstance(op, ast.Is)
@@ -51,8 +53,8 @@ def decided(low: Scope, node: ast.expr) -> bool | None:
             return None if _UNKNOWN in (value, *others) else (value in others) == isinstance(op, ast.In)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _constant(low, left), _constant(low, right)
-            alike = type(a) is type(b) or (isinstance(a, int | float) and isinstance(b, int | float))
-            if a is _UNKNOWN or b is _UNKNOWN or not (alike or isinstance(op, ast.Eq | ast.NotEq)):
+            comparable = type(a) is type(b) or (isinstance(a, int | float) and isinstance(b, int | float))
+            if a is _UNKNOWN or b is _UNKNOWN or not (comparable or isinstance(op, ast.Eq | ast.NotEq)):
                 return None
             return _COMPARE[type(op)](a, b)
         case ast.Name() | ast.Attribute() | ast.Constant():
@@ -65,6 +67,7 @@ _UNKNOWN = object()
 
 
 def _constant(low: Scope, node: ast.expr) -> Any:
+    """The value of an expression at compile time, or `_UNKNOWN`."""
     match node:
         case ast.Constant(value=int() | float() | str() | None as value):
             return value
@@ -75,27 +78,28 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
             return _rank(low, only)
-        case ast.Name() if node.id in low.texts:
-            return _UNKNOWN if low.texts[node.id] is UNCERTAIN else low.texts[node.id]
-        case ast.Name() if low.known_here(node.id) and low.array(node) is None:
-            known = low.shared.known.get(low.local(node))
-            name, k = ("?", 0) if known is None else offset(known)
+        case ast.Name() if node.id in low.string_bindings:
+            return _UNKNOWN if low.string_bindings[node.id] is UNCERTAIN else low.string_bindings[node.id]
+        case ast.Name() if low.is_local_name(node.id) and low.array(node) is None:
+            integer = low.shared.known_integers.get(low.local(node))
+            name, k = ("?", 0) if integer is None else offset(integer)
             return _UNKNOWN if name else k
         case ast.Name() | ast.Attribute():
-            found = low.resolve(node)
+            outer = low.resolve(node)
             return (
-                found.item()
-                if isinstance(found, np.generic)
-                else found
-                if isinstance(found, (*NUMBERS, str))
+                outer.item()
+                if isinstance(outer, np.generic)
+                else outer
+                if isinstance(outer, (*NUMBERS, str))
                 else _UNKNOWN
             )
     return _UNKNOWN
 
 
 def _rank(low: Scope, node: ast.expr) -> Any:
+    """The rank of an array or scalar, or `_UNKNOWN`."""
     view = low.array(node)
     if view is not None:
         return view.rank
-    number = isinstance(node, ast.Name) and low.known_here(node.id) and low.tuple_of(node) is None
-    return 0 if number else _UNKNOWN
+    scalar = isinstance(node, ast.Name) and low.is_local_name(node.id) and low.tuple_of(node) is None
+    return 0 if scalar else _UNKNOWN

@@ -1,4 +1,8 @@
-"""From a Python function to the statements of :mod:`.ir`; what is outside of the subset is refused."""
+"""Source of functions: read, parse and check it against the subset that loops are differentiated in.
+
+A :class:`Source` has the syntax tree of a function in canonical form, and resolves the names that it reads from
+outside. Functions that it calls are read and checked as well, so that all of them are of one moment.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +28,14 @@ from ..ir.statements import subtrees, too_deep
 from ..ir.structured_control import LoopElse
 from ..runtime.index_errors import outside
 from ..runtime.tape_memory import in_large_pages
-from .array_creation import MAKERS
-from .canonical_form import Lists, Outs
-from .captured_values import Moment, unfit
-from .live_range_splitting import separated
+from .array_creation import CREATION_FUNCTIONS
+from .canonical_form import Lists, OutArguments
+from .captured_values import CapturedSnapshot, unsupported_constant
+from .live_range_splitting import split_live_ranges
 from .numpy_library import LIBRARY
 from .reductions import PRODUCTS, REDUCTIONS
-from .source_check import changed
-from .tuple_arguments import Fixed
+from .source_check import source_changed
+from .tuple_arguments import StaticArgument
 
 __all__ = ["KNOWN", "LOOPS", "RANGES", "Source", "source_of"]
 
@@ -76,7 +80,7 @@ _OTHERS = {
     divmod,
     np.clip,
 }
-KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *MAKERS, *REDUCTIONS, *PRODUCTS, *RANGES, *LOOPS, *_OTHERS}
+KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *CREATION_FUNCTIONS, *REDUCTIONS, *PRODUCTS, *RANGES, *LOOPS, *_OTHERS}
 _METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
             "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose", "clip",
             "argsort", "repeat", "take", "nonzero"}  # fmt: skip
@@ -88,11 +92,11 @@ _ADVICE = {
     "np.linalg": "use solve, inv, det, slogdet, cholesky, qr or norm, or write it as loops",
     "nditer": "loop over np.ndindex(a.shape)",
     "histogram": "count in a loop, with np.searchsorted",
-    "split": "take parts, as a[:n]",
+    "split": "take slices, as a[:n]",
     "unique": "find them before",
     "append": "make an array before, and fill it",
     "sort": "sort before, or gather with an array of indices",
-    "complex": "write real and imaginary parts apart",
+    "complex": "write the real and imaginary parts separately",
     "at": "add in a loop: for k in range(i.size): z[i[k]] += y[k]",
     "finfo": "set it outside of the function: EPS = np.finfo(np.float64).eps",
     "dict": "use arrays, or a named tuple",
@@ -109,35 +113,34 @@ _KINDS = (
 
 
 class Source:
-    """The text and tree of a function, and what the names in it stand for.
+    """The source lines and syntax tree of a function, and the values of the names that it reads from outside.
 
-    `around`: for a function defined inside of another one, the lowering whose variables it sees; `options`: those of
-    ``njit`` that what is made of it has as well; `called`: the sources of the functions that are called, directly or
-    not, so that all are of one moment.
+    `around`: for a nested function, the lowering whose variables it sees; `options`: the options of ``njit`` that
+    generated functions inherit; `called`: the sources of the functions that are called, directly or indirectly.
     """
 
-    around: object = None
-    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and names of items or such; and those that are fixed)
+    enclosing_scope: object = None
+    packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and items; and fixed ones)
 
     def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:
-        self.called = {} if called is None else called
+        self.called_sources = {} if called is None else called
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):
-            kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; pass what it is made of")
+            kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; if it wraps one, pass that")
             raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given{kind}")
         self.name = plain.__name__
         self.file = plain.__code__.co_filename
         try:
-            lines, self.first = inspect.getsourcelines(plain.__code__)  # of a decorated function, what is called
+            lines, self.first = inspect.getsourcelines(plain.__code__)  # of a decorated function, the wrapper
         except (OSError, TypeError) as err:
             raise TraceError(
                 f"adjoint: the source of {self.name} cannot be read ({err}); define it in a file or a notebook cell"
             ) from None
         self.generated = is_generated(plain)
-        if not self.generated and changed(plain):
+        if not self.generated and source_changed(plain):
             raise TraceError(
-                f"adjoint: {self.file}, line {self.first}: the source of {self.name} is another one than when it was "
-                "defined, and what is read now would be differentiated: import the module again (importlib.reload), "
+                f"adjoint: {self.file}, line {self.first}: the source of {self.name} has changed since it was "
+                "defined, and the new one would be differentiated: import the module again (importlib.reload), "
                 "run the cell again, or begin a new process"
             )
         self.lines = lines_of("".join(lines))
@@ -149,64 +152,64 @@ class Source:
         self.first -= 1
         if deep := too_deep(node):
             at = f"{self.file}, line {self.first + deep.lineno}"
-            what = "too many branches and loops around this, where each elif is one, too"
+            what = "too many branches and loops around this (each elif counts as one)"
             raise TraceError(f"adjoint: {at}: {what}; choose by an index into an array, or in a loop")
-        closed = inspect.getclosurevars(plain).nonlocals
+        captured = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
-        self.outside = {**vars(builtins), **plain.__globals__, **closed}
-        self.moment = Moment(plain)
+        self.outer_values = {**vars(builtins), **plain.__globals__, **captured}
+        self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
-        given = getattr(function, "targetoptions", {})
-        node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(_Exchanges().visit(node)))
-        self.node = Outs(self).visit(node)
-        self.options = {k: given[k] for k in ("fastmath", "boundscheck") if given.get(k)}
+        njit_options = getattr(function, "targetoptions", {})
+        node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(_SwapsToTuples().visit(node)))
+        self.node = OutArguments(self).visit(node)
+        self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
     def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
-        """A function that is defined inside of this one."""
-        made = copy.copy(self)
+        """The source of a function that is nested in this one."""
+        source = copy.copy(self)
         body: list[ast.stmt] = (
             node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
         )
         function = ast.FunctionDef(name, node.args, body, [])
-        made.node = ast.copy_location(function, node)
-        made.name, made.around = name, around
+        source.node = ast.copy_location(function, node)
+        source.name, source.enclosing_scope = name, around
         parameters = [*node.args.posonlyargs, *node.args.args]
         defaults = [inspect.Parameter.empty] * (len(parameters) - len(node.args.defaults)) + list(node.args.defaults)
-        made.signature = inspect.Signature(
+        source.signature = inspect.Signature(
             [
                 inspect.Parameter(a.arg, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=d)
                 for a, d in zip(parameters, defaults, strict=True)
             ]
         )
-        return made
+        return source
 
-    def every(self) -> list[Source]:
-        """This one, and those of the functions that are called."""
-        return [self, *self.called.values()]
+    def with_callees(self) -> list[Source]:
+        """This source and those of all called functions."""
+        return [self, *self.called_sources.values()]
 
     def current(self) -> bool:
-        """Whether all names from outside stand for what they stood for when they were read."""
-        return all(s.moment.lasts() for s in self.every())
+        """Whether all names from outside still have the values that they had when the source was read."""
+        return all(s.captured_snapshot.still_current() for s in self.with_callees())
 
     @property
-    def place(self) -> tuple[str, str, int, int]:
-        """Where the function is defined, and its name."""
+    def definition_site(self) -> tuple[str, str, int, int]:
+        """The name of the function, and where it is defined."""
         return self.name, self.file, self.first + self.node.lineno, self.node.col_offset
 
-    def separated(self, names: set[str]) -> Source:
-        """The same, with several names for what each of these stands for."""
+    def with_split_names(self, names: set[str]) -> Source:
+        """This source with the live ranges of these names split."""
         if not names & all_names(self.node):
             return self
-        made = copy.copy(self)
-        made.node = separated(self.node, names, set(self.signature.parameters))
-        return made
+        source = copy.copy(self)
+        source.node = split_live_ranges(self.node, names, set(self.signature.parameters))
+        return source
 
-    def taken_apart(self, forms: tuple) -> Source:
-        """The same, where the items of tuples are parameters of their own; `forms` are those of the arguments."""
-        made, free = copy.copy(self), Names(all_names(self.node))
+    def with_flat_tuples(self, forms: tuple) -> Source:
+        """This source with a parameter per item of each tuple argument; `forms` are the forms of the arguments."""
+        source, free = copy.copy(self), Names(all_names(self.node))
 
         def named(name: str, form: Any) -> Packed:
-            if form is None or isinstance(form, Fixed):
+            if form is None or isinstance(form, StaticArgument):
                 return form or name
             labels = getattr(form[0], "_fields", ()) or range(len(form[1]))
             inner = zip(labels, form[1], strict=True)
@@ -215,52 +218,54 @@ class Source:
                 *(named(free.fresh(f"{name}_{k}") if f is None else f"{name}_{k}", f) for k, f in inner),
             ]
 
-        made.packs = {p: named(p, f) for p, f in zip(self.signature.parameters, forms, strict=True)}
-        flat = [n for p in made.packs.values() for n in _flat(p)]
+        source.packs = {p: named(p, f) for p, f in zip(self.signature.parameters, forms, strict=True)}
+        flat = [n for p in source.packs.values() for n in _flat(p)]
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        made.signature = inspect.Signature([inspect.Parameter(n, kind) for n in flat])
-        return made
+        source.signature = inspect.Signature([inspect.Parameter(n, kind) for n in flat])
+        return source
 
     def line_of(self, node: ast.AST) -> str:
-        """Where a statement is, and its text, for errors of what is generated."""
+        """The file, line and text of a statement, for errors raised in generated code."""
         line = getattr(node, "lineno", 1)
         return f"{self.file}, line {self.first + line}: {self.lines[line - 1].strip()}"
 
     def refuse(self, node: ast.AST, what: str, instead: str) -> TraceError:
+        """The error for `what` is outside of the subset at `node`, with what to write `instead`."""
         line = getattr(node, "lineno", 1)
         text = self.lines[line - 1].strip()
-        what = " ".join(what.split())  # what was lowered before has no text
-        made = TraceError(f"adjoint: {self.file}, line {self.first + line}: {what} in '{text}'; {instead}")
-        made.said = what, instead  # type: ignore[attr-defined]
-        return made
+        what = " ".join(what.split())  # nodes that are lowered already unparse to nothing
+        error = TraceError(f"adjoint: {self.file}, line {self.first + line}: {what} in '{text}'; {instead}")
+        error.said = what, instead  # type: ignore[attr-defined]
+        return error
 
     def resolve(self, node: ast.expr) -> object:
-        """What a name, or an attribute of a module, stands for; None if that is not known."""
+        """The value of a name or an attribute of a module; None if it is not known."""
         if isinstance(node, ast.Name):
-            found = bound_to(node) or adopted(self.outside.get(node.id), self.generated)
+            value = bound_to(node) or adopted(self.outer_values.get(node.id), self.generated)
         elif isinstance(node, ast.Attribute):
-            found = adopted(getattr(self.resolve(node.value), node.attr, None), self.generated)
+            value = adopted(getattr(self.resolve(node.value), node.attr, None), self.generated)
         else:
             return None
-        return LIBRARY.get(found, found) if callable(found) and isinstance(found, Hashable) else found
+        return LIBRARY.get(value, value) if callable(value) and isinstance(value, Hashable) else value
 
 
-Packed = str | list | Fixed
+Packed = str | list | StaticArgument
 
 
 def _flat(pack: Packed) -> list[str]:
+    """The names of the scalars and arrays in a parameter."""
     if isinstance(pack, list):
         return [n for part in pack[1:] for n in _flat(part)]
     return [pack] if isinstance(pack, str) else []
 
 
 def _definition(text: str) -> ast.stmt:
-    """The first statement of source text, which may be indented: what it has of lines that are not, in texts and after
-    form feeds, stays as it is."""
+    """The first statement of source code that may be indented. It is wrapped, not dedented: lines in strings and after
+    form feeds may be less indented."""
     indented = text.lstrip("\f")[:1] in (" ", "\t")
     try:
         (whole,) = ast.parse(f"if True:\n{text}" if indented else text).body
-    except (SyntaxError, ValueError):  # part of a statement
+    except (SyntaxError, ValueError):  # a fragment of a statement
         return ast.Pass()
     if not indented:
         return whole
@@ -268,8 +273,8 @@ def _definition(text: str) -> ast.stmt:
     return whole.body[0]  # type: ignore[attr-defined]
 
 
-class _Exchanges(ast.NodeTransformer):
-    """``t = a; a = b; b = t`` as ``a, b = b, a``, where `t` is not used elsewhere."""
+class _SwapsToTuples(ast.NodeTransformer):
+    """Rewrite ``t = a; a = b; b = t`` as ``a, b = b, a`` where `t` is not used elsewhere."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         uses = [n.id for n in subtrees(node) if isinstance(n, ast.Name)]
@@ -280,29 +285,30 @@ class _Exchanges(ast.NodeTransformer):
                 if all(pairs):
                     (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
                     if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses.count(t) == 2:
-                        made = ast.parse(f"{a}, {b} = {b}, {a}").body[0]
-                        for n in subtrees(made):
+                        swap = ast.parse(f"{a}, {b} = {b}, {a}").body[0]
+                        for n in subtrees(swap):
                             ast.copy_location(n, block[k])
-                        block[k : k + 3] = [made]
+                        block[k : k + 3] = [swap]
                 k += 1
         return node
 
 
 def _pair(s: ast.stmt) -> tuple[str, str] | None:
+    """The names of ``a = b``; None for other statements."""
     if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
         return (s.targets[0].id, s.value.id) if isinstance(s.value, ast.Name) else None
     return None
 
 
 def source_of(function: Callable) -> Source:
-    """The source of a function, checked, and of those it calls."""
+    """The source of a function; it and the functions that it calls are checked."""
     source = Source(function)
     check(source, (getattr(function, "py_func", function),))
     return source
 
 
 def check(source: Source, within: tuple = ()) -> None:
-    """Refuse what is outside of the subset whatever the arguments are."""
+    """Refuse code that is outside of the subset for any arguments; `within` are the functions that call this one."""
     arguments = source.node.args
     if arguments.vararg or arguments.kwarg:
         raise source.refuse(source.node, "*args and **kwargs", "name each parameter")
@@ -320,6 +326,8 @@ def check(source: Source, within: tuple = ()) -> None:
 
 
 class _Check:
+    """Checks single nodes; `listed` are the lists and stars that are allowed where they stand."""
+
     def __init__(self, source: Source, local: set[str], listed: set[int], within: tuple) -> None:
         self.source = source
         self.local = local
@@ -335,17 +343,15 @@ class _Check:
         if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
             raise refuse(node, f"{what} is outside of the subset", instead)
         if isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and id(node) not in self.listed:
-            if not node.elts and self.source.generated:  # where calls in loops keep arrays
+            if not node.elts and self.source.generated:  # where calls in loops store arrays
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
-                raise refuse(
-                    node, what, "give it an infer that tells sizes known before the loop, or leave out its vjp"
-                )
+                raise refuse(node, what, "give it an infer with sizes known before the loop, or leave out its vjp")
             raise refuse(node, "a list", instead)
         if isinstance(node, ast.expr) and (
             not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)
         ):
             raise refuse(node, f"{what} is outside of the subset", instead)
-        if isinstance(node, ast.Constant) and (wrong := unfit(node.value)):
+        if isinstance(node, ast.Constant) and (wrong := unsupported_constant(node.value)):
             raise refuse(node, *wrong)
         if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.AugAssign):
             self.operator(node, node.op)
@@ -362,7 +368,7 @@ class _Check:
             raise refuse(node, "an expression without effect", "leave it out, or assign its value")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             called = self.source.resolve(node.value.func)
-            if not self.own(node, called) and not self.inside(node.value.func) and called is not None:
+            if not self.own(node, called) and not self.is_local_call(node.value.func) and called is not None:
                 text = ast.unparse(node.value.func)
                 what = "print" if called is print else "an expression without effect"
                 raise refuse(node, what, _advice(text) or "leave it out, or assign its value")
@@ -375,23 +381,23 @@ class _Check:
             raise self.source.refuse(node, f"the operator {type(op).__name__} is outside of the subset", instead)
 
     def own(self, node: ast.AST, called: object) -> bool:
-        """Whether a function of the user's is called, which is then checked as well."""
+        """Whether `called` is a function of the user's; if so, check it as well."""
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             return True
-        if called in (in_large_pages, outside):  # of what was generated; they have no derivatives
+        if called in (in_large_pages, outside):  # in generated code; they have no derivatives
             return True
         plain = getattr(called, "py_func", called)
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
         if plain in self.within:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
-        if plain not in self.source.called:
-            self.source.called[plain] = Source(plain, self.source.called)
-        check(self.source.called[plain], (*self.within, plain))
+        if plain not in self.source.called_sources:
+            self.source.called_sources[plain] = Source(plain, self.source.called_sources)
+        check(self.source.called_sources[plain], (*self.within, plain))
         return True
 
-    def inside(self, node: ast.expr) -> bool:
-        """Whether a local function is called, or a method of something local."""
+    def is_local_call(self, node: ast.expr) -> bool:
+        """Whether a call is of a local function, or of a method of something local."""
         while isinstance(node, ast.Attribute):
             node = node.value
         return not isinstance(node, ast.Name) or node.id in self.local
@@ -404,19 +410,19 @@ class _Check:
             known = False
         if isinstance(node.func, ast.Name) and node.func.id in self.local:
             known = True
-        elif isinstance(node.func, ast.Attribute) and self.inside(node.func):
+        elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
             known = node.func.attr in _METHODS
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
             name = first_name(node.func)
-            if name and name not in {*self.source.outside, *self.local}:
+            if name and name not in {*self.source.outer_values, *self.local}:
                 raise self.source.refuse(node, f"{name}, which is not defined", "define it before adjoint is called")
             if getattr(called, "vjp", None) is not None:
                 raise self.source.refuse(
                     node,
-                    f"{text}, a primitive whose vjp is not compiled, or which is not itself",
-                    "compile both by numba.njit, or leave its vjp out, so that its loops are differentiated",
+                    f"{text}, a primitive that is not compiled, or whose vjp is not",
+                    "compile both with numba.njit, or leave its vjp out, so that its loops are differentiated",
                 )
             raise self.source.refuse(
                 node,
@@ -426,4 +432,5 @@ class _Check:
 
 
 def _advice(text: str) -> str:
+    """What to write instead of the function that is called `text`; "" if nothing is known."""
     return next((a for k, a in _ADVICE.items() if f"{text}.".startswith(f"{k}.") or text.endswith(f".{k}")), "")

@@ -1,7 +1,7 @@
-"""Whether the text that is read is that of the function in memory.
+"""Staleness check: whether the source of a function is still the one that it was compiled from.
 
-Files are edited, cells run again, while functions stay. What the text compiles to is therefore compared with what the
-function runs: names, constants and instructions, at the same line.
+Files are edited and cells run again while functions stay in memory. The source is therefore compiled again and compared
+with the code of the function: names, constants and instructions, at the same line.
 """
 
 from __future__ import annotations
@@ -10,34 +10,35 @@ import linecache
 from functools import lru_cache
 from types import CodeType, FunctionType
 
-__all__ = ["changed"]
+__all__ = ["source_changed"]
 
 
-def changed(function: FunctionType) -> bool:
-    """Whether the source of a function, read now, is another one than that which it was compiled from."""
+def source_changed(function: FunctionType) -> bool:
+    """Whether the source of a function has changed since it was compiled."""
     code = function.__code__
-    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
     try:
-        found = _codes(text, code.co_filename).get((code.co_name, code.co_firstlineno), [])
-    except (SyntaxError, ValueError):  # what is in a file as a whole need not be Python: magics of a notebook
+        candidates = _codes(source, code.co_filename).get((code.co_name, code.co_firstlineno), [])
+    except (SyntaxError, ValueError):  # a cell with magics need not be Python as a whole
         return False
-    rewritten = "@pytest_ar" in _all_names(code)  # of assertions, by pytest
-    return not (rewritten or any(_same(code, c) for c in found))
+    rewritten = "@pytest_ar" in _all_names(code)  # assertions rewritten by pytest
+    return not (rewritten or any(_same(code, c) for c in candidates))
 
 
 @lru_cache(64)
-def _codes(text: str, file: str) -> dict[tuple[str, int], list[CodeType]]:
-    """All functions in a text, by name and first line."""
-    found: dict[tuple[str, int], list[CodeType]] = {}
-    stack = [compile(text, file, "exec", dont_inherit=True)]
+def _codes(source: str, file: str) -> dict[tuple[str, int], list[CodeType]]:
+    """The code objects of all functions in a source, by name and first line."""
+    codes: dict[tuple[str, int], list[CodeType]] = {}
+    stack = [compile(source, file, "exec", dont_inherit=True)]
     while stack:
         code = stack.pop()
-        found.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+        codes.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         stack += [c for c in code.co_consts if isinstance(c, CodeType)]
-    return found
+    return codes
 
 
 def _same(a: CodeType, b: CodeType) -> bool:
+    """Whether two code objects do the same with the same names."""
     return (
         (a.co_code, a.co_names, a.co_varnames, a.co_cellvars, a.co_freevars)
         == (b.co_code, b.co_names, b.co_varnames, b.co_cellvars, b.co_freevars)
@@ -49,8 +50,9 @@ def _same(a: CodeType, b: CodeType) -> bool:
 def _same_constant(a: object, b: object) -> bool:
     if isinstance(a, CodeType) and isinstance(b, CodeType):
         return _same(a, b)
-    return type(a) is type(b) and repr(a) == repr(b)  # which tells 0.0 from -0.0, and takes NaN for NaN
+    return type(a) is type(b) and repr(a) == repr(b)  # repr tells 0.0 from -0.0, and NaN equals NaN
 
 
 def _all_names(code: CodeType) -> set[str]:
+    """The global names and attributes in a code object, nested ones included."""
     return {*code.co_names, *(n for c in code.co_consts if isinstance(c, CodeType) for n in _all_names(c))}

@@ -1,5 +1,8 @@
-"""Tuples as arguments: their items are arguments of their own in what is generated, and come back as they were. Texts
-and None are no arguments there: they tell which branches are lowered."""
+"""Tuple arguments: flatten tuples for generated functions, and nest gradients like the arguments.
+
+Each item of a tuple is an argument of the generated function. Strings and None are not passed to it: they are constants
+that decide which branches are lowered.
+"""
 
 from __future__ import annotations
 
@@ -11,109 +14,119 @@ import numpy as np
 
 from ...errors import AttrError, DTypeError
 
-__all__ = ["Fixed", "Form", "Structure", "items_of", "nothing", "places", "put_together", "structure"]
+__all__ = [
+    "Form",
+    "StaticArgument",
+    "Structure",
+    "argnum_indices",
+    "flatten_by_forms",
+    "is_zero_tangent",
+    "structure",
+    "unflatten",
+]
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """A text or None."""
+class StaticArgument:
+    """An argument that is a constant of the generated function: a string or None."""
 
     value: str | None
 
 
-#: Of an argument: its type and the forms of its items, if it is a tuple; what it is, if that is fixed.
-Form = tuple | Fixed | None
+#: The form of an argument: of a tuple, its type and the forms of its items; of a string or None, its value; else None.
+Form = tuple | StaticArgument | None
 
 
 def structure(name: str, names: Sequence[str], args: tuple) -> Structure | None:
-    """The structure of the arguments of the function `name`, if any is a tuple, a text or None; `names` are those of
-    its parameters."""
+    """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a tuple, a
+    string or None."""
     if len(names) != len(args) or not any(isinstance(a, tuple | str | None) for a in args):
         return None
     return Structure(tuple(map(_form, args)), name, tuple(names))
 
 
-def places(name: str, argnums: int | tuple[int, ...], names: Sequence[str]) -> list[int]:
-    """The places of parameters that are meant."""
-    found: list[int] = []
+def argnum_indices(name: str, argnums: int | tuple[int, ...], names: Sequence[str]) -> list[int]:
+    """The indices of the parameters in `argnums`, checked and non-negative."""
+    indices: list[int] = []
     for k in _several(argnums):
         if not -len(names) <= k < len(names):
             raise AttrError(f"{name}: argnums={argnums} and {len(names)} arguments ({', '.join(names)})")
-        if k % len(names) in found:
+        if k % len(names) in indices:
             raise AttrError(f"{name}: argnums={argnums} has {names[k]} twice; give each argument once")
-        found.append(k % len(names))
-    return found
+        indices.append(k % len(names))
+    return indices
 
 
-def nothing(direction: Any) -> bool:
-    """Whether a tangent is none, as that of what is no float has to be."""
+def is_zero_tangent(direction: Any) -> bool:
+    """Whether a tangent is None or zero, as it must be for what is not a float."""
     return direction is None or (not isinstance(direction, tuple | list | str) and not np.any(direction))
 
 
 @dataclass(frozen=True)
 class Structure:
-    """What takes arguments apart, and puts gradients together."""
+    """The forms of the arguments of a call: flattens arguments and directions, and nests gradients."""
 
     forms: tuple[Form, ...]
     name: str
     names: tuple[str, ...]
 
     def leaves(self, args: tuple) -> list[Any]:
+        """The arguments of the generated function."""
         return [x for form, a in zip(self.forms, args, strict=True) for x in _leaves(form, a)]
 
     def argnums(self, args: tuple, argnums: int | tuple[int, ...] | None) -> tuple[int, ...]:
-        """The places of the floats in the chosen arguments."""
-        found: list[list[int]] = []
-        at = 0
+        """The indices, among the leaves, of the floats in the arguments `argnums`."""
+        floats: list[list[int]] = []
+        start = 0
         for form, a in zip(self.forms, args, strict=True):
             leaves = _leaves(form, a)
-            found.append([at + k for k, x in enumerate(leaves) if _is_float(x)])
-            at += len(leaves)
-        chosen = range(len(args)) if argnums is None else places(self.name, argnums, self.names)
-        for n in chosen:
-            if argnums is not None and not found[n]:
+            floats.append([start + k for k, x in enumerate(leaves) if _is_float(x)])
+            start += len(leaves)
+        selected = range(len(args)) if argnums is None else argnum_indices(self.name, argnums, self.names)
+        for n in selected:
+            if argnums is not None and not floats[n]:
                 raise DTypeError(
                     f"{self.name}: argnums={argnums} asks for the gradient by {self.names[n]}, which has no floats in "
                     f"this call ({args[n]!r}); pass floats or arrays of floats, or leave it out of argnums"
                 )
-        return tuple(k for n in chosen for k in found[n])
+        return tuple(k for n in selected for k in floats[n])
 
     def _chosen(self, argnums: int | tuple[int, ...] | None) -> list[int]:
-        """Which arguments have gradients."""
+        """The indices of the arguments that are differentiated."""
         count = len(self.forms)
         return [*range(count)] if argnums is None else [k % count for k in _several(argnums)]
 
     def gradients(self, args: tuple, argnums: int | tuple[int, ...] | None, flat: tuple) -> Any:
-        """Gradients in the form of the arguments; None for what is no float."""
-        rest = iter(flat)
-        found = tuple(_rebuilt(self.forms[k], args[k], rest) for k in self._chosen(argnums))
-        return found[0] if isinstance(argnums, int) else found
+        """Gradients in the form of the arguments; None for what is not a float."""
+        values = iter(flat)
+        nested = tuple(_nest_floats(self.forms[k], args[k], values) for k in self._chosen(argnums))
+        return nested[0] if isinstance(argnums, int) else nested
 
-    def along(self, args: tuple, argnums: int | tuple[int, ...] | None, given: tuple) -> tuple:
-        """Directions, one per argument that is differentiated, as those of the floats in them."""
-        chosen = self._chosen(argnums)
-        if len(given) != len(chosen):
-            names = ", ".join(self.names[k] for k in chosen)
+    def flatten_directions(self, args: tuple, argnums: int | tuple[int, ...] | None, directions: tuple) -> tuple:
+        """Directions of the floats, from one direction per argument that is differentiated."""
+        selected = self._chosen(argnums)
+        if len(directions) != len(selected):
+            names = ", ".join(self.names[k] for k in selected)
             raise AttrError(
-                f"{self.name}: {len(chosen)} directions expected ({names}), {len(given)} given; one per "
-                f"{'parameter' if argnums is None else 'argnum'}, None for zeros and for what is no float"
+                f"{self.name}: {len(selected)} directions expected ({names}), {len(directions)} given; one per "
+                f"{'parameter' if argnums is None else 'argnum'}, None for zeros and for what is not a float"
             )
-        found = []
-        for k, d in zip(chosen, given, strict=True):
+        tangents = []
+        for k, d in zip(selected, directions, strict=True):
             leaves = _leaves(self.forms[k], args[k])
-            parts = [None] * len(leaves) if nothing(d) and self.forms[k] else _leaves(self.forms[k], d)
-            wrong = d if isinstance(self.forms[k], Fixed) and not nothing(d) else None
+            parts = [None] * len(leaves) if is_zero_tangent(d) and self.forms[k] else _leaves(self.forms[k], d)
+            wrong = d if isinstance(self.forms[k], StaticArgument) and not is_zero_tangent(d) else None
             for part, x in zip(parts, leaves, strict=True):
                 if _is_float(x):
-                    found.append(part)
-                elif not nothing(part):
+                    tangents.append(part)
+                elif not is_zero_tangent(part):
                     wrong = part
             if wrong is not None:
                 raise DTypeError(
-                    f"{self.name}: {self.names[k]} is or has what is no float, and {wrong!r} was given as its "
-                    "direction; only floats have derivatives: give None or 0 there"
+                    f"{self.name}: {self.names[k]} is or contains something that is not a float, and {wrong!r} was "
+                    "given as its direction; only floats have derivatives: pass None or 0 there"
                 )
-        return tuple(found)
+        return tuple(tangents)
 
 
 def _several(argnums: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -121,20 +134,24 @@ def _several(argnums: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _form(a: Any) -> Form:
+    """The form of an argument."""
     if isinstance(a, str | None):
-        return Fixed(a)
+        return StaticArgument(a)
     if not isinstance(a, tuple):
         return None
     inner = tuple(map(_form, a))
-    if any(isinstance(form, Fixed) for form in inner):
-        raise AttrError(f"adjoint: a tuple of numbers and arrays is expected, got {a!r}; pass strings and None apart")
+    if any(isinstance(form, StaticArgument) for form in inner):
+        raise AttrError(
+            f"adjoint: a tuple of numbers and arrays is expected, got {a!r}; pass strings and None separately"
+        )
     return type(a), inner
 
 
 def _leaves(form: Form, a: Any) -> list[Any]:
+    """The items of a value in this form, flattened; None is read as a tuple of None."""
     if form is None:
         return [a]
-    if isinstance(form, Fixed):
+    if isinstance(form, StaticArgument):
         return []
     if a is None:
         return [x for f in form[1] for x in _leaves(f, None)]
@@ -143,27 +160,29 @@ def _leaves(form: Form, a: Any) -> list[Any]:
     return [x for f, part in zip(form[1], a, strict=True) for x in _leaves(f, part)]
 
 
-def _rebuilt(form: Form, a: Any, flat: Iterator) -> Any:
-    if form is None or isinstance(form, Fixed):
+def _nest_floats(form: Form, a: Any, flat: Iterator) -> Any:
+    """A value in the form of the argument `a`, its floats taken from `flat`; None for other leaves."""
+    if form is None or isinstance(form, StaticArgument):
         return next(flat) if _is_float(a) else None
-    return _of(form, [_rebuilt(f, part, flat) for f, part in zip(form[1], a, strict=True)])
+    return _of(form, [_nest_floats(f, part, flat) for f, part in zip(form[1], a, strict=True)])
 
 
 def _of(form: tuple, items: list) -> Any:
+    """A tuple or named tuple of `items`."""
     return form[0](*items) if hasattr(form[0], "_fields") else tuple(items)
 
 
-def put_together(form: Form, flat: Iterator) -> Any:
-    """What has this form, with the items in `flat`."""
-    return _of(form, [put_together(f, flat) for f in form[1]]) if isinstance(form, tuple) else next(flat)
+def unflatten(form: Form, flat: Iterator) -> Any:
+    """Nest the items of `flat` in this form."""
+    return _of(form, [unflatten(f, flat) for f in form[1]]) if isinstance(form, tuple) else next(flat)
 
 
-def items_of(forms: tuple[Form, ...], given: tuple) -> tuple:
-    """The items of what is given in these forms, or one after the other already."""
-    nested = any(forms) and len(given) == len(forms)
-    if nested and all(isinstance(g, tuple | None) for f, g in zip(forms, given, strict=True) if f):
-        return tuple(x for f, g in zip(forms, given, strict=True) for x in _leaves(f, g))
-    return given
+def flatten_by_forms(forms: tuple[Form, ...], values: tuple) -> tuple:
+    """Flatten values in these forms; values that are flat already are returned as they are."""
+    nested = any(forms) and len(values) == len(forms)
+    if nested and all(isinstance(g, tuple | None) for f, g in zip(forms, values, strict=True) if f):
+        return tuple(x for f, g in zip(forms, values, strict=True) for x in _leaves(f, g))
+    return values
 
 
 def _is_float(x: Any) -> bool:

@@ -1,14 +1,14 @@
-"""Parts of arrays: what a subscript selects, and the element of it at given counters."""
+"""Views of arrays: what a subscript selects, and its element at the counters of loops."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, replace
 
-from ..ir.affine import length, minus, offset, plus
+from ..ir.affine import is_array_length, minus, offset, plus
 from ..ir.statements import parse, unparse
 
-__all__ = ["NUMBERS", "Axis", "View", "count", "index_of", "normal", "size_of"]
+__all__ = ["NUMBERS", "Axis", "View", "axis_length", "fold_negation", "index_of", "length_code"]
 
 ZERO, ONE = ast.Constant(0), ast.Constant(1)
 NUMBERS = (bool, int, float)
@@ -16,7 +16,7 @@ NUMBERS = (bool, int, float)
 
 @dataclass(frozen=True)
 class Axis:
-    """The elements ``start:stop:step`` along one axis of an array; no negative numbers count from the end here."""
+    """The elements ``start:stop:step`` along one axis of an array; negative bounds do not count from the end."""
 
     start: ast.expr
     stop: ast.expr
@@ -27,8 +27,8 @@ class Axis:
 class View:
     """Elements of the array `name`.
 
-    `parts` has an index or an Axis for each axis of the array, `order` the axis of the array for each axis of the view,
-    or None for one of length 1 that is not the array's.
+    `parts` has an index or an Axis for each axis of the array. `order` has the axis of the array for each axis of the
+    view, None for a new axis of length 1.
     """
 
     name: str
@@ -40,12 +40,12 @@ class View:
         return len(self.order)
 
     def axis(self, d: int) -> Axis:
-        place = self.order[d]
-        found = Axis(ZERO, ONE) if place is None else self.parts[place]
-        assert isinstance(found, Axis)
-        return found
+        source = self.order[d]
+        part = Axis(ZERO, ONE) if source is None else self.parts[source]
+        assert isinstance(part, Axis)
+        return part
 
-    def whole(self, sizes: list[ast.expr]) -> bool:
+    def is_whole_array(self, sizes: list[ast.expr]) -> bool:
         """Whether it is all of an array with these sizes, in order."""
         return self.order == tuple(range(len(self.parts))) and all(
             isinstance(p, Axis) and unparse(p.start) == "0" and unparse(p.step) == "1" and unparse(p.stop) == unparse(n)
@@ -57,11 +57,11 @@ class View:
         return replace(self, order=self.order[::-1])
 
     def at(self, indices: list[ast.expr]) -> ast.Subscript:
-        """The element of the array at these indices along the view's axes, as they are in the array."""
+        """The element of the array at these indices; those are given per axis of the view, in terms of the array."""
         parts = list(self.parts)
-        for place, index in zip(self.order, indices, strict=True):
-            if place is not None:
-                parts[place] = index
+        for axis, index in zip(self.order, indices, strict=True):
+            if axis is not None:
+                parts[axis] = index
         assert not any(isinstance(p, Axis) for p in parts)
         return ast.Subscript(ast.Name(self.name, ast.Load()), index_of(parts), ast.Load())
 
@@ -70,15 +70,15 @@ def index_of(parts: list) -> ast.expr:
     return ast.Tuple(parts, ast.Load()) if len(parts) > 1 else parts[0]
 
 
-def normal(node: ast.expr) -> ast.expr:
-    """-1 as a syntax tree has it."""
+def fold_negation(node: ast.expr) -> ast.expr:
+    """Fold the negation of a constant unless the result is negative, which the parser writes as a negation."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         value = -node.operand.value  # type: ignore[operator]
         return ast.Constant(value) if not isinstance(value, complex) and value >= 0 else node
     return node
 
 
-def count(axis: Axis) -> str:
+def length_code(axis: Axis) -> str:
     """Code for the number of elements; it may be negative where there are none."""
     if unparse(axis.step) == "1":
         return unparse(minus(axis.stop, axis.start))
@@ -87,32 +87,32 @@ def count(axis: Axis) -> str:
     return f"len(range({unparse(axis.start)}, {unparse(axis.stop)}, {unparse(axis.step)}))"
 
 
-def size_of(axis: Axis) -> ast.expr:
-    """The number of elements, not negative."""
-    text = count(axis)
-    node = parse(text)
-    certain = length(node) or isinstance(node, ast.Constant) or (
+def axis_length(axis: Axis) -> ast.expr:
+    """The number of elements, at least 0."""
+    code = length_code(axis)
+    node = parse(code)
+    nonnegative = is_array_length(node) or isinstance(node, ast.Constant) or (
         unparse(axis.start) == "0" and not isinstance(axis.stop, ast.BinOp)
     )  # fmt: skip
-    return node if certain else parse(f"max({text}, 0)")
+    return node if nonnegative else parse(f"max({code}, 0)")
 
 
 def compose(axis: Axis, start: ast.expr, stop: ast.expr, step: ast.expr) -> Axis:
-    """Of the elements along `axis`, those from `start` to `stop`."""
+    """The slice ``start:stop:step`` of the elements along `axis`."""
     if unparse(axis.step) == "1":
         base = axis.start
         if unparse(base) == "0":
             return Axis(start, stop, step)
-        return Axis(added(base, start), added(base, stop), step)
-    by = axis.step
+        return Axis(add_indices(base, start), add_indices(base, stop), step)
+    stride = axis.step
 
     def along(n: ast.expr) -> ast.expr:
-        return added(axis.start, times(n, by))
+        return add_indices(axis.start, multiply_indices(n, stride))
 
-    return Axis(along(start), along(stop), times(step, by))
+    return Axis(along(start), along(stop), multiply_indices(step, stride))
 
 
-def added(a: ast.expr, b: ast.expr) -> ast.expr:
+def add_indices(a: ast.expr, b: ast.expr) -> ast.expr:
     for x, y in ((a, b), (b, a)):
         name, k = offset(x)
         if not name:
@@ -122,7 +122,7 @@ def added(a: ast.expr, b: ast.expr) -> ast.expr:
     return ast.BinOp(a, ast.Add(), b)
 
 
-def times(a: ast.expr, b: ast.expr) -> ast.expr:
+def multiply_indices(a: ast.expr, b: ast.expr) -> ast.expr:
     for x, y in ((a, b), (b, a)):
         match unparse(x):
             case "1":

@@ -1,1 +1,1 @@
-"""What functions are made of between their text and the text that is generated, and the arithmetic of it."""
+"""The loop IR between Python source and generated source: statements, expressions, types and their utilities."""

@@ -1,4 +1,4 @@
-"""Arithmetic of indices: sums of a text and a constant."""
+"""Affine index expressions: a symbolic term plus an integer constant."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import ast
 
 from .statements import parse, unparse
 
-__all__ = ["distance", "joined", "length", "minus", "offset", "parts", "plus"]
+__all__ = ["axis_indices", "distance", "is_array_length", "joined_index", "minus", "offset", "plus"]
 
 
-def parts(index: ast.expr) -> list[ast.expr]:
-    """An index along each axis."""
+def axis_indices(index: ast.expr) -> list[ast.expr]:
+    """The index along each axis."""
     return index.elts if isinstance(index, ast.Tuple) else [index]
 
 
-def joined(places: list[ast.expr]) -> ast.expr:
-    """The other way."""
-    return ast.Tuple(places, ast.Load()) if len(places) > 1 else places[0]
+def joined_index(indices: list[ast.expr]) -> ast.expr:
+    """The index for several axes: the inverse of :func:`axis_indices`."""
+    return ast.Tuple(indices, ast.Load()) if len(indices) > 1 else indices[0]
 
 
 def distance(a: ast.expr, b: ast.expr) -> int | None:
@@ -44,8 +44,8 @@ def offset(node: ast.expr) -> tuple[str, int]:
     return unparse(node), 0
 
 
-def length(node: ast.expr) -> bool:
-    """Whether it is how many elements an array has, and nothing is done to that: not ``i % x.size``."""
+def is_array_length(node: ast.expr) -> bool:
+    """Whether `node` is exactly an array length, such as ``x.shape[0]`` or ``len(x)``, and no expression of one."""
     match node:
         case ast.Attribute(value=ast.Name(), attr="size") | ast.Call(func=ast.Name(id="len")):
             return True
@@ -55,13 +55,14 @@ def length(node: ast.expr) -> bool:
 
 
 def minus(a: ast.expr, b: ast.expr) -> ast.expr:
+    """``a - b``, with a constant `b` folded."""
     if isinstance(b, ast.Constant):
         return plus(a, -b.value)  # type: ignore[operator, arg-type]
     return ast.BinOp(a, ast.Sub(), b)
 
 
 def plus(node: ast.expr, k: int) -> ast.expr:
-    """``node + k``, with constants added up."""
+    """``node + k``, with constants folded."""
     match node:
         case ast.Constant(value=int() as n):
             return _integer(n + k)

@@ -1,6 +1,6 @@
-"""Right-hand sides as expressions with derivatives, and expressions as Python code again.
+"""Symbolic differentiation of right-hand sides: syntax trees to expressions, derivatives, and back to Python code.
 
-The variables of an expression are texts: ``u[i - 1]``, ``dt``, or a part like ``c*dt`` that is not differentiated.
+The variables of an expression are strings of source: ``u[i - 1]``, ``dt``, or a passive subexpression like ``c*dt``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ...core.source_text import constant
+from ...core.source_text import constant_source
 from ...ir.expr import (
     ONE,
     ZERO,
@@ -22,33 +22,51 @@ from ...ir.expr import (
     const,
     lt,
     ne,
-    order,
     rebuild,
     select,
     strong,
     substitute,
+    topological_order,
     var,
     vjp,
 )
 from ...kernels import scalar as vm
 from .names import FUNCTION_NAMES, INTEGERS, Names
-from .selections import is_select, settled
-from .singularities import arriving, finite, is_multiple, lower_powers, products, roots_in, strongly
+from .selections import is_select, simplify_selects
+from .singularities import (
+    as_strong_product,
+    cotangent_at,
+    guard_infinities,
+    is_multiple,
+    lower_powers,
+    normalize_strong,
+    singular_factors,
+)
 from .statements import children, duplicate, parse, parsed, unparse
 
-__all__ = ["COTANGENT", "FUNCTIONS", "OPERATORS", "PACKED", "PASSIVE", "VALUE", "Algebra", "code", "common",
-           "helper_of"]  # fmt: skip
+__all__ = [
+    "COTANGENT",
+    "FUNCTIONS",
+    "OPERATORS",
+    "PASSIVE",
+    "VALUE",
+    "VECTORIZABLE",
+    "Algebra",
+    "code",
+    "common",
+    "helper_of",
+]  # fmt: skip
 
-#: The cotangent of what is differentiated; no name of a program looks like it.
+#: The cotangent of the differentiated expression; no name in a program looks like it.
 COTANGENT = var("@")
-#: What a statement wrote, where its derivative is written with it.
+#: The value that a statement wrote, where its derivative reads it.
 VALUE = var("@value")
 
-#: Functions that are arithmetic without branches in :mod:`nbgrad.vmath`.
-PACKED = {"exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan",
+#: Functions with a branch-free version in :mod:`nbgrad.vmath`, which LLVM can vectorize.
+VECTORIZABLE = {"exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan",
           "cbrt", "erf", "sigmoid", "softplus", "log_sigmoid", "silu"}  # fmt: skip
 
-#: What Python's math module calls otherwise than the table.
+#: Functions of Python's math module whose names in the table differ.
 _MATH = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
          "acosh": "arccosh", "atanh": "arctanh", "lgamma": "gammaln", "pow": "power", "fabs": "absolute"}  # fmt: skip
 _SAME = ["exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
@@ -57,35 +75,35 @@ _SAME = ["exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", 
 
 
 def _table() -> dict[object, Callable]:
-    found: dict[object, Callable] = {}
+    table: dict[object, Callable] = {}
     for module in (math, np):
         for name in _SAME:
             if hasattr(module, name):
-                found[getattr(module, name)] = getattr(vm, name)
+                table[getattr(module, name)] = getattr(vm, name)
     for name, ours in _MATH.items():
-        found[getattr(math, name)] = getattr(vm, ours)
+        table[getattr(math, name)] = getattr(vm, ours)
 
     def same(x: Expr) -> Expr:
         return x
 
-    found |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
+    table |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
               np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power, np.float_power: vm.power,
               np.fabs: vm.absolute, np.cbrt: vm.cbrt, np.reciprocal: lambda x: 1 / x,
               np.exp2: lambda x: vm.power(const(2.0), x), np.sinc: vm.sinc,
               np.fmod: _remainder}  # fmt: skip
-    for fn in vars(vm).values():  # what generated code calls
+    for fn in vars(vm).values():  # functions that generated code calls
         if isinstance(fn, Fn):
             name, _, slots = fn.template.partition("(")
             if name in fn.helpers and slots.rstrip(")") == ", ".join(f"{{{k}}}" for k in range(slots.count("{"))):
                 function = fn.helpers[name]
-                found[function] = fn
-    found[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
-    found[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
-    return found
+                table[function] = fn
+    table[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
+    table[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
+    return table
 
 
 def _remainder(a: Expr, b: Expr) -> Expr:
-    """That of a division towards zero."""
+    """The remainder of a division rounded towards zero."""
     divisor = vm.absolute(b)
     return select(lt(a, ZERO), -vm.floor_mod(-a, divisor), vm.floor_mod(a, divisor))
 
@@ -97,9 +115,9 @@ def _fold(function: Callable, args: tuple) -> Expr:
     return result
 
 
-#: Functions of numbers with their expressions, by the function object.
+#: Scalar functions: the function object to the function that builds its expression.
 FUNCTIONS = _table()
-#: Functions whose derivative is zero wherever there is one, and those that give no real numbers.
+#: Functions whose derivative is zero wherever it exists, and those that return integers or truth values.
 PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan, math.isinf, math.isfinite,
            np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.sign,
            np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_, *INTEGERS}  # fmt: skip
@@ -117,7 +135,7 @@ def _compared(op: type[ast.cmpop]) -> Callable[..., ast.expr]:
     return lambda a, b: ast.Compare(a, [op()], [b])
 
 
-#: Functions that are operators: what they are of the elements.
+#: Functions that are operators: the function object to the function that builds the syntax tree for one element.
 OPERATORS: dict[object, Callable[..., ast.expr]] = {
     np.add: _binary(ast.Add), np.subtract: _binary(ast.Sub), np.multiply: _binary(ast.Mult),
     np.divide: _binary(ast.Div), np.remainder: _binary(ast.Mod), np.floor_divide: _binary(ast.FloorDiv),
@@ -132,8 +150,8 @@ OPERATORS: dict[object, Callable[..., ast.expr]] = {
     np.degrees: _times("180.0 / math.pi"), np.rad2deg: _times("180.0 / math.pi"),
 }  # fmt: skip
 
-#: Operators that give no real numbers.
-_WHOLE = (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+#: Operators whose results are integers.
+_INTEGER_OPERATORS = (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _OPERATIONS: dict[type, Callable] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -149,23 +167,23 @@ class Algebra:
     Parameters
     ----------
     resolve : callable
-        The function that a name or attribute in a call stands for.
+        Gives the function that a name or attribute in a call is bound to.
     active : set of str
-        The names that are differentiated.
+        The names of active variables.
 
     Attributes
     ----------
-    squares : set of str
-        Names of sums of squares: where one is zero, all of them are.
+    square_sums : set of str
+        Names of variables that are sums of squares: where one is zero, so are all its terms.
     """
 
     def __init__(self, resolve: Callable[[ast.expr], object], active: set[str]) -> None:
         self.resolve = resolve
         self.active = active
-        self.squares: set[str] = set()
+        self.square_sums: set[str] = set()
 
     def depends(self, node: ast.expr, names: set[str] | None = None) -> bool:
-        """Whether the derivative of `node` with respect to one of `names` (the active ones) can be other than zero."""
+        """Whether the derivative of `node` with respect to one of `names` (default: the active ones) may be nonzero."""
         names = self.active if names is None else names
         match node:
             case ast.Name():
@@ -173,7 +191,7 @@ class Algebra:
             case ast.Subscript():
                 return self.depends(node.value, names)
             case ast.BinOp():
-                passive = isinstance(node.op, _WHOLE)
+                passive = isinstance(node.op, _INTEGER_OPERATORS)
                 return not passive and (self.depends(node.left, names) or self.depends(node.right, names))
             case ast.UnaryOp():
                 return not isinstance(node.op, ast.Not | ast.Invert) and self.depends(node.operand, names)
@@ -184,7 +202,7 @@ class Algebra:
         return False
 
     def expression(self, node: ast.expr) -> Expr:
-        """`node` as an expression; what does not depend on an active name is one variable."""
+        """`node` as an expression, in which each passive subtree is one variable."""
         match node:
             case ast.Constant():
                 return const(node.value)  # type: ignore[arg-type]
@@ -202,7 +220,7 @@ class Algebra:
                 return _OPERATIONS[type(node.op)](self.expression(node.left), self.expression(node.right))
             case ast.IfExp():
                 body, orelse = self.expression(node.body), self.expression(node.orelse)
-                match node.test:  # a strong product, as adjoints are made of
+                match node.test:  # a strong product, as generated adjoints contain
                     case ast.Compare(left, [ast.NotEq()], [ast.Constant(value=0)]) if orelse.value == 0:
                         factor = self.expression(left)
                         if is_multiple(body, factor):
@@ -213,52 +231,55 @@ class Algebra:
         return var(unparse(node))
 
     def atoms(self, node: ast.expr) -> list[ast.expr]:
-        """The active names and elements in `node`, each once, in order."""
-        found: dict[str, ast.expr] = {}
+        """The active names and array elements in `node`, each once, in order."""
+        atoms: dict[str, ast.expr] = {}
         stack = [node]
         while stack:
             n = stack.pop()
             if not self.depends(n):
                 continue
             if isinstance(n, ast.Name | ast.Subscript):
-                found.setdefault(unparse(n), n)
+                atoms.setdefault(unparse(n), n)
             elif isinstance(n, ast.IfExp):
                 stack += [n.orelse, n.body]
             else:
                 stack += [c for c in reversed(children(n)) if isinstance(c, ast.expr)]
-        return list(found.values())
+        return list(atoms.values())
 
     def pull(
         self, node: ast.expr, g: Expr, known: Expr | None = None, dot: Callable[[ast.expr], Expr] | None = None
     ) -> list[tuple[ast.expr, Expr]]:
-        """What each active name or element in `node` gets, when the cotangent of `node` is `g`.
+        """The vector-Jacobian product: the cotangent that each active name or element in `node` gets from `g`, that of
+        `node`; zeros are left out.
 
-        `known`: what holds the value of `node` where the results are evaluated. `dot`: the tangent of a name or an
-        element, if that is what the results are for.
+        `known` holds the value of `node` where the results are evaluated. If the results are for a tangent instead,
+        `dot` gives the tangent of a name or element.
         """
         e = self.expression(node)
         atoms = self.atoms(node)
         names = [unparse(a) for a in atoms]
 
         def moved(root: Expr) -> Expr:
-            """What the derivative of a root is a factor of."""
+            """What the derivative of a root is multiplied by."""
             if dot is None:
-                return arriving(e, g, root)
+                return cotangent_at(e, g, root)
             parts = zip(vjp(root.args[0], ONE, names), atoms, strict=True)
             return sum((p * dot(a) for p, a in parts if p is not ZERO), ZERO)
 
-        roots = roots_in(e, moved, self.squares)
-        found = [finite(p, n if dot is None else "", roots) for p, n in zip(vjp(e, g, names), names, strict=True)]
-        found = [settled(p, e, known) for p in found]
+        roots = singular_factors(e, moved, self.square_sums)
+        partials = [
+            guard_infinities(p, n if dot is None else "", roots) for p, n in zip(vjp(e, g, names), names, strict=True)
+        ]
+        partials = [simplify_selects(p, e, known) for p in partials]
         lower = {} if known is None else lower_powers(e, known, roots)
         if known is not None and e.fn is not None:
-            found = [_rebuilt(p, {e: known, **lower}) for p in found]
-        found = inverted(shared(map(simplify, found)), g)
+            partials = [_fold_comparisons(p, {e: known, **lower}) for p in partials]
+        partials = multiply_by_reciprocals(share_quotients(map(simplify, partials)), g)
         if dot is None:
             tame = dict.fromkeys([*(root.factor for root in roots.values()), *map(simplify, lower.values())], ONE)
-            found = [strongly(p, g, tame) for p in found]
-        found = [products(p) for p in found]
-        return [(a, p) for a, p in zip(atoms, found, strict=True) if p is not ZERO]
+            partials = [as_strong_product(p, g, tame) for p in partials]
+        partials = [normalize_strong(p) for p in partials]
+        return [(a, p) for a, p in zip(atoms, partials, strict=True) if p is not ZERO]
 
 
 def _quotient_of_constants(node: ast.BinOp) -> float | None:
@@ -272,6 +293,7 @@ def _quotient_of_constants(node: ast.BinOp) -> float | None:
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:
+    """``base ** exponent``, with products for small integers and a square root for one half."""
     n = exponent.value
     if n == 0.5:
         return vm.sqrt(base)
@@ -283,10 +305,10 @@ def _power(base: Expr, exponent: Expr) -> Expr:
     return product if n > 0 else ONE / product
 
 
-def shared(found: Iterable[Expr]) -> list[Expr]:
-    """``g*(-(y/b))`` as ``-(g/b)*y`` where ``g/b`` is calculated anyway: the two partial derivatives of a quotient."""
+def share_quotients(found: Iterable[Expr]) -> list[Expr]:
+    """Rewrite ``g*(-(y/b))`` as ``-(g/b)*y`` where ``g/b`` is computed anyway, as in the derivatives of a quotient."""
     parts = list(found)
-    nodes = set(order(parts))
+    nodes = set(topological_order(parts))
     replace = {}
     for node in nodes:
         if node.fn is not None and node.fn.name == "mul" and node.args[1].fn is not None:
@@ -300,43 +322,50 @@ def shared(found: Iterable[Expr]) -> list[Expr]:
     return [substitute(p, replace) for p in parts] if replace else parts
 
 
-def inverted(parts: list[Expr], g: Expr) -> list[Expr]:
-    """``g/b`` as ``g*(1/b)``, where `b` does not depend on `g`. In a recurrence nothing has to wait for the division,
-    and what divides several, or all turns, is divided by once."""
-    made: dict[Expr, Expr] = {}
+def multiply_by_reciprocals(parts: list[Expr], g: Expr) -> list[Expr]:
+    """Rewrite ``g/b`` as ``g*(1/b)`` where `b` does not depend on `g`.
+
+    This takes the division off the critical path of a recurrence, and lets one reciprocal serve several quotients, or
+    all iterations of a loop.
+    """
+    rewritten: dict[Expr, Expr] = {}
     below: set[Expr] = {g}
-    for node in order(parts):
+    for node in topological_order(parts):
         if node.fn is None:
             continue
-        args = tuple(made.get(a, a) for a in node.args)
+        args = tuple(rewritten.get(a, a) for a in node.args)
         if node.fn.name == "div" and node.args[0] in below and node.args[1] not in below:
-            made[node] = args[0] * _inverse(args[1])
+            rewritten[node] = args[0] * _inverse(args[1])
         elif args != node.args:
-            made[node] = rebuild(node.fn, args)
+            rewritten[node] = rebuild(node.fn, args)
         if not below.isdisjoint(node.args):
             below.add(node)
-    return [made.get(p, p) for p in parts]
+    return [rewritten.get(p, p) for p in parts]
 
 
 def _inverse(e: Expr) -> Expr:
+    """``1 / e``; that of a constant is folded only where this is exact."""
     if e.value is None:
         return ONE / e
     exact = math.frexp(e.value)[0] in (0.5, -0.5)
-    return const(1.0 / e.value) if exact else var(f"1.0 / {constant(e.value)}")
+    return const(1.0 / e.value) if exact else var(f"1.0 / {constant_source(e.value)}")
 
 
 def common(roots: list[Expr]) -> list[Expr]:
-    """What is evaluated several times in `roots` and is worth a name; arguments before what uses them. What is not
-    evaluated in any case is numbers, and costs little."""
+    """The common subexpressions of `roots` that are worth a name, operands first.
+
+    One that is evaluated conditionally qualifies only if it is cheap arithmetic on scalars, which is safe to evaluate
+    always.
+    """
     uses: dict[Expr, int] = dict.fromkeys(roots, 0)
     weight: dict[Expr, int] = {}
     cheap: set[Expr] = set()
-    nodes = order(roots)
+    nodes = topological_order(roots)
     for node in nodes:
         weight[node] = 0
         if node.fn is not None:
             weight[node] = sum(weight[a] for a in node.args) + (3 if node.fn.helpers else 1)
-            if node.fn.name in _ARITHMETIC and cheap.issuperset(node.args):
+            if node.fn.name in _SPECULATABLE and cheap.issuperset(node.args):
                 cheap.add(node)
         elif node.value is not None or node in (COTANGENT, VALUE) or node.name.isidentifier():  # type: ignore[union-attr]
             cheap.add(node)
@@ -351,49 +380,50 @@ def common(roots: list[Expr]) -> list[Expr]:
             certain.add(node)
             lazy = node.fn is not None and node.fn.name in ("select", "and", "or") and not _is_usual(node)
             stack += node.args[:1] if lazy else node.args
-    # What stands under a test is not made once before the loop: a division is worth a name then.
-    tested = order(n.args[0] for n in certain if n.fn is not None and n.fn.name == "strong")
-    apart = {n for n in tested if n.fn is not None and n.fn.name == "div" and n.args[0] is ONE}
+    # A division under a test is not hoisted out of loops unless it has a name.
+    tested = topological_order(n.args[0] for n in certain if n.fn is not None and n.fn.name == "strong")
+    reciprocals = {n for n in tested if n.fn is not None and n.fn.name == "div" and n.args[0] is ONE}
     often = {n for n in certain | cheap if uses[n] > 1 and weight[n] >= 3}
-    return [n for n in nodes if n in often | apart and n.fn and not n.fn.boolean]
+    return [n for n in nodes if n in often | reciprocals and n.fn and not n.fn.boolean]
 
 
 def _is_usual(e: Expr) -> bool:
-    """Whether it is a selection of one side nearly always, as those around roots are."""
+    """Whether `e` is a select that nearly always takes the same side, as those around roots do."""
     return is_select(e) and e.args[0].fn is ne
 
 
-#: What may be calculated though it is not needed: it is never an error.
-_ARITHMETIC = {"add", "sub", "mul", "neg"}
+#: Operations that may be speculated: they never raise an error.
+_SPECULATABLE = {"add", "sub", "mul", "neg"}
 
 _COMPARE = {"lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b}
 
 
 def simplify(e: Expr) -> Expr:
-    """`e` without comparisons of constants."""
-    return _rebuilt(e, {})
+    """`e` with comparisons of constants folded."""
+    return _fold_comparisons(e, {})
 
 
-def _rebuilt(e: Expr, made: dict[Expr, Expr]) -> Expr:
-    for node in order([e]):
-        if node in made:
+def _fold_comparisons(e: Expr, table: dict[Expr, Expr]) -> Expr:
+    """`e` with the nodes in `table` replaced and comparisons of constants folded; `table` gets every node."""
+    for node in topological_order([e]):
+        if node in table:
             continue
         if node.fn is None:
-            made[node] = node
+            table[node] = node
             continue
-        args = tuple(made[a] for a in node.args)
-        if node.fn.name == "add" and args[0] is args[1]:  # as from a square
-            made[node] = 2 * args[0]
+        args = tuple(table[a] for a in node.args)
+        if node.fn.name == "add" and args[0] is args[1]:  # from the derivative of a square
+            table[node] = 2 * args[0]
             continue
-        known = all(a.value is not None for a in args)
-        if known and node.fn.name in _COMPARE:
-            made[node] = const(_COMPARE[node.fn.name](*(a.value for a in args)))
+        all_constant = all(a.value is not None for a in args)
+        if all_constant and node.fn.name in _COMPARE:
+            table[node] = const(_COMPARE[node.fn.name](*(a.value for a in args)))
         else:
-            made[node] = node if args == node.args else rebuild(node.fn, args)
-    return made[e]
+            table[node] = node if args == node.args else rebuild(node.fn, args)
+    return table[e]
 
 
-# Expressions as code.
+# Expressions to code.
 
 _NAMES = {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "arctan2": "math.atan2",
           "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "gammaln": "math.lgamma",
@@ -401,8 +431,8 @@ _NAMES = {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "
 
 
 def _template(fn: Fn, ours: bool) -> tuple[str, dict[str, object]]:
-    """Python code for an application, and the names it needs besides math and np."""
-    if ours and fn.name in PACKED:
+    """The Python template for a call of `fn`, and the helpers that it needs besides math and np, by name."""
+    if ours and fn.name in VECTORIZABLE:
         return fn.template, fn.helpers
     if fn.name == "power":
         return "({0}) ** ({1})", {}
@@ -416,7 +446,7 @@ def _template(fn: Fn, ours: bool) -> tuple[str, dict[str, object]]:
 
 
 def helper_of(called: object) -> tuple[str, object] | None:
-    """What generated code imports to call a function of the table, and by which name; None for Python's and NumPy's."""
+    """The name and function to import in order to call a function of the table; None for those of Python and NumPy."""
     fn = FUNCTIONS.get(called)
     if not isinstance(fn, Fn) or called in FUNCTION_NAMES:
         return None
@@ -425,14 +455,14 @@ def helper_of(called: object) -> tuple[str, object] | None:
 
 
 def code(e: Expr, names: Names, ours: bool = False) -> str:
-    """`e` as Python code; the functions that it calls are imported. `ours`: with functions that can be packed."""
-    made: dict[Expr, ast.expr] = {}
-    for node in order([e]):
-        made[node] = _node(node, made, names, ours)
-    return unparse(made[e])
+    """`e` as Python code; the functions that it calls are added to the imports. `ours`: use those that vectorize."""
+    trees: dict[Expr, ast.expr] = {}
+    for node in topological_order([e]):
+        trees[node] = _node(node, trees, names, ours)
+    return unparse(trees[e])
 
 
-def _node(e: Expr, made: dict[Expr, ast.expr], names: Names, ours: bool) -> ast.expr:
+def _node(e: Expr, trees: dict[Expr, ast.expr], names: Names, ours: bool) -> ast.expr:
     if e.name is not None:
         return parsed(e.name)
     if e.fn is None:
@@ -442,7 +472,7 @@ def _node(e: Expr, made: dict[Expr, ast.expr], names: Names, ours: bool) -> ast.
     hole = "hole"
     while any(f"{hole}{k}" in needed for k in range(len(e.args))):
         hole += "_"
-    put = {f"{hole}{k}": made[a] for k, a in enumerate(e.args)}
+    put = {f"{hole}{k}": trees[a] for k, a in enumerate(e.args)}
     tree = duplicate(parsed(template.format(*put)))
     for name, function in needed.items():
         put[name] = ast.Name(names.imported(name, function, function), ast.Load())
@@ -450,10 +480,12 @@ def _node(e: Expr, made: dict[Expr, ast.expr], names: Names, ours: bool) -> ast.
 
 
 def _constant(value: float) -> ast.expr:
-    return parse(constant(value))
+    return parse(constant_source(value))
 
 
 class _Fill(ast.NodeTransformer):
+    """Fills the holes of a template."""
+
     def __init__(self, holes: dict[str, ast.expr]) -> None:
         self.holes = holes
 

@@ -1,4 +1,7 @@
-"""Integers to negative powers: Python gives a float, NumPy an error, and Numba 0, without a word."""
+"""Guards for integers raised to negative powers.
+
+Python gives a float, NumPy an error, and Numba silently 0; the subset raises an error.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,25 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...errors import TraceError
-from .statements import Block, Check, Function, If, Loop, Statement, below, duplicate, unparse, walk
+from .statements import Block, Check, Function, If, Loop, Statement, duplicate, nested_blocks, unparse, walk
 
 __all__ = ["guard_powers"]
 
-_INSTEAD = "write float(...) for what is raised to the power"
+_INSTEAD = "write float(...) around the base"
 
 
 def guard_powers(f: Function, is_float: Callable[[ast.expr], bool]) -> None:
-    """Before each statement with such a power, an error where it is negative; where it surely is, at once."""
+    """Insert a :class:`Check` before each statement that may raise an integer to a negative power.
+
+    A negative constant exponent that is evaluated unconditionally is refused at once. Loop counters that start at 0 or
+    above and count up are non-negative, so they need no check.
+    """
     counters = {s.index for s in walk(f.body) if isinstance(s, Loop) and _value(s.start) >= 0 and _value(s.step) > 0}
 
     def guarded(block: Block) -> None:
         for k in range(len(block) - 1, -1, -1):
             s = block[k]
-            for inner in below(s):
+            for inner in nested_blocks(s):
                 guarded(inner)
             checks: dict[str, Check] = {}
             for conditions, node in (found for n in _evaluated(s) for found in _powers(n, ())):
@@ -42,19 +49,19 @@ def guard_powers(f: Function, is_float: Callable[[ast.expr], bool]) -> None:
 
 
 def _value(node: ast.expr) -> float:
-    """The number that a node is, or NaN."""
+    """The integer that `node` is a literal of, or NaN."""
     sign, node = (-1, node.operand) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else (1, node)
     return sign * node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else float("nan")
 
 
 def _evaluated(s: Statement) -> list[ast.expr]:
-    """The expressions of a statement that are evaluated when it begins."""
+    """The expressions that a statement evaluates itself; of a loop, its bounds."""
     names = ("start", "stop", "step") if isinstance(s, Loop) else ("test",) if isinstance(s, If) else ("value", "index")
     return [n for name in names if isinstance(n := getattr(s, name, None), ast.expr)]
 
 
 def _powers(node: Any, conditions: tuple[ast.expr, ...]) -> Iterator[tuple[tuple[ast.expr, ...], ast.BinOp]]:
-    """The powers in an expression, with the conditions on which they are evaluated."""
+    """The powers in an expression, each with the conditions under which it is evaluated."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
         yield conditions, node
     if isinstance(node, ast.IfExp):

@@ -1,7 +1,8 @@
-"""Linear inequalities of integers: whether some have no solution.
+"""Linear inequalities over the integers: prove by Fourier-Motzkin elimination that a system has no solution.
 
-A form is a dictionary of coefficients by name, with the constant under the empty name; it stands for ``form >= 0``.
-Variables are eliminated one after the other (Fourier and Motzkin), with constants rounded down to integers.
+A form maps names to coefficients, with the constant under the empty name; it denotes ``form >= 0``. Variables are
+eliminated one by one; each inequality is tightened by rounding its constant down to an integer. The proof is sound but
+not complete: large systems are given up.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 
-__all__ = ["Form", "compared", "impossible", "less", "linear"]
+__all__ = ["Form", "comparison_forms", "is_infeasible", "less_or_equal", "linear"]
 
 Form = dict[str, int]
-#: Systems that grow beyond this are given up.
-_MOST = 150
+#: Systems with more inequalities than this are given up.
+_MAX_INEQUALITIES = 150
 
 
 def linear(node: ast.expr, symbol: Callable[[ast.expr], str | None]) -> Form | None:
-    """`node` as a form. `symbol` names what is no sum, difference or multiple; None where that is not possible."""
+    """`node` as a form, or None if it is not linear.
+
+    `symbol` names a term that is no sum, difference or multiple; it gives None for a term that has no name.
+    """
     match node:
         case ast.Constant(value=int() as n):
             return {"": n}
@@ -31,7 +35,7 @@ def linear(node: ast.expr, symbol: Callable[[ast.expr], str | None]) -> Form | N
             a, b = linear(node.left, symbol), linear(node.right, symbol)
             if a is None or b is None:
                 return None
-            return less(_scaled(b, -1), a) if isinstance(node.op, ast.Add) else less(b, a)
+            return less_or_equal(_scaled(b, -1), a) if isinstance(node.op, ast.Add) else less_or_equal(b, a)
         case ast.BinOp(op=ast.Mult()):
             a, b = linear(node.left, symbol), linear(node.right, symbol)
             for p, q in ((a, b), (b, a)):
@@ -42,31 +46,31 @@ def linear(node: ast.expr, symbol: Callable[[ast.expr], str | None]) -> Form | N
     return None if name is None else {name: 1}
 
 
-def less(a: Form, b: Form, gap: int = 0) -> Form:
-    """``a + gap <= b``."""
-    made = dict(b)
+def less_or_equal(a: Form, b: Form, gap: int = 0) -> Form:
+    """The form for ``a + gap <= b``."""
+    form = dict(b)
     for name, k in a.items():
-        made[name] = made.get(name, 0) - k
-    made[""] = made.get("", 0) - gap
-    return {n: k for n, k in made.items() if k}
+        form[name] = form.get(name, 0) - k
+    form[""] = form.get("", 0) - gap
+    return {n: k for n, k in form.items() if k}
 
 
-def compared(a: Form, op: type[ast.cmpop], b: Form, holds: bool = True) -> list[Form]:
-    """What a comparison says, if it holds or not."""
+def comparison_forms(a: Form, op: type[ast.cmpop], b: Form, holds: bool = True) -> list[Form]:
+    """The forms that follow from ``a op b`` if it holds, or from its negation; none if that is no conjunction."""
     if op in (ast.Gt, ast.GtE):
-        return compared(b, ast.Lt if op is ast.Gt else ast.LtE, a, holds)
+        return comparison_forms(b, ast.Lt if op is ast.Gt else ast.LtE, a, holds)
     if op in (ast.Lt, ast.LtE):
-        return [less(a, b, int(op is ast.Lt))] if holds else [less(b, a, int(op is ast.LtE))]
-    return [less(a, b), less(b, a)] if (op is ast.Eq) == holds and op in (ast.Eq, ast.NotEq) else []
+        return [less_or_equal(a, b, int(op is ast.Lt))] if holds else [less_or_equal(b, a, int(op is ast.LtE))]
+    return [less_or_equal(a, b), less_or_equal(b, a)] if (op is ast.Eq) == holds and op in (ast.Eq, ast.NotEq) else []
 
 
 def _scaled(form: Form, k: int) -> Form:
     return {name: c * k for name, c in form.items()}
 
 
-def impossible(forms: list[Form]) -> bool:
-    """Whether no integers make all forms at least zero; False where that is not found out."""
-    return _impossible(frozenset(_key(_tight(f)) for f in forms))
+def is_infeasible(forms: list[Form]) -> bool:
+    """Whether no integers satisfy all `forms`; False where that cannot be proven."""
+    return _impossible(frozenset(_key(_tightened(f)) for f in forms))
 
 
 @lru_cache(4096)
@@ -76,7 +80,7 @@ def _impossible(current: frozenset | set) -> bool:
             return True
         above, below = (Counter(n for f in current for n, k in f if n and (k > 0) == up) for up in (True, False))
         names = {*above, *below}
-        if not names or len(current) > _MOST:
+        if not names or len(current) > _MAX_INEQUALITIES:
             return False
         name = min(sorted(names), key=lambda n: above[n] * below[n])
         dicts = [dict(f) for f in current]
@@ -86,13 +90,15 @@ def _impossible(current: frozenset | set) -> bool:
         for a in low:
             for b in high:
                 p, q = -b[name], a[name]
-                current.add(_key(_tight(less(_scaled(a, -p), _scaled(b, q)))))
+                current.add(_key(_tightened(less_or_equal(_scaled(a, -p), _scaled(b, q)))))
 
 
-def _tight(form: Form) -> Form:
+def _tightened(form: Form) -> Form:
+    """Divide by the common divisor of the coefficients and round the constant down."""
     common = math.gcd(*(k for n, k in form.items() if n)) if any(form) else 1
     return {n: (k // common) for n, k in form.items()} if common > 1 else form
 
 
 def _key(form: Form) -> frozenset:
+    """A hashable copy without zero coefficients."""
     return frozenset((n, k) for n, k in form.items() if k)

@@ -1,4 +1,7 @@
-"""Names: new ones, and those of functions in the code that is written."""
+"""Names in generated code: fresh variables, imports, and the spelling of known functions.
+
+A fresh name collides with no variable, global, builtin, keyword or reserved name of the function being compiled.
+"""
 
 from __future__ import annotations
 
@@ -16,150 +19,168 @@ import numpy as np
 
 from .statements import subtrees
 
-__all__ = ["FUNCTION_NAMES", "INTEGERS", "RESERVED", "Import", "Names", "all_names", "bound_to", "first_name", "known",
-           "normal", "outside_names"]  # fmt: skip
+__all__ = [
+    "FUNCTION_NAMES",
+    "INTEGERS",
+    "RESERVED",
+    "Import",
+    "Names",
+    "all_names",
+    "bound_name",
+    "bound_to",
+    "first_name",
+    "free_variables",
+    "nfkc_name",
+]  # fmt: skip
 
-#: What a function is called in generated code.
+#: The spelling of each known function in generated code.
 FUNCTION_NAMES: dict[object, str] = {}
 for _module, _prefix in ((np, "np"), (math, "math")):
     for _name in vars(_module):
-        with contextlib.suppress(TypeError):  # what has no hash is no function
+        with contextlib.suppress(TypeError):  # unhashable: no function
             FUNCTION_NAMES.setdefault(getattr(_module, _name), f"{_prefix}.{_name}")
 FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow, range)}
 FUNCTION_NAMES[np.float64], FUNCTION_NAMES[np.float32] = "np.float64", "np.float32"
-#: What casts to integers.
+#: NumPy's integer types, as casts.
 INTEGERS = (np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8)
 FUNCTION_NAMES |= {f: f"np.{f.__name__}" for f in INTEGERS}
-#: What generated code means by these names, wherever they are: no variable of it is called so.
+#: Names with a fixed meaning throughout generated code: none of its variables may use them.
 RESERVED = {
     *("np", "math", "njit", "prange", "grown", "plus", "ahead", "in_large_pages", "OutOfRange", "outside"),
     *("range", "len", "abs", "min", "max", "int", "float", "bool", "round", "pow"),
     *(n for n, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)),
 }
-#: What is not given to anything new: readers would take it for something else, or it is no name.
+#: Names that are never fresh: they would mislead the reader, or are keywords.
 _MISLEADING = {*RESERVED, *dir(builtins), *keyword.kwlist, *keyword.softkwlist}
 _MODULES = {"np": np, "math": math}
 
 
 def first_name(node: ast.expr) -> str:
-    """``a`` of ``a.b.c``; empty where that begins with no name."""
+    """``a`` of ``a.b.c``; empty if that does not begin with a name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def known(function: object, text: str) -> ast.Name:
-    """A node that is bound to a function whatever its name is bound to where it is put; `text` is for messages."""
+def bound_name(function: object, text: str) -> ast.Name:
+    """A name node that is bound to `function` in every scope; `text` is its spelling in messages."""
     node = ast.Name(text, ast.Load())
     node.function = function  # type: ignore[attr-defined]
     return node
 
 
 def bound_to(node: ast.expr) -> object:
-    """The function of such a node; None for others."""
+    """The function that a node made by :func:`bound_name` is bound to; None for other nodes."""
     return getattr(node, "function", None)
 
 
 class Import(NamedTuple):
-    """A function that a generated file imports: what it is called where it comes from, and, of a primitive, what in the
-    function it is called for."""
+    """A function that a generated file imports: its name in its module, the function, and what a call of it resolves
+    to (the primitive that it implements, or the function itself)."""
 
     name: str
     function: object
-    meaning: object
+    resolves_to: object
 
 
 class Names:
-    """All names of a function and of the code that is made of it: what is new gets one that nothing else has.
+    """All names in a function and in the code generated from it; gives out fresh ones.
 
     Attributes
     ----------
     taken : set of str
-        The names that are in use: variables and parameters, what the function and those lowered into it read from
-        outside, what was made, and all that Python and generated code mean something by.
+        The names in use: variables, parameters, free variables of the function and of those inlined into it, names
+        given out, and the reserved names of Python and of generated code.
     outside : set of str
-        Those of them that only stand for something outside of the function, which may keep its name.
-    theirs : set of str
-        The names in functions that are being lowered into the one they are called in: nothing else is called so.
+        Those of them that are used only for free variables, whose constants or imports may keep the name.
+    callee_names : set of str
+        The names in functions being inlined; fresh names outside of these avoid them.
     imports : dict
-        The functions that the generated file imports, by what they are called in it.
+        The functions that the generated file imports, by their names in it.
     """
 
     def __init__(self, taken: Iterable[str], outside: Iterable[str] = ()) -> None:
-        self.taken = {*map(normal, taken), *_MISLEADING}
-        self.outside = set(outside) - _MISLEADING
-        self.theirs: set[str] = set()
+        self.taken = {*map(nfkc_name, taken), *_MISLEADING}
+        self.free_names = set(outside) - _MISLEADING
+        self.callee_names: set[str] = set()
         self.imports: dict[str, Import] = {}
-        self._last: dict[tuple[str, int, bool], int] = {}  # numbers that were tried
+        self._last: dict[tuple[str, int, bool], int] = {}  # suffixes tried
 
     def copy(self) -> Names:
-        """The same names, for one of several files that are made of a function."""
-        made = copy.copy(self)
-        made.taken, made.outside, made.theirs = set(self.taken), set(self.outside), set(self.theirs)
-        made.imports, made._last = dict(self.imports), dict(self._last)
-        return made
+        """A copy, for one of several files generated from a function."""
+        other = copy.copy(self)
+        other.taken, other.free_names, other.callee_names = (
+            set(self.taken),
+            set(self.free_names),
+            set(self.callee_names),
+        )
+        other.imports, other._last = dict(self.imports), dict(self._last)
+        return other
 
     def fresh(self, name: str, number: int = 1, plain: bool = True, of_theirs: bool = False) -> str:
-        """`name` if that is free, or (always, if it is not to be `plain`) with a number after it, from `number` on."""
-        name = normal(name)
-        made, k = name, self._last.get((name, number, of_theirs), number)
-        if not plain:
-            made, k = f"{name}{k}", k + 1
-        while made in self.taken or (made in self.theirs and not of_theirs):
-            made, k = f"{name}{k}", k + 1
-        self._last[name, number, of_theirs] = k
-        self.taken.add(made)
-        return made
+        """A new name: `name`, or, if that is taken or not to be `plain`, with a numeric suffix from `number` on.
 
-    def keep(self, name: str) -> str:
-        """`name` for something from outside, if it is free or stands for something outside anyway; else a new one."""
-        name = normal(name)
-        if name not in self.outside:
+        `of_theirs`: the name is for a function being inlined.
+        """
+        name = nfkc_name(name)
+        new, k = name, self._last.get((name, number, of_theirs), number)
+        if not plain:
+            new, k = f"{name}{k}", k + 1
+        while new in self.taken or (new in self.callee_names and not of_theirs):
+            new, k = f"{name}{k}", k + 1
+        self._last[name, number, of_theirs] = k
+        self.taken.add(new)
+        return new
+
+    def claim_free_name(self, name: str) -> str:
+        """A name for a free variable: `name` if it is unused or used only for free variables, else a fresh one."""
+        name = nfkc_name(name)
+        if name not in self.free_names:
             return self.fresh(name)
-        self.outside.remove(name)  # for this, from now on
+        self.free_names.remove(name)  # it is bound to this one from now on
         return name
 
     def imported(self, name: str, function: object, meaning: object = None) -> str:
-        """What a function that the generated file imports by `name` is called in it."""
-        for known_as, found in self.imports.items():
-            if found.function is function:
-                if meaning is not None and found.meaning is function:
-                    self.imports[known_as] = Import(found.name, function, meaning)
+        """Import `function`, called `name` in its module; the name that the generated file binds it to."""
+        for known_as, known_import in self.imports.items():
+            if known_import.function is function:
+                if meaning is not None and known_import.resolves_to is function:
+                    self.imports[known_as] = Import(known_import.name, function, meaning)
                 return known_as
-        made = name if name in RESERVED and meaning is None else self.keep(name)
-        self.imports[made] = Import(name, function, meaning or function)
-        return made
+        new = name if name in RESERVED and meaning is None else self.claim_free_name(name)
+        self.imports[new] = Import(name, function, meaning or function)
+        return new
 
     def resolve(self, node: ast.expr) -> object:
-        """The function that a name, or an attribute of a module, stands for in lowered code."""
+        """The function that a name, or an attribute of a module, is bound to in lowered code; None if unknown."""
         if isinstance(node, ast.Name):
-            found = self.imports.get(node.id)
-            return found.meaning if found else _MODULES.get(node.id, getattr(builtins, node.id, None))
+            imported = self.imports.get(node.id)
+            return imported.resolves_to if imported else _MODULES.get(node.id, getattr(builtins, node.id, None))
         if isinstance(node, ast.Attribute):
             return getattr(self.resolve(node.value), node.attr, None)
         return None
 
 
-def normal(name: str) -> str:
-    """A name as Python understands it: in source, different characters may be the same variable (PEP 3131)."""
+def nfkc_name(name: str) -> str:
+    """`name` in NFKC, as Python compares identifiers (PEP 3131)."""
     return name if name.isascii() else unicodedata.normalize("NFKC", name)
 
 
 def all_names(tree: ast.AST) -> set[str]:
-    """All names of variables and functions in a tree."""
-    found: set[str] = set()
+    """All names of variables, parameters and nested functions in a tree."""
+    names: set[str] = set()
     for n in subtrees(tree):
         if isinstance(n, ast.Name):
-            found.add(n.id)
+            names.add(n.id)
         elif isinstance(n, ast.arg):
-            found.add(n.arg)
+            names.add(n.arg)
         elif isinstance(n, ast.FunctionDef) and n is not tree:
-            found.add(n.name)
-    return found
+            names.add(n.name)
+    return names
 
 
-def outside_names(tree: ast.AST) -> set[str]:
-    """Those that a function only reads, wherever in it, and so have their meanings from outside."""
+def free_variables(tree: ast.AST) -> set[str]:
+    """The free variables of a function: names that it reads and nowhere binds."""
     set_here = {n.id for n in subtrees(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     set_here |= {n.arg for n in subtrees(tree) if isinstance(n, ast.arg)}
     set_here |= {n.name for n in subtrees(tree) if isinstance(n, ast.FunctionDef)}

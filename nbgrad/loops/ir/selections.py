@@ -1,32 +1,37 @@
-"""Expressions with ``a if test else b`` in them, made shorter by what tests say of each other."""
+"""Simplification of selects (``a if test else b``): inside a side of a select, the outcome of its test is known."""
 
 from __future__ import annotations
 
-from ...ir.expr import Expr, const, order, rebuild, select
+from ...ir.expr import Expr, const, rebuild, select, topological_order
 
-__all__ = ["is_select", "settled"]
+__all__ = ["is_select", "simplify_selects"]
 
 
-def settled(part: Expr, value: Expr, known: Expr | None) -> Expr:
-    """`part`, a derivative of `value`, in which no test is asked within one of its own sides, and `known` stands for
-    what it holds the value of: for `value`, and where tests of `value` are asked, for the side that they choose."""
-    if not any(is_select(node) for node in order([part])):
+def simplify_selects(part: Expr, value: Expr, known: Expr | None) -> Expr:
+    """`part`, a derivative of `value`, without tests inside the sides of a select on the same test.
+
+    `known`, where given, holds the value of `value`. It replaces `value` in `part`, and, inside a side of a select on
+    the test of `value`, the side of `value` that this test chooses.
+    """
+    if not any(is_select(node) for node in topological_order([part])):
         return part
-    return _Settled(known).visit(part, value, frozenset())
+    return _SelectSimplifier(known).visit(part, value, frozenset())
 
 
 def is_select(e: Expr) -> bool:
-    """Whether it is ``a if test else b``."""
+    """Whether `e` is ``a if test else b``."""
     return e.fn is not None and e.fn.name == "select"
 
 
-class _Settled:
+class _SelectSimplifier:
+    """The simplification, memoized by node, value and facts."""
+
     def __init__(self, known: Expr | None) -> None:
         self.known = known
         self.made: dict[tuple, Expr] = {}
 
     def visit(self, node: Expr, value: Expr, facts: frozenset[tuple[Expr, bool]]) -> Expr:
-        """`node`, where `facts` says which tests hold; `value` is what is known there."""
+        """`node` simplified where `facts` gives the outcomes of tests, and `known` holds `value`."""
         key = node, value, facts
         if key not in self.made:
             self.made[key] = self._visit(node, value, facts)
@@ -44,9 +49,9 @@ class _Settled:
             args = tuple(self.visit(a, value, facts) for a in node.args)
             return node if args == node.args else rebuild(node.fn, args)
         test, *sides = node.args
-        asked = is_select(value) and value.args[0] is test
-        found = [
-            self.visit(side, value.args[k] if asked else value, facts | {(test, k == 1)})
+        same_test = is_select(value) and value.args[0] is test
+        simplified = [
+            self.visit(side, value.args[k] if same_test else value, facts | {(test, k == 1)})
             for k, side in enumerate(sides, 1)
         ]
-        return select(self.visit(test, value, facts), *found)
+        return select(self.visit(test, value, facts), *simplified)

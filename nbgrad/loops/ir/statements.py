@@ -1,7 +1,8 @@
-"""What a function of the subset is lowered to: a tree of few kinds of statements.
+"""The statements of the loop IR: what a function of the subset is lowered to.
 
-Expressions stay Python syntax trees; :mod:`.algebra` makes expressions with derivatives of them. Slices, jumps, calls
-of other functions and tuples are gone, arrays are made at the top of the function only, and each array keeps its name.
+Expressions remain Python syntax trees, which :mod:`.algebra` converts for differentiation. Lowering removes slices,
+jumps, calls of other functions and tuples; it allocates arrays at the top of the function only, and a name stays bound
+to the same array except for :class:`Swap` and :class:`Grow`.
 """
 
 from __future__ import annotations
@@ -15,50 +16,83 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ...core.source_text import constant
+from ...core.source_text import constant_source
 
 if TYPE_CHECKING:
     from ..custom_rules import Rule
     from ..frontend.tuple_arguments import Form
     from .names import Names
 
-__all__ = ["Alloc", "Assign", "Block", "Call", "Check", "Function", "Grow", "If", "Like", "Look", "Loop", "Made", "Put",
-           "Statement", "Store", "Swap", "Within", "below", "changed", "children", "duplicate", "elements_in", "listed",
-           "mentioned", "mentions", "parse", "parsed", "reads", "subtrees", "touched", "unparse", "uses", "walk",
-           "writes"]  # fmt: skip
+__all__ = [
+    "Alloc",
+    "Assign",
+    "Block",
+    "Call",
+    "Check",
+    "Function",
+    "Grow",
+    "If",
+    "InRange",
+    "IndexCheck",
+    "Like",
+    "Loop",
+    "ScalarOrigin",
+    "Statement",
+    "Store",
+    "SubstituteNames",
+    "Swap",
+    "children",
+    "comma_separated",
+    "duplicate",
+    "elements_in",
+    "mentioned",
+    "mentions",
+    "names_written",
+    "nested_blocks",
+    "parse",
+    "parsed",
+    "reads",
+    "subtrees",
+    "union_over_nested",
+    "unparse",
+    "uses",
+    "walk",
+    "writes",
+]  # fmt: skip
 
 
 @dataclass(eq=False)
 class Statement:
-    """`line` is the text of the line it came from, for comments; empty where it shares the one before. `place` says
-    where that line is, for errors; empty where it is that of the statement before or around it."""
+    """A statement. `line` is its source line, for comments; empty if it is that of the statement before.
+    `source_location` is the location of that line, for errors; empty if it is that of the statement before or around
+    it."""
 
     line: str = field(default="", kw_only=True)
-    place: str = field(default="", kw_only=True)
+    source_location: str = field(default="", kw_only=True)
 
 
-class Made(Enum):
-    """For what a pass made a number."""
+class ScalarOrigin(Enum):
+    """Why a pass introduced a scalar."""
 
-    FACTOR = "a product that does not change in the loops after it"
-    BRANCH = "what a test gave"
+    FACTOR = "a loop-invariant product"
+    BRANCH = "the outcome of a test"
     BOUND = "a bound of a loop"
 
 
 @dataclass(eq=False)
 class Assign(Statement):
-    """``name = value``, of numbers; `free`: a sum whose additions may be reordered, ``name + term``; `made`: for what a
-    pass made it, None for those of the function."""
+    """``name = value``, of scalars; `reassociable`: a sum, ``name + term``, whose additions may be reordered;
+    `scalar_origin`: why a pass introduced it, None for assignments of the function."""
 
     name: str
     value: ast.expr
-    free: bool = False
-    made: Made | None = field(default=None, kw_only=True)
+    reassociable: bool = False
+    scalar_origin: ScalarOrigin | None = field(default=None, kw_only=True)
 
 
 @dataclass(eq=False)
 class Store(Statement):
-    """``array[index] = value``, one element."""
+    """``array[index] = value``, of one element."""
 
     array: str
     index: ast.expr
@@ -71,20 +105,20 @@ class Store(Statement):
 
 @dataclass(frozen=True)
 class Like:
-    """The kind that another array has, which may not be known yet."""
+    """The kind of another array, which may not be inferred yet."""
 
     name: str
 
 
 @dataclass(eq=False)
 class Alloc(Statement):
-    """``name = value``, an array made anew: `value` is a call of np.empty, np.zeros or the like, or a copy."""
+    """``name = value``, a new array: `value` is a call of np.empty, np.zeros or the like, or a copy."""
 
     name: str
     value: ast.expr
     rank: int
-    source: str  # the array whose values or dtype it has, or ""
-    kind: str | Like  # "float", "int" or "bool"; "" for that of what is stored into it
+    source: str  # the array whose values or dtype it takes, or ""
+    kind: str | Like  # "float", "int" or "bool"; "": inferred from what is stored into it
     shape: list[ast.expr]
 
 
@@ -97,24 +131,24 @@ class Check(Statement):
     error: str = "ValueError"
 
     def code(self) -> list[str]:
-        return [f"if {unparse(self.test)}:", f"    raise {self.error}({constant(self.message)})"]
+        return [f"if {unparse(self.test)}:", f"    raise {self.error}({constant_source(self.message)})"]
 
 
 @dataclass(eq=False)
-class Look(Check):
-    """Where `test` holds, ask a program (`message`, see :mod:`..runtime.index_errors`) whether an index is out of
-    range; `given` are the scalars and arrays that it gets."""
+class IndexCheck(Check):
+    """An index check: where `test` holds, run a program (the code in `message`, see :mod:`..runtime.index_errors`) that
+    finds out whether an index is out of range; `given` are its arguments, scalars and arrays."""
 
-    given: list[ast.expr] = field(default_factory=list)
+    operands: list[ast.expr] = field(default_factory=list)
 
     def code(self) -> list[str]:
-        given = listed([unparse(n) for n in self.given], True)
-        return [f"{self.error}({unparse(self.test)}, {constant(self.message)}, ({given}))"]
+        given = comma_separated([unparse(n) for n in self.operands], True)
+        return [f"{self.error}({unparse(self.test)}, {constant_source(self.message)}, ({given}))"]
 
 
 @dataclass(eq=False)
-class Within(Statement):
-    """`index` must be one of a part of an array, `what`, which has `size` elements along that axis."""
+class InRange(Statement):
+    """`index` must be in range for `what`, a view of an array with `size` elements along that axis."""
 
     index: ast.expr
     size: ast.expr
@@ -131,7 +165,7 @@ class Swap(Statement):
 
 @dataclass(eq=False)
 class Grow(Statement):
-    """``name = grown(name, size)``: room for more elements of a vector, zeros, until there are `size` at least."""
+    """``name = grown(name, size)``: extend a vector with zeros to a capacity of at least `size` elements."""
 
     name: str
     size: ast.expr
@@ -139,13 +173,15 @@ class Grow(Statement):
 
 @dataclass(eq=False)
 class Call(Statement):
-    """``results = function(given)``: of a primitive with a rule of its own, which makes new arrays and numbers.
+    """``results = function(given)``: a call of a primitive with its own rule, which returns new arrays and scalars.
 
-    `lengths` has, for each result that is an array, names of the numbers of elements along its axes; `given` are names
-    of arrays, with ``[:n]`` where not all of it is meant, names of numbers, and constants; `function` and `vjp`: what
-    the primitive and its rule are called. With a name `found` for what the function gives, its elements are copied into
-    the results, which are there before and have just been set to zero: so what they were is stored as if statements had
-    overwritten it. `places` are names for loops over an array then.
+    `lengths` maps each array among the results to the names of its lengths, one per axis; `given` are the arguments:
+    names of arrays, with ``[:n]`` for a slice, names of scalars, and constants; `function` and `vjp` are the names of
+    the primitive and its rule.
+
+    If `value_name` is not empty, the value of the call is bound to that name and copied elementwise into the results,
+    which are allocated before and set to zero just before the call. Their old values are therefore stored as if
+    statements had overwritten them. `copy_indices` then maps each array to the loop variables for the copy.
     """
 
     rule: Rule
@@ -153,13 +189,14 @@ class Call(Statement):
     vjp: str
     results: list[str]
     lengths: dict[str, list[str]]
-    given: list[ast.expr]
-    several: bool = False  # whether it gives a tuple
-    found: str = ""
-    places: dict[str, list[str]] = field(default_factory=dict)
+    operands: list[ast.expr]
+    returns_tuple: bool = False  # whether it returns a tuple
+    value_name: str = ""
+    copy_indices: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[str]:
+        """The names of all lengths of results."""
         return [n for names in self.lengths.values() for n in names]
 
 
@@ -174,10 +211,10 @@ class If(Statement):
 class Loop(Statement):
     """``for index in range(start, stop, step)``, or, without an index, ``while test``.
 
-    `until`: a flag that ends the loop after the turn that sets it; `count`: the variable with the number of turns, of
-    loops whose number of turns is not known when they begin; `resets`: numbers that the loop changes, with the names of
-    the values that they had before; `parallel`: whether it is over ``prange``; `target`: the variables that it has in
-    the function.
+    `exit_flag` is a flag that ends the loop after the iteration that sets it; `trip_counter` is the variable that
+    counts the iterations of a loop whose trip count is not known on entry; `values_before_loop` maps scalars that the
+    loop changes to the names of their saved values from before the loop; `parallel` marks loops over ``prange``;
+    `target` is the loop's target in the source of the function.
     """
 
     index: str
@@ -186,9 +223,9 @@ class Loop(Statement):
     step: ast.expr
     test: ast.expr | None
     body: Block
-    until: str = ""
-    count: str = ""
-    resets: dict[str, str] = field(default_factory=dict)
+    exit_flag: str = ""
+    trip_counter: str = ""
+    values_before_loop: dict[str, str] = field(default_factory=dict)
     parallel: bool = False
     target: str = ""
 
@@ -200,14 +237,16 @@ Block = list[Statement]
 class Function:
     """A lowered function.
 
-    `ranks` and `kinds` are those of arguments and local arrays (rank 0: numbers); `constants` what names from outside
-    stand for; `names` are all that are in use, with the functions that are imported; `called` says what a parameter of
-    the function is called here; `results` the names returned, None for a function that returns
-    nothing, and `form` how they are in tuples; `options` are for ``njit``. `doubtful` are arrays with what they are
-    made of, whose kind must be that of the array, or else an error; `reused` are such whose names got new elements,
-    which the array must hold; `copies` are copies with the names of the arrays that they stand for. `narrow` says that
-    arguments are float32: what is calculated again, of numbers that were stored, may then differ in the last digits.
-    `checked` says that indices are looked at before they are used.
+    `ranks` and `kinds` are those of arguments and local variables (rank 0: scalars); `constants` are the values of
+    free variables; `names` has all names in use and the imports; `renamed_parameters` maps the parameters of the source
+    function to their names here; `results` are the names returned, None for a function that returns nothing, and `form`
+    is their nesting in tuples; `options` are for ``njit``.
+
+    `assumed_kinds` lists arrays with the expressions that they are filled from, whose kind must be that of the array;
+    the error is raised otherwise. `refilled_arrays` lists arrays that are assigned new elements, whose kind the array
+    must be able to hold. `copied_from` maps copies to the names of the arrays that they were made from.
+    `single_precision` says that arguments are float32: values recomputed from stored ones may then differ in the last
+    digits. `checked` says that indices are checked before use.
     """
 
     name: str
@@ -220,22 +259,22 @@ class Function:
     where: str
     names: Names
     form: Form = None
-    called: dict[str, str] = field(default_factory=dict)
+    renamed_parameters: dict[str, str] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
-    doubtful: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
-    reused: list[tuple[str, ast.expr, Exception]] = field(default_factory=list)
-    copies: dict[str, str] = field(default_factory=dict)
-    narrow: bool = False
+    assumed_kinds: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
+    refilled_arrays: list[tuple[str, ast.expr, Exception]] = field(default_factory=list)
+    copied_from: dict[str, str] = field(default_factory=dict)
+    single_precision: bool = False
     checked: bool = True
 
-    def explained(self, text: str) -> str:
-        """`text`, with what copies in it are called in the function."""
-        said = [f"{n} is {of}" for n, of in self.copies.items() if re.search(rf"\b{n}(_|\b)", text)]
+    def with_user_names(self, text: str) -> str:
+        """`text`, with the user's names for the copies that it mentions."""
+        said = [f"{n} is {of}" for n, of in self.copied_from.items() if re.search(rf"\b{n}(_|\b)", text)]
         return f"{text} ({', '.join(said)})" if said else text
 
     @cached_property
-    def written(self) -> list[str]:
-        """The array parameters that are written. Every call asks."""
+    def modified_parameters(self) -> list[str]:
+        """The array parameters that are modified, directly or after swaps; cached because every call needs it."""
         names = {s.array for s in walk(self.body) if isinstance(s, Store)}
         swaps = [(s.first, s.second) for s in walk(self.body) if isinstance(s, Swap)]
         for _ in swaps:
@@ -251,27 +290,27 @@ def parse(code: str) -> ast.expr:
 
 @lru_cache(16_384)
 def parsed(code: str) -> ast.expr:
-    """The same, to be looked at and not to be changed."""
+    """The syntax tree of `code`, cached: do not modify it."""
     return parse(code)
 
 
-#: The texts of expressions and the names they read, once that is asked; no expression is changed after that.
-_texts: WeakKeyDictionary[ast.AST, str] = WeakKeyDictionary()
-_names: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
+#: Caches of :func:`unparse` and :func:`reads`; an expression must not be modified once it is in them.
+_code_cache: WeakKeyDictionary[ast.AST, str] = WeakKeyDictionary()
+_reads_cache: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
 
 
 def unparse(node: ast.AST) -> str:
-    """The text of an expression."""
+    """The code of an expression."""
     if isinstance(node, ast.Name):
         return node.id
-    text = _texts.get(node)
+    text = _code_cache.get(node)
     if text is None:
-        text = _texts[node] = ast.unparse(node)
+        text = _code_cache[node] = ast.unparse(node)
     return text
 
 
-#: The fields of a node that may hold nodes, by its type, without contexts and operators.
-_PARTS = {
+#: The fields that may hold child nodes, by type of node, without contexts and operators.
+_CHILD_FIELDS = {
     kind: tuple([name for name in kind._fields if name not in ("ctx", "op", "ops", "id", "arg", "attr", "kind")])
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST) and kind not in (ast.Constant, ast.Name)
@@ -279,57 +318,57 @@ _PARTS = {
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below, without contexts and operators."""
-    found: list[ast.AST] = []
-    for name in _PARTS.get(type(node), ()):
+    """The child nodes, without contexts and operators."""
+    nodes: list[ast.AST] = []
+    for name in _CHILD_FIELDS.get(type(node), ()):
         value = getattr(node, name, None)
         if isinstance(value, list):
-            found += [n for n in value if isinstance(n, ast.AST)]
+            nodes += [n for n in value if isinstance(n, ast.AST)]
         elif isinstance(value, ast.AST):
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def subtrees(tree: ast.AST) -> list[ast.AST]:
-    """All nodes, as from :func:`ast.walk`, which takes three times as long."""
-    found = [tree]
-    for node in found:
-        found += children(node)
-    return found
+    """All nodes of a tree, breadth first, without contexts and operators; three times as fast as :func:`ast.walk`."""
+    nodes = [tree]
+    for node in nodes:
+        nodes += children(node)
+    return nodes
 
 
-#: Python takes 100 levels of indentation, and what is generated may need a few more than the function.
-_LEVELS = 92
+#: Python allows 100 levels of indentation, and generated code may need a few more than the function.
+_MAX_NESTING = 92
 
 
 def too_deep(tree: ast.FunctionDef) -> ast.stmt | None:
-    """A statement with too many branches and loops around it for code that is made of it, if there is one."""
+    """A statement nested too deeply for generated code; None if there is none."""
     stack: list[tuple[ast.stmt, int]] = [(s, 1) for s in tree.body]
     while stack:
         s, level = stack.pop()
-        if level > _LEVELS:
+        if level > _MAX_NESTING:
             return s
         stack += [(n, level + 1) for n in children(s) if isinstance(n, ast.stmt)]
     return None
 
 
 def duplicate(node: ast.AST) -> ast.AST:
-    """A copy, of which nothing was asked."""
-    made = type(node).__new__(type(node))  # its __init__ asks for all fields
+    """A deep copy, which is in no cache."""
+    copy = type(node).__new__(type(node))  # __init__ requires all fields
     for name, value in vars(node).items():
         if isinstance(value, list):
             value = [duplicate(n) if isinstance(n, ast.AST) else n for n in value]
-        setattr(made, name, duplicate(value) if isinstance(value, ast.AST) and value._fields else value)
-    return made
+        setattr(copy, name, duplicate(value) if isinstance(value, ast.AST) and value._fields else value)
+    return copy
 
 
-def listed(parts: list[str], several: bool) -> str:
-    """Code for one of them, or for a tuple."""
+def comma_separated(parts: list[str], several: bool) -> str:
+    """Code for `parts` separated by commas; with `several`, a tuple even of one."""
     return f"{', '.join(parts)}{',' * (several and len(parts) == 1)}"
 
 
 def walk(block: Block) -> Iterator[Statement]:
-    """All statements of `block` and of the blocks in it, in the order of the text."""
+    """All statements of `block` and of the blocks nested in it, in source order."""
     stack = block[::-1]
     while stack:
         s = stack.pop()
@@ -341,8 +380,8 @@ def walk(block: Block) -> Iterator[Statement]:
             stack += s.body[::-1]
 
 
-def below(s: Statement) -> list[Block]:
-    """The blocks of a statement."""
+def nested_blocks(s: Statement) -> list[Block]:
+    """The blocks directly in a statement."""
     if isinstance(s, If):
         return [s.body, s.orelse]
     return [s.body] if isinstance(s, Loop) else []
@@ -356,14 +395,14 @@ def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
 
 
 def reads(*nodes: ast.AST | None) -> set[str]:
-    """The names whose values the expressions read. What is asked of an array's shape does not read its values."""
-    found: set[str] = set()
+    """The names whose values the expressions read; reading the shape of an array does not count."""
+    names: set[str] = set()
     for node in nodes:
         if node is not None:
-            if node not in _names:
-                _names[node] = frozenset(_reads(node))
-            found |= _names[node]
-    return found
+            if node not in _reads_cache:
+                _reads_cache[node] = frozenset(_reads(node))
+            names |= _reads_cache[node]
+    return names
 
 
 def _reads(expression: ast.AST) -> Iterator[str]:
@@ -383,7 +422,7 @@ def _reads(expression: ast.AST) -> Iterator[str]:
 
 
 def writes(s: Statement) -> list[str]:
-    """The names that a statement itself writes."""
+    """The names that a statement writes, without the blocks in it."""
     match s:
         case Assign():
             return [s.name]
@@ -401,7 +440,7 @@ def writes(s: Statement) -> list[str]:
 
 
 def uses(s: Statement) -> set[str]:
-    """The names that a statement itself reads."""
+    """The names that a statement reads, without the blocks in it."""
     match s:
         case Assign():
             return reads(s.value)
@@ -412,28 +451,30 @@ def uses(s: Statement) -> set[str]:
         case Grow():
             return reads(s.size)
         case Call():
-            return reads(*s.given)
+            return reads(*s.operands)
         case If() | Check():
-            return reads(s.test, *getattr(s, "given", ()))
-        case Within():
+            return reads(s.test, *getattr(s, "operands", ()))
+        case InRange():
             return reads(s.index, s.size)
         case Loop():
-            return reads(s.start, s.stop, s.step, s.test) | {n for n in (s.until, s.count, *s.resets.values()) if n}
+            return reads(s.start, s.stop, s.step, s.test) | {
+                n for n in (s.exit_flag, s.trip_counter, *s.values_before_loop.values()) if n
+            }
     return set()
 
 
 def mentioned(s: Statement) -> set[str]:
-    """The names that a statement itself reads or writes, and those of arrays for whose shapes it asks."""
+    """The names that a statement reads or writes, or whose shapes it reads, without the blocks in it."""
     return {*writes(s), *uses(s), *reads(*getattr(s, "shape", ()))}
 
 
 def mentions(s: Statement, name: str) -> bool:
-    """Whether a name is among those."""
+    """Whether `name` is among those that `s` mentions, see :func:`mentioned`."""
     return name in writes(s) or name in uses(s) or any(name in reads(n) for n in getattr(s, "shape", ()))
 
 
-class Put(ast.NodeTransformer):
-    """Puts expressions in the places of names."""
+class SubstituteNames(ast.NodeTransformer):
+    """Substitutes expressions for names."""
 
     def __init__(self, names: dict[str, ast.expr]) -> None:
         self.names = names
@@ -442,17 +483,17 @@ class Put(ast.NodeTransformer):
         return self.names.get(node.id, node)
 
 
-def touched(block: Block, of: Callable[[Statement], set[str]]) -> dict[Statement, set[str]]:
-    """What `of` gives for each statement, together with those in its blocks."""
-    found: dict[Statement, set[str]] = {}
+def union_over_nested(block: Block, of: Callable[[Statement], set[str]]) -> dict[Statement, set[str]]:
+    """For each statement, the union of `of` over it and the statements nested in it."""
+    names: dict[Statement, set[str]] = {}
     for s in block:
-        found[s] = of(s)
-        for inner in below(s):
-            found |= touched(inner, of)
-            found[s] = found[s].union(*(found[t] for t in inner))
-    return found
+        names[s] = of(s)
+        for inner in nested_blocks(s):
+            names |= union_over_nested(inner, of)
+            names[s] = names[s].union(*(names[t] for t in inner))
+    return names
 
 
-def changed(loop: Loop) -> set[str]:
-    """The names that a loop writes."""
+def names_written(loop: Loop) -> set[str]:
+    """The names that a loop writes, its own variable included."""
     return {n for s in walk([loop]) for n in writes(s)}

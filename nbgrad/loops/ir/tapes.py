@@ -1,4 +1,8 @@
-"""Where values are stored for the sweep back."""
+"""Tapes: storage for the values that the forward sweep records and the reverse sweep reads.
+
+Where trip counts are known on entry to the outermost loop, a tape is an array with one axis per loop. Otherwise it is a
+growing vector or stack.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from itertools import pairwise
 
 from .affine import minus, plus
 from .reverse_ir import Item, Step
-from .statements import Assign, Loop, changed, parsed, reads, unparse, walk, writes
+from .statements import Assign, Loop, names_written, parsed, reads, unparse, walk, writes
 
-__all__ = ["GROWN", "Stack", "Tape", "grows_by_one", "head_back", "trips", "turn_of"]
+__all__ = ["GROWN", "Stack", "Tape", "iteration_number", "pushes_per_iteration", "reversed_loop_head", "trip_count"]
 
-#: More room for a tape.
+#: Extends a tape, at least to twice its capacity.
 GROWN = """def grown(tape, size):
     larger = np.zeros(max(2 * tape.size, size), tape.dtype)
     for k in range(tape.size):
@@ -23,47 +27,51 @@ GROWN = """def grown(tape, size):
 
 
 class Stack:
-    """The room for tapes of statements in the same loops, of which it is not known how many turns they have when the
-    outermost begins. It grows by all turns at once of the innermost loops whose numbers are known when the first of
-    these begins, or else by one turn of the innermost loop: `frame` is that loop. If turns depend on nothing but turns
-    around them, they are counted before, and there is room for all (`whole` is how many); `bounds` are the numbers that
-    must be set for that before each of the loops."""
+    """The stack shared by the tapes of statements in the same loops, where not all trip counts are known on entry to
+    the outermost.
+
+    It grows by frames: all iterations of the innermost loops whose trip counts are known on entry to the first of them,
+    or else one iteration of the innermost loop. `frame` is the loop that a frame is for. If trip counts depend only on
+    the variables of loops around, the iterations are counted beforehand and the full capacity, `whole`, is allocated at
+    once; `bound_setters` are the scalars that counting must compute before each of the loops.
+    """
 
     def __init__(self, loops: tuple[Loop, ...], known: int) -> None:
-        self.top = ""  # what tells how much is used
+        self.top = ""  # the variable with the number of slots in use
         self.tapes: list[Tape] = []
-        self.whole = ""
+        self.total_slots = ""
         self.loops = loops
-        self.around, inner = loops[:known], loops[known:]
-        self.by_one = not inner
+        self.outer_loops, inner = loops[:known], loops[known:]
+        self.frame_per_iteration = not inner
         self.frame = inner[0] if inner else loops[-1]
-        self.bounds = _bounds(loops)
-        self.counted = bool(inner) and self.bounds is not None
-        sizes = [trips(p) for p in inner]
-        self.room = " * ".join(sizes if len(sizes) < 2 else [f"({n})" for n in sizes]) or "1"
+        self.bound_setters = _bound_setters(loops)
+        self.presizable = bool(inner) and self.bound_setters is not None
+        sizes = [trip_count(p) for p in inner]
+        self.frame_size = " * ".join(sizes if len(sizes) < 2 else [f"({n})" for n in sizes]) or "1"
 
     def reserve(self) -> list[str]:
-        """Code that makes room, before anything is recorded there."""
-        if self.whole:
+        """Code that ensures capacity for a frame, before anything is recorded in it."""
+        if self.total_slots:
             return []
-        lines = [f"    {t.name} = grown({t.name}, {self.top} + {self.room})" for t in self.tapes]
-        return [f"if {self.top} + {self.room} > {self.tapes[0].name}.size:", *lines]
+        lines = [f"    {t.name} = grown({t.name}, {self.top} + {self.frame_size})" for t in self.tapes]
+        return [f"if {self.top} + {self.frame_size} > {self.tapes[0].name}.size:", *lines]
 
     def push(self) -> list[str]:
-        """Code that goes on behind what was recorded."""
-        return [f"{self.top} += {self.room}"]
+        """Code that advances past the frame recorded."""
+        return [f"{self.top} += {self.frame_size}"]
 
     def pop(self) -> list[str]:
-        """Code that goes back to the latest values."""
-        return [f"{self.top} -= {self.room}"]
+        """Code that goes back to the latest frame."""
+        return [f"{self.top} -= {self.frame_size}"]
 
 
 class Tape:
-    """One statement's stored values.
+    """The stored values of one statement.
 
-    With loops around the statement whose numbers of turns are known when the outermost begins, an array with an axis
-    per loop. For one loop whose number of turns is not known, a vector that grows before turns; `turn` is the loop's
-    variable in the sweep back, if it has none. Else a part of a stack, one of `stacks`. Without loops, one variable.
+    Without loops around the statement, it is one variable. If the trip counts of the loops are known on entry to the
+    outermost, it is an array with an axis per loop. For a single loop of unknown trip count, it is a vector that grows
+    before iterations; `turn` is the variable of a while loop in the reverse sweep. Otherwise it belongs to one of
+    `stacks`, which are keyed by their loops and frame size.
     """
 
     def __init__(
@@ -73,108 +81,115 @@ class Tape:
         self.name = name
         self.dtype = dtype
         self.loops = loops
-        known = known_from(loops)
+        known = first_counted_loop(loops)
         inner = loops[known:]
-        sizes, turns = [trips(p) for p in inner], [turn_of(p) for p in inner]
+        sizes, turns = [trip_count(p) for p in inner], [iteration_number(p) for p in inner]
         self.sizes = None if known else sizes
-        self.by_turn = known == len(loops) == 1
+        self.grows_by_iteration = known == len(loops) == 1
         self.stack: Stack | None = None
         self.index = ", ".join(turns)
-        if self.by_turn:
-            self.used = loops[0].count
-            self.index = turn_of(loops[0]) if loops[0].index else f"{self.used} - 1"
+        if self.grows_by_iteration:
+            self.used_slots = loops[0].trip_counter
+            self.index = iteration_number(loops[0]) if loops[0].index else f"{self.used_slots} - 1"
         elif known:
             stack = Stack(loops, known)
-            self.stack = stacks.setdefault((stack.around, stack.frame, stack.room), stack)
+            self.stack = stacks.setdefault((stack.outer_loops, stack.frame, stack.frame_size), stack)
             self.stack.top = self.stack.top or fresh(f"{name}_top")
             self.stack.tapes.append(self)
-            self.used = self.stack.top
-            flat = turns[0] if turns else ""
-            for size, place in zip(sizes[1:], turns[1:], strict=True):
-                flat = f"({flat}) * ({size}) + {place}"
-            self.index = f"{self.used} + {flat}" if flat else self.used
-        self.back = turn if self.by_turn and not loops[0].index else self.index  # in the sweep back
+            self.used_slots = self.stack.top
+            linear = turns[0] if turns else ""
+            for size, position in zip(sizes[1:], turns[1:], strict=True):
+                linear = f"({linear}) * ({size}) + {position}"
+            self.index = f"{self.used_slots} + {linear}" if linear else self.used_slots
+        self.reverse_index = (
+            turn if self.grows_by_iteration and not loops[0].index else self.index
+        )  # in the reverse sweep
 
     def allocate(self) -> list[str]:
+        """Code that allocates the tape, and sets the top of its stack to 0 if it is the first on it."""
         if self.stack is not None:
-            whole = self.stack.whole
-            made = [f"{self.name} = np.empty({whole or 512}, {self.dtype})"]
-            made += [f"in_large_pages({self.name})"] if whole else []
-            return [*made, *([f"{self.stack.top} = 0"] if self is self.stack.tapes[0] else [])]
+            whole = self.stack.total_slots
+            lines = [f"{self.name} = np.empty({whole or 512}, {self.dtype})"]
+            lines += [f"in_large_pages({self.name})"] if whole else []
+            return [*lines, *([f"{self.stack.top} = 0"] if self is self.stack.tapes[0] else [])]
         if self.sizes is None:
             return [f"{self.name} = np.empty(512, {self.dtype})"]
         shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
-        made = [f"{self.name} = np.empty({shape}, {self.dtype})"]
-        return [*made, f"in_large_pages({self.name})"] if self.sizes else []
+        lines = [f"{self.name} = np.empty({shape}, {self.dtype})"]
+        return [*lines, f"in_large_pages({self.name})"] if self.sizes else []
 
     def grows_in(self, loop: Loop) -> bool:
-        """Whether room is made, or used, in the turns of `loop`."""
-        frame = self.stack.frame if self.stack is not None and not self.stack.by_one else None
+        """Whether the tape grows, or the top of its stack moves, in iterations of `loop`."""
+        frame = self.stack.frame if self.stack is not None and not self.stack.frame_per_iteration else None
         return self.sizes is None and not (frame in self.loops and loop in self.loops[self.loops.index(frame) :])
 
     def bounds(self) -> set[str]:
-        """The names on which its size depends."""
+        """The names that its allocated size depends on."""
         return {n for p in self.loops for n in reads(p.start, p.stop, p.step)} if self.sizes else set()
 
     def nbytes(self) -> str:
-        """Code for its bytes, after the loop."""
+        """Code for its size in bytes, after the loop."""
         return f"{self.name}.nbytes"
 
     def nbytes_before(self) -> str | None:
-        """Code for the bytes of the array, before it is made; None for a stack."""
+        """Code for its size in bytes before allocation; None if it grows."""
         dtype = parsed(self.dtype)
         of_array = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype"
         item = f"{unparse(dtype.value)}.itemsize" if of_array else "8"  # type: ignore[attr-defined]
         return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
 
     def record(self, value: str) -> list[str]:
+        """Code that stores `value` in the current slot."""
         return [f"{self.name}[{self.index}] = {value}" if self.sizes != [] else f"{self.name} = {value}"]
 
     def fetch(self, target: ast.expr) -> list[Item]:
-        return [Step(target, "=", f"{self.name}[{self.back}]" if self.sizes != [] else self.name)]
+        """Load the current slot into `target`, in the reverse sweep."""
+        return [Step(target, "=", f"{self.name}[{self.reverse_index}]" if self.sizes != [] else self.name)]
 
 
-def known_from(loops: tuple[Loop, ...]) -> int:
-    """The place of the first of the loops whose numbers of turns are known when it begins."""
-    known = len(loops)
-    while known and _known(loops[known - 1 :]):
-        known -= 1
-    return known
+def first_counted_loop(loops: tuple[Loop, ...]) -> int:
+    """The position of the first loop on entry to which the trip counts of it and all inner ones are known."""
+    first = len(loops)
+    while first and _trip_counts_known(loops[first - 1 :]):
+        first -= 1
+    return first
 
 
-def grows_by_one(loops: tuple[Loop, ...]) -> bool:
-    """Whether what is stored in the last of the loops is on a stack that grows by one turn."""
-    return len(loops) > 1 and known_from(loops) == len(loops)
+def pushes_per_iteration(loops: tuple[Loop, ...]) -> bool:
+    """Whether a value stored in the last of the loops goes onto a stack that grows by one iteration at a time."""
+    return len(loops) > 1 and first_counted_loop(loops) == len(loops)
 
 
-def _known(loops: tuple[Loop, ...]) -> bool:
-    """Whether the numbers of turns are known when the first of the loops begins."""
-    changing = changed(loops[0])
-    return all(p.index and not p.count and not reads(p.start, p.stop, p.step) & changing for p in loops) and len(
+def _trip_counts_known(loops: tuple[Loop, ...]) -> bool:
+    """Whether all trip counts are known on entry to the first of the loops."""
+    changing = names_written(loops[0])
+    return all(p.index and not p.trip_counter and not reads(p.start, p.stop, p.step) & changing for p in loops) and len(
         {p.index for p in loops}
     ) == len(loops)
 
 
-def _bounds(loops: tuple[Loop, ...]) -> dict[Loop, list[Assign]] | None:
-    """What sets the numbers in the bounds of each loop, in the turns of loops around; None if the numbers of turns
-    depend on anything else that changes."""
-    if not all(p.index and not p.count for p in loops):
+def _bound_setters(loops: tuple[Loop, ...]) -> dict[Loop, list[Assign]] | None:
+    """For each loop, the assignments in the loop around it that its bounds depend on.
+
+    None if trip counts depend on anything else that changes in the loops.
+    """
+    if not all(p.index and not p.trip_counter for p in loops):
         return None
-    set_once = Counter(n for s in walk([loops[0]]) for n in writes(s))
-    changing = set(set_once) - {p.index for p in loops}
+    writers = Counter(n for s in walk([loops[0]]) for n in writes(s))
+    changing = set(writers) - {p.index for p in loops}
     wanted = {n for p in loops for n in reads(p.start, p.stop, p.step)} & changing
-    found: dict[Loop, list[Assign]] = {p: [] for p in loops}
+    setters: dict[Loop, list[Assign]] = {p: [] for p in loops}
     for around, inner in reversed(list(pairwise(loops))):
         at = around.body.index(inner) if inner in around.body else 0
         for s in reversed(around.body[:at]):
-            if isinstance(s, Assign) and s.name in wanted and set_once[s.name] == 1:
-                found[inner].insert(0, s)
+            if isinstance(s, Assign) and s.name in wanted and writers[s.name] == 1:
+                setters[inner].insert(0, s)
                 wanted = (wanted - {s.name}) | (reads(s.value) & changing)
-    return None if wanted else found
+    return None if wanted else setters
 
 
-def trips(loop: Loop) -> str:
-    """Code for the number of turns."""
+def trip_count(loop: Loop) -> str:
+    """Code for the trip count."""
     start, stop, step = unparse(loop.start), unparse(loop.stop), unparse(loop.step)
     if step == "-1":
         return f"max({unparse(minus(loop.start, loop.stop))}, 0)"
@@ -185,8 +200,8 @@ def trips(loop: Loop) -> str:
     return f"max({unparse(loop.stop) if start == '0' else unparse(minus(loop.stop, loop.start))}, 0)"
 
 
-def turn_of(loop: Loop) -> str:
-    """Code for the number of the turn at hand."""
+def iteration_number(loop: Loop) -> str:
+    """Code for the number of the current iteration, from 0."""
     start, step = unparse(loop.start), unparse(loop.step)
     first = loop.index if start == "0" else unparse(minus(ast.Name(loop.index, ast.Load()), loop.start))
     if step == "-1":
@@ -194,20 +209,20 @@ def turn_of(loop: Loop) -> str:
     return first if step == "1" else f"({first}) // {unparse(ast.UnaryOp(ast.UAdd(), loop.step))[1:]}"
 
 
-def head_back(s: Loop, turn: str) -> str:
-    """The first line of a loop in the sweep back, over `turn`."""
+def reversed_loop_head(s: Loop, turn: str) -> str:
+    """The first line of the reversed loop; `turn` is the variable for a while loop."""
     if not s.index:
-        return f"for {turn} in range({s.count} - 1, -1, -1):"
+        return f"for {turn} in range({s.trip_counter} - 1, -1, -1):"
     start, stop, step = s.start, s.stop, unparse(s.step)
-    if s.count and step == "1":
+    if s.trip_counter and step == "1":
         end: ast.expr = (
-            ast.Name(s.count, ast.Load())
+            ast.Name(s.trip_counter, ast.Load())
             if unparse(start) == "0"
-            else ast.BinOp(start, ast.Add(), ast.Name(s.count, ast.Load()))
+            else ast.BinOp(start, ast.Add(), ast.Name(s.trip_counter, ast.Load()))
         )
         return f"for {s.index} in range({unparse(plus(end, -1))}, {unparse(plus(start, -1))}, -1):"
-    if s.count:
-        last = f"{unparse(start)} + ({s.count} - 1) * ({step})"
+    if s.trip_counter:
+        last = f"{unparse(start)} + ({s.trip_counter} - 1) * ({step})"
         return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
     if step == "1":
         return f"for {s.index} in range({unparse(plus(stop, -1))}, {unparse(plus(start, -1))}, -1):"

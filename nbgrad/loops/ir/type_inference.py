@@ -1,4 +1,7 @@
-"""Whether numbers are floats, integers or truth values, as far as storing them asks."""
+"""Type inference: the kind of each variable (float, int or bool), as far as allocating storage for it requires.
+
+Also checks what depends on kinds: operators, indices, loop bounds, and integers to negative powers.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from numba.core.errors import NumbaError
 
 from ...errors import TraceError
 from ..custom_rules import Kind
-from .affine import parts
+from .affine import axis_indices
 from .integer_powers import guard_powers
-from .names import INTEGERS, known
+from .names import INTEGERS, bound_name
 from .statements import Alloc, Assign, Call, Function, Like, Loop, Statement, Store, children, parse, unparse, walk
 
 __all__ = ["ZEROS", "infer", "kind_of", "kinds_of"]
 
-_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+_BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
 _ORDER = ["bool", "int", "float"]
 #: Code for zero.
 ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
@@ -27,104 +30,108 @@ _WIDEST = (abs, min, max, pow, np.abs, np.maximum, np.minimum, np.square, np.sig
 
 
 def infer(f: Function) -> None:
-    """Fill in the kinds of the numbers in `f`, and of arrays that have the kind of what is stored into them; a name
-    that gets several has the widest."""
-    made = [s for s in walk(f.body) if isinstance(s, Alloc)]
-    for s in made:
+    """Fill in the kinds of the scalars in `f`, and of arrays whose kind is that of what is stored into them.
+
+    A name that is assigned several kinds gets the widest. Also makes allocations explicit and checks the types.
+    """
+    allocations = [s for s in walk(f.body) if isinstance(s, Alloc)]
+    for s in allocations:
         if not s.kind:
             f.kinds[s.name] = "bool"
-    open_arrays = {s.name for s in made if not s.kind}
-    assigned = [s for s in walk(f.body) if isinstance(s, Assign) or (isinstance(s, Store) and s.array in open_arrays)]
+    open_arrays = {s.name for s in allocations if not s.kind}
+    assignments = [
+        s for s in walk(f.body) if isinstance(s, Assign) or (isinstance(s, Store) and s.array in open_arrays)
+    ]
     grew = True
-    while grew or _typed(f):
+    while grew or _infer_call_results(f):
         grew = False
-        for s in made:
+        for s in allocations:
             if isinstance(s.kind, Like):
                 f.kinds[s.name] = f.kinds[s.kind.name]
-        for t in assigned:
+        for t in assignments:
             name = t.array if isinstance(t, Store) else t.name
             widest = max(kind_of(t.value, f), f.kinds.get(name, "bool"), key=_ORDER.index)
             if f.kinds.get(name) != widest:
                 f.kinds[name] = widest
                 grew = True
-    for name, values, error in f.doubtful:
+    for name, values, error in f.assumed_kinds:
         if max((kind_of(v, f) for v in values), key=_ORDER.index) != f.kinds[name]:
             raise error
-    for name, value, error in f.reused:
+    for name, value, error in f.refilled_arrays:
         if _ORDER.index(kind_of(value, f)) > _ORDER.index(f.kinds[name]):
             raise error
-    for s, dtype in [(s, _dtype(s, {s.name: s for s in made}, f)) for s in made]:
+    for s, dtype in [(s, _dtype(s, {s.name: s for s in allocations}, f)) for s in allocations]:
         s.value = parse(f"np.empty({unparse(s.value.args[0])}, {dtype})")  # type: ignore[attr-defined]
         s.kind = f.kinds[s.name]
     for every in walk(f.body):
         for part in ("value", "test", "index"):
             node = getattr(every, part, None)
             if isinstance(node, ast.expr):
-                _check(node, every, f, part == "value")
+                _check_operators(node, every, f, part == "value")
         if isinstance(every, Loop) and every.index:
-            _integers([every.start, every.stop, every.step], every, f)
-            for part in ("start", "stop", "step"):  # of truth values Numba has a range, but no differences and no max
+            _require_integers([every.start, every.stop, every.step], every, f)
+            for part in ("start", "stop", "step"):  # Numba has ranges over bools, but no differences and no max
                 if kind_of(bound := getattr(every, part), f) == "bool":
-                    setattr(every, part, ast.Call(known(int, "int"), [bound], []))
+                    setattr(every, part, ast.Call(bound_name(int, "int"), [bound], []))
         elif isinstance(every, Store):
-            _integers(parts(every.index), every, f)
+            _require_integers(axis_indices(every.index), every, f)
     guard_powers(f, lambda n: kind_of(n, f) == "float")
 
 
-def _dtype(s: Alloc, made: dict[str, Alloc], f: Function) -> str:
-    """Code for a dtype. Where it is that of another array, which may be made later, it is written as that one's."""
+def _dtype(s: Alloc, allocations: dict[str, Alloc], f: Function) -> str:
+    """Code for the dtype of an array; for one like another array, which may be allocated later, that of the other."""
     other = s.kind.name if isinstance(s.kind, Like) else ""
-    if other in made:
-        return _dtype(made[other], made, f)
+    if other in allocations:
+        return _dtype(allocations[other], allocations, f)
     if not s.kind and f.kinds[s.name] != "float":
         return {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]
     return unparse(s.value.args[1])  # type: ignore[attr-defined]
 
 
-def _typed(f: Function) -> bool:
-    """Give results the kinds that they have where those of arguments are known; whether one was another one."""
-    grew = False
+def _infer_call_results(f: Function) -> bool:
+    """Give the results of calls the kinds that follow from those of their arguments; whether any changed."""
+    changed = False
     for s in walk(f.body):
         if not isinstance(s, Call):
             continue
         try:
-            forms = s.rule.forms(kinds_of(s, f))
-            wrong = forms.wrong or ("" if [r for r, _ in forms.results] == [f.ranks[n] for n in s.results] else
+            forms = s.rule.result_types(kinds_of(s, f))
+            wrong = forms.type_error or ("" if [r for r, _ in forms.results] == [f.ranks[n] for n in s.results] else
                                     "its results have other axes")  # fmt: skip
         except NumbaError as err:
             wrong = str(err).strip().splitlines()[0]
         if wrong:
             raise TraceError(f"adjoint: {f.where}: {s.rule.name} in '{s.line}': {wrong}; pass it other arguments")
         for name, (_, kind) in zip(s.results, forms.results, strict=True):
-            grew |= f.kinds[name] != kind
+            changed |= f.kinds[name] != kind
             f.kinds[name] = kind
-    return grew
+    return changed
 
 
 def kinds_of(s: Call, f: Function) -> tuple[Kind, ...]:
-    """The kinds of the arguments."""
-    names = [unparse(n.value if isinstance(n, ast.Subscript) else n) for n in s.given]
-    return tuple([(f.ranks.get(name, 0), kind_of(n, f)) for n, name in zip(s.given, names, strict=True)])
+    """The ranks and kinds of the arguments of a call."""
+    names = [unparse(n.value if isinstance(n, ast.Subscript) else n) for n in s.operands]
+    return tuple([(f.ranks.get(name, 0), kind_of(n, f)) for n, name in zip(s.operands, names, strict=True)])
 
 
-def _check(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
-    """Refuse operators that are for integers and truth values."""
-    bits = isinstance(node, ast.BinOp) and isinstance(node.op, _BITS)
+def _check_operators(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
+    """Refuse floats as operands of bitwise operators, and of ``and`` and ``or`` where these give a value."""
+    bits = isinstance(node, ast.BinOp) and isinstance(node.op, _BITWISE)
     choice = value and isinstance(node, ast.BoolOp)
-    given = [node.left, node.right] if bits else node.values if choice else []  # type: ignore[attr-defined]
-    if any(kind_of(n, f) == "float" for n in given):
+    operands = [node.left, node.right] if bits else node.values if choice else []  # type: ignore[attr-defined]
+    if any(kind_of(n, f) == "float" for n in operands):
         raise TraceError(
-            f"adjoint: {f.where}: {'bits' if bits else 'and, or'} of floats in '{s.line or unparse(node)}'; "
+            f"adjoint: {f.where}: {'bit operations' if bits else 'and, or'} of floats in '{s.line or unparse(node)}'; "
             + ("use integers" if bits else "write a if ... else b, or compare")
         )
     if isinstance(node, ast.Subscript):
-        _integers(parts(node.slice), s, f)
+        _require_integers(axis_indices(node.slice), s, f)
     for child in children(node):
         if isinstance(child, ast.expr):
-            _check(child, s, f, value and not (isinstance(node, ast.IfExp) and child is node.test))
+            _check_operators(child, s, f, value and not (isinstance(node, ast.IfExp) and child is node.test))
 
 
-def _integers(nodes: list[ast.expr], s: Statement, f: Function) -> None:
+def _require_integers(nodes: list[ast.expr], s: Statement, f: Function) -> None:
     """Refuse floats as indices and as bounds of loops."""
     for n in nodes:
         if kind_of(n, f) == "float":
@@ -134,6 +141,7 @@ def _integers(nodes: list[ast.expr], s: Statement, f: Function) -> None:
 
 
 def kind_of(node: ast.expr, f: Function) -> str:
+    """The kind of an expression, with the kinds of names known so far."""
     match node:
         case ast.Constant():
             return "bool" if isinstance(node.value, bool) else "int" if isinstance(node.value, int) else "float"

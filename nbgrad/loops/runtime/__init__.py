@@ -1,1 +1,1 @@
-"""What generated files import."""
+"""Runtime support that generated files import."""

@@ -1,4 +1,4 @@
-"""Memory for tapes: what generated files import from here."""
+"""Tape memory: huge pages and reuse of freed memory, for generated files."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ...backends.numba.compile import intrinsic
 
 __all__ = ["in_large_pages"]
 
-#: Bytes from which on large pages are asked for, and the word for them in `madvise(2)`.
+#: The size in bytes from which huge pages are requested, and MADV_HUGEPAGE of `madvise(2)`.
 _LARGE, _HUGE_PAGES = 1 << 22, 14
 
-#: glibc gives memory back to the system as soon as more than twice the largest block that was freed is free, and tapes
-#: would be made of fresh pages in each call. Its largest block is just below 32 MB. The second of these comes from the
-#: heap then, and NumPy asks for large pages for it: so tapes of some hundred kilobytes are in large pages, too. Neither
-#: is ever touched.
+#: glibc returns memory to the system once more than twice the largest freed mmap block is free, so each call would get
+#: fresh pages for its tapes. Freeing a block just below 32 MB, the largest that counts, raises that threshold. The
+#: second block then comes from the heap, and NumPy requests huge pages for it, so that tapes of some hundred kilobytes
+#: are in huge pages, too. Neither block is ever touched.
 for _ in range(2):
     np.empty((1 << 25) - (1 << 16), np.uint8)
 
 
 @intrinsic
 def in_large_pages(context, array):
-    """Ask for large pages for an array, if it is large: memory that is used once costs what its pages cost."""
+    """Request huge pages for a large array: page faults dominate the cost of memory that is used once."""
 
     def code(context, builder, signature, args):
         if sys.platform == "linux":
-            made = context.make_array(array)(context, builder, args[0])
-            word = made.nitems.type
-            size = builder.mul(made.nitems, made.itemsize)
+            structure = context.make_array(array)(context, builder, args[0])
+            word = structure.nitems.type
+            size = builder.mul(structure.nitems, structure.itemsize)
             with builder.if_then(builder.icmp_signed(">=", size, word(_LARGE)), likely=False):
-                first = builder.ptrtoint(made.data, word)
+                first = builder.ptrtoint(structure.data, word)
                 start = builder.and_(builder.add(first, word(mmap.PAGESIZE - 1)), word(-mmap.PAGESIZE))
                 kind = ir.FunctionType(ir.IntType(32), [word, word, ir.IntType(32)])
                 advise = cgutils.get_or_insert_function(builder.module, kind, "madvise")
@@ -46,9 +46,9 @@ def in_large_pages(context, array):
     return types.void(array), code
 
 
-class _Advice(type(in_large_pages)):  # type: ignore[misc]
+class _NoAdvice(type(in_large_pages)):  # type: ignore[misc]
     def __call__(self, array) -> None:
-        """Where Python runs what was generated, NumPy's memory is as it is."""
+        """Nothing to do when generated code runs in Python."""
 
 
-in_large_pages.__class__ = _Advice
+in_large_pages.__class__ = _NoAdvice

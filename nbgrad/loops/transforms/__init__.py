@@ -1,1 +1,1 @@
-"""Loops of the sweep back, rewritten so that they run fast, before they are text."""
+"""Transforms of the reverse sweep: IR to IR, before source is written."""

@@ -1,8 +1,9 @@
-"""Loops of the sweep back whose turns become free of each other when something is done before them, or after them.
+"""Loop distribution: move what couples the iterations of a loop in the reverse sweep before or after it.
 
-In ``v[i] = p * v[i] + q * v[i + 1]`` each turn reads an element that a later one overwrites. Undone from the last turn
-on, it needs what that later turn has put back, and adds to a cotangent that the later turn has taken already. So all
-elements can as well be put back first, and what is added to neighbours can wait in a row until all turns are undone.
+In ``v[i] = p * v[i] + q * v[i + 1]`` each iteration reads an element that a later one overwrites. The reversed loop
+starts from the last iteration: it needs what that later iteration has restored, and adds to a cotangent that the later
+iteration has already consumed. So all elements can be restored first, in a loop of their own, and contributions to
+neighbours can be stored in a row and added after the loop.
 """
 
 from __future__ import annotations
@@ -10,105 +11,113 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.affine import joined, offset, parts
+from ..ir.affine import axis_indices, joined_index, offset
 from ..ir.reverse_ir import Item, Nest, Step, loop_head, negative
-from ..ir.statements import changed, parsed, reads, unparse
-from .loop_fusion import Used
+from ..ir.statements import names_written, parsed, reads, unparse
+from .loop_fusion import Accessed
 
 if TYPE_CHECKING:
-    from .loop_reversal import Turns
+    from .loop_reversal import LoopReversal
 
-__all__ = ["postponed"]
+__all__ = ["distribute_loop"]
 
 
-def postponed(turns: Turns, names: list[str]) -> tuple[list[Item], list[Item]] | None:
-    """Free the turns of a loop of what they have to do with each other, which is in the arrays `names`; what goes
-    before the loop and after it, or None if that is not possible, and nothing has been changed."""
-    step = offset(turns.loop.step)
-    if not turns.inner or step not in (("", 1), ("", -1)) or any(p.parallel for p in turns.loops):
+def distribute_loop(reversal: LoopReversal, names: list[str]) -> tuple[list[Item], list[Item]] | None:
+    """Remove the dependences between iterations through the arrays `names`.
+
+    Returns what goes before the loop and what goes after it; None, with nothing changed, if that is not possible.
+    """
+    step = offset(reversal.loop.step)
+    if not reversal.is_innermost or step not in (("", 1), ("", -1)) or any(p.parallel for p in reversal.loops):
         return None
-    back: list[Step] = []
-    late: list[Step] = []
+    restores: list[Step] = []
+    delayed: list[Step] = []
     for name in names:
-        first = _put_back(turns, name, step[1])
-        waiting = [] if first else _added(turns, name, step[1])
-        if not first and not waiting:
+        restore = _hoistable_restores(reversal, name, step[1])
+        waiting = [] if restore else _delayable_additions(reversal, name, step[1])
+        if not restore and not waiting:
             return None
-        back += first
-        late += waiting
-    for s in back:
-        turns.body.remove(s)
-    head = loop_head(turns.loop)
+        restores += restore
+        delayed += waiting
+    for s in restores:
+        reversal.body.remove(s)
+    head = loop_head(reversal.loop)
     after: list[Item] = []
-    for element in dict.fromkeys(unparse(s.target) for s in late):
-        found = [s for s in late if unparse(s.target) == element]
-        after.append(Nest(head, [_wait(turns, found)]))
-    turns.look()
-    return [Nest(head, list(back))] if back else [], after
+    for element in dict.fromkeys(unparse(s.target) for s in delayed):
+        same = [s for s in delayed if unparse(s.target) == element]
+        after.append(Nest(head, [_store_in_row(reversal, same)]))
+    reversal.recollect_accesses()
+    return [Nest(head, list(restores))] if restores else [], after
 
 
-def _put_back(turns: Turns, name: str, step: int) -> list[Step]:
-    """The step that puts elements of an array back, if all turns could take it before anything else is undone."""
-    found = [s for s in turns.body if isinstance(s, Step) and s.name == name]
-    every = [s for s, _ in turns.steps if s.name == name]
-    if len(found) != 1 or found != every or not _fetched(turns, found[0]):
+def _hoistable_restores(reversal: LoopReversal, name: str, step: int) -> list[Step]:
+    """The step that restores elements of an array, if it may run for all iterations before anything else; else none."""
+    direct = [s for s in reversal.body if isinstance(s, Step) and s.name == name]
+    every = [s for s, _ in reversal.steps if s.name == name]
+    if len(direct) != 1 or direct != every or not _is_tape_read(reversal, direct[0]):
         return []
-    (s,) = found
+    (s,) = direct
     assert isinstance(s.target, ast.Subscript)
-    index, early = s.target.slice, Used(turns.body[: turns.body.index(s)]).elements.get(name, ())
-    again = turns.plan.independence.meet(turns.loop, index, index, True)  # the first of several is to remain
-    if again or not all(turns.differ(index, joined(places)) for places in early):
+    index, before = s.target.slice, Accessed(reversal.body[: reversal.body.index(s)]).elements.get(name, ())
+    # If several iterations restore an element, the value of the first must win.
+    repeated = reversal.plan.dependence_tests.may_conflict(reversal.loop, index, index, True)
+    if repeated or not all(reversal.provably_differ(index, joined_index(other)) for other in before):
         return []
-    return [] if any(_first(turns, index, parsed(read), step) for read in turns.read.get(name, ())) else found
+    return (
+        [] if any(_may_precede(reversal, index, parsed(read), step) for read in reversal.read.get(name, ())) else direct
+    )
 
 
-def _fetched(turns: Turns, s: Step) -> bool:
-    """Whether a step takes a value from a tape, at a place that is known before the turn."""
+def _is_tape_read(reversal: LoopReversal, s: Step) -> bool:
+    """Whether a step reads a value from a tape at a slot that is known before the iteration."""
     value = parsed(s.value)
-    tapes = turns.reverse.arrays_of_tapes
-    if s.how != "=" or not isinstance(value, ast.Subscript) or unparse(value.value) not in tapes:
+    tapes = reversal.reverse.arrays_of_tapes
+    if s.assign_op != "=" or not isinstance(value, ast.Subscript) or unparse(value.value) not in tapes:
         return False
-    moving = {*changed(turns.loop), *(t.name for t, _ in turns.steps)} - {turns.loop.index}
-    return not moving & (reads(*s.read()) - {s.name})
+    varying = {*names_written(reversal.loop), *(t.name for t, _ in reversal.steps)} - {reversal.loop.index}
+    return not varying & (reads(*s.evaluated_nodes()) - {s.name})
 
 
-def _added(turns: Turns, name: str, step: int) -> list[Step]:
-    """The steps that add to elements of an array, which other turns have taken before; none if one cannot wait."""
-    taken = {*turns.stored.get(name, ()), *turns.read.get(name, ())}
-    meet = turns.plan.independence.meet
-    if any(meet(turns.loop, parsed(a), parsed(b), True) for a in turns.stored.get(name, ()) for b in taken):
+def _delayable_additions(reversal: LoopReversal, name: str, step: int) -> list[Step]:
+    """The steps that add to elements which other iterations consumed before; none if one of them cannot be delayed."""
+    consumed = {*reversal.stored.get(name, ()), *reversal.read.get(name, ())}
+    meet = reversal.plan.dependence_tests.may_conflict
+    if any(meet(reversal.loop, parsed(a), parsed(b), True) for a in reversal.stored.get(name, ()) for b in consumed):
         return []
-    late: list[Step] = []
-    for index, found in turns.added.get(name, {}).items():
+    delayed: list[Step] = []
+    for index, adds in reversal.added.get(name, {}).items():
         node = parsed(index)
-        if not any(meet(turns.loop, node, parsed(b), True) for b in taken):
+        if not any(meet(reversal.loop, node, parsed(b), True) for b in consumed):
             continue
-        rest = parts(node)[:-1]
-        alone = all(depth == 0 for _, depth in found) and turns.constant(*rest)
-        if not alone or not turns.along(name, index, len(rest), turns.loop):
+        rest = axis_indices(node)[:-1]
+        movable = all(depth == 0 for _, depth in adds) and reversal.is_invariant(*rest)
+        if not movable or not reversal.follows_variable(name, index, len(rest), reversal.loop):
             return []
-        if not all(turns.differ(node, parsed(b)) and not _first(turns, parsed(b), node, step) for b in taken):
+        if not all(
+            reversal.provably_differ(node, parsed(b)) and not _may_precede(reversal, parsed(b), node, step)
+            for b in consumed
+        ):
             return []
-        late += [s for s, _ in found]
-    return late
+        delayed += [s for s, _ in adds]
+    return delayed
 
 
-def _first(turns: Turns, a: ast.expr, b: ast.expr, step: int) -> bool:
-    """Whether a turn of the function may meet an element `a` that is the `b` of a turn after it."""
+def _may_precede(reversal: LoopReversal, a: ast.expr, b: ast.expr, step: int) -> bool:
+    """Whether an iteration of the original loop may access an element `a` that is the `b` of a later one."""
     one, other = (a, b) if step > 0 else (b, a)
-    return turns.plan.independence.precedes(turns.loop, one, other)
+    return reversal.plan.dependence_tests.may_conflict_forward(reversal.loop, one, other)
 
 
-def _wait(turns: Turns, found: list[Step]) -> Step:
-    """Let a turn put what it adds to an element into a row; what adds it."""
-    target = found[0].target
+def _store_in_row(reversal: LoopReversal, adds: list[Step]) -> Step:
+    """Store what an iteration adds to an element in a row instead; return the step that adds the row."""
+    target = adds[0].target
     assert isinstance(target, ast.Subscript)
-    *rest, last = parts(target.slice)
-    row = turns.reverse.named(turns.loop, f"{found[0].name}_late", unparse(target.slice))
-    turns.reverse.before_all(f"{row} = np.empty({found[0].name}.shape[{len(rest)}], {found[0].name}.dtype)")
+    *rest, last = axis_indices(target.slice)
+    row = reversal.reverse.named(reversal.loop, f"{adds[0].name}_late", unparse(target.slice))
+    reversal.reverse.hoist_before_loop(f"{row} = np.empty({adds[0].name}.shape[{len(rest)}], {adds[0].name}.dtype)")
     element = ast.Subscript(ast.Name(row), last, ast.Load())
-    for k, s in enumerate(found):
+    for k, s in enumerate(adds):
         s.target = element
         if k == 0:
-            s.value, s.how = s.value if s.how == "+=" else negative(s.value), "="
+            s.value, s.assign_op = s.value if s.assign_op == "+=" else negative(s.value), "="
     return Step(target, "+=", unparse(element))

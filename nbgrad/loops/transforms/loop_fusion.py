@@ -1,10 +1,10 @@
-"""Loops of the sweep back that follow each other as one.
+"""Loop fusion: merge adjacent loops of the reverse sweep.
 
-What one loop leaves in the cache, or in a register, the next one finds there: two loops over the same turns become one
-where each turn of the second needs nothing of what later turns of the first change, but for elements that are put back:
-these can have a loop of their own before. An element that is added to in a turn, and taken back to zero, is a number
-then. What gathers from neighbours goes along with the loop that it follows, a row behind, or with that which takes what
-is gathered.
+What one loop leaves in the cache, or in a register, the next one can use there. Two loops over the same iterations are
+fused if no iteration of the second depends on what later iterations of the first change, except elements that are
+restored: these can get a loop of their own before it. An element that is accumulated into and reset to zero within one
+iteration becomes a scalar. A loop that gathers from neighbours is fused with the loop before it, one row behind, or
+with the loop that reads what is gathered.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..analysis.iteration_local_reversal import name_of
-from ..analysis.must_execute import surely
-from ..analysis.parallelization import first, sums_of
-from ..ir.affine import joined, offset, parts
-from ..ir.reverse_ir import Comment, Item, Nest, Step, exchange, loop_of, negative
+from ..analysis.iteration_local_reversal import cotangent_name
+from ..analysis.must_execute import must_evaluate
+from ..analysis.parallelization import first_access, reduction_variables
+from ..ir.affine import axis_indices, joined_index, offset
+from ..ir.reverse_ir import Comment, Item, Nest, Step, as_range_loop, negative, replace_by_scalars
 from ..ir.statements import Alloc, Call, Function, Statement, Swap, children, reads, unparse, uses, walk, writes
 
 if TYPE_CHECKING:
     from ..analysis.activity import Plan
 
-__all__ = ["Gather", "Used", "hand_over", "merged", "read_once", "set_once"]
+__all__ = ["Accessed", "Gather", "fuse_loops", "merge_zero_and_add", "replace_by_scalar", "single_read_arrays"]
 
 
 @dataclass(eq=False)
 class Gather(Nest):
-    """A branch that adds what turns of the loop before it have for their neighbours.
+    """A branch that gathers what iterations of the loop before it have stored for their neighbours.
 
-    As much can be done at the end of each turn (`inside`), so that less remains (`rest`), if later turns do not meet
-    what was added to: rows of `targets`, by the axis, and the shift against the turn.
+    The same can be done at the end of each iteration (`inside`), so that less remains (`rest`), if later iterations do
+    not access what was accumulated into: rows of `targets`, by the axis and the shift against the iteration.
     """
 
     loop: str = ""
@@ -42,96 +42,98 @@ class Gather(Nest):
     targets: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def read_once(f: Function, made: Plan) -> dict[str, Statement]:
-    """The local arrays that are read for derivatives at one place, in a loop, and the statement there."""
-    places = [(name_of(atom), s) for s, pull in made.pulls.items() for atom, _ in pull.parts]
-    count = Counter(name for name, _ in places)
-    moving = {n for s in walk(f.body) if isinstance(s, Swap | Call) for n in (*writes(s), *uses(s))}
-    own = {s.name for s in walk(f.body) if isinstance(s, Alloc)} - moving - {*f.parameters, *(f.results or [])}
-    return {n: s for n, s in places if n in own and count[n] == 1 and made.enclosing[s]}
+def single_read_arrays(f: Function, plan: Plan) -> dict[str, Statement]:
+    """The local arrays that are read for derivatives in one location only, inside a loop, with the statement there."""
+    readers = [(cotangent_name(atom), s) for s, pull in plan.statement_adjoints.items() for atom, _ in pull.parts]
+    count = Counter(name for name, _ in readers)
+    rebound = {n for s in walk(f.body) if isinstance(s, Swap | Call) for n in (*writes(s), *uses(s))}
+    local = {s.name for s in walk(f.body) if isinstance(s, Alloc)} - rebound - {*f.parameters, *(f.results or [])}
+    return {n: s for n, s in readers if n in local and count[n] == 1 and plan.enclosing[s]}
 
 
-def merged(items: list[Item], passing: dict[str, str]) -> list[Item]:
-    """`items`, a block, with fewer loops. They are changed. Arrays in `passing` are zero, but for what one statement
-    adds before another one takes it; with the name that a number can have instead."""
-    made: list[Item] = []
+def fuse_loops(items: list[Item], passing: dict[str, str]) -> list[Item]:
+    """Fuse loops in `items`, a block, which is changed.
+
+    Arrays in `passing` are zero, except between the statement that accumulates into them and the one that consumes it;
+    with the name of the scalar that can replace an element.
+    """
+    fused: list[Item] = []
     for item in items:
         if isinstance(item, Gather):
-            item = _gathered(made, item)
-        elif isinstance(item, Nest) and loop_of(item):
-            if _joined(made, item, passing):
+            item = _fuse_gather_behind(fused, item)
+        elif isinstance(item, Nest) and as_range_loop(item):
+            if _fuse_with_last(fused, item, passing):
                 continue
-            _begin_with_gathered(made, item)
-        made.append(item)
-    for array in sorted(passing.keys() & {item.name for item in made if isinstance(item, Step)}):
-        hand_over(made, array, passing[array])
-    _leave(made)
-    set_once(made, lambda a, b: False)
-    return made
+            _fuse_gather_ahead(fused, item)
+        fused.append(item)
+    for array in sorted(passing.keys() & {item.name for item in fused if isinstance(item, Step)}):
+        replace_by_scalar(fused, array, passing[array])
+    _remove_zero_and_restore(fused)
+    merge_zero_and_add(fused, lambda a, b: False)
+    return fused
 
 
-def _joined(made: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
-    """Whether `loop` became a part of the last one in `made`."""
-    at, steps, notes = _since_last(made)
-    before = made[at] if at >= 0 else None
+def _fuse_with_last(items: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
+    """Fuse `loop` with the last loop in `items`; whether that was possible."""
+    at, steps, notes = _split_at_last_nest(items)
+    before = items[at] if at >= 0 else None
     if not isinstance(before, Nest) or before.head != loop.head:
         return False
-    first, last = _around(steps, before, loop)
+    first, last = _sink_or_hoist(steps, before, loop)
     if len(first) + len(last) < len(steps):
         return False
-    early: list[Item] = []
+    hoisted: list[Item] = []
     rest = before
-    if not _may_join(before, loop):
-        early, rest = _parted(before, Used([loop]).names)
-        if not early or not _may_join(rest, loop):
+    if not _fusible(before, loop):
+        hoisted, rest = _split_restores(before, Accessed([loop]).names)
+        if not hoisted or not _fusible(rest, loop):
             return False
-    notes = [note for note in notes if note not in made[max(at - 1, 0) : at]]
-    rest.body = merged([*rest.body, *notes, *loop.body], passing)
-    made[at:] = [*first, *early, rest, *last]
+    notes = [note for note in notes if note not in items[max(at - 1, 0) : at]]
+    rest.body = fuse_loops([*rest.body, *notes, *loop.body], passing)
+    items[at:] = [*first, *hoisted, rest, *last]
     return True
 
 
-def _since_last(made: list[Item]) -> tuple[int, list[Step], list[Comment]]:
-    """The place of the last loop or branch, and the steps and notes after it; -1 if there is more than these."""
-    at = len(made) - 1
-    while at >= 0 and not isinstance(made[at], Nest):
+def _split_at_last_nest(items: list[Item]) -> tuple[int, list[Step], list[Comment]]:
+    """The index of the last loop or branch, and the steps and comments after it; -1 if anything else follows."""
+    at = len(items) - 1
+    while at >= 0 and not isinstance(items[at], Nest):
         at -= 1
-    steps = [item for item in made[at + 1 :] if isinstance(item, Step)]
-    notes = [item for item in made[at + 1 :] if isinstance(item, Comment)]
-    return at if len(steps) + len(notes) == len(made) - at - 1 else -1, steps, notes
+    steps = [item for item in items[at + 1 :] if isinstance(item, Step)]
+    notes = [item for item in items[at + 1 :] if isinstance(item, Comment)]
+    return at if len(steps) + len(notes) == len(items) - at - 1 else -1, steps, notes
 
 
-def _around(steps: list[Step], before: Nest, after: Nest) -> tuple[list[Step], list[Step]]:
-    """Of the steps between two loops, those that could as well be before the first, and those that could be after the
-    second."""
+def _sink_or_hoist(steps: list[Step], before: Nest, after: Nest) -> tuple[list[Step], list[Step]]:
+    """The steps between two loops that can move before the first, and those that can move after the second."""
     first: list[Step] = []
     last: list[Step] = []
     for s in steps:
-        waits = any({s.name, *_reads(s)} & {t.name, *_reads(t)} for t in last)
-        if not waits and _may_pass(s, before):
+        depends = any({s.name, *_reads(s)} & {t.name, *_reads(t)} for t in last)
+        if not depends and _commutes(s, before):
             first.append(s)
-        elif _may_pass(s, after):
+        elif _commutes(s, after):
             last.append(s)
     return first, last
 
 
-def _parted(loop: Nest, names: set[str]) -> tuple[list[Item], Nest]:
-    """`loop` as two: what only sets elements of arrays in `names`, to what no turn changes, and the rest."""
-    used = Used([loop])
-    alone = {n for n in used.changed & names - used.whole if len(used.elements[n]) == 1}
-    first, rest = _divided(loop, alone, used.written)
-    return [first] if first.body and used.plain else [], rest
+def _split_restores(loop: Nest, names: set[str]) -> tuple[list[Item], Nest]:
+    """Split `loop`: what only sets elements of arrays in `names` to loop-invariant values, and the rest."""
+    used = Accessed([loop])
+    separable = {n for n in used.arrays_written & names - used.whole if len(used.elements[n]) == 1}
+    first, rest = _partition_body(loop, separable, used.written)
+    return [first] if first.body and used.is_structured else [], rest
 
 
-def _divided(loop: Nest, alone: set[str], written: set[str]) -> tuple[Nest, Nest]:
+def _partition_body(loop: Nest, separable: set[str], written: set[str]) -> tuple[Nest, Nest]:
     first, rest = Nest(loop.head), Nest(loop.head)
     for item in loop.body:
-        head = loop_of(item) if isinstance(item, Nest) else None
+        head = as_range_loop(item) if isinstance(item, Nest) else None
         if isinstance(item, Nest) and head is not None and not reads(head.iter) & written:
-            inner, late = _divided(item, alone, written)
+            inner, remainder = _partition_body(item, separable, written)
             first.body += [inner] if inner.body else []
-            rest.body += [late] if not all(isinstance(i, Comment) for i in late.body) else []
-        elif isinstance(item, Step) and item.how == "=" and item.name in alone and not _reads(item) & written:
+            rest.body += [remainder] if not all(isinstance(i, Comment) for i in remainder.body) else []
+        elif isinstance(item, Step) and item.assign_op == "=" and item.name in separable and not _reads(item) & written:
             first.body.append(item)
         else:
             rest.body.append(item)
@@ -139,141 +141,155 @@ def _divided(loop: Nest, alone: set[str], written: set[str]) -> tuple[Nest, Nest
 
 
 def _reads(s: Step) -> set[str]:
-    return {n for node in s.read() for n in reads(node)}
+    return {n for node in s.evaluated_nodes() for n in reads(node)}
 
 
-def hand_over(body: list[Item], array: str, number: str) -> None:
-    """Let a number have what is added to an element and taken in the same turn."""
-    met = [k for k, item in enumerate(body) if array in Used([item]).elements]
-    add, take = body[met[0]], body[met[-1]]
-    if not isinstance(add, Step) or not isinstance(take, Step) or add.how == "=" or add.name != array or add is take:
+def replace_by_scalar(body: list[Item], array: str, number: str) -> None:
+    """Replace an element that is accumulated into and consumed in the same iteration by the scalar `number`."""
+    accesses = [k for k, item in enumerate(body) if array in Accessed([item]).elements]
+    add, take = body[accesses[0]], body[accesses[-1]]
+    if (
+        not isinstance(add, Step)
+        or not isinstance(take, Step)
+        or add.assign_op == "="
+        or add.name != array
+        or add is take
+    ):
         return
     element = unparse(add.target)
-    used = Used(body[met[0] : met[-1] + 1])
+    used = Accessed(body[accesses[0] : accesses[-1] + 1])
     if (
         not (take.zeroes and unparse(take.target) == element)
-        or {unparse(ast.Subscript(ast.Name(array), joined(e))) for e in used.elements[array]} != {element}
-        or array in used.whole | reads(*add.read())
+        or {unparse(ast.Subscript(ast.Name(array), joined_index(e))) for e in used.elements[array]} != {element}
+        or array in used.whole | reads(*add.evaluated_nodes())
         or reads(*used.elements[array][0]) & used.written
     ):
         return
-    for k in met:
-        exchange(body[k], {element: number})
-    if add.how == "-=":
+    for k in accesses:
+        replace_by_scalars(body[k], {element: number})
+    if add.assign_op == "-=":
         add.value = negative(add.value)
-    add.how = "="
+    add.assign_op = "="
     body.remove(take)
 
 
 def _zeroed(body: list[Item]) -> list[Step]:
-    """What sets elements to zero."""
+    """The steps that set elements to zero."""
     return [s for s in body if isinstance(s, Step) and isinstance(s.target, ast.Subscript) and s.zeroes]
 
 
-def _places(s: Step) -> set[str]:
-    """What the index of an element consists of: numbers, and arrays of integers."""
+def _index_names(s: Step) -> set[str]:
+    """The names that the index of an element reads: scalars and integer arrays."""
     assert isinstance(s.target, ast.Subscript)
     return reads(s.target.slice)
 
 
-def _leave(body: list[Item]) -> None:
-    """Leave elements alone that are taken, set to zero, and get back just what they were."""
+def _remove_zero_and_restore(body: list[Item]) -> None:
+    """Remove zeroing and accumulation of elements that are read, set to zero, and then restored by accumulation."""
     for zero in _zeroed(body):
         later = body[body.index(zero) + 1 :]
-        back = next((s for s in later if zero.name in Used([s]).names), None)
-        if isinstance(back, Step) and back.how == "+=" and _gets_back(body, zero, back):
+        back = next((s for s in later if zero.name in Accessed([s]).names), None)
+        if isinstance(back, Step) and back.assign_op == "+=" and _adds_old_value(body, zero, back):
             between = later[: later.index(back)]
-            if Used(between).plain and not Used(between).written & _places(zero):
+            if Accessed(between).is_structured and not Accessed(between).written & _index_names(zero):
                 body.remove(zero)
                 body.remove(back)
 
 
-def _gets_back(body: list[Item], zero: Step, back: Step) -> bool:
-    """Whether what is added to an element, which was set to zero, is what had been taken right before."""
+def _adds_old_value(body: list[Item], zero: Step, back: Step) -> bool:
+    """Whether what is added to an element that was set to zero is the value that was read right before."""
     at, element = body.index(zero), unparse(zero.target)
-    taken = body[at - 1] if at else None
+    read = body[at - 1] if at else None
     return (
-        isinstance(taken, Step)
-        and isinstance(taken.target, ast.Name)
-        and taken.how == "="
-        and taken.value == element
+        isinstance(read, Step)
+        and isinstance(read.target, ast.Name)
+        and read.assign_op == "="
+        and read.value == element
         and unparse(back.target) == element
-        and back.value in _copies(taken.name, body[at + 1 : body.index(back)])
+        and back.value in _copies(read.name, body[at + 1 : body.index(back)])
     )
 
 
-def set_once(body: list[Item], differ: Callable[[ast.expr, ast.expr], bool]) -> None:
-    """Set elements once that are set to zero, and then added to; those that are met in between surely `differ`."""
+def merge_zero_and_add(body: list[Item], differ: Callable[[ast.expr, ast.expr], bool]) -> None:
+    """Replace ``e = 0; e += v`` by ``e = v`` for elements.
+
+    Elements accessed in between must provably `differ`.
+    """
     for zero in _zeroed(body):
         assert isinstance(zero.target, ast.Subscript)
         at, index = body.index(zero), zero.target.slice
-        back = next((s for s in body[at + 1 :] if _meets(s, zero.name, index, differ)), None)
+        back = next((s for s in body[at + 1 :] if _may_access(s, zero.name, index, differ)), None)
         if (
             isinstance(back, Step)
-            and back.how != "="
+            and back.assign_op != "="
             and unparse(back.target) == unparse(zero.target)
-            and zero.name not in reads(*back.read())
-            and not Used(body[at + 1 : body.index(back)]).written & _places(zero)
-            and not _gets_back(body, zero, back)
+            and zero.name not in reads(*back.evaluated_nodes())
+            and not Accessed(body[at + 1 : body.index(back)]).written & _index_names(zero)
+            and not _adds_old_value(body, zero, back)
         ):
-            back.value, back.how = back.value if back.how == "+=" else negative(back.value), "="
+            back.value, back.assign_op = back.value if back.assign_op == "+=" else negative(back.value), "="
             body.remove(zero)
 
 
-def _meets(item: Item, name: str, index: ast.expr, differ: Callable[[ast.expr, ast.expr], bool]) -> bool:
-    """Whether an item may meet the element of an array at `index`."""
-    used = Used([item])
+def _may_access(item: Item, name: str, index: ast.expr, differ: Callable[[ast.expr, ast.expr], bool]) -> bool:
+    """Whether an item may access the element of an array at `index`."""
+    used = Accessed([item])
     return (
-        not used.plain or name in used.whole or not all(differ(index, joined(e)) for e in used.elements.get(name, ()))
+        not used.is_structured
+        or name in used.whole
+        or not all(differ(index, joined_index(e)) for e in used.elements.get(name, ()))
     )
 
 
 def _copies(name: str, items: list[Item]) -> set[str]:
-    """The numbers that are the same as `name` before `items`."""
+    """The scalars that have the value that `name` has before `items`."""
     same = {name}
     for item in items:
-        if isinstance(item, Step) and item.how == "=" and item.value in same:
+        if isinstance(item, Step) and item.assign_op == "=" and item.value in same:
             same.add(item.name)
         elif isinstance(item, Step | Nest):
-            same -= Used([item]).numbers
+            same -= Accessed([item]).scalars_written
     return same
 
 
-def _may_pass(s: Step, loop: Nest) -> bool:
-    """Whether a step after `loop` could as well be before it, or one before it after it."""
-    used = Used([loop])
+def _commutes(s: Step, loop: Nest) -> bool:
+    """Whether a step can be moved across `loop`."""
+    used = Accessed([loop])
     return s.name not in used.names and not _reads(s) & used.written
 
 
-class Used:
-    """What `items` read and write: `elements` by the array, `whole` names that are not those of elements; `plain` if
-    there are only assignments, branches and loops."""
+class Accessed:
+    """The names that `items` read and write.
+
+    `elements` are the indices accessed, by array; `whole` the names that occur other than in an element access;
+    `is_structured` says whether there are only assignments, branches and loops.
+    """
 
     def __init__(self, items: list[Item]) -> None:
         self.elements: dict[str, list[list[ast.expr]]] = {}
         self.whole: set[str] = set()
-        self.numbers: set[str] = set()
-        self.changed: set[str] = set()
-        self.plain = True
+        self.scalars_written: set[str] = set()
+        self.arrays_written: set[str] = set()
+        self.is_structured = True
         stack = list(items)
         while stack:
             item = stack.pop()
             if isinstance(item, Nest):
-                self._look(item.first)
+                self._collect_names(item.head_tree)
                 stack += item.body
             elif isinstance(item, Step):
-                for node in (item.target, *item.read()):
-                    self._look(node)
-                (self.numbers if isinstance(item.target, ast.Name) else self.changed).add(item.name)
+                for node in (item.target, *item.evaluated_nodes()):
+                    self._collect_names(node)
+                (self.scalars_written if isinstance(item.target, ast.Name) else self.arrays_written).add(item.name)
             else:
-                self.plain = self.plain and isinstance(item, Comment)
+                self.is_structured = self.is_structured and isinstance(item, Comment)
 
-    def _look(self, tree: ast.AST) -> None:
+    def _collect_names(self, tree: ast.AST) -> None:
         stack = [tree]
         while stack:
             node = stack.pop()
             if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-                self.elements.setdefault(node.value.id, []).append(parts(node.slice))
+                self.elements.setdefault(node.value.id, []).append(axis_indices(node.slice))
                 stack.append(node.slice)
             elif isinstance(node, ast.Name):
                 self.whole.add(node.id)
@@ -286,37 +302,37 @@ class Used:
 
     @property
     def written(self) -> set[str]:
-        return self.numbers | self.changed
+        return self.scalars_written | self.arrays_written
 
 
-def _may_join(a: Nest, b: Nest) -> bool:
-    """Whether each turn of `b` may come right after that of `a`."""
-    one, other = Used(a.body), Used(b.body)
-    head = loop_of(a)
+def _fusible(a: Nest, b: Nest) -> bool:
+    """Whether each iteration of `b` may run right after that of `a`."""
+    one, other = Accessed(a.body), Accessed(b.body)
+    head = as_range_loop(a)
     written = one.written | other.written
-    if not (one.plain and other.plain) or head is None or reads(head.iter) & written:
+    if not (one.is_structured and other.is_structured) or head is None or reads(head.iter) & written:
         return False
-    for array in one.changed | other.changed:
+    for array in one.arrays_written | other.arrays_written:
         here, there = one.elements.get(array, []), other.elements.get(array, [])
-        if array in one.whole | other.whole or (here and there and not _apart(head, [*here, *there])):
+        if array in one.whole | other.whole or (here and there and not _disjoint_by_iteration(head, [*here, *there])):
             return False
-    sums = sums_of(a.body) & sums_of(b.body)
-    both = (one.numbers | other.numbers) & one.names & other.names - sums
-    return all("read" not in (first(a.body, n), first(b.body, n)) for n in both)
+    sums = reduction_variables(a.body) & reduction_variables(b.body)
+    both = (one.scalars_written | other.scalars_written) & one.names & other.names - sums
+    return all("read" not in (first_access(a.body, n), first_access(b.body, n)) for n in both)
 
 
-def _apart(head: ast.For, elements: list[list[ast.expr]]) -> bool:
-    """Whether each turn meets elements of its own: along one axis, all are at the same place."""
+def _disjoint_by_iteration(head: ast.For, elements: list[list[ast.expr]]) -> bool:
+    """Whether iterations access disjoint elements: along one axis, all have the same index, affine in the variable."""
     for k in range(len(elements[0])):
         if len({unparse(e[k]) for e in elements}) == 1:
             name, shift = offset(elements[0][k])
-            if name == unparse(head.target) and (least := _least(head)) is not None and least + shift >= 0:
+            if name == unparse(head.target) and (least := _min_of_variable(head)) is not None and least + shift >= 0:
                 return True
     return False
 
 
-def _least(head: ast.For) -> int | None:
-    """The least that a loop's variable can be, if that is a constant."""
+def _min_of_variable(head: ast.For) -> int | None:
+    """The minimum of a loop variable, if that is a constant."""
     assert isinstance(head.iter, ast.Call)
     bounds = [offset(n) for n in head.iter.args]
     start, step = bounds[0] if len(bounds) > 1 else ("", 0), bounds[2] if len(bounds) > 2 else ("", 1)
@@ -326,45 +342,54 @@ def _least(head: ast.For) -> int | None:
     return None if name else least
 
 
-def _gathered(made: list[Item], gather: Gather) -> Nest:
-    """What remains of `gather` where the last of `made` is its loop and does its part."""
-    loop = made[-1] if made else None
+def _fuse_gather_behind(items: list[Item], gather: Gather) -> Nest:
+    """Fuse a part of `gather` into its loop, the last of `items`, if possible; return what remains of `gather`."""
+    loop = items[-1] if items else None
     if not isinstance(loop, Nest) or loop.head != gather.loop or not gather.inside:
         return gather
-    head, used = loop_of(loop), Used(loop.body)
-    if head is None or not used.plain:
+    head, used = as_range_loop(loop), Accessed(loop.body)
+    if head is None or not used.is_structured:
         return gather
     index = unparse(head.target)
     for array, (axis, shift) in gather.targets.items():
-        places = [offset(e[axis]) for e in used.elements.get(array, ())]
-        if array in used.whole or not all(name == index and k >= shift for name, k in places):
+        offsets = [offset(e[axis]) for e in used.elements.get(array, ())]
+        if array in used.whole or not all(name == index and k >= shift for name, k in offsets):
             return gather
     loop.body += gather.inside
     return Nest(gather.head, gather.rest, gather.test)
 
 
-def _begin_with_gathered(made: list[Item], loop: Nest) -> None:
-    """Let each turn of `loop` begin with what a gather right before it adds to an element that the turn meets."""
-    at, steps, _ = _since_last(made)
-    gather = made[at] if at >= 0 else None
+def _fuse_gather_ahead(items: list[Item], loop: Nest) -> None:
+    """Fuse a gather right before `loop` with it: iterations begin by adding to the elements they access."""
+    at, steps, _ = _split_at_last_nest(items)
+    gather = items[at] if at >= 0 else None
     if not isinstance(gather, Gather):
         return
-    parts = [n for n in gather.body if isinstance(n, Nest) and all(_may_pass(s, n) for s in steps) and _begins(n, loop)]
-    if parts:
-        gather.body = [n for n in gather.body if n not in parts]
-        loop.body[:0] = [step for n in parts for step in n.body]
-        made[at : at + 1] = [gather] if gather.body else []
+    movable = [
+        n
+        for n in gather.body
+        if isinstance(n, Nest) and all(_commutes(s, n) for s in steps) and _may_begin_with(n, loop)
+    ]
+    if movable:
+        gather.body = [n for n in gather.body if n not in movable]
+        loop.body[:0] = [step for n in movable for step in n.body]
+        items[at : at + 1] = [gather] if gather.body else []
 
 
-def _begins(part: Nest, loop: Nest) -> bool:
-    """Whether turns of `loop` may begin with those of a part of a gather. They meet the elements that it adds to in any
-    case, so these are there though nothing may be gathered; it adds zeros then."""
-    head, step = loop_of(loop), part.body[0]
+def _may_begin_with(part: Nest, loop: Nest) -> bool:
+    """Whether iterations of `loop` may begin with those of `part`, a loop of a gather.
+
+    They access the elements that it adds to unconditionally, so these are in range even if nothing is gathered; then it
+    adds zeros.
+    """
+    head, step = as_range_loop(loop), part.body[0]
     if part.head != loop.head or head is None or len(part.body) > 1 or not isinstance(step, Step):
         return False
-    least = _least(head)
+    least = _min_of_variable(head)
     if least is None or least < 0:
         return False
     element, steps = unparse(step.target), [item for item in loop.body if isinstance(item, Step)]
-    met = any(unparse(s.target) == element or any(element in surely(n) for n in s.read()) for s in steps)
-    return met and _may_join(part, loop)
+    accessed = any(
+        unparse(s.target) == element or any(element in must_evaluate(n) for n in s.evaluated_nodes()) for s in steps
+    )
+    return accessed and _fusible(part, loop)

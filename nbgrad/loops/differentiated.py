@@ -1,0 +1,434 @@
+"""Functions with loops, differentiated: what :func:`.api.adjoint` and :func:`.api.tangent` make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..core.pickling import Derived
+from ..errors import AttrError, DTypeError, TraceError
+from .arguments import (
+    arrange_gradients,
+    arrange_outputs,
+    as_cotangent,
+    as_tuple,
+    bind_arguments,
+    check_no_aliasing,
+    checked_argnums,
+    copies,
+    copy_written,
+    directions_of,
+    flat_cotangents,
+    float64_among_float32,
+    has_float32,
+    output_names,
+    parameters,
+    ranks_and_kinds,
+    with_defaults,
+    wrt_parameters,
+)
+from .codegen.checkpointing import check, choose_loop
+from .frontend.lowering import lower
+from .frontend.source import Source, source_of
+from .frontend.tuple_arguments import Structure, argnum_indices, structure
+from .ir.statements import Alloc, Function, If, walk
+from .ir.type_inference import infer
+from .pullback import Pullback
+from .variants import AdjointVariant, CheckpointedVariant, SplitVariant, TangentVariant
+
+__all__ = ["Adjoint", "Tangent"]
+
+
+class _Differentiated(Derived):
+    """The common part of adjoints and tangents: generated code per combination of ranks and kinds of arguments."""
+
+    _generate: Callable
+    _methods: str  # for messages
+    _fixed_buffers = False  # whether array arguments must not be rebound
+
+    def __init__(
+        self, f: Callable | _Differentiated | Source, argnums: int | tuple[int, ...] | None, boundscheck: bool = True
+    ) -> None:
+        if not isinstance(boundscheck, bool):
+            raise AttrError(f"boundscheck is True or False, got {boundscheck!r}")
+        self._made_of: tuple = (f, argnums, boundscheck)
+        self._inner_transform = f if isinstance(f, _Differentiated) else None
+        self._sources: dict[Any, Source] = {}
+        self._source: Source | None = None
+        if self._inner_transform is None:
+            self._source = f if isinstance(f, Source) else source_of(f)
+        name = self._inner_transform.__name__ if self._source is None else self._source.name  # type: ignore[union-attr]
+        self._argnums = checked_argnums(name, argnums)
+        if self._source is not None and self._argnums is not None:
+            argnum_indices(name, self._argnums, parameters(self._source))
+        self._boundscheck = boundscheck and self._inner_transform is None  # generated code checks indices itself
+        self._clear_caches()
+        self.__name__: str = f"{name}_{type(self).__name__.lower()}"
+
+    def _clear_caches(self) -> None:
+        """Empty the caches."""
+        self._programs: dict[tuple, Any] = {}
+        self._last: Any = None
+        self._flattened: dict[tuple, Any] = {}  # objects like this one for flattened tuple arguments
+
+    def _flatten(self, args: tuple) -> tuple[Any, Structure, tuple] | None:
+        """If an argument is a tuple: an object for the flattened arguments, their structure, and their values."""
+        if self._source is None:
+            return None
+        form = structure(self._source.name, parameters(self._source), args)
+        if form is None:
+            return None
+        key = form, form.argnums(args, self._argnums)
+        flattened = self._flattened.get(key)
+        if flattened is None:
+            flattened = self._flattened[key] = object.__new__(type(self))
+            flattened.__dict__ |= self.__dict__
+            flattened._source, flattened._argnums = self._source.with_flat_tuples(form.forms), key[1]
+            flattened._clear_caches()
+        return flattened, form, tuple(form.leaves(args))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
+
+    def __call__(self, *args, **kwargs):
+        raise DTypeError(f"{self!r} is called by its methods: {self._methods}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__} has no {name!r}; its methods are {self._methods}")
+
+    def _origin(self) -> tuple[Callable, tuple]:
+        return type(self), self._made_of
+
+    def _current(self) -> bool:
+        return self._source.current() if self._source is not None else self._inner_transform._current()  # type: ignore[union-attr]
+
+    def compiled(self, *args, **kwargs) -> Callable:
+        """The generated function for arguments like these, to call from compiled code.
+
+        It takes the arguments, then cotangents (an adjoint's: of the results that are floats or local arrays, and of
+        the arrays) or tangents (of the arguments), as its signature in :attr:`source` says. An adjoint returns the
+        results and the gradients of scalars, a tangent the results and their derivatives; gradients and derivatives
+        of arrays are left in the arrays passed for them. An array that is written must not share memory with another
+        one.
+        """
+        arguments = self._bound_arguments(args, kwargs)
+        if (parts := self._flatten(arguments)) is not None:
+            return parts[0].compiled(*parts[2])
+        program = self._generated(arguments)
+        f, entry = program.f, program.entry
+        own_floats = [k for k, n in enumerate(f.parameters) if f.kinds.get(n) == "float"]
+        entry.floats = (*own_floats, *range(len(f.parameters), entry.__code__.co_argcount))
+        return entry
+
+    @property
+    def source(self) -> str:
+        """The generated file for the arguments of the latest call."""
+        if self._last is None and self._flattened:
+            return next(reversed(self._flattened.values())).source
+        if self._last is None:
+            raise AttrError(f"{self.__name__}.source depends on the types of the arguments: make a call first")
+        return self._last.text
+
+    def _bound_arguments(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        """The arguments of a call, one per parameter."""
+        if self._source is not None:
+            return bind_arguments(self._source, args, kwargs)
+        if kwargs:
+            raise AttrError(
+                f"{self.__name__}: {', '.join(kwargs)} by name; which parameters there are depends on the arguments "
+                f"here: give them in order, which the source of {self._inner_transform.__name__} shows"  # type: ignore[union-attr]
+            )
+        return args
+
+    def _arguments_from_tuple(self, args: Any) -> tuple:
+        """The arguments from a tuple of them, one per parameter, with defaults."""
+        if not isinstance(args, tuple | list):
+            raise AttrError(
+                f"{self.__name__}: args is the tuple of the function's arguments, {type(args).__name__} was given"
+            )
+        return tuple(args) if self._source is None else with_defaults(self._source, tuple(args))
+
+    def _generated(self, args: tuple) -> Any:
+        program = self._variant(self._generate, args, True)
+        check_no_aliasing(program.f, args)
+        self._last = program
+        return program
+
+    def _variant(self, generate: Callable, args: tuple, differentiated: bool) -> Any:
+        source = self._source_for(args)
+        ranks, kinds = ranks_and_kinds(source, args)
+        single, doubles = has_float32(args), float64_among_float32(source, args)
+        key = (source, generate, differentiated, doubles, *ranks.values(), *kinds.values())
+        program = self._programs.get((single, *key))
+        if program is None:
+            f = lower(source, ranks, kinds, self._fixed_buffers, doubles)
+            infer(f)
+            f.checked = self._boundscheck
+            f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
+            wrt = (
+                [f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)]
+                if differentiated
+                else []
+            )
+            program = self._programs.get((f.single_precision, *key)) or generate(f, wrt)
+            self._programs[f.single_precision, *key] = self._programs[single, *key] = program
+        return program
+
+    def _source_for(self, args: tuple) -> Source:
+        """The source to differentiate; that of an adjoint or a tangent depends on its arguments."""
+        if self._source is not None:
+            return self._source
+        assert self._inner_transform is not None
+        count = len(parameters(self._inner_transform._source_for(args)))
+        program = self._inner_transform._generated(args[:count])
+        if isinstance(program, CheckpointedVariant):
+            raise TraceError(
+                f"{self.__name__}: the adjoint has checkpoints, and cannot be differentiated; for second derivatives "
+                "take nb.adjoint(nb.tangent(f), checkpoint=...)"
+            )
+        entry = program.entry
+        if entry not in self._sources:
+            self._sources[entry] = source_of(entry)
+        return self._sources[entry]
+
+
+class Tangent(_Differentiated):
+    """The result of :func:`tangent`."""
+
+    _methods = ".jvp(args, tangents), .compiled(...)"
+    _generate = TangentVariant
+
+    def jvp(self, args: tuple, tangents: tuple) -> tuple[Any, Any]:
+        """The outputs and their derivatives in a direction.
+
+        Parameters
+        ----------
+        args : tuple
+            The arguments, one per parameter; defaults may be left out at the end. Arrays that the function writes are
+            not modified; their new values are outputs.
+        tangents : tuple
+            One per parameter, or per argnum; None for zeros. None or 0 for arguments that are not floats.
+
+        Returns
+        -------
+        outputs, derivatives
+            What the function returns, followed by the float arrays that it writes, if any: a tuple, or the array alone
+            if there is only one output.
+        """
+        args = self._arguments_from_tuple(args)
+        if (parts := self._flatten(args)) is not None:
+            inner, form, flat = parts
+            return inner.jvp(flat, form.flatten_directions(args, self._argnums, as_tuple(tangents)))
+        program = self._generated(args)
+        dots = directions_of(program.f, program.wrt, self._argnums, as_tuple(tangents), "tangents")
+        values, derivatives = program(args, dict(zip(program.wrt, dots, strict=True)))
+        return arrange_outputs(program.f, values), arrange_outputs(program.f, derivatives)
+
+
+class Adjoint(_Differentiated):
+    """The result of :func:`adjoint`."""
+
+    _methods = ".value_and_grad(...), .vjp(...), .hvp(args, direction), .report(...), .parallel(...), .compiled(...)"
+
+    def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None, boundscheck=True) -> None:
+        super().__init__(f, argnums, boundscheck)
+        if checkpoint is None and (loop is not None or memory is not None):
+            raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
+        if loop is not None and not isinstance(loop, str):
+            raise AttrError(f"{self.__name__}: loop is the name of the loop's variable, as in loop='t'; got {loop!r}")
+        if checkpoint not in (None, "auto") and not _positive(checkpoint):
+            raise AttrError(f"{self.__name__}: checkpoint must be a number of snapshots or 'auto', got {checkpoint!r}")
+        if memory is not None and (checkpoint != "auto" or not _positive(memory)):
+            raise AttrError(f"{self.__name__}: memory is a number of bytes, for checkpoint='auto'; got {memory!r}")
+        self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
+        self._made_of = (f, argnums, checkpoint, loop, memory, boundscheck)
+        self._fixed_buffers = checkpoint is not None
+        if checkpoint is not None and self._source is not None:
+            check(self._source, loop)
+
+    def _clear_caches(self) -> None:
+        super()._clear_caches()
+        self._fast_path: dict[tuple, AdjointVariant] = {}  # by types of arguments, for the fast path
+        # The tangent of this adjoint, and the adjoint of the tangent, by the differentiated parameters.
+        self._tangents: dict[tuple[int, ...], Tangent] = {}
+        self._adjoints_of_tangents: dict[tuple[int, ...], Adjoint] = {}
+
+    def _generate(self, f: Function, wrt: list[str]) -> AdjointVariant:
+        program = AdjointVariant(f, wrt, self._argnums)
+        loop = None if self._checkpoint is None else choose_loop(program.reverse, self._loop)
+        if loop is None:
+            return program
+        return CheckpointedVariant(
+            program, loop, None if self._checkpoint == "auto" else self._checkpoint, self._memory
+        )
+
+    def value_and_grad(self, *args, **kwargs) -> tuple[Any, Any]:
+        """The scalar result and its gradients.
+
+        Takes the arguments of the function, positional and by name. Arrays that the function writes are modified.
+
+        Returns
+        -------
+        value : float
+        gradients : tuple, or a single one where `argnums` is an int
+            One per parameter, in order, and None for an argument that has none (integers, bools, strings, None, and
+            arrays that are not of floats); or one per argnum. The gradient of a tuple is a tuple of the same structure.
+        """
+        key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
+        program = None if kwargs else self._fast_path.get(key)
+        if program is not None:
+            self._last = program
+            return program.scalar_entry(*args)
+        bound_args = self._bound_arguments(args, kwargs)
+        if (parts := self._flatten(bound_args)) is not None:
+            inner, form, flat = parts
+            value, gradients = inner.value_and_grad(*flat)
+            return value, form.gradients(bound_args, self._argnums, gradients)
+        program = self._generated(bound_args)
+        f = program.f
+        if not self._returns_scalar(f):
+            raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
+        same = len(bound_args) == len(args) and all(a is b for a, b in zip(bound_args, args, strict=True))
+        if same and type(program) is AdjointVariant and self._source is not None:
+            self._fast_path[key] = program
+        results, gradients = program(bound_args, {f.results[0]: 1.0})
+        return results[0], self._arrange_gradients(program, gradients)
+
+    def vjp(self, *args, **kwargs) -> Pullback:
+        """Call the function, and return the pullback, which maps cotangents of outputs to gradients.
+
+        The outputs are the results, in order, then the float arrays that the function writes. The pullback takes one
+        cotangent per output (a tuple; the cotangent itself if there is one output; None for zeros), and returns the
+        gradients in the form of :meth:`value_and_grad`. Cotangents of results that are tuples may be such tuples,
+        too. ``.value`` is what the function returned.
+
+        The pullback's first call uses what the forward sweep stored; later calls rerun the function. Until the first
+        call, arrays that the function only reads must not be modified.
+        """
+        args = self._bound_arguments(args, kwargs)
+        if (parts := self._flatten(args)) is not None:
+            inner, form, flat = parts
+            pull = inner.vjp(*flat)
+            pull._gradient_form = partial(form.gradients, args, self._argnums)
+            return pull
+        program = self._generated(args)
+        snapshot = copy_written(program.f, args)
+        halves = program.split_variant
+        if halves is None and not isinstance(program, CheckpointedVariant):
+            halves = program.split_variant = self._variant(SplitVariant, args, True)
+        if halves is None or halves.split_tape_axes is None or halves.split_tape_axes > program.reverse.tape_axes():
+            return Pullback(partial(self._arrange_gradients, program), program, snapshot, self._primal(args))
+        results, state = halves.forward(args)
+        return Pullback(partial(self._arrange_gradients, program), program, snapshot, results, halves, state)
+
+    def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
+        """The product of the Hessian with a direction: the derivative of the gradients in it.
+
+        Parameters
+        ----------
+        args : tuple
+            The arguments, one per parameter; defaults may be left out at the end. They are not modified.
+        direction : tuple
+            One per parameter, or per argnum; None for zeros. None or 0 for arguments that are not floats.
+        cotangents : optional
+            The weights of the outputs, as for the pullback of :meth:`vjp`: the Hessian is that of their weighted sum.
+            They may be left out if the function returns one scalar.
+
+        Returns
+        -------
+        tuple, or a single product where `argnums` is an int
+            In the form of the gradients of :meth:`value_and_grad`.
+        """
+        args = self._arguments_from_tuple(args)
+        if (parts := self._flatten(args)) is not None:
+            inner, form, flat = parts
+            products = inner.hvp(flat, form.flatten_directions(args, self._argnums, as_tuple(direction)), cotangents)
+            return form.gradients(args, self._argnums, products)
+        program = self._generated(args)
+        f, names = program.f, output_names(program.f)
+        if cotangents is None and not self._returns_scalar(f):
+            raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
+        weights = (
+            (1.0,) + (None,) * (len(names) - 1) if cotangents is None else flat_cotangents(f, as_tuple(cotangents))
+        )
+        if len(weights) != len(names):
+            raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(weights)} given")
+        directions = directions_of(f, program.wrt, self._argnums, as_tuple(direction), "directions")
+        if any(call.loops for call in program.reverse.calls.values()):
+            return self._arrange_gradients(
+                program, self._hvp_from_tangent(program, args, dict(zip(names, weights, strict=True)), directions)
+            )
+        local = any(f.ranks.get(n) for n in program.reverse.seeds)
+        values = self._primal(copies(args)) if local else ()
+        full = (*args, *program.cotangent_arguments(args, dict(zip(names, weights, strict=True)), values).values())
+        wrt = tuple(f.parameters.index(n) for n in program.wrt)
+        if wrt not in self._tangents:
+            self._tangents[wrt] = Tangent(self, wrt)
+        second = self._tangents[wrt]._generated(full)
+        derivatives = second(full, dict(zip(program.wrt, directions, strict=True)))[1]
+        products = dict(zip(output_names(second.f), derivatives, strict=True))
+        zeros = {n: np.zeros_like(a) if f.ranks[n] else 0.0 for n, a in zip(f.parameters, args, strict=True)}
+        return self._arrange_gradients(
+            program, tuple(products.get(program.reverse.bars.get(n, ""), zeros[n]) for n in program.wrt)
+        )
+
+    def _hvp_from_tangent(
+        self, program: AdjointVariant, args: tuple, weights: dict[str, Any], directions: tuple
+    ) -> tuple:
+        """Products with the Hessian from the adjoint of the tangent.
+
+        Used where the adjoint has no tangent, because it stores the results of primitives called in loops in lists.
+        """
+        f = program.f
+        wrt = tuple(f.parameters.index(n) for n in program.wrt)
+        if wrt not in self._adjoints_of_tangents:
+            self._adjoints_of_tangents[wrt] = Adjoint(Tangent(self._inner_transform or self._source, wrt), wrt)  # type: ignore[arg-type]
+        adjoint_of_tangent = self._adjoints_of_tangents[wrt]
+        forward = adjoint_of_tangent._inner_transform._generated(args).forward  # type: ignore[union-attr]
+        inputs, directed = dict(zip(f.parameters, args, strict=True)), dict(zip(program.wrt, directions, strict=True))
+        dots = [
+            as_cotangent(f, n, directed.get(n), inputs[n] if f.ranks[n] else None) for n in forward.tangent_parameters
+        ]
+        pull = adjoint_of_tangent.vjp(*copies(args), *dots)
+        seeds = {forward.dots[n]: w for n, w in weights.items() if n in forward.dots}
+        results = [forward.dots.get(r) for r in f.results or []]
+        return pull((*(None for _ in results), *map(seeds.get, [*results, *pull.outputs[2 * len(results) :]])))
+
+    def _returns_scalar(self, f: Function) -> bool:
+        return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)
+
+    def report(self, *args, **kwargs) -> dict[str, int]:
+        """Bytes stored for the reverse sweep, by variable and loops. The function runs on copies of the arguments."""
+        args = self._bound_arguments(args, kwargs)
+        if (parts := self._flatten(args)) is not None:
+            return parts[0].report(*parts[2])
+        program = self._generated(args)
+        return program.tape_bytes(copies(args), self._primal(copies(args)))
+
+    def parallel(self, *args, **kwargs) -> dict[str, str]:
+        """Which loops over ``prange`` run on several threads, for arguments like these.
+
+        Returns
+        -------
+        dict
+            "parallel", or "serial" and why, by the first line of the loop; the keys of loops of the reverse sweep end
+            with "backwards".
+        """
+        args = self._bound_arguments(args, kwargs)
+        if (parts := self._flatten(args)) is not None:
+            return parts[0].parallel(*parts[2])
+        return self._generated(args).reverse.parallel_verdicts()
+
+    def _primal(self, args: tuple) -> tuple:
+        """Call the function itself, compiled; its results."""
+        return self._variant(TangentVariant, args, False).run(args)
+
+    def _arrange_gradients(self, program: AdjointVariant, gradients: tuple) -> Any:
+        return arrange_gradients(program.f, program.wrt, self._argnums, gradients)
+
+
+def _positive(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number > 0)
