@@ -71,7 +71,7 @@ class Pool:
     ----------
     limit : int
         Most bytes that free blocks may hold.
-    kept : int
+    cached_bytes : int
         Bytes in free blocks now.
     lent, peak : int
         Bytes lent now, and their maximum so far (settable).

@@ -66,7 +66,7 @@ class Program:
     compiled : Compiled or DeviceProgram
     captured : list of NDArray
         Arrays from outside that it reads.
-    kept : list of int
+    saved_counts : list of int
         The last results are those of steps that must not run again for derivatives: how many each has.
     """
 

@@ -71,7 +71,7 @@ class Program:
         Statement -> its axes that are loops, and those that are unrolled.
     blocks : dict
         Axis -> the two axes it was tiled into.
-    full : set of Value
+    materialized_values : set of Value
     """
 
     def __init__(self, full: set[Value]) -> None:

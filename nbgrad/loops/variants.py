@@ -181,7 +181,7 @@ class SplitVariant:
 
     Attributes
     ----------
-    stored : int or None
+    split_tape_axes : int or None
         The number of axes of the tapes; None if a branch may leave some of the state undefined.
     """
 

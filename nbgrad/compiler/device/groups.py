@@ -51,7 +51,7 @@ class Member(NamedTuple):
         Per axis of the statement, the group's; -1 for those of length 1.
     phase : int
         The phase that computes it.
-    again : bool
+    is_recomputed : bool
         It is recomputed here for readers in this group.
     """
 

@@ -56,8 +56,8 @@ __all__ = ["Plan", "StatementAdjoint", "plan", "plan_tangents"]
 class StatementAdjoint:
     """The adjoint of one statement.
 
-    `own` is the factor by which the cotangent of the target is multiplied (ZERO: cleared; ONE: unchanged), `parts` are
-    the contributions to the cotangents of the operands.
+    `target_factor` is the factor by which the cotangent of the target is multiplied (ZERO: cleared; ONE: unchanged),
+    `parts` are the contributions to the cotangents of the operands.
     """
 
     target_factor: Expr

@@ -54,8 +54,8 @@ class Guard:
     """Bounds checks that run before a statement.
 
     `path` has the loops, with new names for their variables and with their bounds, and the tests around the comparisons
-    of `accesses`, each with its index and length at that point. If the conditions in `enough` hold, all accesses are in
-    range; None if there are no such conditions.
+    of `accesses`, each with its index and length at that point. If the conditions in `sufficient_conditions` hold, all
+    accesses are in range; None if there are no such conditions.
     """
 
     path: tuple[tuple[Loop, str, list[ast.expr]] | tuple[ast.expr, bool], ...]

@@ -62,9 +62,9 @@ class IterationLocalReversal:
     ----------
     loops : set of Loop
         The loops.
-    early : dict of Loop to list of Statement
+    hoisted_adjoints : dict of Loop to list of Statement
         The statements that are reversed before the first such loop of a block.
-    partly : dict of Statement to set of str
+    hoisted_cotangents : dict of Statement to set of str
         For an early statement of which the rest is reversed later: the names whose cotangents it contributes to early.
     """
 

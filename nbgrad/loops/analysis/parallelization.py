@@ -60,8 +60,8 @@ __all__ = [
 class ParallelLegality:
     """Whether the iterations of a loop may run in parallel.
 
-    `serial_reason` is the reason if they may not; otherwise `sums` are the reduction variables, and `privatized_arrays`
-    the arrays that need private copies, with the lengths of a copy.
+    `serial_reason` is the reason if they may not; otherwise `reduction_names` are its reduction variables, and
+    `privatized_arrays` the arrays that need private copies, with the lengths of a copy.
     """
 
     serial_reason: str = ""

@@ -27,7 +27,7 @@ class AugmentedForward(Printer):
     ----------
     tapes : dict
         The tape of each statement whose value is stored.
-    ends : dict
+    last_values : dict
         The statements whose value is stored at the end of each iteration of a parallel loop, with that loop.
     measuring : bool
         Whether the function only measures its tapes.

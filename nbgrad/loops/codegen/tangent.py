@@ -23,7 +23,7 @@ class TangentPrinter(Printer):
 
     Attributes
     ----------
-    given : list of str
+    tangent_parameters : list of str
         The parameters whose tangents are arguments; the tangent of an array is modified along with it.
     """
 

@@ -91,7 +91,7 @@ class Names:
     taken : set of str
         The names in use: variables, parameters, free variables of the function and of those inlined into it, names
         given out, and the reserved names of Python and of generated code.
-    outside : set of str
+    free_names : set of str
         Those of them that are used only for free variables, whose constants or imports may keep the name.
     callee_names : set of str
         The names in functions being inlined; fresh names outside of these avoid them.

@@ -137,7 +137,7 @@ class Check(Statement):
 @dataclass(eq=False)
 class IndexCheck(Check):
     """An index check: where `test` holds, run a program (the code in `message`, see :mod:`..runtime.index_errors`) that
-    finds out whether an index is out of range; `given` are its arguments, scalars and arrays."""
+    finds out whether an index is out of range; `operands` are its arguments, scalars and arrays."""
 
     operands: list[ast.expr] = field(default_factory=list)
 
@@ -173,9 +173,9 @@ class Grow(Statement):
 
 @dataclass(eq=False)
 class Call(Statement):
-    """``results = function(given)``: a call of a primitive with its own rule, which returns new arrays and scalars.
+    """``results = function(operands)``: a call of a primitive with its own rule, which returns new arrays and scalars.
 
-    `lengths` maps each array among the results to the names of its lengths, one per axis; `given` are the arguments:
+    `lengths` maps each array among the results to the names of its lengths, one per axis; `operands` are the arguments:
     names of arrays, with ``[:n]`` for a slice, names of scalars, and constants; `function` and `vjp` are the names of
     the primitive and its rule.
 
