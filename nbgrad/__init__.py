@@ -18,11 +18,13 @@ from .core import config as _config  # noqa: F401  # first: it says when this be
 # isort: split
 from . import autograd, functional, nd, symbol, test_utils, testing
 from . import errors as base
+from . import nd as ndarray
 from . import symbol as sym
 from .arrays.ndarray import NDArray
 from .autograd import checkpoint
 from .backends.threads import get_num_threads, set_num_threads
 from .compiler import jit
+from .core import context
 from .core.config import __version__
 from .core.context import Context, cpu, current_context, gpu, gpu_memory_info, num_gpus
 from .core.dtypes import set_default_dtype
@@ -58,6 +60,7 @@ __all__ = [
     "autograd",
     "base",
     "checkpoint",
+    "context",
     "cpu",
     "current_context",
     "elementwise_grad",
@@ -74,6 +77,7 @@ __all__ = [
     "jit",
     "jvp",
     "nd",
+    "ndarray",
     "num_gpus",
     "primitive",
     "random",

@@ -1,10 +1,10 @@
 """Hashes of all code that is generated for the programs of the tests and benchmarks, against changes by accident.
 
-    cd tests && python -m frozen             compare with frozen.txt; texts are left in build/frozen
+    cd tests && python -m frozen             compare with frozen.txt; sources are left in build/frozen
     cd tests && python -m frozen --write     take what is generated now for what is right
 
-Nothing is compiled. Each line of frozen.txt has the name of a program, how many texts are generated for it, and the
-hash of these texts, without what changes from one checkout to another: folders, numbers of lines, modules of nbgrad.
+Nothing is compiled. Each line of frozen.txt has the name of a program, how many sources are generated for it, and the
+hash of these sources, without what changes from one checkout to another: folders, numbers of lines, modules of nbgrad.
 To see what differs, run it in both checkouts and compare their folders build/frozen.
 """
 
@@ -29,7 +29,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TABLE, TEXTS = ROOT / "tests" / "frozen.txt", ROOT / "build" / "frozen"
+TABLE, SOURCES = ROOT / "tests" / "frozen.txt", ROOT / "build" / "frozen"
 sys.path[:0] = [str(ROOT / folder) for folder in ("benchmarks", "asv_bench/benchmarks", "tests")]
 
 import generation
@@ -58,7 +58,7 @@ PARTS = 2
 Task = Callable[[], object]
 
 
-def texts_of(f: Callable, args: tuple) -> None:
+def generate_all(f: Callable, args: tuple) -> None:
     """Adjoint, its halves, tangent, and the adjoint of the tangent, as text."""
     adj, tangent = nb.adjoint(f), nb.tangent(f)
     adj._generated(copies(args))
@@ -75,19 +75,19 @@ def _floats(args: tuple) -> list:
 def loops() -> Iterator[tuple[str, Task]]:
     """Adjoints of loops."""
     for name, (f, args) in {**PROGRAMS, **examples()}.items():
-        yield name, lambda f=f, args=args: texts_of(f, args)
+        yield name, lambda f=f, args=args: generate_all(f, args)
     for module, known in ((other_programs, small_arguments()), (parallel_loops, parallel_loops.arguments())):
         for key, args in known.items():
             f = getattr(module, key, None) if isinstance(key, str) else key
             if f is not None:
-                yield f"benchmarks {f.__name__}", lambda f=f, args=args: texts_of(f, args)
+                yield f"benchmarks {f.__name__}", lambda f=f, args=args: generate_all(f, args)
     for seed in range(RANDOM):
         for kind, names in ((Program, None), (ArrayProgram, NAMES)):
             f = function(kind(Random(seed)).source(), names)
-            yield f"random {kind.__name__} {seed}", lambda f=f, seed=seed: texts_of(f, arguments(seed))
+            yield f"random {kind.__name__} {seed}", lambda f=f, seed=seed: generate_all(f, arguments(seed))
     for kind, (write, sizes) in generation.KINDS.items():
         f = generation.function(write(sizes[1]))
-        yield f"generation {kind}", lambda f=f: texts_of(f, (np.ones(8), 0.5))
+        yield f"generation {kind}", lambda f=f: generate_all(f, (np.ones(8), 0.5))
 
 
 def traced() -> Iterator[tuple[str, Task]]:
@@ -151,7 +151,7 @@ def generated(task: Task) -> list[str]:
 
 
 def part(number: int) -> dict[str, list[str]]:
-    """The texts of every other program. What kernels would have computed is zero."""
+    """The sources of every other program. What kernels would have computed is zero."""
     for kind in [k for k in gc.get_objects() if isinstance(k, launch.Kind)]:
         kind.empty = kind.small = np.zeros
     with pytest.MonkeyPatch.context() as patch:
@@ -163,20 +163,20 @@ def part(number: int) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    shutil.rmtree(TEXTS, ignore_errors=True)
+    shutil.rmtree(SOURCES, ignore_errors=True)
     with ProcessPoolExecutor(PARTS, get_context("spawn")) as pool:
-        found = {name: texts for made in pool.map(part, range(PARTS)) for name, texts in made.items()}
+        found = {name: sources for made in pool.map(part, range(PARTS)) for name, sources in made.items()}
     lines = []
-    for name, texts in sorted(found.items()):
-        whole = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
-        lines.append(f"{name}: {len(texts)} {whole}")
-        folder = TEXTS / name.replace(" ", "_")
+    for name, sources in sorted(found.items()):
+        whole = hashlib.sha256("\0".join(sources).encode()).hexdigest()[:16]
+        lines.append(f"{name}: {len(sources)} {whole}")
+        folder = SOURCES / name.replace(" ", "_")
         folder.mkdir(parents=True, exist_ok=True)
-        for k, text in enumerate(texts):
+        for k, text in enumerate(sources):
             (folder / f"{k}.py").write_text(text, encoding="utf-8")
     if "--write" in sys.argv:
         TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        print(f"{len(lines)} programs, {sum(map(len, found.values()))} texts")
+        print(f"{len(lines)} programs, {sum(map(len, found.values()))} sources")
         return
     different = sorted(set(lines) ^ set(TABLE.read_text(encoding="utf-8").splitlines()))
     print(*different or [f"{len(lines)} programs: as they were"], sep="\n")

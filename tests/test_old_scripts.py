@@ -27,6 +27,11 @@ def test_stype_is_a_label():
             wrong()
 
 
+def test_modules_that_scripts_ask_for_by_name():
+    assert nb.ndarray is nd and nb.context.Context is nb.Context and nb.context.current_context() == nb.cpu()
+    assert nb.base.MXNetError is nb.MXNetError and nb.sym is nb.symbol and nb.random is nd.random
+
+
 def test_constants_into_an_array():
     out = nd.empty((2, 2))
     assert nd.ones((2, 2), out=out) is out and out.tolist() == [[1, 1], [1, 1]]

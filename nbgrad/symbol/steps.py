@@ -101,14 +101,14 @@ class ElementwiseStep(Step):
         return ["scalar"] if count == 1 else [f"s{k}" for k in range(count)]
 
     def attrs(self) -> dict[str, str]:
-        texts = dict(zip(self.names(self.op, len(self.scalars)), map(encode, self.scalars), strict=True))
+        strings = dict(zip(self.names(self.op, len(self.scalars)), map(encode, self.scalars), strict=True))
         entry = operators.get(self.op)
         if entry is None or entry.rule is not self.rule:
             written = write_expr(self.rule.expr)
             counts = (len(self.rule.operands), len(self.rule.params), self.rule.ints)
-            texts["__expr__"] = "unwritable('scalar function')" if written is None else written
-            texts["__operands_params_ints__"] = encode(counts)
-        return texts
+            strings["__expr__"] = "unwritable('scalar function')" if written is None else written
+            strings["__operands_params_ints__"] = encode(counts)
+        return strings
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> ElementwiseStep:
@@ -185,13 +185,13 @@ class StructuredStep(Step):
         self.several = several
 
     def attrs(self) -> dict[str, str]:
-        texts = {key: encode(value) for key, value in self.given.items()}
+        strings = {key: encode(value) for key, value in self.given.items()}
         canonical = encode(self.canonical)
         if canonical != encode(self.given):
-            texts["__attrs__"] = canonical
+            strings["__attrs__"] = canonical
         if self.several:
-            texts["__several__"] = "True"
-        return texts
+            strings["__several__"] = "True"
+        return strings
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> StructuredStep:
@@ -316,10 +316,10 @@ class Convert(Step):
         self.ctx = ctx
 
     def attrs(self) -> dict[str, str]:
-        texts = {"dtype": self.dtype.name}
+        strings = {"dtype": self.dtype.name}
         if self.ctx is not None:
-            texts["ctx"] = encode(self.ctx)
-        return texts
+            strings["ctx"] = encode(self.ctx)
+        return strings
 
     @classmethod
     def read(cls, name: str, attrs: dict[str, str]) -> Convert:

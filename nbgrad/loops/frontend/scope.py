@@ -355,9 +355,9 @@ class Scope:
     def nested_block(self) -> Iterator[None]:
         """Lower a branch or loop body; afterwards, names that it rebinds are uncertain."""
         before, copies, functions = dict(self.arrays), set(self.shared.read_only_copies), dict(self.functions)
-        texts = set(self.string_bindings)
+        bound = set(self.string_bindings)
         yield
-        self.string_bindings |= dict.fromkeys(texts - set(self.string_bindings), UNCERTAIN)
+        self.string_bindings |= dict.fromkeys(bound - set(self.string_bindings), UNCERTAIN)
         for name in {n for n, f in self.functions.items() if functions.get(n) is not f}:
             self.functions[name] = UNCERTAIN
         self.shared.read_only_copies |= copies
@@ -425,13 +425,13 @@ class Scope:
         if not once:
             shape = [SubstituteNames(self.shared.known_integers).visit(parse(unparse(n))) for n in shape]
         if once or all(map(self.known_before_block, shape)):
-            texts = [unparse(SubstituteNames(self.shared.known_integers).visit(parse(unparse(n)))) for n in shape]
+            codes = [unparse(SubstituteNames(self.shared.known_integers).visit(parse(unparse(n)))) for n in shape]
             ahead = self.out is not self.shared.top  # in a called function, whose hoisted arrays come before
             short = [
-                (".shape[" in t[-12:] and " " not in t) or (ahead and self.known_before_block(parse(t))) for t in texts
+                (".shape[" in t[-12:] and " " not in t) or (ahead and self.known_before_block(parse(t))) for t in codes
             ]
             self.shared.sizes[name] = [
-                parse(t if s else f"{name}.shape[{d}]") for d, (t, s) in enumerate(zip(texts, short, strict=True))
+                parse(t if s else f"{name}.shape[{d}]") for d, (t, s) in enumerate(zip(codes, short, strict=True))
             ]
         else:
             # Allocate the largest size; the present lengths are scalars.

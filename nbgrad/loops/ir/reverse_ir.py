@@ -283,23 +283,23 @@ def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:
             yield from steps(item.body, depth + 1)
 
 
-def replace_by_scalars(item: Item, texts: dict[str, str]) -> None:
-    """Replace array elements, or names, by scalars; `texts` maps the code of each to the name of its scalar."""
-    put = _Exchange({text: ast.Name(name) for text, name in texts.items()})
+def replace_by_scalars(item: Item, scalars: dict[str, str]) -> None:
+    """Replace array elements, or names, by scalars; `scalars` maps the code of each to the name of its scalar."""
+    put = _Exchange({code: ast.Name(name) for code, name in scalars.items()})
     if isinstance(item, Step):
         item.target = put.visit(parse(unparse(item.target)))  # type: ignore[assignment]
         item.value = unparse(put.visit(parse(item.value)))
     elif isinstance(item, Nest):
         for inner in item.body:
-            replace_by_scalars(inner, texts)
+            replace_by_scalars(inner, scalars)
 
 
 class _Exchange(ast.NodeTransformer):
     """Replaces expressions, identified by their code."""
 
-    def __init__(self, texts: dict[str, ast.expr]) -> None:
-        self.texts = texts
+    def __init__(self, expressions: dict[str, ast.expr]) -> None:
+        self.expressions = expressions
 
     def visit(self, node: ast.AST) -> ast.AST:
-        replacement = self.texts.get(unparse(node)) if isinstance(node, ast.Subscript | ast.Name) else None
+        replacement = self.expressions.get(unparse(node)) if isinstance(node, ast.Subscript | ast.Name) else None
         return replacement if replacement is not None else self.generic_visit(node)
