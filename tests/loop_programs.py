@@ -11,7 +11,7 @@ import nbgrad as nb
 from nbgrad.backends.numba import compile as compiling
 from nbgrad.demo import loops
 from nbgrad.loops import variants
-from nbgrad.loops.ir.statements import subtrees
+from nbgrad.loops.frontend.syntax import subtrees
 
 
 def examples():

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from ..core.fork_safety import lock
 from ..core.source_text import constant_source
@@ -101,12 +102,12 @@ class Expr:
 
     fn: Fn | None
     args: tuple[Expr, ...]
-    name: str | None
+    name: Any  # hashable
     value: float | int | None
 
     def __repr__(self) -> str:
         if self.fn is None:
-            return self.name if self.name is not None else repr(self.value)
+            return str(self.name) if self.name is not None else repr(self.value)
         return f"{self.fn.name}({', '.join(map(repr, self.args))})"
 
     def __add__(self, other):
@@ -176,8 +177,8 @@ def _make(fn: Fn, args: tuple[Expr, ...]) -> Expr:
     return _intern((fn, args), fn, args, None, None)
 
 
-def var(name: str) -> Expr:
-    """The variable called `name`."""
+def var(name: Hashable) -> Expr:
+    """The variable called `name`: a string, or any other object that stands for it."""
     return _intern(("var", name), None, (), name, None)
 
 
@@ -378,13 +379,20 @@ def partials_of(e: Expr) -> tuple[Expr, ...]:
     return tuple(ZERO if p is None else as_expr(p) for p in partials)
 
 
-def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
+class _Factor(NamedTuple):
+    """The name of a variable that stands for the factor of a strong product while that is differentiated."""
+
+    number: int
+
+
+def vjp(e: Expr, g: Expr, wrt: Sequence[Hashable]) -> list[Expr]:
     """The cotangents of the variables `wrt`, when that of `e` is `g`: reverse mode over the expression.
 
     Parameters
     ----------
     e, g : Expr
-    wrt : sequence of str
+    wrt : sequence
+        Names of variables.
 
     Returns
     -------
@@ -406,8 +414,8 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
         if node.fn is _strong:
             inner, factor, _ = node.args
             # A variable for this factor, distinct from those of nested strong products.
-            alone = var(f"factor {sum(name.startswith('factor ') for name in free_variables(inner))}")
-            inner_cotangents = vjp(substitute(inner, {factor: alone}), g, [*wrt, alone.name])  # type: ignore[list-item]
+            alone = var(_Factor(sum(isinstance(name, _Factor) for name in free_variables(inner))))
+            inner_cotangents = vjp(substitute(inner, {factor: alone}), g, [*wrt, alone.name])
             updates = {var(n): strong(part, factor) for n, part in zip(wrt, inner_cotangents, strict=False)}
             updates[factor] = add(updates.get(factor, ZERO), inner_cotangents[-1])
             for arg, part in updates.items():
@@ -419,7 +427,7 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[str]) -> list[Expr]:
     return [cotangents.get(var(name), ZERO) for name in wrt]
 
 
-def _depending(e: Expr, names: set[str]) -> set[Expr]:
+def _depending(e: Expr, names: set[Hashable]) -> set[Expr]:
     dependent: set[Expr] = set()
     for node in topological_order([e]):
         if (node.name in names) if node.fn is None else any(a in dependent for a in node.args):
@@ -443,7 +451,7 @@ def topological_order(roots: Iterable[Expr]) -> list[Expr]:
     return list(done)
 
 
-def free_variables(*roots: Expr) -> list[str]:
+def free_variables(*roots: Expr) -> list[Any]:
     """Names of the variables in `roots`, in order of first use."""
     return [node.name for node in topological_order(roots) if node.name is not None]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.affine import axis_indices
 from ..ir.statements import (
+    Alloc,
     Assign,
     Block,
     Call,
@@ -21,23 +20,22 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
-    children,
-    parsed,
     walk,
     writes,
 )
+from ..ir.terms import Compare, Element, Length, Logical, Select, Term, named
 
 if TYPE_CHECKING:
     from .activity import Plan
 
-__all__ = ["Access", "Accesses", "Path", "PathCondition", "length_of"]
+__all__ = ["Access", "Accesses", "Path", "PathCondition"]
 
 
 @dataclass(frozen=True)
 class PathCondition:
     """The outcome of a test on the way to an access; `at` is the statement that contains the test."""
 
-    node: ast.expr
+    test: Term
     holds: bool
     at: Statement
 
@@ -52,8 +50,8 @@ class Access:
     `low` and `high` say whether it may be too small or too large; `what` and `where` are for the error message.
     """
 
-    index: ast.expr
-    size: ast.expr
+    index: Term
+    size: Term
     statement: Statement
     path: Path
     what: str
@@ -101,8 +99,8 @@ class Accesses:
                 self.written[s] = Counter(n for t in walk([s]) for n in writes(t))
             if isinstance(s, Loop) and s.test is not None:
                 self._expression(s.test, s, (*path, s), where)
-            for node in _evaluated(s):
-                self._expression(node, s, path, where)
+            for term in _evaluated(s):
+                self._expression(term, s, path, where)
             if isinstance(s, InRange):
                 self.accesses.append(Access(s.index, s.size, s, path, s.what, where))
             elif isinstance(s, Store):
@@ -113,51 +111,43 @@ class Accesses:
             elif isinstance(s, Loop):
                 self._visit(s.body, (*path, s), (*loops, s), where, blocks)
 
-    def _expression(self, node: ast.AST, s: Statement, path: Path, where: str) -> None:
+    def _expression(self, term: Term, s: Statement, path: Path, where: str) -> None:
         """Collect the accesses in an expression; querying an array's shape is none."""
-        match node:
-            case ast.IfExp():
-                self._expression(node.test, s, path, where)
-                self._expression(node.body, s, (*path, PathCondition(node.test, True, s)), where)
-                self._expression(node.orelse, s, (*path, PathCondition(node.test, False, s)), where)
-            case ast.BoolOp():
-                for value in node.values:
-                    self._expression(value, s, path, where)
-                    path = (*path, PathCondition(value, isinstance(node.op, ast.And), s))
-            case ast.Compare():
-                self._expression(node.left, s, path, where)
-                for k, value in enumerate(node.comparators):
-                    self._expression(value, s, path, where)
-                    first = ast.Compare(node.left, node.ops[: k + 1], node.comparators[: k + 1])
-                    path = (*path, PathCondition(first, True, s))
-            case ast.Subscript(value=ast.Name(id=name)) if self.f.ranks.get(name):
-                self._expression(node.slice, s, path, where)
-                self._add_accesses(name, node.slice, s, path, where)
-            case ast.Attribute():
-                pass
+        match term:
+            case Select(test, body, orelse):
+                self._expression(test, s, path, where)
+                self._expression(body, s, (*path, PathCondition(test, True, s)), where)
+                self._expression(orelse, s, (*path, PathCondition(test, False, s)), where)
+            case Logical(op, operands):
+                for operand in operands:
+                    self._expression(operand, s, path, where)
+                    path = (*path, PathCondition(operand, op == "and", s))
+            case Compare(ops, operands):
+                for k, operand in enumerate(operands):
+                    self._expression(operand, s, path, where)
+                    if k:
+                        path = (*path, PathCondition(Compare(ops[:k], operands[: k + 1]), True, s))
             case _:
-                for child in children(node):
-                    self._expression(child, s, path, where)
+                for operand in term.operands:
+                    self._expression(operand, s, path, where)
+                if isinstance(term, Element) and self.f.ranks.get(term.array):
+                    self._add_accesses(term.array, term.index, s, path, where)
 
-    def _add_accesses(self, array: str, index: ast.expr, s: Statement, path: Path, where: str) -> None:
-        for axis, part in enumerate(axis_indices(index)):
-            if not isinstance(part, ast.Slice):
-                what = f"axis {axis} of {array}"
-                self.accesses.append(Access(part, parsed(length_of(array, axis)), s, path, what, where))
+    def _add_accesses(self, array: str, index: tuple[Term, ...], s: Statement, path: Path, where: str) -> None:
+        for axis, part in enumerate(index):
+            self.accesses.append(Access(part, Length(array, axis), s, path, f"axis {axis} of {array}", where))
 
-    def _resized_in(self, *nodes: ast.expr) -> set[str]:
+    def _resized_in(self, *terms: Term) -> set[str]:
         """The arrays in an expression whose length changes."""
-        if not self.resized_arrays:
-            return set()
-        return self.resized_arrays & {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+        return self.resized_arrays & named(*terms)
 
 
-def _evaluated(s: Statement) -> Iterator[ast.expr]:
+def _evaluated(s: Statement) -> Iterator[Term]:
     """The expressions that a statement evaluates once."""
     match s:
         case Store():
             yield s.value
-            yield s.index
+            yield from s.index
         case Assign():
             yield s.value
         case If() | Check():
@@ -168,9 +158,5 @@ def _evaluated(s: Statement) -> Iterator[ast.expr]:
             yield from (s.start, s.stop, s.step)
         case Call():
             yield from s.operands
-        case _:
-            yield from getattr(s, "shape", [])
-
-
-def length_of(array: str, axis: int) -> str:
-    return f"{array}.shape[{axis}]"
+        case Alloc():
+            yield from s.shape

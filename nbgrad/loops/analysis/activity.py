@@ -10,7 +10,6 @@ reverse sweep restores it. A loop whose derivatives read nothing that is overwri
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -29,14 +28,12 @@ from ..ir.statements import (
     Store,
     Swap,
     nested_blocks,
-    parsed,
-    reads,
     union_over_nested,
-    unparse,
     uses,
     walk,
     writes,
 )
+from ..ir.terms import Element, Term, Variable, reads
 from .cost_model import name_expensive_values
 from .dependence import DependenceTests
 from .if_conversion import convert_branches
@@ -61,11 +58,11 @@ class StatementAdjoint:
     """
 
     target_factor: Expr
-    parts: list[tuple[ast.expr, Expr]]
+    parts: list[tuple[Variable | Element, Expr]]
 
     @cached_property
-    def variables_read(self) -> list[str]:
-        """The variables in it, as strings."""
+    def variables_read(self) -> list[Term]:
+        """The variables in it."""
         return free_variables(self.target_factor, *(p for _, p in self.parts))
 
     @property
@@ -74,19 +71,19 @@ class StatementAdjoint:
         return VALUE.name in self.variables_read
 
     @cached_property
-    def nodes(self) -> list[ast.expr]:
-        """The expressions of the program that it evaluates. Shared: do not modify."""
-        return [parsed(t) for t in self.variables_read if t not in (COTANGENT.name, VALUE.name)]
+    def nodes(self) -> list[Term]:
+        """The expressions of the program that it evaluates."""
+        return [t for t in self.variables_read if t not in (COTANGENT.name, VALUE.name)]
 
     @cached_property
-    def indices(self) -> list[ast.expr]:
+    def indices(self) -> list[tuple[Term, ...]]:
         """The indices of the elements whose cotangents it accumulates into."""
-        return [atom.slice for atom, _ in self.parts if isinstance(atom, ast.Subscript)]
+        return [atom.index for atom, _ in self.parts if isinstance(atom, Element)]
 
     @cached_property
     def reads(self) -> set[str]:
         """The names whose values it reads."""
-        return reads(*self.nodes, *self.indices)
+        return reads(*self.nodes, *(t for index in self.indices for t in index))
 
 
 @dataclass
@@ -105,13 +102,13 @@ class Plan:
     stored_definitions: set[Statement] = field(default_factory=set)
     recomputed_definitions: set[Statement] = field(default_factory=set)
     scalar_copies: dict[Statement, str] = field(default_factory=dict)
-    inverse_increments: dict[Statement, ast.expr] = field(default_factory=dict)
+    inverse_increments: dict[Statement, Term] = field(default_factory=dict)
     defined: dict[Statement, Block] = field(default_factory=dict)
     enclosing: dict[Statement, tuple[Loop, ...]] = field(default_factory=dict)
     restored: set[str] = field(default_factory=set)
     reassigned: set[str] = field(default_factory=set)
     stores: list[Store] = field(default_factory=list)
-    stores_by_element: dict[tuple[str, str], list[Store]] = field(default_factory=dict)
+    stores_by_element: dict[Element, list[Store]] = field(default_factory=dict)
     deferred_updates: set[Statement] = field(default_factory=set)
     vectorized_statements: set[Statement] = field(default_factory=set)
     dependence_tests: DependenceTests = None  # type: ignore[assignment]  # set once the statements have been collected
@@ -130,7 +127,7 @@ def plan_tangents(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (
 
     Inserts definitions for expensive calls, and for tests and loop bounds that change in what they control.
     """
-    algebra = Algebra(f.names.resolve, set())
+    algebra = Algebra(set())
     privatize(f)
     if not f.single_precision:
         convert_branches(f)
@@ -193,7 +190,7 @@ def _collect_facts(f: Function, plan: Plan) -> None:
     plan.stores = [s for s in walk(f.body) if isinstance(s, Store)]
     plan.stores_by_element = {}
     for s in plan.stores:
-        plan.stores_by_element.setdefault((s.array, unparse(s.index)), []).append(s)
+        plan.stores_by_element.setdefault(s.target, []).append(s)
     plan.dependence_tests = DependenceTests(f, plan.enclosing, swapped)
 
 
@@ -280,14 +277,12 @@ def reassigned_names(f: Function) -> set[str]:
     return changed
 
 
-def _define(
-    f: Function, block: Block, k: int, name: str, value: ast.expr, s: Statement, purpose: ScalarOrigin
-) -> ast.expr:
+def _define(f: Function, block: Block, k: int, name: str, value: Term, s: Statement, purpose: ScalarOrigin) -> Variable:
     name = f.names.fresh(name, plain=False)
     f.ranks[name], f.kinds[name] = 0, "bool" if purpose is ScalarOrigin.BRANCH else "int"
     block.insert(k, Assign(name, value, line=s.line, scalar_origin=purpose))
     s.line = ""
-    return ast.Name(name, ast.Load())
+    return Variable(name)
 
 
 def _save_before_loop(f: Function, block: Block, loop: Loop, names: set[str]) -> None:
@@ -301,7 +296,7 @@ def _save_before_loop(f: Function, block: Block, loop: Loop, names: set[str]) ->
         before = f.names.fresh(f"{name}_before", 2)
         f.ranks[before], f.kinds[before] = 0, f.kinds.get(name, "float")
         loop.values_before_loop[name] = before
-        block.insert(block.index(loop), Assign(before, ast.Name(name, ast.Load())))
+        block.insert(block.index(loop), Assign(before, Variable(name)))
 
 
 def _enclose(block: Block, loops: tuple[Loop, ...], plan: Plan) -> None:
@@ -358,11 +353,11 @@ def _statement_adjoint(s: Assign | Store, plan: Plan) -> StatementAdjoint:
     name = s.name if isinstance(s, Assign) else s.array
     if name not in plan.active or not plan.algebra.depends(s.value):
         return StatementAdjoint(ZERO, [])
-    target: ast.expr = ast.Name(name, ast.Load()) if isinstance(s, Assign) else s.target
+    target = Variable(name) if isinstance(s, Assign) else s.target
     own, parts = ZERO, []
-    known = var(name) if s in plan.defined else VALUE if _never_overwritten(s, plan) else None
+    known = var(target) if s in plan.defined else VALUE if _never_overwritten(s, plan) else None
     for atom, part in plan.algebra.pull(s.value, COTANGENT, known):
-        if unparse(atom) == unparse(target):
+        if atom is target:
             own = ONE if part is COTANGENT else part
         else:
             parts.append((atom, part))
@@ -373,6 +368,6 @@ def _never_overwritten(s: Statement, plan: Plan) -> bool:
     """Whether what `s` writes is provably never overwritten."""
     if not isinstance(s, Store):
         return False
-    same_element = plan.stores_by_element.get((s.array, unparse(s.index)), [])  # the most likely conflicts come first
+    same_element = plan.stores_by_element.get(s.target, [])  # the most likely conflicts come first
     stores = (t for t in plan.stores if t.array == s.array)
     return plan.dependence_tests.no_output_dependence(s, chain(reversed(same_element), stores))

@@ -5,7 +5,6 @@ These are expensive calls, and factors computed from elements that would otherwi
 
 from __future__ import annotations
 
-import ast
 import builtins
 import math
 
@@ -21,14 +20,11 @@ from ..ir.statements import (
     Statement,
     Store,
     Swap,
-    duplicate,
-    elements_in,
     nested_blocks,
-    reads,
-    unparse,
     walk,
     writes,
 )
+from ..ir.terms import Binary, Call, Compare, Constant, Element, Logical, Select, Term, Unary, Variable, subterms
 from ..ir.type_inference import kind_of
 
 __all__ = ["CHEAP", "SubexpressionNaming", "is_cheap_power", "is_expensive", "name_expensive_values"]
@@ -38,22 +34,21 @@ CHEAP = {float, np.float64, np.float32, builtins.abs, math.fabs, np.abs, np.abso
           np.fmax, np.fmin, math.sqrt, np.sqrt, np.square, math.copysign, np.copysign}  # fmt: skip
 
 #: Expressions that evaluate some of their operands conditionally.
-_CONDITIONAL = (ast.IfExp, ast.BoolOp, ast.Compare)
+_CONDITIONAL = (Select, Logical, Compare)
 
 
-def is_expensive(node: ast.expr, algebra: Algebra) -> bool:
-    """Whether `node` is an expensive call or power."""
-    if isinstance(node, ast.Call):
-        called = algebra.resolve(node.func)
-        return called in FUNCTIONS and called not in CHEAP
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and not is_cheap_power(node.right)
+def is_expensive(term: Term) -> bool:
+    """Whether `term` is an expensive call or power."""
+    if isinstance(term, Call):
+        return term.function.value in FUNCTIONS and term.function.value not in CHEAP
+    return isinstance(term, Binary) and term.op == "**" and not is_cheap_power(term.right)
 
 
-def is_cheap_power(exponent: ast.expr) -> bool:
+def is_cheap_power(exponent: Term) -> bool:
     """Whether a power compiles to a few products or a root."""
-    if isinstance(exponent, ast.UnaryOp):
+    if isinstance(exponent, Unary):
         exponent = exponent.operand
-    return isinstance(exponent, ast.Constant) and (isinstance(exponent.value, int) or exponent.value == 0.5)
+    return isinstance(exponent, Constant) and (isinstance(exponent.value, int) or exponent.value == 0.5)
 
 
 def name_expensive_values(f: Function, algebra: Algebra, whole: set[Statement]) -> bool:
@@ -83,46 +78,49 @@ def _name(block: Block, naming: _Calls, whole: set[Statement]) -> bool:
     return changed
 
 
-class SubexpressionNaming(ast.NodeTransformer):
+class SubexpressionNaming:
     """Replaces subexpressions by names, where they are unconditionally evaluated."""
 
     def __init__(self, f: Function) -> None:
         self.f = f
-        self.new_assignments: dict[str, Assign] = {}
+        self.new_assignments: dict[Term, Assign] = {}
 
-    def base_name(self, node: ast.expr) -> str:
+    def base_name(self, term: Term) -> str:
         """The base of the name for a subexpression; empty for one that stays."""
         raise NotImplementedError
 
-    def with_names(self, node: ast.expr, itself: bool = True) -> tuple[ast.expr, list[Assign]]:
-        """A copy of `node` with names, and their assignments, one for each distinct subexpression.
+    def with_names(self, term: Term, itself: bool = True) -> tuple[Term, list[Assign]]:
+        """`term` with names, and their assignments, one for each distinct subexpression.
 
-        Without `itself`, `node` as a whole is not replaced.
+        Without `itself`, `term` as a whole is not replaced.
         """
         self.new_assignments = {}
-        value: ast.expr = duplicate(node)  # type: ignore[assignment]
-        whole = itself or isinstance(node, _CONDITIONAL)
-        value = self.visit(value) if whole else self.name_operands(self.generic_visit(value))  # type: ignore[assignment]
+        whole = itself or isinstance(term, _CONDITIONAL)
+        value = self.named(term) if whole else self.named_inside(term)
         return value, list(self.new_assignments.values())
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        base = self.base_name(node) if isinstance(node, ast.expr) else ""
-        if isinstance(node, _CONDITIONAL) or (isinstance(node, ast.Subscript) and not base):
-            return node
-        result = self.name_operands(self.generic_visit(node))
-        return self.name(result, base) if base else result  # type: ignore[arg-type]
+    def named(self, term: Term) -> Term:
+        """`term` with names for it and its subexpressions."""
+        base = self.base_name(term)
+        if isinstance(term, _CONDITIONAL) or (isinstance(term, Element) and not base):
+            return term
+        result = self.named_inside(term)
+        return self.name(result, base) if base else result
 
-    def name_operands(self, node: ast.AST) -> ast.AST:
-        """`node`, whose subexpressions have been named, with names for operands that depend on their siblings."""
-        return node
+    def named_inside(self, term: Term) -> Term:
+        """`term` with names for its subexpressions."""
+        return self.name_operands(term.rebuilt(tuple(map(self.named, term.operands))))
 
-    def name(self, node: ast.expr, base: str) -> ast.Name:
-        code = unparse(node)
-        if code not in self.new_assignments:
+    def name_operands(self, term: Term) -> Term:
+        """`term`, whose subexpressions have been named, with names for operands that depend on their siblings."""
+        return term
+
+    def name(self, term: Term, base: str) -> Variable:
+        if term not in self.new_assignments:
             new = self.f.names.fresh(base, plain=False)
-            self.f.ranks[new], self.f.kinds[new] = 0, kind_of(node, self.f)
-            self.new_assignments[code] = Assign(new, node)
-        return ast.Name(self.new_assignments[code].name, ast.Load())
+            self.f.ranks[new], self.f.kinds[new] = 0, kind_of(term, self.f)
+            self.new_assignments[term] = Assign(new, term)
+        return Variable(self.new_assignments[term].name)
 
 
 class _Calls(SubexpressionNaming):
@@ -133,29 +131,29 @@ class _Calls(SubexpressionNaming):
         self.algebra = algebra
         self.written = {n for s in walk(f.body) if isinstance(s, Store | Swap) for n in writes(s)}
 
-    def base_name(self, node: ast.expr) -> str:
-        if not is_expensive(node, self.algebra):
+    def base_name(self, term: Term) -> str:
+        if not is_expensive(term):
             return ""
-        return unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else "power"
+        return term.function.text.rpartition(".")[2] if isinstance(term, Call) else "power"
 
-    def name_operands(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            node.left, node.right = self.factor(node.left, node.right), self.factor(node.right, node.left)
-        return node
+    def name_operands(self, term: Term) -> Term:
+        if isinstance(term, Binary) and term.op == "*":
+            return Binary("*", self.factor(term.left, term.right), self.factor(term.right, term.left))
+        return term
 
-    def factor(self, node: ast.expr, other: ast.expr) -> ast.expr:
-        """`node`, or a name for it if storing its value takes less memory than storing its elements.
+    def factor(self, term: Term, other: Term) -> Term:
+        """`term`, or a name for it if storing its value takes less memory than storing its elements.
 
         That is so if it is a sum with elements that are overwritten, and `other` reads no such elements.
         """
-        elements = any(elements_in(node, array) for array in self.written & reads(node))
-        if not elements or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Sub):
-            return node
-        both = self.algebra.depends(node) and self.algebra.depends(other)
-        return self.name(node, "sum") if both and not reads(other) & self.written else node
+        if not isinstance(term, Binary) or term.op not in ("+", "-"):
+            return term
+        elements = any(isinstance(t, Element) and t.array in self.written for t in subterms(term))
+        both = self.algebra.depends(term) and self.algebra.depends(other)
+        return self.name(term, "sum") if elements and both and self.written.isdisjoint(other.reads) else term
 
-    def name(self, node: ast.expr, base: str) -> ast.Name:
-        result = super().name(node, base)
-        if self.algebra.depends(node):
-            self.algebra.active.add(result.id)
+    def name(self, term: Term, base: str) -> Variable:
+        result = super().name(term, base)
+        if self.algebra.depends(term):
+            self.algebra.active.add(result.name)
         return result

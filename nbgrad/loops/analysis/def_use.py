@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir.statements import Assign, Block, Function, If, Loop, Statement, reads, union_over_nested, uses, walk, writes
+from ..ir.statements import Assign, Block, Function, If, Loop, Statement, union_over_nested, uses, walk, writes
 
 __all__ = ["Web", "webs"]
 
@@ -51,7 +51,7 @@ class _WebBuilder:
         for s in block:
             if isinstance(s, Loop) and s.test is not None:
                 self.enter_loop(s, state)
-            for n in {*uses(s), *reads(*getattr(s, "shape", ()))} & self.names:
+            for n in uses(s) & self.names:
                 self.users[n].append((s, state[n]))
             if isinstance(s, Assign) and s.name in self.names:
                 state[s.name] = {s}

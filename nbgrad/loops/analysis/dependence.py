@@ -8,17 +8,20 @@ the read comes first and the indices are equal.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from ..ir.affine import axis_indices, distance, is_array_length, offset
+from ..ir.affine import distance, is_length, offset
 from ..ir.linear_inequalities import Form, comparison_forms, is_infeasible, less_or_equal, linear
-from ..ir.statements import Alloc, Assign, Block, Function, If, Loop, Statement, Store, parsed, unparse, walk, writes
+from ..ir.statements import Alloc, Assign, Block, Function, If, Loop, Statement, Store, walk, writes
+from ..ir.terms import Compare, Length, Logical, Term, Unary, Variable
 from ..ir.type_inference import kind_of
 
 __all__ = ["DependenceTests"]
+
+#: The index of an element, with a term for each axis.
+Index = tuple[Term, ...]
 
 _ORDERS = ("first", "later"), ("later", "first")
 
@@ -40,10 +43,10 @@ class DependenceTests:
         self.no_overwrite_cache: dict[tuple, bool] = {}
         self.f = f
         #: The tests around a statement, with their outcomes.
-        self.tests: dict[Statement, tuple[tuple[ast.expr, bool], ...]] = {}
+        self.tests: dict[Statement, tuple[tuple[Term, bool], ...]] = {}
         self._note_tests(f.body, ())
 
-    def _note_tests(self, block: Block, tests: tuple[tuple[ast.expr, bool], ...]) -> None:
+    def _note_tests(self, block: Block, tests: tuple[tuple[Term, bool], ...]) -> None:
         for s in block:
             self.tests[s] = tests
             if isinstance(s, If):
@@ -52,7 +55,7 @@ class DependenceTests:
             elif isinstance(s, Loop):
                 self._note_tests(s.body, tests)
 
-    def no_anti_dependence(self, write: Store, reader: Statement, indices: Iterable[ast.expr]) -> bool:
+    def no_anti_dependence(self, write: Store, reader: Statement, indices: Iterable[Index]) -> bool:
         """Whether `write` provably overwrites none of the elements at `indices` that `reader` has read before."""
         return write.array not in self.swapped and all(
             self._not_yet_read(write, reader, index) or self.never_overwrites(write, reader, index) for index in indices
@@ -62,17 +65,17 @@ class DependenceTests:
         """Whether none of `stores` overwrites what `s` has written."""
         return s.array not in self.swapped and all(self.never_overwrites(t, s, s.index, False) for t in stores)
 
-    def never_overwrites(self, write: Store, reader: Statement, index: ast.expr, itself: bool = True) -> bool:
+    def never_overwrites(self, write: Store, reader: Statement, index: Index, itself: bool = True) -> bool:
         """Whether no iterations exist in which `reader` accesses `index` and `write` then writes the same element.
 
         If `itself` is true, a statement that reads what it overwrites counts as reading first.
         """
-        key = write, reader, unparse(index), itself
+        key = write, reader, index, itself
         if key not in self.no_overwrite_cache:
             self.no_overwrite_cache[key] = self._prove_no_overwrite(write, reader, index, itself)
         return self.no_overwrite_cache[key]
 
-    def _prove_no_overwrite(self, write: Store, reader: Statement, index: ast.expr, itself: bool) -> bool:
+    def _prove_no_overwrite(self, write: Store, reader: Statement, index: Index, itself: bool) -> bool:
         first, later = self.enclosing[reader], self.enclosing[write]
         one, other = _prefixed_variables(first, "first "), _prefixed_variables(later, "later ")
         from_tests = [form for s, names in ((reader, one), (write, other)) for test, holds in self.tests[s]
@@ -84,24 +87,24 @@ class DependenceTests:
             return True
         common = [a for a, b in zip(first, later, strict=False) if a is b]
         for loop in common:
-            step = offset(loop.step)
-            if not loop.index or step[0] or not step[1]:
+            step = _constant_step(loop)
+            if not step:
                 return False
             a, b = {f"first {loop.index}": 1}, {f"later {loop.index}": 1}
-            before, after = (a, b) if step[1] > 0 else (b, a)
+            before, after = (a, b) if step > 0 else (b, a)
             if not is_infeasible([*forms, less_or_equal(before, after, 1)]):
                 return False
             forms += [less_or_equal(a, b), less_or_equal(b, a)]
         ordered = self.program_order[reader] < self.program_order[write] or (reader is write and itself)
         return not ordered or is_infeasible(forms)
 
-    def index_in_range(self, s: Statement, array: str, index: ast.expr) -> bool:
+    def index_in_range(self, s: Statement, array: str, index: Index) -> bool:
         """Whether an index is provably in range at `s`."""
         loops = self.enclosing[s]
         names = {p.index: p.index for p in loops if p.index}
         forms = [form for test, holds in self.tests[s] for form in self._test_constraints(test, holds, names)]
         forms += [*self._loop_constraints(loops, names), *self.length_equalities]
-        for k, part in enumerate(axis_indices(index)):
+        for k, part in enumerate(index):
             x, length = self._linear_form(part, names), {_length(array, k): 1}
             if x is None or not all(
                 is_infeasible([*forms, wrong]) for wrong in (less_or_equal(x, {}, 1), less_or_equal(length, x))
@@ -109,9 +112,7 @@ class DependenceTests:
                 return False
         return True
 
-    def nonnegative_under(
-        self, part: ast.expr, loops: tuple[Loop, ...], tests: Iterable[tuple[ast.expr, bool]]
-    ) -> bool:
+    def nonnegative_under(self, part: Term, loops: tuple[Loop, ...], tests: Iterable[tuple[Term, bool]]) -> bool:
         """Whether an index is provably non-negative under the outcomes in `tests`."""
         names = {p.index: p.index for p in loops if p.index}
         x, from_tests = (
@@ -136,7 +137,7 @@ class DependenceTests:
         return [form for a, b in pairs if b is not None for form in (less_or_equal(a, b), less_or_equal(b, a))]
 
     def may_conflict(
-        self, loop: Loop, a: ast.expr, b: ast.expr, differ: bool, ways: Iterable[tuple[str, str]] = _ORDERS
+        self, loop: Loop, a: Index, b: Index, differ: bool, ways: Iterable[tuple[str, str]] = _ORDERS
     ) -> bool:
         """Whether iterations of `loop` may access the same element, one of them as `a` and one as `b`.
 
@@ -153,13 +154,13 @@ class DependenceTests:
             return not is_infeasible(forms)
         return not all(is_infeasible([*forms, less_or_equal({p: 1}, {q: 1}, 1)]) for p, q in ways)
 
-    def may_conflict_forward(self, loop: Loop, a: ast.expr, b: ast.expr) -> bool:
+    def may_conflict_forward(self, loop: Loop, a: Index, b: Index) -> bool:
         """Whether an iteration may access the element `a` that one with a larger variable accesses as `b`."""
         return self.may_conflict(loop, a, b, True, _ORDERS[:1])
 
     def _equality_constraints(
-        self, a: ast.expr, first: tuple[Loop, ...], one: dict[str, str],
-        b: ast.expr, later: tuple[Loop, ...], other: dict[str, str], extra: Sequence[Form] = (),
+        self, a: Index, first: tuple[Loop, ...], one: dict[str, str],
+        b: Index, later: tuple[Loop, ...], other: dict[str, str], extra: Sequence[Form] = (),
     ) -> list[Form] | None:  # fmt: skip
         """Inequalities that hold where two indices are equal; None if there is nothing to compare.
 
@@ -167,7 +168,7 @@ class DependenceTests:
         """
         forms = [*self._loop_constraints(first, one), *self._loop_constraints(later, other), *extra]
         equal = False
-        for p, q in zip(axis_indices(a), axis_indices(b), strict=True):
+        for p, q in zip(a, b, strict=True):
             x, y = self._linear_form(p, one), self._linear_form(q, other)
             if x is None or y is None:
                 continue
@@ -182,52 +183,49 @@ class DependenceTests:
         """Inequalities between the loops' variables and their bounds."""
         forms = []
         for depth, loop in enumerate(loops):
-            step = offset(loop.step)
-            if not loop.index or step[0] or not step[1]:
+            step = _constant_step(loop)
+            if not step:
                 continue
             outer = {p.index: names[p.index] for p in loops[:depth] if p.index}
             start, stop = (self._linear_form(n, outer) for n in (loop.start, loop.stop))
             here = {names[loop.index]: 1}
-            up = step[1] > 0
+            up = step > 0
             if start is not None:
                 forms.append(less_or_equal(start, here) if up else less_or_equal(here, start))
             if stop is not None:
                 forms.append(less_or_equal(here, stop, 1) if up else less_or_equal(stop, here, 1))
         return forms
 
-    def _test_constraints(self, test: ast.expr, holds: bool, names: dict[str, str]) -> list[Form]:
+    def _test_constraints(self, test: Term, holds: bool, names: dict[str, str]) -> list[Form]:
         """Inequalities implied by the outcome of an integer test."""
         match test:
-            case ast.UnaryOp(op=ast.Not()):
-                return self._test_constraints(test.operand, not holds, names)
-            case ast.BoolOp() if isinstance(test.op, ast.And) == holds:
-                return [form for part in test.values for form in self._test_constraints(part, holds, names)]
-            case ast.Compare() if holds or len(test.ops) == 1:
-                sides = [test.left, *test.comparators]
+            case Unary("not", operand):
+                return self._test_constraints(operand, not holds, names)
+            case Logical(op, operands) if (op == "and") == holds:
+                return [form for part in operands for form in self._test_constraints(part, holds, names)]
+            case Compare(ops, sides) if holds or len(ops) == 1:
                 if any(kind_of(n, self.f) != "int" for n in sides):
                     return []
                 forms = [self._linear_form(n, names) for n in sides]
                 return [
                     form
-                    for a, op, b in zip(forms, test.ops, forms[1:], strict=False)
+                    for a, op, b in zip(forms, ops, forms[1:], strict=False)
                     if a is not None and b is not None
-                    for form in comparison_forms(a, type(op), b, holds)
+                    for form in comparison_forms(a, op, b, holds)
                 ]
         return []
 
-    def _linear_form(self, node: ast.expr, names: dict[str, str]) -> Form | None:
+    def _linear_form(self, term: Term, names: dict[str, str]) -> Form | None:
         """An index or bound as a linear form; `names` are for loop variables, others must have a single value."""
 
-        def symbol(n: ast.expr) -> str | None:
-            if isinstance(n, ast.Name) and n.id in names:
-                return names[n.id]
-            if isinstance(n, ast.Name):
-                return None if n.id in self.varying else n.id
-            return unparse(n) if is_array_length(n) and not isinstance(n, ast.Call) else None
+        def symbol(t: Term) -> str | None:
+            if isinstance(t, Variable):
+                return names.get(t.name, None if t.name in self.varying else t.name)
+            return str(t) if is_length(t) else None
 
-        return linear(node, symbol)
+        return linear(term, symbol)
 
-    def provably_distinct(self, write: Store, reader: Statement, indices: list[ast.expr]) -> bool:
+    def provably_distinct(self, write: Store, reader: Statement, indices: list[Index]) -> bool:
         """Whether `indices`, at `reader`, provably differ from that of `write` in the same iteration."""
         loops = self.enclosing[reader]
         return bool(indices) and all(
@@ -235,19 +233,19 @@ class DependenceTests:
                 distance(a, b)
                 and self.provably_nonnegative(a, self.enclosing[write])
                 and self.provably_nonnegative(b, loops)
-                for a, b in zip(axis_indices(write.index), axis_indices(index), strict=True)
+                for a, b in zip(write.index, index, strict=True)
             )
             for index in indices
         )
 
-    def _not_yet_read(self, write: Store, reader: Statement, index: ast.expr) -> bool:
+    def _not_yet_read(self, write: Store, reader: Statement, index: Index) -> bool:
         pairs = [
             (a, b)
-            for a, b in zip(axis_indices(write.index), axis_indices(index), strict=True)
+            for a, b in zip(write.index, index, strict=True)
             if self.provably_nonnegative(a, self.enclosing[write])
             and self.provably_nonnegative(b, self.enclosing[reader])
         ]
-        if any(distance(a, b) for a, b in pairs if not offset(a)[0]):
+        if any(distance(a, b) for a, b in pairs if offset(a)[0] is None):
             return True
         common = [a for a, b in zip(self.enclosing[write], self.enclosing[reader], strict=False) if a is b]
         for loop in common:
@@ -258,42 +256,47 @@ class DependenceTests:
                 return True
         return bool(common) and self.program_order[reader] > self.program_order[write]
 
-    def provably_nonnegative(self, node: ast.expr, loops: tuple[Loop, ...]) -> bool:
+    def provably_nonnegative(self, term: Term, loops: tuple[Loop, ...]) -> bool:
         """Whether an index is provably non-negative (-1 is the last element, and not the one before 0)."""
-        low = _lower_bound(node, loops)
+        low = _lower_bound(term, loops)
         return low is not None and low >= 0
 
 
 def _length(array: str, axis: int) -> str:
-    return f"{array}.shape[{axis}]"
+    """The name of a length in linear forms."""
+    return str(Length(array, axis))
 
 
-def _lower_bound(node: ast.expr, loops: tuple[Loop, ...]) -> int | None:
+def _constant_step(loop: Loop) -> int:
+    """The step of a loop; 0 if it is unknown, or the loop has no variable."""
+    base, k = offset(loop.step)
+    return k if base is None and loop.index else 0
+
+
+def _lower_bound(term: Term, loops: tuple[Loop, ...]) -> int | None:
     """A lower bound of an integer expression, or None."""
-    name, k = offset(node)
-    if not name:
-        return k
-    if is_array_length(parsed(name)):
+    base, k = offset(term)
+    if base is None or is_length(base):
         return k
     for depth, loop in enumerate(loops):
-        if loop.index == name:
-            step = offset(loop.step)
-            if step[0] or not step[1]:
+        if isinstance(base, Variable) and loop.index == base.name:
+            step = _constant_step(loop)
+            if not step:
                 return None
-            low = _lower_bound(loop.start if step[1] > 0 else loop.stop, loops[:depth])
-            return None if low is None else low + k + (0 if step[1] > 0 else 1)
+            low = _lower_bound(loop.start if step > 0 else loop.stop, loops[:depth])
+            return None if low is None else low + k + (0 if step > 0 else 1)
     return None
 
 
-def _dependence_distance(loop: Loop, pairs: list[tuple[ast.expr, ast.expr]]) -> int | None:
+def _dependence_distance(loop: Loop, pairs: list[tuple[Term, Term]]) -> int | None:
     """The dependence distance: how many iterations after its write an element is read; None if unknown."""
-    step = offset(loop.step)
-    if not loop.index or step[0] or not step[1]:
+    step = _constant_step(loop)
+    if not step:
         return None
     for a, b in pairs:
-        (name, p), (other, q) = offset(a), offset(b)
-        if name == other == loop.index:
-            return (p - q) * (1 if step[1] > 0 else -1)
+        (base, p), (other, q) = offset(a), offset(b)
+        if base is other is Variable(loop.index):
+            return (p - q) * (1 if step > 0 else -1)
     return None
 
 

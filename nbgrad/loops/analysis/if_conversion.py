@@ -6,7 +6,6 @@ not depend on earlier ones, and the compiler can vectorize the loop.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
 from itertools import combinations
 
@@ -21,14 +20,11 @@ from ..ir.statements import (
     Store,
     mentions,
     nested_blocks,
-    parse,
-    reads,
-    subtrees,
-    unparse,
     uses,
     walk,
     writes,
 )
+from ..ir.terms import Binary, Call, Compare, Element, Select, Term, Variable, reads, subterms
 from ..ir.type_inference import ZEROS, kind_of
 from .cost_model import CHEAP, is_cheap_power
 
@@ -36,7 +32,8 @@ __all__ = ["convert_branches"]
 
 #: Branches with more targets are left as they are.
 _MAX_TARGETS = 6
-_Side = dict[str, Assign | Store]
+_Target = Variable | Element
+_Side = dict[_Target, Assign | Store]
 
 
 def convert_branches(f: Function) -> None:
@@ -57,50 +54,48 @@ def _convert_block(f: Function, block: Block) -> None:
 
 def _converted(f: Function, s: If, before: Block) -> list[Statement]:
     """The assignments that replace `s`; none if it cannot be converted."""
-    first, other = _targets(s.body, f), _targets(s.orelse, f)
+    first, other = _targets(s.body), _targets(s.orelse)
     if not first or other is None:
         return []
     assigned = {t.name for t in before if isinstance(t, Assign)}
     if not _compares_floats(f, s.test) and not _is_reduction_target(f, {*first, *other}, assigned):
         return []
     sides, order = (first, other), _order(first, other)
-    if any(f.kinds.get(n) == "bool" for n in order):
+    if any(isinstance(n, Variable) and f.kinds.get(n.name) == "bool" for n in order):
         return []  # loop-exit flags
     written = {n for t in walk([s]) for n in writes(t)}
     if (
         len(order) > _MAX_TARGETS
-        or (len(order) > 1 and reads(s.test) & written)
+        or (len(order) > 1 and s.test.reads & written)
         or not all(_may_reorder(d, order) for d in sides)
     ):
         return []
     assignments: list[Statement] = []
     for n in order:
-        values = [
-            d[n].value if n in d else _value_if_not_taken(f, s, n, e[n], assigned) for d, e in (sides, sides[::-1])
-        ]
+        values = [d[n].value if n in d else _value_if_not_taken(f, s, e[n], assigned) for d, e in (sides, sides[::-1])]
         if None in values:
             return []
         t = first.get(n) or other[n]
-        assignments.append(replace(t, value=ast.IfExp(s.test, *values), line=""))  # type: ignore[arg-type]
+        assignments.append(replace(t, value=Select(s.test, *values), line=""))  # type: ignore[arg-type]
     assignments[0].line = s.line
     return assignments
 
 
-def _targets(block: Block, f: Function) -> _Side | None:
+def _targets(block: Block) -> _Side | None:
     """The statements of a block by target, if they are cheap arithmetic with distinct targets; else None."""
     targets: _Side = {}
     for s in block:
-        if not isinstance(s, Assign | Store) or (isinstance(s, Assign) and s.reassociable) or not _cheap(s.value, f):
+        if not isinstance(s, Assign | Store) or (isinstance(s, Assign) and s.reassociable) or not _cheap(s.value):
             return None
-        targets[s.name if isinstance(s, Assign) else unparse(s.target)] = s
+        targets[Variable(s.name) if isinstance(s, Assign) else s.target] = s
     scalars = {s.name for s in block if isinstance(s, Assign)}
-    moved = any(isinstance(s, Store) and reads(s.index) & scalars for s in block)
+    moved = any(isinstance(s, Store) and reads(*s.index) & scalars for s in block)
     return targets if len(targets) == len(block) and not moved else None
 
 
-def _order(first: _Side, other: _Side) -> list[str]:
+def _order(first: _Side, other: _Side) -> list[_Target]:
     """The targets in order: those of one side alone come before a common target that follows them."""
-    order: list[str] = []
+    order: list[_Target] = []
     for n in first:
         if n in other:
             order += [m for m in list(other)[: list(other).index(n)] if m not in first and m not in order]
@@ -108,13 +103,13 @@ def _order(first: _Side, other: _Side) -> list[str]:
     return order + [m for m in other if m not in order]
 
 
-def _may_reorder(side: _Side, order: list[str]) -> bool:
+def _may_reorder(side: _Side, order: list[_Target]) -> bool:
     """Whether the targets of a side may be assigned in `order`."""
     moved = ((side[a], side[b]) for a, b in combinations(side, 2) if order.index(a) > order.index(b))
     return not any(uses(s) & {*writes(t)} or uses(t) & {*writes(s)} for s, t in moved)
 
 
-def _value_if_not_taken(f: Function, s: If, name: str, t: Assign | Store, assigned: set[str]) -> ast.expr | None:
+def _value_if_not_taken(f: Function, s: If, t: Assign | Store, assigned: set[str]) -> Term | None:
     """The value of the target of `t`, which is in one branch, if the other branch is taken; None if there is none.
 
     A scalar keeps its value; if it is used in its branch alone, zero will do.
@@ -122,31 +117,32 @@ def _value_if_not_taken(f: Function, s: If, name: str, t: Assign | Store, assign
     if isinstance(t, Store):
         return None
     side = s.body if t in s.body else s.orelse
+    name = t.name
     early = any(name in uses(u) for u in side[: side.index(t) + 1])
     outside = any(mentions(u, name) for u in walk(f.body) if u not in side) or name in (f.results or [])
     if not early and not outside:
-        return parse(ZEROS[f.kinds.get(name, "float")])
-    return ast.Name(name, ast.Load()) if name in assigned else None
+        return ZEROS[f.kinds.get(name, "float")]
+    return Variable(name) if name in assigned else None
 
 
-def _is_reduction_target(f: Function, targets: set[str], assigned: set[str]) -> bool:
+def _is_reduction_target(f: Function, targets: set[_Target], assigned: set[str]) -> bool:
     """Whether the only target is a scalar that the iteration has assigned before, as in sums over neighbours."""
-    return len(targets) == 1 and targets <= assigned and f.kinds.get(min(targets), "float") == "float"
-
-
-def _compares_floats(f: Function, test: ast.expr) -> bool:
-    """Whether a test compares floats. Tests of integers are kept: they bound indices in the branches."""
-    compared = [n for n in subtrees(test) if isinstance(n, ast.Compare)]
-    return bool(compared) and all(
-        any(kind_of(side, f) == "float" for side in (n.left, *n.comparators)) for n in compared
+    return len(targets) == 1 and all(
+        isinstance(t, Variable) and t.name in assigned and f.kinds.get(t.name, "float") == "float" for t in targets
     )
 
 
-def _cheap(value: ast.expr, f: Function) -> bool:
+def _compares_floats(f: Function, test: Term) -> bool:
+    """Whether a test compares floats. Tests of integers are kept: they bound indices in the branches."""
+    compared = [t for t in subterms(test) if isinstance(t, Compare)]
+    return bool(compared) and all(any(kind_of(side, f) == "float" for side in t.operands) for t in compared)
+
+
+def _cheap(value: Term) -> bool:
     """Whether `value` is cheap arithmetic."""
     return all(
-        f.names.resolve(n.func) in (CHEAP | PASSIVE)
-        if isinstance(n, ast.Call)
-        else not (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)) or is_cheap_power(n.right)
-        for n in subtrees(value)
+        t.function.value in (CHEAP | PASSIVE)
+        if isinstance(t, Call)
+        else not (isinstance(t, Binary) and t.op == "**") or is_cheap_power(t.right)
+        for t in subterms(value)
     )

@@ -11,28 +11,27 @@ right before the statement.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..ir.affine import is_array_length, offset
+from ..ir.affine import offset
 from ..ir.linear_inequalities import Form, less_or_equal, linear
-from ..ir.names import first_name
-from ..ir.statements import (
-    Assign,
-    Check,
-    Function,
-    If,
-    Loop,
-    Statement,
-    SubstituteNames,
-    duplicate,
-    parse,
+from ..ir.names import called
+from ..ir.statements import Assign, Check, Function, Loop, Statement, walk, writes
+from ..ir.terms import (
+    ZERO,
+    Binary,
+    Call,
+    Compare,
+    Element,
+    Term,
+    Unary,
+    Variable,
+    integer,
     reads,
-    unparse,
-    walk,
-    writes,
+    substitute,
+    subterms,
 )
 from ..ir.type_inference import kind_of
 from .accesses import Access, Path, PathCondition
@@ -58,9 +57,9 @@ class Guard:
     accesses are in range; None if there are no such conditions.
     """
 
-    path: tuple[tuple[Loop, str, list[ast.expr]] | tuple[ast.expr, bool], ...]
-    accesses: list[tuple[Access, ast.expr, ast.expr]]
-    sufficient_conditions: list[str] | None
+    path: tuple[tuple[Loop, str, list[Term]] | tuple[Term, bool], ...]
+    accesses: list[tuple[Access, Term, Term]]
+    sufficient_conditions: list[Term] | None
 
 
 class IndexBounds(IndexFacts):
@@ -83,12 +82,7 @@ class IndexBounds(IndexFacts):
         order = {s: k for k, s in enumerate(every)}
         seen: set[tuple] = set()
         for a in self.accesses:
-            key: tuple = (
-                unparse(a.size),
-                unparse(a.index),
-                a.path,
-                None if a.path or a.statement in f.body else a.statement,
-            )
+            key: tuple = a.size, a.index, a.path, None if a.path or a.statement in f.body else a.statement
             if (
                 (a.path and isinstance(a.path[-1], PathCondition))
                 or self._varies_in_block(a)
@@ -125,15 +119,10 @@ class IndexBounds(IndexFacts):
             self._add(self.before.setdefault(loop, []), guard)
             return
         s = a.statement
-        own = tuple(
-            (p.node, p.holds) for p in a.path if isinstance(p, PathCondition) and p.at is s and not isinstance(s, If)
-        )
-        if isinstance(s, If):
-            own = tuple((p.node, p.holds) for p in a.path if isinstance(p, PathCondition) and p.at is s)
-        plain = not own and not any(isinstance(n, ast.Subscript) and not is_array_length(n) for n in ast.walk(a.index))
-        low = ast.Compare(a.index, [ast.GtE()], [ast.UnaryOp(ast.USub(), a.size)])
-        high = ast.Compare(a.index, [ast.Lt()], [a.size])
-        enough = [unparse(low)] * a.low + [unparse(high)] * a.high if plain else None  # such checks are merged
+        own = tuple([(p.test, p.holds) for p in a.path if isinstance(p, PathCondition) and p.at is s])
+        enough: list[Term] | None = None
+        if not own and not _reads_elements(a.index):  # such checks are merged
+            enough = [_above(a.index, a.size)] * a.low + [_below(a.index, a.size)] * a.high
         guard = Guard(own, [(a, a.index, a.size)], enough)
         self.loops_with_checks |= {p for p in a.path if isinstance(p, Loop)}
         if isinstance(s, Loop) and s.test is not None:
@@ -151,7 +140,7 @@ class IndexBounds(IndexFacts):
         new = {n for p in self.written for n in reads(p.start, p.stop, p.step)}
         while new - names:
             names |= new
-            new = {n for name in names for d in self.definitions.get(name, ()) for n in reads(d.value)}
+            new = {n for name in names for d in self.definitions.get(name, ()) for n in d.value.reads}
         return names
 
     def _check_point(self, a: Access) -> Statement:
@@ -163,14 +152,14 @@ class IndexBounds(IndexFacts):
         block = self.blocks[s][-1]
         between = block[block.index(loop) : block.index(s)]
         changed = {n for t in walk(between) for n in writes(t)}
-        read = reads(a.index, a.size, *(p.node for p in a.path if isinstance(p, PathCondition) and p.at is s))
+        read = reads(a.index, a.size, *(p.test for p in a.path if isinstance(p, PathCondition) and p.at is s))
         return s if (read | self._resized_in(a.index, a.size)) & changed else loop
 
     @staticmethod
     def _add(guards: list[Guard], new: Guard) -> None:
         """Add a guard, merged with one of the same path where that makes no difference."""
         for old in guards:
-            same = len(old.path) == len(new.path) and all(map(_same_path_entry, old.path, new.path))
+            same = [part[:2] for part in old.path] == [part[:2] for part in new.path]
             if same and (old.sufficient_conditions is None) == (new.sufficient_conditions is None):
                 old.accesses += new.accesses
                 if old.sufficient_conditions is not None and new.sufficient_conditions is not None:
@@ -192,7 +181,7 @@ class IndexBounds(IndexFacts):
         tests: list[Form] = []
         for p in path:
             if isinstance(p, PathCondition):
-                test = self._value_inside(p.node, p.at, first)
+                test = self._value_inside(p.test, p.at, first)
                 if test is None:
                     return None
                 guard_path.append((test, p.holds))
@@ -215,24 +204,24 @@ class IndexBounds(IndexFacts):
             self.f.ranks[name], self.f.kinds[name] = 0, "int"
         return self.variables[loop]
 
-    def _value_inside(self, node: ast.expr, at: Statement, first: Loop) -> ast.expr | None:
-        """The value of `node` at a statement in the loop `first`, in terms of what is known before that loop."""
-        names: dict[str, ast.expr] = {}
-        if self._resized_in(node) & set(self.written[first]):
+    def _value_inside(self, term: Term, at: Statement, first: Loop) -> Term | None:
+        """The value of `term` at a statement in the loop `first`, in terms of what is known before that loop."""
+        values: dict[Term, Term] = {}
+        if self._resized_in(term) & set(self.written[first]):
             return None
-        for n in sorted(reads(node)):
+        for n in sorted(term.reads):
             if not self.written[first][n]:
                 continue
             value = self._name_inside(n, at, first)
             if value is None:
                 return None
-            names[n] = value
-        if any(isinstance(n, ast.Call) and first_name(n.func) in self.f.names.imports for n in ast.walk(node)):
+            values[Variable(n)] = value
+        if any(isinstance(t, Call) and t.function.text in self.f.names.imports for t in subterms(term)):
             return None
-        result = SubstituteNames(names).visit(duplicate(node)) if names else node
-        return result if len(unparse(result)) < _MAX_CODE_LENGTH else None
+        result = substitute(term, values)
+        return result if len(str(result)) < _MAX_CODE_LENGTH else None
 
-    def _name_inside(self, name: str, at: Statement, first: Loop) -> ast.expr | None:
+    def _name_inside(self, name: str, at: Statement, first: Loop) -> Term | None:
         """The same for a name that the loop `first` writes."""
         if self.f.ranks.get(name):
             return None
@@ -241,21 +230,19 @@ class IndexBounds(IndexFacts):
         loop = next((p for p in reversed(around) if p.index == name), None)
         if loop is not None:
             known = first in (*self.enclosing[loop], loop) and self.written[loop][name] == 1
-            return ast.Name(self._check_variable(loop), ast.Load()) if known else None
+            return Variable(self._check_variable(loop)) if known else None
         definition = self._definition(name, at)
         return None if definition is None else self._value_inside(definition.value, definition, first)
 
     # The range of an index.
 
-    def _range_conditions(
-        self, a: Access, index: ast.expr, size: ast.expr, path: list, tests: list[Form]
-    ) -> list[str] | None:
+    def _range_conditions(self, a: Access, index: Term, size: Term, path: list, tests: list[Form]) -> list[Term] | None:
         """Conditions that put an index in range in all iterations; None if there are none."""
         self.may_read_elements = not any(isinstance(p, PathCondition) for p in a.path)
-        x, length = linear(index, self._invariant_symbol), unparse(size)
+        x = linear(index, self._invariant_symbol)
         if x is None or not self._is_invariant(size):
             return None
-        conditions = []
+        conditions: list[Term] = []
         for side, up in ((a.low, False), (a.high, True)):
             if not side:
                 continue
@@ -264,38 +251,36 @@ class IndexBounds(IndexFacts):
             if not ends or around is None:
                 return None
             conditions += [test for test in around[1] if test not in conditions]
-            codes = list(dict.fromkeys(map(_form_code, ends)))
-            end = codes[0] if len(codes) == 1 else f"{'min' if up else 'max'}({', '.join(codes)})"
-            conditions.append(f"{end} < {length}" if up else f"{end} >= -({length})")
+            terms = dict.fromkeys(map(self._term_of_form, ends))
+            end = next(iter(terms)) if len(terms) == 1 else called(min if up else max, *terms)
+            conditions.append((_below if up else _above)(end, size))
         # a bound may depend on an enclosing loop
-        return conditions if all(self._is_invariant(parse(test)) for test in conditions) else None
+        return conditions if all(map(self._is_invariant, conditions)) else None
 
-    def _replace_remainders(self, x: Form, up: bool) -> tuple[Form, list[str]] | None:
+    def _replace_remainders(self, x: Form, up: bool) -> tuple[Form, list[Term]] | None:
         """`x` with the extremes of iteration-dependent remainders substituted, and the conditions for these.
 
         None if anything else depends on the iteration.
         """
         form: Form = {}
-        tests: list[str] = []
+        tests: list[Term] = []
         for name, c in x.items():
-            node = self.symbol_expressions.get(name)
+            term = self.symbol_expressions.get(name)
             end: Form | None = {name: 1}
-            if node is not None and not self._is_invariant(node):
+            if term is not None and not self._is_invariant(term):
                 end = None
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and self._is_invariant(node.right):
-                    right = self._linear_form(node.right)
+                if isinstance(term, Binary) and term.op == "%" and self._is_invariant(term.right):
+                    right = self._linear_form(term.right)
                     end = right if right is None else less_or_equal({"": 1}, right) if (c > 0) == up else {}
-                    tests.append(f"{unparse(node.right)} > 0")
+                    tests.append(Compare((">",), (term.right, ZERO)))
             if end is None:
                 return None
             form = less_or_equal({n: -c * k for n, k in end.items()}, form)
         return form, tests
 
-    def _is_invariant(self, node: ast.expr) -> bool:
-        """Whether `node` is invariant in the loops and can be evaluated before them."""
-        inside = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        elements = any(isinstance(n, ast.Subscript) and not is_array_length(n) for n in ast.walk(node))
-        return not inside & set(self.variables.values()) and (self.may_read_elements or not elements)
+    def _is_invariant(self, term: Term) -> bool:
+        """Whether `term` is invariant in the loops and can be evaluated before them."""
+        return term.named.isdisjoint(self.variables.values()) and (self.may_read_elements or not _reads_elements(term))
 
     def _index_extremes(self, x: Form, path: list, tests: list[Form], up: bool) -> list[Form]:
         """Linear bounds of an index, upper ones if `up`, free of loop variables."""
@@ -317,21 +302,19 @@ class IndexBounds(IndexFacts):
         return forms
 
     def _variable_extremes(
-        self, p: tuple[Loop, str, list[ast.expr]], tests: list[Form], inner: set[str], up: bool
+        self, p: tuple[Loop, str, list[Term]], tests: list[Form], inner: set[str], up: bool
     ) -> list[Form]:
         """The same for a loop's variable, in terms of the variables of enclosing loops."""
         _, name, (start, stop, step) = p
-        by = offset(step)
+        base, by = offset(step)
         bounds: list[Form] = []
-        if not by[0] and by[1]:
-            last = (by[1] > 0) == up
-            kind = "min" if up else "max"
-            ends = end_bounds(Loop("", start, stop, step, None, [])) if last else minmax_operands(start, kind)
-            for node in ends:
-                form = linear(node, self._invariant_symbol)
-                if form is not None and all(
-                    self._is_invariant(self.symbol_expressions.get(n, ast.Name(""))) for n in form
-                ):
+        if base is None and by:
+            last = (by > 0) == up
+            bounding = min if up else max
+            ends = end_bounds(Loop("", start, stop, step, None, [])) if last else minmax_operands(start, bounding)
+            known = self.symbol_expressions
+            for form in (linear(t, self._invariant_symbol) for t in ends):
+                if form is not None and all(self._is_invariant(known[n]) for n in form if n in known):
                     bounds.append(less_or_equal({"": 1 if up else -1}, form) if last else form)
         for test in tests:
             c = test.get(name, 0)
@@ -340,26 +323,40 @@ class IndexBounds(IndexFacts):
                 bounds.append(rest if up else less_or_equal(rest, {}))
         return [form for form in bounds if not inner & set(form)]
 
-    def _invariant_symbol(self, node: ast.expr) -> str | None:
-        """The symbol of a node; None for elements that vary, whose own indices would have to be checked first."""
-        if isinstance(node, ast.Subscript) and not is_array_length(node):
-            return self._symbol(node) if self._is_invariant(node) else None
-        known = self._symbol(node)
-        if known is not None or not self._is_invariant(node) or kind_of(node, self.f) != "int":
-            return known
-        return f"({unparse(node)})"
+    def _invariant_symbol(self, term: Term) -> str | None:
+        """The symbol of a term; None for elements that vary, whose own indices would have to be checked first."""
+        invariant = self._is_invariant(term)
+        if isinstance(term, Element) and not invariant:
+            return None
+        symbol = self._symbol(term)
+        if symbol is None and invariant and not isinstance(term, Element) and kind_of(term, self.f) == "int":
+            symbol = f"({term})"
+            self.symbol_terms[symbol] = term
+        return symbol
+
+    def _term_of_form(self, form: Form) -> Term:
+        """A linear form as a term, its constant last."""
+        total: Term | None = None
+        for name, c in sorted(form.items(), key=lambda item: (not item[0], item[0])):
+            k = c if total is None else abs(c)
+            part = self.symbol_terms[name] if name else integer(k)
+            if name and abs(k) != 1:
+                part = Binary("*", integer(k), part)
+            elif name and k < 0:
+                part = Unary("-", part)
+            total = part if total is None else Binary("-" if c < 0 else "+", total, part)
+        return ZERO if total is None else total
 
 
-def _same_path_entry(a: tuple, b: tuple) -> bool:
-    if len(a) != len(b):
-        return False
-    return a[0] is b[0] if len(a) == 3 else a[1] == b[1] and unparse(a[0]) == unparse(b[0])
+def _reads_elements(term: Term) -> bool:
+    return any(isinstance(t, Element) for t in subterms(term))
 
 
-def _form_code(form: Form) -> str:
-    """Code for a linear form."""
-    code = ""
-    for name, c in sorted(form.items(), key=lambda item: (not item[0], item[0])):
-        size = str(abs(c)) if not name else name if abs(c) == 1 else f"{abs(c)} * {name}"
-        code += (f" {'-' if c < 0 else '+'} " if code else "-" * (c < 0)) + size
-    return code or "0"
+def _below(index: Term, size: Term) -> Term:
+    """The test that an index is not too large."""
+    return Compare(("<",), (index, size))
+
+
+def _above(index: Term, size: Term) -> Term:
+    """The test that an index is not too small."""
+    return Compare((">=",), (index, Unary("-", size)))

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-import ast
+import builtins
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..ir.affine import is_array_length, offset
+from ..ir.affine import offset
 from ..ir.linear_inequalities import Form, comparison_forms, is_infeasible, less_or_equal, linear
-from ..ir.statements import Alloc, Assign, If, Loop, Statement, reads, unparse, walk, writes
+from ..ir.statements import Alloc, Assign, If, Loop, Statement, walk, writes
+from ..ir.terms import (
+    ZERO,
+    Binary,
+    Call,
+    Compare,
+    Constant,
+    Element,
+    Global,
+    Length,
+    Logical,
+    Term,
+    Unary,
+    Variable,
+    reads,
+    subterms,
+)
 from ..ir.type_inference import kind_of
-from .accesses import Access, Accesses, PathCondition, length_of
+from .accesses import Access, Accesses, PathCondition
 
 if TYPE_CHECKING:
     from ..ir.statements import Function
@@ -24,7 +41,8 @@ class IndexFacts(Accesses):
 
     def __init__(self, f: Function, plan: Plan) -> None:
         super().__init__(f, plan)
-        self.symbol_expressions: dict[str, ast.expr] = {}  # the expressions that symbols of linear forms represent
+        self.symbol_terms: dict[str, Term] = {}  # the terms that symbols of linear forms represent
+        self.symbol_expressions: dict[str, Term] = {}  # of these, the minima, maxima, quotients and remainders
         self.branches_write: dict[Statement | None, set[str]] = {}
         self.passed_checks = set(self.checks)  # the checks that have already passed
 
@@ -65,11 +83,9 @@ class IndexFacts(Accesses):
             names = names - {""}
             for name in names & self.symbol_expressions.keys():
                 atoms = [
-                    n
-                    for n in ast.walk(self.symbol_expressions[name])
-                    if isinstance(n, ast.Name | ast.Attribute | ast.Subscript)
+                    t for t in subterms(self.symbol_expressions[name]) if isinstance(t, Variable | Length | Element)
                 ]
-                names = names | {s for n in atoms if (s := self._symbol(n))}
+                names = names | {s for t in atoms if (s := self._symbol(t))}
             near = [form for form in rest if names & form.keys()]
             rest = [form for form in rest if not names & form.keys()]
             new = {n for form in near for n in form} - names - {""}
@@ -80,16 +96,16 @@ class IndexFacts(Accesses):
         forms: list[Form] = [*self.length_constraints]
         for p in a.path:
             if isinstance(p, PathCondition):
-                if not (reads(p.node) | self._resized_in(p.node)) & self._written_in(p.at):
-                    forms += self._test_constraints(p.node, p.holds, self._linear_form)
+                if not (p.test.reads | self._resized_in(p.test)) & self._written_in(p.at):
+                    forms += self._test_constraints(p.test, p.holds, self._linear_form)
                 continue
-            step = offset(p.step) if p.index else ("", 0)
-            if not p.index or step[0] or not step[1] or self.written[p][p.index] > 1:
+            base, step = offset(p.step)
+            if not p.index or base is not None or not step or self.written[p][p.index] > 1:
                 continue
             if self._resized_in(p.start, p.stop) & set(self.written[p]):
                 continue
-            here, up = {p.index: 1}, step[1] > 0
-            start, ends = self._linear_form(p.start), [self._linear_form(n) for n in end_bounds(p)]
+            here, up = {p.index: 1}, step > 0
+            start, ends = self._linear_form(p.start), map(self._linear_form, end_bounds(p))
             if start is not None:
                 forms.append(less_or_equal(start, here) if up else less_or_equal(here, start))
             forms += [
@@ -101,7 +117,7 @@ class IndexFacts(Accesses):
             if (
                 any(self.blocks[s][-1] is b for b in self.blocks[a.statement])
                 and s in self.passed_checks
-                and not (reads(s.test) & self.plan.dependence_tests.varying or self._resized_in(s.test))
+                and not (s.test.reads & self.plan.dependence_tests.varying or self._resized_in(s.test))
             ):
                 forms += self._test_constraints(s.test, False, self._linear_form)
         return forms + self._definition_equalities({n for form in forms for n in form} | reads(a.index, a.size), a)
@@ -123,7 +139,7 @@ class IndexFacts(Accesses):
             if definition is None or kind_of(definition.value, self.f) != "int":
                 continue
             around = [p for p in a.path if isinstance(p, Loop)]
-            read = reads(definition.value)
+            read = definition.value.reads
             fixed = {n for n in read if all(
                 not self.written[p][n] or (p.index == n and self.written[p][n] == 1 and p in self.enclosing[definition])
                 or self._definition(n, a.statement) is not None for p in around[:1])}  # fmt: skip
@@ -143,34 +159,35 @@ class IndexFacts(Accesses):
     @cached_property
     def length_constraints(self) -> list[Form]:
         least = [
-            less_or_equal(form, {length_of(s.name, k): 1})
+            less_or_equal(form, {str(Length(s.name, k)): 1})
             for s in self.f.body if isinstance(s, Alloc)
             for k, n in enumerate(s.shape)
-            for m in minmax_operands(n, "max")
-            if not reads(m) & self.plan.dependence_tests.varying and (form := self._linear_form(m)) is not None
+            for m in minmax_operands(n, max)
+            if not m.reads & self.plan.dependence_tests.varying and (form := self._linear_form(m)) is not None
         ]  # fmt: skip
-        positive = [{length_of(n, k): 1} for n, rank in self.f.ranks.items() for k in range(rank)]
+        positive = [{str(Length(n, k)): 1} for n, rank in self.f.ranks.items() for k in range(rank)]
         return [*least, *self.plan.dependence_tests.length_equalities, *positive]
 
-    def _linear_form(self, node: ast.expr) -> Form | None:
+    def _linear_form(self, term: Term) -> Form | None:
         """An index or bound as a linear form in the current values of its names."""
-        return linear(node, self._symbol)
+        return linear(term, self._symbol)
 
-    def _symbol(self, node: ast.expr) -> str | None:
-        match node:
-            case ast.Name():
-                return node.id
-            case ast.Attribute(value=ast.Name(id=name), attr="size") if self.f.ranks.get(name) == 1:
-                return length_of(name, 0)
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
-                return length_of(name, 0)
-            case ast.Call(func=ast.Name(id="min" | "max"), args=[_, _, *_]) | ast.BinOp(op=ast.FloorDiv() | ast.Mod()):
-                symbol = f"({unparse(node)})"
-                self.symbol_expressions[symbol] = node
-                return symbol
-            case ast.Subscript(value=ast.Name(id=name)) if name in self.unwritten_arrays:
-                return unparse(node)
-        return unparse(node) if is_array_length(node) else None
+    def _symbol(self, term: Term) -> str | None:
+        """The symbol of a term that is no sum, difference or multiple; None if linear forms cannot contain it."""
+        match term:
+            case Length(array, None) if self.f.ranks.get(array) == 1:
+                return self._symbol(Length(array, 0))
+            case Element(array) if array not in self.unwritten_arrays:
+                return None
+            case Variable() | Length() | Element() | Call(Global(value=builtins.len)):  # of a range
+                symbol = str(term)
+            case Call(Global(value=builtins.min | builtins.max), (_, _, *_)) | Binary("//" | "%"):
+                symbol = f"({term})"
+                self.symbol_expressions[symbol] = term
+            case _:
+                return None
+        self.symbol_terms[symbol] = term
+        return symbol
 
     def _symbol_constraints(self, names: set[str], facts: list[Form]) -> list[Form]:
         """Inequalities for symbols that represent minima, maxima, quotients and remainders."""
@@ -179,16 +196,16 @@ class IndexFacts(Accesses):
         while names - done:
             name = min(names - done)
             done.add(name)
-            node, me, new = self.symbol_expressions.get(name), {name: 1}, []
-            match node:
-                case ast.Call(func=ast.Name(id=which), args=args):
-                    bounds = [form for form in map(self._linear_form, args) if form is not None]
-                    new = [less_or_equal(b, me) if which == "max" else less_or_equal(me, b) for b in bounds]
-                case ast.BinOp(op=ast.FloorDiv(), left=left, right=ast.Constant(value=int() as k)) if k > 0:
+            me, new = {name: 1}, []
+            match self.symbol_expressions.get(name):
+                case Call(Global(value=function), operands):
+                    bounds = [form for form in map(self._linear_form, operands) if form is not None]
+                    new = [less_or_equal(b, me) if function is max else less_or_equal(me, b) for b in bounds]
+                case Binary("//", left, Constant(int() as k)) if k > 0:
                     form = self._linear_form(left)
                     if form is not None:
                         new = [less_or_equal({name: k}, form), less_or_equal(form, {name: k, "": k - 1})]
-                case ast.BinOp(op=ast.Mod(), right=right):
+                case Binary("%", _, right):
                     form = self._linear_form(right)
                     if form is not None and is_infeasible([*facts, less_or_equal(form, {})]):  # the divisor is positive
                         new = [me, less_or_equal(me, form, 1)]
@@ -196,39 +213,39 @@ class IndexFacts(Accesses):
             names = names | {n for form in new for n in form}
         return inequalities
 
-    def _test_constraints(self, test: ast.expr, holds: bool, form) -> list[Form]:
+    def _test_constraints(self, test: Term, holds: bool, form: Callable[[Term], Form | None]) -> list[Form]:
         """Inequalities implied by the outcome of an integer test."""
         match test:
-            case ast.UnaryOp(op=ast.Not()):
-                return self._test_constraints(test.operand, not holds, form)
-            case ast.BoolOp() if isinstance(test.op, ast.And) == holds:
-                return [inequality for part in test.values for inequality in self._test_constraints(part, holds, form)]
-            case ast.Compare() if holds or len(test.ops) == 1:
-                sides = [test.left, *test.comparators]
-                if any(kind_of(n, self.f) != "int" for n in sides):
+            case Unary("not", operand):
+                return self._test_constraints(operand, not holds, form)
+            case Logical(op, operands) if (op == "and") == holds:
+                return [inequality for t in operands for inequality in self._test_constraints(t, holds, form)]
+            case Compare(ops, operands) if holds or len(ops) == 1:
+                if any(kind_of(t, self.f) != "int" for t in operands):
                     return []
-                forms = [form(n) for n in sides]
+                forms = [form(t) for t in operands]
                 return [
                     inequality
-                    for a, op, b in zip(forms, test.ops, forms[1:], strict=False)
+                    for a, op, b in zip(forms, ops, forms[1:], strict=False)
                     if a is not None and b is not None
-                    for inequality in comparison_forms(a, type(op), b, holds)
+                    for inequality in comparison_forms(a, op, b, holds)
                 ]
         return []
 
 
-def end_bounds(loop: Loop) -> list[ast.expr]:
+def end_bounds(loop: Loop) -> list[Term]:
     """Expressions, each of which bounds the end of a loop that has iterations."""
     up = offset(loop.step)[1] > 0
-    ends = minmax_operands(loop.stop, "min" if up else "max")
-    if up and unparse(loop.start) == "0":  # if the stop max(n, 0) is reached, it is n
-        pairs = [minmax_operands(node, "max") for node in ends]
-        ends += [n for pair in pairs if len(pair) == 2 and "0" in map(unparse, pair) for n in pair if unparse(n) != "0"]
+    ends = minmax_operands(loop.stop, min if up else max)
+    if up and loop.start is ZERO:  # if the stop max(n, 0) is reached, it is n
+        pairs = [minmax_operands(t, max) for t in ends]
+        ends += [t for pair in pairs if len(pair) == 2 and ZERO in pair for t in pair if t is not ZERO]
     return ends
 
 
-def minmax_operands(node: ast.expr, kind: str) -> list[ast.expr]:
-    """Of ``min(a, b)`` both arguments, since each is an upper bound; any other expression itself."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind:
-        return list(node.args)
-    return [node]
+def minmax_operands(term: Term, function: Callable) -> list[Term]:
+    """Of ``min(a, b)`` both arguments, since each is an upper bound; any other expression itself.
+
+    `function` is ``min`` or ``max``.
+    """
+    return [*term.operands] if isinstance(term, Call) and term.function.value is function else [term]

@@ -8,14 +8,13 @@ twice, and tapes hold one iteration.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...ir.expr import ONE, ZERO, free_variables
-from ..ir.affine import axis_indices, offset
+from ..ir.affine import offset
 from ..ir.algebra import COTANGENT, VALUE
 from ..ir.statements import (
     Alloc,
@@ -30,12 +29,11 @@ from ..ir.statements import (
     Swap,
     mentions,
     nested_blocks,
-    parsed,
-    reads,
-    subtrees,
     walk,
     writes,
 )
+from ..ir.terms import Call, Element, Variable, named, reads, subterms
+from .dependence import Index
 
 if TYPE_CHECKING:
     from .activity import Plan
@@ -180,7 +178,7 @@ class IterationLocalReversal:
         allocated = {s.name for s in walk(between) if isinstance(s, Alloc)}
         for s in suffix:
             pull = self.plan.statement_adjoints[s]
-            if allocated & {n.id for node in pull.nodes for n in subtrees(node) if isinstance(n, ast.Name)}:
+            if allocated & named(*pull.nodes):
                 return None
             if not pull.value and not self.sweep_reads(s, self.plan) & written:
                 continue  # its whole adjoint can run early
@@ -191,9 +189,9 @@ class IterationLocalReversal:
             for atom, part in pull.parts:
                 if cotangent_name(atom) in wanted:
                     used = set(free_variables(part)) - {COTANGENT.name}
-                    if isinstance(atom, ast.Subscript) or VALUE.name in used:
+                    if isinstance(atom, Element) or VALUE.name in used:
                         return None
-                    if written & {n for t in used for n in reads(parsed(t))}:
+                    if written & reads(*used):
                         return None
         return early
 
@@ -208,12 +206,12 @@ class IterationLocalReversal:
         if not any(isinstance(t, Loop) for t in inside) and not _is_profitable(stored, self.plan):
             return None
         effects = _ReversalEffects()
-        elements: dict[str, list[ast.expr]] = {}
+        elements: dict[str, list[Index]] = {}
         for t in stored:
             for atom, _ in self.plan.statement_adjoints[t].parts:
                 effects.atoms.add(cotangent_name(atom))
-                if isinstance(atom, ast.Subscript):
-                    elements.setdefault(cotangent_name(atom), []).append(atom.slice)
+                if isinstance(atom, Element):
+                    elements.setdefault(atom.array, []).append(atom.index)
         by_name: dict[str, list[Assign | Store]] = {}
         for t in stored:
             by_name.setdefault(t.name if isinstance(t, Assign) else t.array, []).append(t)
@@ -231,12 +229,12 @@ class IterationLocalReversal:
                 effects.atoms.discard(name)
         return effects
 
-    def distinct_per_iteration(self, indices: list[ast.expr], loop: Loop) -> bool:
+    def distinct_per_iteration(self, indices: list[Index], loop: Loop) -> bool:
         """Whether the elements at `indices` belong to one iteration of `loop`."""
-        loops = (*self.plan.enclosing[loop], loop)
+        loops, counter = (*self.plan.enclosing[loop], loop), Variable(loop.index)
         offsets = [
-            {(k, offset(p)) for k, p in enumerate(axis_indices(index))
-             if offset(p)[0] == loop.index and self.plan.dependence_tests.provably_nonnegative(p, loops)}
+            {(k, offset(p)) for k, p in enumerate(index)
+             if offset(p)[0] is counter and self.plan.dependence_tests.provably_nonnegative(p, loops)}
             for index in indices
         ]  # fmt: skip
         return bool(set.intersection(*offsets))
@@ -261,12 +259,12 @@ class IterationLocalReversal:
         if any(mentions(t, name) for t in walk(self.f.body) if t not in inside):
             return False
         first = next(s for s in loop.body if any(mentions(t, name) for t in walk([s])))
-        return isinstance(first, Assign) and first.name == name and name not in reads(first.value)
+        return isinstance(first, Assign) and first.name == name and name not in first.value.reads
 
 
-def cotangent_name(atom: ast.expr) -> str:
+def cotangent_name(atom: Variable | Element) -> str:
     """The scalar or array whose cotangent `atom` refers to."""
-    return (atom.value if isinstance(atom, ast.Subscript) else atom).id  # type: ignore[attr-defined]
+    return atom.array if isinstance(atom, Element) else atom.name
 
 
 def _with_branches(block: Block) -> list[Block]:
@@ -292,6 +290,6 @@ def _is_profitable(stored: list, plan: Plan) -> bool:
     """
     return any(
         (isinstance(t, Assign) and t not in plan.defined)
-        or (t in plan.defined and any(isinstance(n, ast.Call) for n in subtrees(t.value)))
+        or (t in plan.defined and any(isinstance(n, Call) for n in subterms(t.value)))
         for t in stored
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from ...ir.expr import ZERO, Expr, both, either, invert
-from ..ir.statements import Assign, Store, children, unparse
+from ..ir.statements import Assign, Store
+from ..ir.terms import Compare, Element, Logical, Select, Term
 
 if TYPE_CHECKING:
     from .activity import Plan
@@ -14,32 +14,31 @@ if TYPE_CHECKING:
 __all__ = ["guarded_contribution", "must_evaluate"]
 
 
-def must_evaluate(node: ast.AST | None) -> set[str]:
-    """The elements that an expression evaluates unconditionally, as strings."""
-    match node:
-        case None:
-            return set()
-        case ast.IfExp():
-            return must_evaluate(node.test) | (must_evaluate(node.body) & must_evaluate(node.orelse))
-        case ast.BoolOp():
-            return must_evaluate(node.values[0])
-        case ast.Compare():
-            return must_evaluate(node.left) | must_evaluate(node.comparators[0])
-    own = {unparse(node)} if isinstance(node, ast.Subscript) else set()
-    return own.union(*(must_evaluate(n) for n in children(node)))
+def must_evaluate(term: Term) -> set[Element]:
+    """The elements that an expression evaluates unconditionally."""
+    certain = term.operands
+    match term:
+        case Select(test, body, orelse):
+            return must_evaluate(test) | (must_evaluate(body) & must_evaluate(orelse))
+        case Logical():
+            certain = certain[:1]
+        case Compare():
+            certain = certain[:2]
+    own: set[Element] = {term} if isinstance(term, Element) else set()
+    return own.union(*map(must_evaluate, certain))
 
 
-def guarded_contribution(s: Assign | Store, atom: ast.expr, part: Expr, plan: Plan) -> tuple[Expr | None, Expr]:
+def guarded_contribution(s: Assign | Store, atom: Term, part: Expr, plan: Plan) -> tuple[Expr | None, Expr]:
     """The condition under which the element `atom` is in range, and the contribution to its cotangent in that case.
 
     `part` is the contribution from `s`. The condition is None if the element is provably in range.
     """
-    if not isinstance(atom, ast.Subscript):
+    if not isinstance(atom, Element):
         return None, part
     test = _nonzero_condition(part)
-    if not isinstance(test, Expr) or unparse(atom) in must_evaluate(s.value):
+    if not isinstance(test, Expr) or atom in must_evaluate(s.value):
         return None, part
-    if plan.dependence_tests.index_in_range(s, unparse(atom.value), atom.slice):
+    if plan.dependence_tests.index_in_range(s, atom.array, atom.index):
         return None, part
     sides = [a for a in part.args[1:] if a is not ZERO]
     return test, sides[0] if part.fn.name == "select" and len(sides) == 1 else part  # type: ignore[union-attr]

@@ -10,12 +10,11 @@ loop is serial, and a comment in the generated code says why.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..ir.reverse_ir import Item, Nest, Step, loop_head, steps
+from ..ir.reverse_ir import Branch, For, Item, Nest, Step, loop_head, replace_by_scalars, steps
 from ..ir.statements import (
     Assign,
     Block,
@@ -27,17 +26,14 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
-    elements_in,
     mentions,
     nested_blocks,
-    parse,
-    reads,
-    unparse,
     walk,
 )
 from ..ir.tapes import iteration_number, trip_count
-from .dependence import DependenceTests
-from .ssa import Rename
+from ..ir.terms import ONE, ZERO, Binary, Element, Term, Variable, elements_in, reads, substitute
+from ..ir.type_inference import DTYPES
+from .dependence import DependenceTests, Index
 
 if TYPE_CHECKING:
     from .activity import Plan
@@ -66,7 +62,7 @@ class ParallelLegality:
 
     serial_reason: str = ""
     reduction_names: list[str] = field(default_factory=list)
-    privatized_arrays: dict[str, list[str]] = field(default_factory=dict)
+    privatized_arrays: dict[str, list[Term]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         parts = f", with parts of {', '.join(self.privatized_arrays)}" if self.privatized_arrays else ""
@@ -82,12 +78,12 @@ class LoopReduction:
     """
 
     partial_sum: str
-    zero: str
+    zero: Term
     array: str
 
     @property
-    def dtype(self) -> str:
-        return "np.int64" if self.zero == "0" else "np.float64"
+    def dtype(self) -> Term:
+        return DTYPES["int" if self.zero is ZERO else "float"]
 
 
 # Legality.
@@ -115,7 +111,7 @@ def final_value_stores(f: Function, plan: Plan) -> dict[Assign, Loop]:
                 continue
             last = next(s for s in loop.body if _occurs(s, name))
             if not isinstance(last, Assign) or last not in plan.saved_overwrites or last.name != name:
-                last = Assign(name, ast.Name(name, ast.Load()))
+                last = Assign(name, Variable(name))
                 plan.enclosing[last] = (*plan.enclosing[loop], loop)
             stores[last] = loop
     return stores
@@ -147,12 +143,12 @@ def forward_legality(
 
 
 def iteration_legality(plan: Plan, loop: Loop, items: list[Item], sums: Iterable[str], own: Iterable[str] = (),
-              shares: dict[str, list[str]] | None = None) -> ParallelLegality:  # fmt: skip
+              shares: dict[str, list[Term]] | None = None) -> ParallelLegality:  # fmt: skip
     """The same for the `items` of an iteration: checks the form of the loop and the arrays except those in `own`.
 
     `shares` are the arrays of which groups of iterations can have private copies, with the lengths of a copy.
     """
-    if unparse(loop.step) != "1" or loop.trip_counter or loop.exit_flag:
+    if loop.step is not ONE or loop.trip_counter or loop.exit_flag:
         return ParallelLegality("its turns are not counted one by one")
     if any(isinstance(item, str) for item in _all(items)):
         return ParallelLegality("arrays change places or grow")
@@ -174,18 +170,16 @@ def _items(block: Block, stored: Iterable[Statement] = ()) -> list[Item]:
         match s:
             case Assign():
                 if s in stored:
-                    items.append(Nest(f"if {s.name}:", [], s.name))  # storing it reads it
+                    items.append(Branch(Variable(s.name)))  # storing it reads it
                 rest = _added_term(s.value, s.name)
-                items.append(Step(ast.Name(s.name), "=" if rest is None else "+=", unparse(rest or s.value)))
+                items.append(Step(Variable(s.name), "=" if rest is None else "+=", s.value if rest is None else rest))
             case Store():
-                items.append(Step(s.target, "=", unparse(s.value)))
+                items.append(Step(s.target, "=", s.value))
             case If():
-                test = unparse(s.test)
-                items += [Nest(f"if {test}:", _items(s.body, stored), test)]
-                items += [Nest("else:", _items(s.orelse, stored), test)] if s.orelse else []
+                items += [Branch(s.test, body=_items(s.body, stored))]
+                items += [Branch(s.test, otherwise=True, body=_items(s.orelse, stored))] if s.orelse else []
             case Loop():
-                head = f"while {unparse(s.test)}:" if s.test is not None else f"for {s.index} in {_range(s)}:"
-                items.append(Nest(head, _items(s.body, stored)))
+                items.append(loop_head(s).with_body(_items(s.body, stored)))
             case Check() | InRange():
                 pass
             case _:
@@ -193,19 +187,17 @@ def _items(block: Block, stored: Iterable[Statement] = ()) -> list[Item]:
     return items
 
 
-def _range(s: Loop) -> str:
-    return f"range({unparse(s.start)}, {unparse(s.stop)}, {unparse(s.step)})"
-
-
-def _added_term(value: ast.expr, name: str) -> ast.expr | None:
+def _added_term(value: Term, name: str) -> Term | None:
     """The sum added to a scalar in ``name + a + b``, if the scalar is read nowhere else in it."""
-    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add | ast.Sub):
-        return None
-    for part, other in ((value.left, value.right), (value.right, value.left)):
-        if isinstance(part, ast.Name) and part.id == name and name not in reads(other):
-            return other if isinstance(value.op, ast.Add) or part is value.left else None
-    inner = None if name in reads(value.right) else _added_term(value.left, name)
-    return None if inner is None else ast.BinOp(inner, value.op, value.right)
+    match value:
+        case Binary("+" | "-", Variable(own), rest) if own == name and name not in rest.reads:
+            return rest
+        case Binary("+", rest, Variable(own)) if own == name and name not in rest.reads:
+            return rest
+        case Binary("+" | "-" as op, left, right) if name not in right.reads:
+            inner = _added_term(left, name)
+            return None if inner is None else Binary(op, inner, right)
+    return None
 
 
 def _read_later(block: Block, loop: Loop, name: str) -> bool | None:
@@ -239,13 +231,14 @@ def first_access(items: list[Item], name: str) -> str:
     for item in items:
         access = ""
         if isinstance(item, Step):
-            own = isinstance(item.target, ast.Name) and item.name == name
-            read = any(name in reads(n) for n in item.evaluated_nodes()) or (own and item.assign_op != "=")
+            own = isinstance(item.target, Variable) and item.name == name
+            read = name in reads(*item.evaluated()) or (own and item.assign_op != "=")
             access = "read" if read else "set" if own else ""
         elif isinstance(item, Nest):
             inner = "read" if name in _header_reads(item) else first_access(item.body, name)
-            access = inner if inner == "read" or (item.head == "else:" and branch == inner) else ""
-            branch = inner if item.test else ""
+            otherwise = isinstance(item, Branch) and item.otherwise
+            access = inner if inner == "read" or (otherwise and branch == inner) else ""
+            branch = inner if isinstance(item, Branch) else ""
         if access:
             return access
     return ""
@@ -253,10 +246,7 @@ def first_access(items: list[Item], name: str) -> str:
 
 def _header_reads(item: Nest) -> set[str]:
     """The names that the header of a loop or branch reads."""
-    first = item.head_tree
-    if isinstance(first, ast.Module) and isinstance(first.body[0], ast.For):
-        return reads(first.body[0].iter)
-    return reads(first.body[0].test) if isinstance(first, ast.Module) else reads(first)  # type: ignore[attr-defined]
+    return reads(*(item.bounds if isinstance(item, For) else item.terms))
 
 
 def _occurs(s: Statement, name: str) -> bool:
@@ -270,19 +260,17 @@ def _all(items: list[Item]) -> Iterator[Item]:
             yield from _all(item.body)
 
 
-def _evaluated(items: list[Item]) -> list[ast.expr | ast.AST]:
-    """All expressions that are evaluated."""
-    nodes: list[ast.AST] = []
+def _evaluated(items: list[Item]) -> list[Term]:
+    """All terms that are evaluated."""
+    terms: list[Term] = []
     for item in _all(items):
-        nodes += (
-            item.evaluated_nodes() if isinstance(item, Step) else [item.head_tree] if isinstance(item, Nest) else []
-        )
-    return nodes
+        terms += item.evaluated() if isinstance(item, Step) else item.terms if isinstance(item, Nest) else ()
+    return terms
 
 
 def reduction_variables(items: list[Item]) -> set[str]:
     """Scalars that are only accumulated into (reduction variables)."""
-    scalar_steps = [s for s, _ in steps(items) if isinstance(s.target, ast.Name)]
+    scalar_steps = [s for s, _ in steps(items) if isinstance(s.target, Variable)]
     set_or_read = {s.name for s in scalar_steps if s.assign_op == "="} | reads(*_evaluated(items))
     return {s.name for s in scalar_steps} - set_or_read
 
@@ -292,15 +280,16 @@ def _conflicting_elements(
 ) -> dict[str, str]:
     """Elements that an iteration writes and another one may access, one for each array."""
     conflicts: dict[str, str] = {}
-    written: dict[str, dict[str, ast.expr]] = {}
+    written: dict[str, dict[Index, None]] = {}  # in order
     for s, _ in steps(items):
-        if isinstance(s.target, ast.Subscript) and s.name not in own:
-            written.setdefault(s.name, {})[unparse(s.target.slice)] = s.target.slice
+        if isinstance(s.target, Element) and s.name not in own:
+            written.setdefault(s.name, {})[s.target.index] = None
+    evaluated = _evaluated(items)
     for name, indices in written.items():
-        read = {unparse(i): i for node in _evaluated(items) for i in elements_in(node, name)}  # type: ignore[arg-type]
-        for a in indices.values():
-            if any(independence.may_conflict(loop, a, b, True) for b in {**indices, **read}.values()):
-                conflicts[name] = unparse(ast.Subscript(ast.Name(name), a, ast.Load()))
+        others = dict.fromkeys([*indices, *(index for t in evaluated for index in elements_in(t, name))])
+        for a in indices:
+            if any(independence.may_conflict(loop, a, b, True) for b in others):
+                conflicts[name] = str(Element(name, a))
                 break
     return conflicts
 
@@ -310,26 +299,21 @@ def _conflicting_elements(
 
 def rename_in_items(items: list[Item], names: dict[str, str]) -> None:
     """Rename scalars in place."""
-
-    def other(node: ast.expr) -> ast.expr:
-        for old, new in names.items():
-            node = Rename(old, new).visit(node)
-        return node
-
+    scalars: dict[Term, Term] = {Variable(old): Variable(new) for old, new in names.items()}
     for item in _all(items):
         if isinstance(item, Step):
-            item.target, item.value = other(item.target), unparse(other(parse(item.value)))
-        elif isinstance(item, Nest) and item.test:
-            item.test = unparse(other(parse(item.test)))
-            item.head = item.head if item.head == "else:" else f"if {item.test}:"
+            replace_by_scalars(item, scalars)
+        elif isinstance(item, Branch):
+            item.test = substitute(item.test, scalars)
 
 
-def parallel_loop(loop: Loop, body: list[Item], sums: dict[str, LoopReduction], local: dict[str, str]) -> list[Item]:
+def parallel_loop(loop: Loop, body: list[Item], sums: dict[str, LoopReduction], local: dict[str, Term]) -> list[Item]:
     """A parallel loop with `body` as its iteration; `local`: scalars of an iteration, with their initial values."""
-    begin = [Step(ast.Name(n), "=", zero) for n, zero in local.items()]
-    begin += [Step(ast.Name(s.partial_sum), "=", s.zero) for s in sums.values()]
-    end = [Step(parse(f"{s.array}[{iteration_number(loop)}]"), "=", s.partial_sum) for s in sums.values()]
+    number = (iteration_number(loop),)
+    begin = [Step(Variable(n), "=", zero) for n, zero in local.items()]
+    begin += [Step(Variable(s.partial_sum), "=", s.zero) for s in sums.values()]
+    end = [Step(Element(s.array, number), "=", Variable(s.partial_sum)) for s in sums.values()]
     items: list[Item] = [f"{s.array} = np.empty({trip_count(loop)}, {s.dtype})" for s in sums.values()]
-    items.append(Nest(loop_head(loop, "prange"), [*begin, *body, *end]))
-    total: list[Item] = [Step(ast.Name(name), "+=", f"{s.array}[{iteration_number(loop)}]") for name, s in sums.items()]
-    return [*items, Nest(loop_head(loop), total)] if sums else items
+    items.append(loop_head(loop, parallel=True).with_body([*begin, *body, *end]))
+    total: list[Item] = [Step(Variable(name), "+=", Element(s.array, number)) for name, s in sums.items()]
+    return [*items, loop_head(loop).with_body(total)] if sums else items

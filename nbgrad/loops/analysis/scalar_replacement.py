@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Assign, Block, Function, If, Statement, Store, nested_blocks, reads, unparse, walk, writes
+from ..ir.statements import Assign, Block, Function, If, Statement, Store, nested_blocks, walk, writes
+from ..ir.terms import Element, Term, reads
 from .cost_model import SubexpressionNaming
+from .dependence import Index
 
 if TYPE_CHECKING:
     from .activity import Plan
@@ -22,35 +23,33 @@ def scalar_copies_of(plan: Plan) -> dict[Statement, str]:
     """
     overwrites: dict[Statement, str] = {}
     for s, block in plan.defined.items():
-        if s in plan.stored_definitions and isinstance(s, Assign) and isinstance(s.value, ast.Subscript):
+        if s in plan.stored_definitions and isinstance(s, Assign) and isinstance(s.value, Element):
             _find_overwrites(s, s.value, block[block.index(s) + 1 :], plan, overwrites)
     return overwrites
 
 
-def _find_overwrites(
-    s: Assign, element: ast.Subscript, block: Block, plan: Plan, overwrites: dict[Statement, str]
-) -> bool:
+def _find_overwrites(s: Assign, element: Element, block: Block, plan: Plan, overwrites: dict[Statement, str]) -> bool:
     """Find the first overwrites of the element that `s` reads.
 
     Returns whether `block` provably leaves the element and its index unchanged.
     """
-    array, index = unparse(element.value), element.slice
+    array, index = element.array, element.index
     for t in block:
         if isinstance(t, If):
             if not all([_find_overwrites(s, element, inner, plan, overwrites) for inner in nested_blocks(t)]):
                 return False
-        elif isinstance(t, Store) and t.array == array and array not in reads(index):
-            if unparse(t.index) == unparse(index):
+        elif isinstance(t, Store) and t.array == array and array not in reads(*index):
+            if t.index == index:
                 overwrites[t] = s.name
                 return False
             if not plan.dependence_tests.provably_distinct(t, s, [index]):
                 return False
-        elif {n for u in walk([t]) for n in writes(u)} & {array, *reads(index)}:
+        elif {n for u in walk([t]) for n in writes(u)} & element.reads:
             return False
     return True
 
 
-def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement, str, Plan], list[ast.expr]]) -> bool:
+def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement, str, Plan], list[Index]]) -> bool:
     """Load elements into scalars where derivatives read them, if this stores less than saving overwritten elements.
 
     Returns whether any were.
@@ -67,7 +66,7 @@ def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement
             for s, i in indices.items()
             if i and not all(plan.dependence_tests.no_anti_dependence(t, s, i) for t in stores)
         ]
-        named = sum(1000 ** len(plan.enclosing[s]) * len({*map(unparse, indices[s])}) for s in readers)
+        named = sum(1000 ** len(plan.enclosing[s]) * len({*indices[s]}) for s in readers)
         if named < sum(1000 ** len(plan.enclosing[s]) for s in stores):
             wanted[array] = readers
     return any([_name(f, array, readers) for array, readers in wanted.items()])
@@ -76,12 +75,12 @@ def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement
 def _name(f: Function, array: str, readers: list[Statement]) -> bool:
     """Load the elements of `array` that `readers` read into scalars, if they are unconditionally evaluated."""
     naming = _Elements(f, array)
-    values: dict[Statement, tuple[ast.expr, list[Assign]]] = {}
+    values: dict[Statement, tuple[Term, list[Assign]]] = {}
     for s in readers:
-        if not isinstance(s, Assign | Store) or (isinstance(s, Store) and array in reads(s.index)):
+        if not isinstance(s, Assign | Store) or (isinstance(s, Store) and array in reads(*s.index)):
             return False
-        values[s] = naming.with_names(s.value, not isinstance(s.value, ast.Subscript))
-        if array in reads(values[s][0]) and not isinstance(s.value, ast.Subscript):
+        values[s] = naming.with_names(s.value, not isinstance(s.value, Element))
+        if array in values[s][0].reads and not isinstance(s.value, Element):
             return False
     for block in list(_blocks(f.body)):
         for s in [s for s in block if s in values]:
@@ -104,5 +103,5 @@ class _Elements(SubexpressionNaming):
         super().__init__(f)
         self.array = array
 
-    def base_name(self, node: ast.expr) -> str:
-        return f"{self.array}_read" if isinstance(node, ast.Subscript) and unparse(node.value) == self.array else ""
+    def base_name(self, term: Term) -> str:
+        return f"{self.array}_read" if isinstance(term, Element) and term.array == self.array else ""

@@ -6,7 +6,8 @@ Also moves updates to the end of an iteration (:func:`defer_update`), and hoists
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Callable
+from typing import Any
 
 from ..ir.algebra import Algebra
 from ..ir.statements import (
@@ -17,20 +18,30 @@ from ..ir.statements import (
     ScalarOrigin,
     Statement,
     Store,
-    duplicate,
     mentioned,
     mentions,
     nested_blocks,
-    reads,
-    subtrees,
     union_over_nested,
-    unparse,
     walk,
     writes,
 )
+from ..ir.terms import (
+    Binary,
+    Compare,
+    Element,
+    Length,
+    Logical,
+    Prefix,
+    Select,
+    Term,
+    Variable,
+    substitute,
+    subterms,
+)
+from ..ir.terms import Call as CallTerm
 from .def_use import Web, webs
 
-__all__ = ["Rename", "defer_update", "hoist_factors", "rename_reassigned", "rename_scalar"]
+__all__ = ["defer_update", "hoist_factors", "map_terms", "rename_reassigned", "rename_scalar"]
 
 
 def rename_reassigned(f: Function) -> None:
@@ -72,7 +83,7 @@ def defer_update(f: Function, loop: Loop, s: Assign) -> Assign:
     s.name = new
     for t in walk(loop.body[loop.body.index(s) + 1 :]):
         _replace_name(t, name, new)
-    last = Assign(name, ast.Name(new, ast.Load()))
+    last = Assign(name, Variable(new))
     loop.body.append(last)
     return last
 
@@ -92,12 +103,11 @@ def _factor(block: Block, factors: _Factors, looped: bool) -> None:
         for inner in nested_blocks(s):
             _factor(inner, factors, looped or isinstance(s, Loop))
         if looped and isinstance(s, Assign | Store):
-            value = factors.visit(duplicate(s.value))
-            s.value = duplicate(value)  # type: ignore[assignment]  # a copy, since facts about its nodes are cached
+            s.value = factors.named(s.value)
 
 
-class _Factors(ast.NodeTransformer):
-    """Replaces the largest invariant factors of an expression by names that are assigned before a statement of `f`."""
+class _Factors:
+    """Replaces the largest invariant factors of a term by names that are assigned before a statement of `f`."""
 
     def __init__(self, f: Function, algebra: Algebra, around: Statement) -> None:
         self.f = f
@@ -106,34 +116,41 @@ class _Factors(ast.NodeTransformer):
         self.at = f.body.index(around)
         self.changed = {n for s in walk([around]) for n in writes(s)}
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.Compare | ast.Subscript | ast.BoolOp):
-            return node
-        if not isinstance(node, ast.BinOp | ast.Call) or not self.fixed(node):
-            return self.generic_visit(node)
-        active = {n.id for n in subtrees(node) if isinstance(n, ast.Name) and n.id in self.algebra.active}
-        called = any(isinstance(n, ast.Call) for n in subtrees(node))
-        return self.name(node) if len(active) > 1 or (active and called) else node
+    def named(self, term: Term) -> Term:
+        """`term`, with names for its factors."""
+        if isinstance(term, Compare | Element | Prefix | Logical):
+            return term
+        if not isinstance(term, Binary | CallTerm) or not self.fixed(term):
+            return term.rebuilt(tuple(map(self.named, term.operands)))
+        active = term.named & self.algebra.active
+        calls = any(isinstance(t, CallTerm) for t in subterms(term))
+        return self.name(term) if len(active) > 1 or (active and calls) else term
 
-    def fixed(self, node: ast.expr) -> bool:
-        if not self.algebra.depends(node) or any(isinstance(n, ast.Subscript | ast.IfExp) for n in subtrees(node)):
+    def fixed(self, term: Term) -> bool:
+        """Whether an active term has the same value throughout, and is made of scalars only."""
+        if not self.algebra.depends(term) or any(map(_has_axes_or_branches, subterms(term))):
             return False
-        names = reads(node)
-        return not names & self.changed and not any(self.f.ranks.get(n) for n in names)
+        return not term.reads & self.changed and not any(self.f.ranks.get(n) for n in term.reads)
 
-    def name(self, node: ast.expr) -> ast.expr:
-        names, code = reads(node), unparse(node)
+    def name(self, term: Term) -> Variable:
+        """A name for a factor."""
+        names = term.reads
         setting = [k for k, s in enumerate(self.top[: self.at]) if any(names & set(writes(t)) for t in walk([s]))]
         start = setting[-1] + 1 if setting else 0
         for s in self.top[start : self.at]:
-            if isinstance(s, Assign) and s.scalar_origin is ScalarOrigin.FACTOR and unparse(s.value) == code:
-                return ast.Name(s.name, ast.Load())
+            if isinstance(s, Assign) and s.scalar_origin is ScalarOrigin.FACTOR and s.value is term:
+                return Variable(s.name)
         new = self.f.names.fresh("factor", 2)
         self.f.ranks[new], self.f.kinds[new] = 0, "float"
-        self.top.insert(start, Assign(new, node, scalar_origin=ScalarOrigin.FACTOR))
+        self.top.insert(start, Assign(new, term, scalar_origin=ScalarOrigin.FACTOR))
         self.at += 1
         self.algebra.active.add(new)
-        return ast.Name(new, ast.Load())
+        return Variable(new)
+
+
+def _has_axes_or_branches(term: Term) -> bool:
+    """Whether `term` is an element, a length along an axis, or a selection."""
+    return isinstance(term, Element | Prefix | Select) or (isinstance(term, Length) and term.axis is not None)
 
 
 def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[Statement, set[str]]) -> bool:
@@ -142,7 +159,7 @@ def _cover(name: str, block: Block, blocks: list[list[Statement]], names: dict[S
     if not touching:
         return True
     first = touching[0]
-    if isinstance(first, Assign) and first.name == name and name not in reads(first.value):
+    if isinstance(first, Assign) and first.name == name and name not in first.value.reads:
         blocks.append(touching)
         inside = (t for s in touching for inner in nested_blocks(s) for t in walk(inner))
         return not any(isinstance(t, Assign) and t.name == name for t in inside)
@@ -176,23 +193,16 @@ def _fresh_scalar(name: str, f: Function) -> str:
 
 
 def _replace_name(s: Statement, old: str, new: str) -> None:
-    if old == new:
-        return
-    for part in ("value", "index", "test", "start", "stop", "step", "size"):
-        node = getattr(s, part, None)
-        if isinstance(node, ast.expr):
-            setattr(s, part, Rename(old, new).visit(duplicate(node)))
-    nodes: list[ast.expr]
-    for nodes in (getattr(s, "operands", []), getattr(s, "shape", [])):
-        nodes[:] = [Rename(old, new).visit(duplicate(node)) for node in nodes]
+    """Replace a scalar in the terms of a statement."""
+    if old != new:
+        map_terms(s, lambda term: substitute(term, {Variable(old): Variable(new)}))
 
 
-class Rename(ast.NodeTransformer):
-    """Replaces one name in an expression by another."""
-
-    def __init__(self, old: str, new: str) -> None:
-        self.old = old
-        self.new = new
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Name(self.new, ast.Load()) if node.id == self.old else node
+def map_terms(s: Statement, function: Callable[[Term], Term]) -> None:
+    """Replace each term in a statement, without the blocks in it, by what `function` gives for it."""
+    for part in ("value", "index", "test", "start", "stop", "step", "size", "operands", "shape", "dtype"):
+        terms: Any = getattr(s, part, None)
+        if isinstance(terms, Term):
+            setattr(s, part, function(terms))
+        elif isinstance(terms, tuple | list):
+            setattr(s, part, type(terms)(map(function, terms)))

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import ast
-
 from ..ir.algebra import Algebra
 from ..ir.singularities import is_sum_of_squares
 from ..ir.statements import Assign, Function, walk, writes
+from ..ir.terms import Term, Variable
 
 __all__ = ["sums_of_squares"]
 
 
-def sums_of_squares(f: Function, algebra: Algebra) -> set[str]:
-    """The active names that are only assigned sums of squares and of such names."""
-    values: dict[str, list[ast.expr]] = {}
+def sums_of_squares(f: Function, algebra: Algebra) -> set[Term]:
+    """The active variables that are only assigned sums of squares and of such variables."""
+    values: dict[str, list[Term]] = {}
     others = set(f.parameters)
     for s in walk(f.body):
         if isinstance(s, Assign):
             values.setdefault(s.name, []).append(s.value)
         else:
             others.update(writes(s))
-    candidates = {n for n in values if n in algebra.active and n not in others}
+    candidates: set[Term] = {Variable(n) for n in values if n in algebra.active and n not in others}
     while True:
         remaining = {
-            n for n in candidates if all(is_sum_of_squares(algebra.expression(v), candidates) for v in values[n])
+            t for t in candidates if all(is_sum_of_squares(algebra.expression(v), candidates) for v in values[str(t)])
         }
         if remaining == candidates:
             return candidates

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,13 @@ from ..ir.statements import (
     Statement,
     Store,
     Swap,
-    elements_in,
     nested_blocks,
-    parsed,
-    reads,
     walk,
     writes,
 )
 from ..ir.tapes import pushes_per_iteration
+from ..ir.terms import Call as CallTerm
+from ..ir.terms import Global, Term, Variable, elements_in, reads
 from .cost_model import is_expensive
 from .dependence import DependenceTests
 from .scalar_replacement import scalar_copies_of
@@ -43,11 +41,15 @@ __all__ = [
 ]
 
 
+#: Any index: nothing can be proven about it.
+_ANYWHERE = CallTerm(Global("any", any), ())
+
+
 def adjoint_reads(s: Statement, plan: Plan) -> set[str]:
     """The names whose values the adjoint of `s` reads."""
     if isinstance(s, Assign | Store):
         names = plan.statement_adjoints[s].reads
-        return names | reads(s.index) if isinstance(s, Store) and s.array in plan.active else names
+        return names | reads(*s.index) if isinstance(s, Store) and s.array in plan.active else names
     if isinstance(s, Call):
         if not plan.active & set(s.results):
             return set()
@@ -67,24 +69,22 @@ def adjoint_reads(s: Statement, plan: Plan) -> set[str]:
     return set()
 
 
-def adjoint_element_reads(s: Statement, array: str, plan: Plan) -> list[ast.expr]:
+def adjoint_element_reads(s: Statement, array: str, plan: Plan) -> list[tuple[Term, ...]]:
     """The indices at which the adjoint of `s` reads `array`."""
-    nodes: list[ast.expr | None] = []
+    terms: list[Term] = []
     match s:
         case Assign() | Store():
             pull = plan.statement_adjoints[s]
-            nodes += [*pull.nodes, *pull.indices]
-            nodes += [s.value] if s in plan.recomputed_definitions else []
-            nodes += [s.index] if isinstance(s, Store) else []
+            terms += [*pull.nodes, *(t for index in pull.indices for t in index)]
+            terms += [s.value] if s in plan.recomputed_definitions else []
+            terms += s.index if isinstance(s, Store) else ()
         case If():
-            nodes = [s.test]
+            terms = [s.test]
         case Loop():
-            nodes = [s.start, s.stop, s.step]
+            terms = [s.start, s.stop, s.step]
         case Call() if array in adjoint_reads(s, plan):
-            # any element: nothing can be proven about this index
-            axes = [parsed("any()")] * plan.dependence_tests.f.ranks[array]
-            return axes if len(axes) == 1 else [ast.Tuple(axes, ast.Load())]
-    return [index for node in nodes if node is not None for index in elements_in(node, array)]
+            return [(_ANYWHERE,) * plan.dependence_tests.f.ranks[array]]
+    return [index for t in terms for index in elements_in(t, array)]
 
 
 def has_reverse_work(s: Statement, plan: Plan) -> bool:
@@ -129,12 +129,12 @@ def choose_storage(f: Function, plan: Plan) -> None:
                       for n in writes(s)}  # fmt: skip
 
 
-def _inverse_increment(f: Function, s: Assign, plan: Plan) -> ast.expr | None:
+def _inverse_increment(f: Function, s: Assign, plan: Plan) -> Term | None:
     """The expression that inverts a constant increment of an integer; None for other statements."""
     if f.kinds.get(s.name) != "int" or any(loop.parallel for loop in plan.enclosing[s]):
         return None
-    name, step = offset(s.value)
-    return plus(ast.Name(name, ast.Load()), -step) if name == s.name and step else None
+    base, step = offset(s.value)
+    return plus(base, -step) if base is Variable(s.name) and step else None
 
 
 def saves_before_loops(f: Function, plan: Plan) -> list[tuple[Loop, set[str]]]:
@@ -161,7 +161,7 @@ def _reverse_sweep_reads(statements: Iterable[Statement], plan: Plan) -> set[str
     for s in statements:
         names |= adjoint_reads(s, plan)
         if isinstance(s, Store) and s in plan.saved_overwrites:
-            names |= reads(s.index)
+            names |= reads(*s.index)
         if isinstance(s, Assign) and s in plan.recomputed_definitions:
             names |= reads(s.value)
     return names
@@ -221,7 +221,7 @@ def _definitions_needed(f: Function, plan: Plan, needed: set[str], stored: set[S
 
 def cheaper_to_store(s: Statement, f: Function, plan: Plan) -> bool:
     """Whether to store a scalar rather than recompute it: it is expensive, and its tape does not grow one by one."""
-    if not isinstance(s, Assign) or not is_expensive(s.value, plan.algebra):
+    if not isinstance(s, Assign) or not is_expensive(s.value):
         return False
     loops = plan.local_reversal.without_local_reversal(plan.enclosing[s])
     return bool(loops) and not pushes_per_iteration(loops)
@@ -266,7 +266,7 @@ def _record_required(block: Block, required: dict[str, dict], plan: Plan, indepe
             case Store():
                 need(adjoint_reads(s, plan), s)
                 if s in plan.saved_overwrites:
-                    need(reads(s.index), s)
+                    need(reads(*s.index), s)
                 if any(
                     not independence.no_anti_dependence(s, r, adjoint_element_reads(r, s.array, plan))
                     for r in required.get(s.array, ())

@@ -7,10 +7,9 @@ once.
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
-from ..ir.affine import axis_indices, distance, offset
+from ..ir.affine import distance, offset
 from ..ir.algebra import FUNCTIONS, VECTORIZABLE
 from ..ir.statements import (
     Assign,
@@ -18,12 +17,9 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
-    duplicate,
-    elements_in,
-    subtrees,
-    unparse,
     walk,
 )
+from ..ir.terms import ONE, Binary, Call, Compare, Global, Logical, Select, Term, Variable, elements_in, subterms
 from ..ir.type_inference import kind_of
 from .cost_model import CHEAP, is_expensive
 
@@ -42,22 +38,30 @@ def vectorize_calls(f: Function, plan: Plan) -> set[Statement]:
     for loop in [s for s in walk(f.body) if isinstance(s, Loop)]:
         names = _functions(loop, f, plan) if _is_vectorizable(loop, plan) else {}
         if names:
-            ours = _ReplaceFunctions(plan, {called: _imported(called, name, f) for called, name in names.items()})
+            ours = {called: _imported(called, name, f) for called, name in names.items()}
             for s in loop.body:
-                s.value = ours.visit(duplicate(s.value))  # type: ignore[attr-defined]
+                s.value = _with_functions(s.value, ours)  # type: ignore[attr-defined]
                 statements.add(s)
     return statements
 
 
-def _imported(called: object, name: str, f: Function) -> str:
-    """The name of our function in `f`."""
+def _imported(called: object, name: str, f: Function) -> Global:
+    """Our function in `f`."""
     function = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
-    return f.names.imported(name, function, function)
+    return Global(f.names.imported(name, function, function), function)
+
+
+def _with_functions(term: Term, ours: dict[object, Global]) -> Term:
+    """`term` with calls of our functions."""
+    operands = tuple([_with_functions(t, ours) for t in term.operands])
+    if isinstance(term, Call):
+        return Call(ours.get(term.function.value, term.function), operands)
+    return term.rebuilt(operands) if operands else term
 
 
 def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
     """Whether iterations are independent and write scalars and adjacent elements of their own."""
-    if not loop.index or loop.trip_counter or loop.exit_flag or unparse(loop.step) != "1":
+    if not loop.index or loop.trip_counter or loop.exit_flag or loop.step is not ONE:
         return False
     if (iterations := distance(loop.stop, loop.start)) is not None and iterations <= _MAX_SHORT_TRIPS:
         return False
@@ -65,8 +69,8 @@ def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
         return False
     loops = (*plan.enclosing[loop], loop)
     for s in (s for s in loop.body if isinstance(s, Store)):
-        last = axis_indices(s.index)[-1]
-        if offset(last)[0] != loop.index or not plan.dependence_tests.provably_nonnegative(last, loops):
+        last = s.index[-1]
+        if offset(last)[0] is not Variable(loop.index) or not plan.dependence_tests.provably_nonnegative(last, loops):
             return False
         indices = [t.index for t in loop.body if isinstance(t, Store) and t.array == s.array]
         indices += [index for t in loop.body for index in elements_in(t.value, s.array)]  # type: ignore[attr-defined]
@@ -78,28 +82,15 @@ def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
 def _functions(loop: Loop, f: Function, plan: Plan) -> dict[object, str]:
     """The functions called, with the names of ours; empty if the loop cannot be vectorized."""
     functions: dict[object, str] = {}
-    for node in (n for s in loop.body for n in subtrees(s.value)):  # type: ignore[attr-defined]
-        if isinstance(node, ast.IfExp | ast.BoolOp | ast.Compare):
+    for term in (t for s in loop.body for t in subterms(s.value)):  # type: ignore[attr-defined]
+        if isinstance(term, Select | Logical | Compare):
             return {}
-        if isinstance(node, ast.Call) and plan.algebra.resolve(node.func) not in CHEAP:
-            called = plan.algebra.resolve(node.func)
+        if isinstance(term, Call) and term.function.value not in CHEAP:
+            called = term.function.value
             name = getattr(FUNCTIONS.get(called), "name", "")
-            if name not in VECTORIZABLE or any(kind_of(a, f) != "float" for a in node.args):
+            if name not in VECTORIZABLE or any(kind_of(t, f) != "float" for t in term.operands):
                 return {}
             functions[called] = name
-        elif isinstance(node, ast.BinOp) and is_expensive(node, plan.algebra):
+        elif isinstance(term, Binary) and is_expensive(term):
             return {}
     return functions
-
-
-class _ReplaceFunctions(ast.NodeTransformer):
-    """Replaces the names of functions by those of ours."""
-
-    def __init__(self, plan: Plan, names: dict[object, str]) -> None:
-        self.plan = plan
-        self.names = names
-
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        self.generic_visit(node)
-        name = self.names.get(self.plan.algebra.resolve(node.func))
-        return ast.Call(ast.Name(name, ast.Load()), node.args, []) if name else node

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ast
-
 from ..analysis.activity import Plan
 from ..analysis.parallelization import ParallelLegality, final_value_stores, forward_legality
 from ..frontend.primitive_calls import CallTape
-from ..ir.reverse_ir import Item, Nest, Step, loop_head
-from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, unparse, walk, writes
+from ..ir.reverse_ir import Item, Step, loop_head
+from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, walk, writes
 from ..ir.tapes import Stack, Tape
-from ..ir.type_inference import ZEROS
+from ..ir.terms import DType, Term, Variable
+from ..ir.type_inference import DTYPES, ZEROS
 from ..runtime.tape_memory import in_large_pages
 from .copy_elimination import CopyElimination
 from .printer import Printer, indent
 
 __all__ = ["AugmentedForward"]
-
-_DTYPES = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}
 
 
 class AugmentedForward(Printer):
@@ -49,7 +46,7 @@ class AugmentedForward(Printer):
             )  # the overwritten value is available elsewhere
             if (s in plan.saved_overwrites and not free) or s in plan.stored_definitions or s in self.last_values:
                 name = writes(s)[0]
-                dtype = f"{name}.dtype" if isinstance(s, Store) else _DTYPES[f.kinds.get(name, "float")]
+                dtype = DType(name) if isinstance(s, Store) else DTYPES[f.kinds.get(name, "float")]
                 loops = plan.local_reversal.without_local_reversal(plan.enclosing[s])
                 turn = self.reverse_variable(loops[0]) if loops else ""
                 self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks, self.fresh)
@@ -102,16 +99,14 @@ class AugmentedForward(Printer):
         return s in self.elided_copies.dead_statements
 
     def assign(self, s: Assign) -> list[str]:
-        before = (
-            self.tapes[s].record(s.name)
-            if s in self.plan.saved_overwrites & self.tapes.keys() and s not in self.last_values
-            else []
-        )
-        after = self.tapes[s].record(s.name) if s in self.plan.stored_definitions else []
+        saved = s in self.plan.saved_overwrites & self.tapes.keys() and s not in self.last_values
+        value = self.with_private_sums(Variable(s.name))
+        before = self.tapes[s].record(value) if saved else []
+        after = self.tapes[s].record(value) if s in self.plan.stored_definitions else []
         return [*before, *super().assign(s), *after]
 
     def store(self, s: Store) -> list[str]:
-        saved = self.tapes[s].record(unparse(s.target)) if s in self.tapes else []
+        saved = self.tapes[s].record(s.target) if s in self.tapes else []
         return [*saved, *super().store(Store(s.array, s.index, self.elided_copies.replacement_values.get(s, s.value)))]
 
     def call(self, s: Call) -> list[str]:
@@ -135,13 +130,13 @@ class AugmentedForward(Printer):
             line
             for first, loop in self.last_values.items()
             if loop is s
-            for line in self.tapes[first].record(first.name)
+            for line in self.tapes[first].record(Variable(first.name))
         ]
         return kept + [
             line for stack in self.stacks if stack.frame_per_iteration and stack.frame is s for line in stack.push()
         ]
 
-    def private_initial_values(self, s: Loop) -> dict[str, str]:
+    def private_initial_values(self, s: Loop) -> dict[str, Term]:
         """Initial values of scalars that an iteration may store before it sets them."""
         extra = [t.name for t, loop in self.last_values.items() if loop is s and t not in self.plan.saved_overwrites]
         return {n: ZEROS[self.f.kinds.get(n, "float")] for n in extra}
@@ -164,10 +159,10 @@ class AugmentedForward(Printer):
             defined = all(t in self.plan.defined for every in bounds.values() for t in every)
             if defined and not tests[stack.frame]:
                 stack.total_slots = self.fresh(f"{stack.tapes[0].name}_size")
-                inner: list[Item] = [Step(ast.Name(stack.total_slots), "+=", stack.frame_size)]
+                inner: list[Item] = [Step(Variable(stack.total_slots), "+=", stack.frame_size)]
                 for p in reversed(stack.loops):
-                    inner = [Nest(loop_head(p), inner)] if p in stack.outer_loops else inner
-                    inner[:0] = [Step(ast.Name(t.name), "=", unparse(t.value)) for t in bounds[p]]
+                    inner = [loop_head(p).with_body(inner)] if p in stack.outer_loops else inner
+                    inner[:0] = [Step(Variable(t.name), "=", t.value) for t in bounds[p]]
                 items += [f"{stack.total_slots} = 0", *inner]
         return items
 

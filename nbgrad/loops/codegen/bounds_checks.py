@@ -6,14 +6,15 @@ the call runs a separate program, compiled on demand, that looks for the first i
 
 from __future__ import annotations
 
-import ast
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from ...core.source_text import constant_source
 from ..analysis.index_bounds import Access, Guard, IndexBounds
-from ..ir.affine import is_array_length
-from ..ir.names import RESERVED, Names
-from ..ir.reverse_ir import Item, Nest, flatten_items, loop_head, names_in_line
-from ..ir.statements import Check, Function, IndexCheck, Loop, parse, unparse
+from ..ir.names import Names
+from ..ir.reverse_ir import Branch, For, Item, flatten_items
+from ..ir.statements import Check, Function, IndexCheck
+from ..ir.terms import Binary, Compare, Length, Logical, Term, Unary, Variable, named, reads, substitute, subterms
 from ..runtime.index_errors import OUTSIDE_NAME, SEARCH_FUNCTION, SEARCH_MESSAGES, outside
 
 __all__ = ["guard_lines", "import_index_check", "shape_checks"]
@@ -27,11 +28,13 @@ def import_index_check(bounds: IndexBounds, names: Names) -> None:
 
 def shape_checks(arrays: dict[str, str], f: Function) -> list[str]:
     """Code that checks that each array argument has the shape of the array that it is the tangent or cotangent of."""
-    tests = [f"({given}.shape[{d}] != {n}.shape[{d}])" for n, given in arrays.items() for d in range(f.ranks[n])]
+    tests = [
+        Compare(("!=",), (Length(given, d), Length(n, d))) for n, given in arrays.items() for d in range(f.ranks[n])
+    ]
     if not tests or not f.checked:
         return []
     text = f"{f.name}: {', '.join(arrays.values())} must have the shapes of {', '.join(arrays)}"
-    return Check(parse(" | ".join(tests)), text).code()
+    return Check(_without_branches("|", tests), text).code()
 
 
 def guard_lines(guards: list[Guard]) -> list[str]:
@@ -40,7 +43,7 @@ def guard_lines(guards: list[Guard]) -> list[str]:
     sufficient = [g for g in guards if g.sufficient_conditions is not None]
     for guard in guards:
         if guard.sufficient_conditions is None:
-            items += _inside_path(guard, [line for access in guard.accesses for line in _exact_check(*access)])
+            items += _inside_path(guard, [line for access in guard.accesses for line in _exact_check(*access)], {})
         elif guard is sufficient[0]:
             items += _combined_check(sufficient)
     return flatten_items(items)
@@ -49,102 +52,79 @@ def guard_lines(guards: list[Guard]) -> list[str]:
 def _combined_check(guards: list[Guard]) -> list[str]:
     """One check for several guards: where their sufficient conditions do not all hold, a program decides."""
     conditions = list(dict.fromkeys(test for g in guards for test in g.sufficient_conditions or []))
+    arguments, lengths = _program_arguments(guards)
     texts: list[tuple[str, str]] = []
     body: list[Item] = []
     for guard in guards:
         comparisons: list[Item] = []
-        for access, index, size in guard.accesses:
-            returned = f"return {len(texts)}, {unparse(index)}, {unparse(size)}"
-            comparisons.append(Nest(f"if {_out_of_range_test(access.low, access.high, index, size)}:", [returned]))
+        for access, *terms in guard.accesses:
+            index, size = [substitute(t, lengths) for t in terms]
+            returned = f"return ({len(texts)}, {index}, {size})"
+            comparisons.append(Branch(_out_of_range_test(access, index, size), body=[returned]))
             texts.append((access.what, access.where))
-        body += _inside_path(guard, comparisons)
-    body.append("return -1, 0, 0")
-    inner, arguments = flatten_items(body), _program_arguments(guards)
-    free = Names(
-        {*(text for text in arguments if text.isidentifier()), *(n for line in inner for n in names_in_line(line))}
-    )
-    names = {  # array lengths become scalar parameters of the program
-        text: text if text.isidentifier() else free.fresh(f"{text.partition('.')[0]}_size") for text in arguments
-    }
-    program = _Program(names).text(inner, list(names.values()), texts)
-    doubt = parse(f"not (({') & ('.join(conditions)}))")  # without branches, which are slow to compile
-    return IndexCheck(doubt, program, OUTSIDE_NAME, list(map(parse, arguments))).code()
+        body += _inside_path(guard, comparisons, lengths)
+    body.append("return (-1, 0, 0)")
+    program = _program(body, [lengths.get(t, t) for t in arguments], texts)
+    return IndexCheck(Unary("not", _without_branches("&", conditions)), program, OUTSIDE_NAME, arguments).code()
 
 
-def _exact_check(access: Access, index: ast.expr, size: ast.expr) -> list[str]:
+def _exact_check(access: Access, index: Term, size: Term) -> list[str]:
     """A check that compares one index with its bounds, exactly."""
-    program = _Program({}).text(["return 0, index, size"], ["index", "size"], [(access.what, access.where)])
-    doubt = parse(_out_of_range_test(access.low, access.high, index, size))
-    return IndexCheck(doubt, program, OUTSIDE_NAME, [index, size]).code()
+    parameters = [Variable("index"), Variable("size")]
+    program = _program(["return (0, index, size)"], parameters, [(access.what, access.where)])
+    return IndexCheck(_out_of_range_test(access, index, size), program, OUTSIDE_NAME, [index, size]).code()
 
 
-def _program_arguments(guards: list[Guard]) -> list[str]:
-    """The arguments of a program, as code: scalars, arrays whose elements it reads, and array lengths."""
+def _program_arguments(guards: list[Guard]) -> tuple[list[Term], dict[Term, Term]]:
+    """The arguments of a program: scalars, arrays whose elements it reads, and array lengths.
+
+    Also returns the scalar parameters that the lengths become.
+    """
+    terms = [t for g in guards for part in g.path for t in (part[2] if len(part) == 3 else part[:1])]
+    terms += [t for g in guards for _, index, size in g.accesses for t in (index, size)]
     loop_variables = {part[1] for g in guards for part in g.path if len(part) == 3}
-    arguments: dict[str, None] = {}
-    for g in guards:
-        nodes = [n for part in g.path for n in (part[2] if len(part) == 3 else [part[0]])]
-        nodes += [n for _, index, size in g.accesses for n in (index, size)]
-        for node in nodes:
-            stack: list[ast.AST] = [node]
-            while stack:
-                n = stack.pop()
-                if isinstance(n, ast.Subscript | ast.Attribute) and is_array_length(n):
-                    arguments[unparse(n)] = None
-                elif isinstance(n, ast.Name):
-                    if n.id not in RESERVED | loop_variables:
-                        arguments[n.id] = None
-                elif isinstance(n, ast.Call):
-                    stack += n.args
-                else:
-                    stack += [c for c in ast.iter_child_nodes(n) if isinstance(c, ast.expr)]
-    return sorted(arguments)
+    values: list[Term] = [Variable(n) for n in reads(*terms) - loop_variables]
+    arguments = sorted({*values, *(t for t in subterms(*terms) if isinstance(t, Length))}, key=str)
+    free = Names(named(*terms) | loop_variables)
+    return arguments, {t: Variable(free.fresh(f"{t.array}_size")) for t in arguments if isinstance(t, Length)}
 
 
-class _Program(ast.NodeTransformer):
-    """Prints a program, in which array lengths are replaced by `names`."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        self.names = names
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        name = self.names.get(unparse(node))
-        return ast.Name(name, ast.Load()) if name else self.generic_visit(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        name = self.names.get(unparse(node))
-        return ast.Name(name, ast.Load()) if name else self.generic_visit(node)
-
-    def text(self, body: list[str], parameters: list[str], texts: list[tuple[str, str]]) -> str:
-        source = f"def {SEARCH_FUNCTION}({', '.join(parameters)}):\n" + "\n".join(f"    {line}" for line in body)
-        tree = self.visit(ast.parse(source))
-        messages = f"{SEARCH_MESSAGES} = {constant_source(tuple(texts))}"
-        return f"import math\n\nimport numpy as np\n{ast.unparse(tree)}\n{messages}\n"
+def _program(body: list[Item], parameters: Sequence[Term], texts: list[tuple[str, str]]) -> str:
+    """The source of a program."""
+    head = f"def {SEARCH_FUNCTION}({', '.join(map(str, parameters))}):"
+    lines = [head, *(f"    {line}" for line in flatten_items(body))]
+    messages = f"{SEARCH_MESSAGES} = {constant_source(tuple(texts))}"
+    return "\n".join(["import math", "", "import numpy as np", *lines, messages, ""])
 
 
-def _inside_path(guard: Guard, items: list[Item]) -> list[Item]:
-    """`items` inside the loops and tests of a guard."""
-    tests: list[str] = []
+def _inside_path(guard: Guard, items: list[Item], lengths: Mapping[Term, Term]) -> list[Item]:
+    """`items` inside the loops and tests of a guard, in which `lengths` are replaced."""
+    tests: list[Term] = []
     for part in reversed(guard.path):
         if len(part) == 2:
-            node, holds = part
-            tests.append(f"({unparse(node)})" if holds else f"not ({unparse(node)})")
+            test = substitute(part[0], lengths)
+            tests.insert(0, test if part[1] else Unary("not", test))
             continue
-        items = _inside_tests(tests, items)
-        _, name, (start, stop, step) = part
-        items = [Nest(loop_head(Loop(name, start, stop, step, None, [])), items)]
-        tests = []
+        start, stop, step = [substitute(t, lengths) for t in part[2]]
+        items, tests = [For(part[1], start, stop, step, body=_inside_tests(tests, items))], []
     return _inside_tests(tests, items)
 
 
-def _inside_tests(tests: list[str], items: list[Item]) -> list[Item]:
-    """`items` under a branch on all `tests`, which are listed from the innermost."""
-    test = " and ".join(reversed(tests))
-    return [Nest(f"if {test}:", items)] if tests else items
+def _inside_tests(tests: list[Term], items: list[Item]) -> list[Item]:
+    """`items` under a branch on all `tests`."""
+    return [Branch(_joined("and", tests), body=items)] if tests else items
 
 
-def _out_of_range_test(low: bool, high: bool, index: ast.expr, size: ast.expr) -> str:
-    """Code for the test that an index is out of range, at the ends asked for."""
-    below = ast.Compare(index, [ast.Lt()], [ast.UnaryOp(ast.USub(), size)])
-    above = ast.Compare(index, [ast.GtE()], [size])
-    return " or ".join([unparse(below)] * low + [unparse(above)] * high)
+def _out_of_range_test(access: Access, index: Term, size: Term) -> Term:
+    """The test that an index is out of range, at the ends at which it may be."""
+    below, above = Compare(("<",), (index, Unary("-", size))), Compare((">=",), (index, size))
+    return _joined("or", [below] * access.low + [above] * access.high)
+
+
+def _joined(op: str, tests: Sequence[Term]) -> Term:
+    return Logical(op, tuple(tests)) if len(tests) > 1 else tests[0]
+
+
+def _without_branches(op: str, tests: Sequence[Term]) -> Term:
+    """All `tests` in an operation on bits: branches are slow to compile."""
+    return reduce(lambda a, b: Binary(op, a, b), tests[1:], tests[0])

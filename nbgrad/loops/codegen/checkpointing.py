@@ -14,8 +14,9 @@ from ...core.source_text import comment_source
 from ...errors import AttrError, TraceError
 from ..analysis.activity import Plan
 from ..frontend.source import Source
+from ..frontend.syntax import subtrees, unparse
 from ..ir.names import nfkc_name
-from ..ir.reverse_ir import elementwise_loops, flatten_items, loop_head
+from ..ir.reverse_ir import For, Step, flatten_items, loops_over
 from ..ir.statements import (
     Assign,
     Block,
@@ -27,15 +28,13 @@ from ..ir.statements import (
     Swap,
     names_written,
     nested_blocks,
-    parse,
-    reads,
-    subtrees,
-    unparse,
     uses,
     walk,
     writes,
 )
 from ..ir.tapes import Tape, trip_count
+from ..ir.terms import ONE, ZERO, Binary, Element, Term, Variable, reads, variables
+from ..ir.type_inference import DTYPES
 from . import bounds_checks
 from .printer import Printer, definition, indent
 from .reverse_sweep import AdjointPrinter
@@ -152,7 +151,7 @@ class Checkpointed(AdjointPrinter):
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         turns, turn, left, stop = (self.fresh(n) for n in ("turns", "turn", "left", "stop"))
         first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("kept_at")
-        at_turn = [f"{loop.index} = {unparse(self.index(turn))}"] if loop.index else []
+        at_turn = [f"{loop.index} = {self.index(turn)}"] if loop.index else []
         before = self.block(self.before)
         self.recording = True
         record = self.block(loop.body)
@@ -173,11 +172,11 @@ class Checkpointed(AdjointPrinter):
             *(f"{kept} = {self.snapshot_alloc(n)}" for n, kept in self.snapshots_of.items()),
             f"{when} = np.zeros({self.snapshots}, np.int64)  # the turn before which each was taken",
             *self.hoisted_tapes,
-            *self.copy_state("0"),
+            *self.copy_state(ZERO),
             *(
                 []
                 if self.trip_count_known
-                else [*self.plain([loop]), f"{turns} = {loop.trip_counter}", *self.copy_state("0", back=True)]
+                else [*self.plain([loop]), f"{turns} = {loop.trip_counter}", *self.copy_state(ZERO, back=True)]
             ),
             f"{turn}, {left}, {latest}, {first} = 0, {turns}, 0, True",
             f"while {first} or {left} > 0:",
@@ -190,7 +189,7 @@ class Checkpointed(AdjointPrinter):
             f"        if {turn} < {left} - 1:",
             f"            {latest} += 1",
             f"            {when}[{latest}] = {turn}",
-            *indent(indent(indent(self.copy_state(latest)))),
+            *indent(indent(indent(self.copy_state(Variable(latest))))),
             f"    if {left} > 0:",
             *indent(indent([*at_turn, *record])),
             f"    if {first}:",
@@ -201,44 +200,43 @@ class Checkpointed(AdjointPrinter):
             f"        while {latest} > 0 and {when}[{latest}] >= {left}:",
             f"            {latest} -= 1",
             f"        {turn} = {when}[{latest}]",
-            *indent(indent(self.copy_state(latest, back=True))),
+            *indent(indent(self.copy_state(Variable(latest), back=True))),
             *flatten_items(self.reset(loop)),
             *flatten_items(self.reverse_statements(self.before)),
         ]
         return made
 
-    def copy_state(self, at: str, back: bool = False) -> list[str]:
+    def copy_state(self, at: Term, back: bool = False) -> list[str]:
         """Code that saves the state in snapshot `at`, or, with `back`, restores it."""
         lines: list[str] = []
         for n, kept in self.snapshots_of.items():
-            if not self.f.ranks.get(n):
-                lines.append(f"{n} = {kept}[{at}]" if back else f"{kept}[{at}] = {n}")
-                continue
-            sides = [f"{n}[", f"{kept}[{at}, "]
-            lines += flatten_items([elementwise_loops(n, self.counters_of[n], sides[not back], "=", sides[back])])
+            counters = self.counters_of.get(n, [])
+            index = variables(counters)
+            own, saved = Element(n, index) if index else Variable(n), Element(kept, (at, *index))
+            step = Step(own, "=", saved) if back else Step(saved, "=", own)
+            lines += flatten_items([loops_over(n, counters, step)])
         return lines
 
     def head(self, turn: str, stop: str) -> str:
         """The first line of a loop over the iterations from `turn` to `stop`."""
         if self.loop.index:
-            return loop_head(Loop(self.loop.index, self.index(turn), self.index(stop), self.loop.step, None, []))
-        return f"for {self.fresh('again')} in range({turn}, {stop}):"
+            return For(self.loop.index, self.index(turn), self.index(stop), self.loop.step).head
+        return For(self.fresh("again"), Variable(turn), Variable(stop)).head
 
-    def index(self, turn: str) -> ast.expr:
+    def index(self, turn: str) -> Term:
         """The value of the loop variable in iteration `turn`."""
-        start, step = unparse(self.loop.start), unparse(self.loop.step)
-        moved = turn if step == "1" else f"{turn} * ({step})"
-        return parse(moved if start == "0" else f"{start} + {moved}")
+        start, step = self.loop.start, self.loop.step
+        moved = Variable(turn) if step is ONE else Binary("*", Variable(turn), step)
+        return moved if start is ZERO else Binary("+", start, moved)
 
     def snapshot_alloc(self, name: str) -> str:
         """Code that allocates the snapshots of a variable."""
         if self.f.ranks.get(name):
             return f"np.empty(({self.snapshots},) + {name}.shape, {name}.dtype)"
-        dtype = {"float": "np.float64", "int": "np.int64", "bool": "np.bool_"}[self.f.kinds.get(name, "float")]
-        return f"np.empty({self.snapshots}, {dtype})"
+        return f"np.empty({self.snapshots}, {DTYPES[self.f.kinds.get(name, 'float')]})"
 
     def allocate(self, tape: Tape) -> list[str]:
-        if not self.recording or tape.sizes is None or any(reads(parse(n)) & self.changed for n in tape.sizes):
+        if not self.recording or tape.sizes is None or reads(*tape.sizes) & self.changed:
             return super().allocate(tape)
         self.hoisted_tapes += super().allocate(tape)
         return []

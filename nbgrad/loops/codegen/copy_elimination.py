@@ -7,12 +7,13 @@ is written.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
+
+import numpy as np
 
 from ..analysis.activity import Plan
 from ..analysis.tbr import adjoint_reads
-from ..ir.affine import axis_indices, offset
+from ..ir.affine import offset
 from ..ir.statements import (
     Alloc,
     Assign,
@@ -22,21 +23,27 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
-    SubstituteNames,
     Swap,
-    duplicate,
-    elements_in,
     names_written,
     nested_blocks,
-    parse,
-    reads,
-    subtrees,
-    unparse,
     uses,
     walk,
     writes,
 )
 from ..ir.tapes import Tape
+from ..ir.terms import (
+    Call,
+    DType,
+    Element,
+    Global,
+    Select,
+    Term,
+    Variable,
+    elements_in,
+    reads,
+    substitute,
+    subterms,
+)
 
 __all__ = ["CopyElimination"]
 
@@ -59,9 +66,9 @@ class CopyElimination:
         self.f = f
         self.plan = plan
         self.tapes = tapes
-        self.replacement_values: dict[Statement, ast.expr] = {}
+        self.replacement_values: dict[Statement, Term] = {}
         self.dead_statements: set[Statement] = set()
-        if f.single_precision or any(isinstance(s, Alloc) and unparse(_dtype(s)) == "np.float32" for s in walk(f.body)):
+        if f.single_precision or any(isinstance(s, Alloc) and _is(s.dtype, np.float32) for s in walk(f.body)):
             return  # a float32 array may round what is stored into it
         for block in (f.body, *(b for s in walk(f.body) for b in nested_blocks(s))):
             for first, between, second in _loop_pairs(block):
@@ -74,22 +81,22 @@ class CopyElimination:
     def _replace_copy(self, first: Loop, between: Block, second: Loop) -> None:
         """Replace a copy in `second`, if the value stored in `first` can be recomputed there."""
         later, copy = _nest(second, lambda s: isinstance(s, Store))
-        if not isinstance(copy, Store) or len(later[-1].body) > 1 or not isinstance(copy.value, ast.Subscript):
+        if not isinstance(copy, Store) or len(later[-1].body) > 1 or not isinstance(copy.value, Element):
             return
-        array = unparse(copy.value.value)
+        array = copy.value.array
         loops, store = _nest(first, lambda s: isinstance(s, Store) and s.array == array)
         moving = {n for s in walk([first, *between, second]) for n in writes(s)}
         names, stores = self._matching_loops(loops, later, moving), self._copied_stores(array, copy)
         if not isinstance(store, Store) or store not in stores or names is None or copy.array in names_written(first):
             return
-        place, turns = unparse(copy.index), [offset(p)[0] for p in axis_indices(copy.index)]
-        own = place == unparse(copy.value.slice) == unparse(_substituted(names, store.index))
+        place, turns = copy.index, [offset(p)[0] for p in copy.index]
+        own = place == copy.value.index == tuple([substitute(p, names) for p in store.index])
         value = self._available_value(store.value, loops, moving)
-        if value is None or not own or any(turns.count(p.index) != 1 for p in later):
+        if value is None or not own or any(turns.count(Variable(p.index)) != 1 for p in later):
             return
-        value = _substituted(names, value)
-        old = {unparse(n) for n in elements_in(value, copy.array)}
-        hidden = reads(value, copy.index) & (moving - {copy.array} - {p.index for p in later})
+        value = substitute(value, names)
+        old = set(elements_in(value, copy.array))
+        hidden = reads(value, *copy.index) & (moving - {copy.array} - {p.index for p in later})
         if not hidden and old <= {place} and _cheap(value):
             self.replacement_values[copy] = value
             self.dead_statements |= stores
@@ -102,29 +109,29 @@ class CopyElimination:
         read = any(array in uses(s) | adjoint_reads(s, self.plan) for s in statements if s is not copy)
         read |= array in adjoint_reads(copy, self.plan) or any(self.plan.statement_adjoints[s].value for s in stores)
         escapes = any(array in writes(s) for s in statements if isinstance(s, Swap)) or array in (self.f.results or [])
-        exact = all(_is_dtype(_dtype(s)) or unparse(_dtype(s)) == "np.float64" for s in allocations)
+        exact = all(isinstance(s.dtype, DType) or _is(s.dtype, np.float64) for s in allocations)
         exact &= self.f.kinds.get(array) == self.f.kinds.get(copy.array) == "float"
         return (
             stores if allocations and exact and not read and not escapes and not stores & self.tapes.keys() else set()
         )
 
-    def _matching_loops(self, first: list[Loop], second: list[Loop], moving: set[str]) -> dict[str, ast.expr] | None:
+    def _matching_loops(self, first: list[Loop], second: list[Loop], moving: set[str]) -> dict[Term, Term] | None:
         """The variables of the loops `first` mapped to those of `second`; None if their iteration spaces may differ."""
-        names: dict[str, ast.expr] = {}
+        names: dict[Term, Term] = {}
         for a, b in zip(first, second, strict=False):
-            bounds = [(unparse(_substituted(names, p)), unparse(q)) for p, q in zip(_range(a), _range(b), strict=True)]
+            same = all(substitute(p, names) is q for p, q in zip(_range(a), _range(b), strict=True))
             irregular = any(
                 not p.index or p.exit_flag or p.trip_counter or p in self.plan.local_reversal.loops for p in (a, b)
             )
-            if irregular or any(p != q for p, q in bounds) or reads(*_range(a)) & (moving - names.keys()):
+            if irregular or not same or reads(*_range(a)) & (moving - reads(*names)):
                 return None
-            names[a.index] = ast.Name(b.index, ast.Load())
+            names[Variable(a.index)] = Variable(b.index)
         return names if first and len(first) == len(second) else None
 
-    def _available_value(self, value: ast.expr, loops: list[Loop], moving: set[str]) -> ast.expr | None:
+    def _available_value(self, value: Term, loops: list[Loop], moving: set[str]) -> Term | None:
         """`value` in terms of what is available after the loops, on the tape or unchanged; None if that is impossible.
         `moving` are the names that change."""
-        names: dict[str, ast.expr] = {}
+        names: dict[Term, Term] = {}
         for n in reads(value) & (moving - {p.index for p in loops}):
             if self.f.ranks.get(n):
                 continue
@@ -133,23 +140,18 @@ class CopyElimination:
                 return None
             tape = self.tapes.get(definitions[0]) if definitions[0] in self.plan.stored_definitions else None
             if tape is not None and tape.sizes:
-                available: ast.expr | None = parse(f"{tape.name}[{tape.index}]")
+                available: Term | None = tape.slot(tape.index)
             else:
                 available = self._available_value(definitions[0].value, loops, moving)
             if available is None:
                 return None
-            names[n] = available
-        return _substituted(names, value)
+            names[Variable(n)] = available
+        return substitute(value, names)
 
 
-def _dtype(s: Alloc) -> ast.expr:
-    """The dtype argument of an allocation."""
-    return s.value.args[1]  # type: ignore[attr-defined]
-
-
-def _is_dtype(node: ast.expr) -> bool:
-    """Whether `node` is the dtype of another array."""
-    return isinstance(node, ast.Attribute) and node.attr == "dtype"
+def _is(dtype: Term, of: object) -> bool:
+    """Whether `dtype` is that one of NumPy's."""
+    return isinstance(dtype, Global) and dtype.value is of
 
 
 def _loop_pairs(block: Block) -> Iterator[tuple[Loop, Block, Loop]]:
@@ -179,19 +181,12 @@ def _nest(loop: Loop, wanted: Callable[[Statement], bool]) -> tuple[list[Loop], 
     return loops, None
 
 
-def _range(loop: Loop) -> tuple[ast.expr, ast.expr, ast.expr]:
+def _range(loop: Loop) -> tuple[Term, Term, Term]:
     return loop.start, loop.stop, loop.step
 
 
-def _substituted(names: dict[str, ast.expr], node: ast.expr) -> ast.expr:
-    return SubstituteNames(names).visit(duplicate(node))
-
-
-def _cheap(value: ast.expr) -> bool:
+def _cheap(value: Term) -> bool:
     """Whether a value has no calls or selects and reads few elements."""
-    nodes = subtrees(value)
-    calls = any(isinstance(n, ast.Call | ast.IfExp) for n in nodes)
-    return (
-        not calls
-        and sum(isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name) for n in nodes) <= _MAX_ELEMENTS_READ
-    )
+    parts = list(subterms(value))
+    calls = any(isinstance(t, Call | Select) for t in parts)
+    return not calls and sum(isinstance(t, Element) for t in parts) <= _MAX_ELEMENTS_READ

@@ -7,8 +7,9 @@ import ast
 from ...core.source_text import constant_source
 from ...errors import TraceError
 from ..custom_rules import home
+from ..frontend.syntax import subtrees
 from ..ir.names import Names
-from ..ir.statements import Function, subtrees
+from ..ir.statements import Function
 from ..ir.tapes import GROWN
 
 __all__ = ["module", "routines"]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
-
 from ..analysis.activity import Plan
 from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_legality, parallel_loop
-from ..analysis.ssa import Rename
 from ..frontend.primitive_calls import primal_call
-from ..ir.reverse_ir import Comment, Item, Nest, flatten_items, loop_head
+from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, flatten_items, loop_head
 from ..ir.statements import (
     Alloc,
     Assign,
@@ -22,9 +19,9 @@ from ..ir.statements import (
     Statement,
     Store,
     Swap,
-    unparse,
     walk,
 )
+from ..ir.terms import ZERO, Binary, Term, Variable, substitute
 from . import bounds_checks
 
 __all__ = ["Printer", "definition", "indent"]
@@ -79,7 +76,7 @@ class Printer:
                 continue
             match s:
                 case Assign():
-                    lines += self.with_private_sums(self.assign(s)) if s.name in self.sums else self.assign(s)
+                    lines += self.assign(s)
                 case Store():
                     lines += self.store(s)
                 case Check():
@@ -87,19 +84,18 @@ class Printer:
                 case Call():
                     lines += self.call(s)
                 case Alloc():
-                    lines.append(f"{s.name} = {unparse(s.value)}")
+                    shape = ", ".join(map(str, s.shape))
+                    lines.append(f"{s.name} = np.empty({f'({shape})' if len(s.shape) > 1 else shape}, {s.dtype})")
                     if s.name in self.derivatives_of:
                         lines.append(
                             f"{self.derivatives_of[s.name]} = np.{self.beside_initializer(s.name)}_like({s.name})"
                         )
                 case Grow():
-                    lines += [
-                        f"{n} = grown({n}, {unparse(s.size)})" for n in (s.name, self.derivatives_of.get(s.name)) if n
-                    ]
+                    lines += [f"{n} = grown({n}, {s.size})" for n in (s.name, self.derivatives_of.get(s.name)) if n]
                 case Swap():
                     lines += [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_derivatives(s)]
                 case If():
-                    lines += [f"if {unparse(s.test)}:", *indent(self.block(s.body))]
+                    lines += [f"if {s.test}:", *indent(self.block(s.body))]
                     if s.orelse:
                         lines += ["else:", *indent(self.block(s.orelse))]
                 case Loop():
@@ -111,9 +107,10 @@ class Printer:
         return False
 
     def assign(self, s: Assign) -> list[str]:
-        if s.reassociable and isinstance(s.value, ast.BinOp):
-            return [f"{s.name} = plus({unparse(s.value.left)}, {unparse(s.value.right)})"]
-        return [f"{s.name} = {unparse(s.value)}"]
+        name, value = self.with_private_sums(Variable(s.name)), self.with_private_sums(s.value)
+        if s.reassociable and isinstance(value, Binary):
+            return [f"{name} = plus({value.left}, {value.right})"]
+        return [f"{name} = {value}"]
 
     def beside_initializer(self, name: str) -> str:
         """The NumPy constructor, without ``_like``, for the array beside `name`."""
@@ -123,7 +120,7 @@ class Printer:
         return primal_call(s, self.f)
 
     def store(self, s: Store) -> list[str]:
-        return [f"{unparse(s.target)} = {unparse(s.value)}"]
+        return [f"{s.target} = {s.value}"]
 
     def swap_derivatives(self, s: Swap) -> list[str]:
         if s.first not in self.derivatives_of:
@@ -131,21 +128,20 @@ class Printer:
         a, b = self.derivatives_of[s.first], self.derivatives_of[s.second]
         return [f"{a}, {b} = {b}, {a}"]
 
-    def with_private_sums(self, lines: list[str]) -> list[str]:
-        """`lines` that accumulate into sums, with the iteration's private names of these sums."""
-        for name, s in self.sums.items():
-            lines = [unparse(Rename(name, s.partial_sum).visit(ast.parse(line))) for line in lines]
-        return lines
+    def with_private_sums(self, term: Term) -> Term:
+        """`term`, with the iteration's private names of the sums in it."""
+        private: dict[Term, Term] = {Variable(n): Variable(s.partial_sum) for n, s in self.sums.items()}
+        return substitute(term, private) if private else term
 
     def loop_lines(self, s: Loop) -> list[str]:
         return flatten_items(self.loop_items(s))
 
     def loop_items(self, s: Loop) -> list[Item]:
         if not s.parallel:
-            return [Nest(loop_head(s), self.iteration_items(s))]
+            return [loop_head(s).with_body(self.iteration_items(s))]
         verdict = self.verdicts[s, ""] = self.verdict(s)
         if verdict.serial_reason:
-            return [Comment(str(verdict)), Nest(loop_head(s), self.iteration_items(s))]
+            return [Comment(str(verdict)), loop_head(s).with_body(self.iteration_items(s))]
         names = [
             n
             for name in verdict.reduction_names
@@ -157,7 +153,7 @@ class Printer:
         sums, self.sums = self.sums, {}
         return parallel_loop(s, body, sums, self.private_initial_values(s))
 
-    def private_initial_values(self, s: Loop) -> dict[str, str]:
+    def private_initial_values(self, s: Loop) -> dict[str, Term]:
         """The initial values of the scalars of an iteration that need one."""
         return {}
 
@@ -167,7 +163,7 @@ class Printer:
 
     def sum_of(self, loop: Loop, name: str) -> LoopReduction:
         """The private storage of a sum in a parallel loop."""
-        zero = "0" if self.f.kinds.get(name, "float") == "int" else "0.0"
+        zero = ZERO if self.f.kinds.get(name, "float") == "int" else FLOAT_ZERO
         return LoopReduction(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
 
     def iteration_items(self, s: Loop) -> list[Item]:
@@ -184,8 +180,8 @@ class Printer:
         loops = [p for p in walk(self.f.body) if isinstance(p, Loop) and p.parallel]
         lines: dict[str, str] = {}
         for (loop, where), verdict in self.verdicts.items():
-            line = loop_head(loop, "prange")
-            same = [p for p in loops if loop_head(p, "prange") == line]
+            line = loop_head(loop, parallel=True).head
+            same = [p for p in loops if loop_head(p, parallel=True).head == line]
             lines[f"{line}{f' ({same.index(loop) + 1})' * (len(same) > 1)}{where}"] = self.f.with_user_names(
                 str(verdict)
             )

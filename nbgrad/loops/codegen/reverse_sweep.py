@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from functools import cached_property
 
 from ...core.source_text import constant_source
@@ -11,16 +10,19 @@ from ..analysis.activity import Plan
 from ..analysis.iteration_local_reversal import cotangent_name
 from ..analysis.must_execute import guarded_contribution
 from ..frontend.primitive_calls import reverse_call
-from ..ir.algebra import COTANGENT, VALUE, code, common
+from ..ir.algebra import COTANGENT, VALUE, common, term_of
 from ..ir.reverse_ir import (
+    FLOAT_ZERO,
+    Branch,
     Comment,
+    For,
     Item,
     Nest,
     Step,
-    elementwise_loops,
     flatten_items,
     hoist_common_steps,
     loop_head,
+    loops_over,
     merge_zero_steps,
 )
 from ..ir.statements import (
@@ -34,11 +36,11 @@ from ..ir.statements import (
     Store,
     Swap,
     names_written,
-    unparse,
     walk,
     writes,
 )
 from ..ir.tapes import reversed_loop_head
+from ..ir.terms import Compare, Element, Length, Logical, Term, Unary, Variable, variables
 from ..transforms.dead_adjoints import remove_dead_adjoints
 from ..transforms.loop_fusion import fuse_loops, single_read_arrays
 from ..transforms.loop_reversal import LoopReversal
@@ -76,9 +78,9 @@ class AdjointPrinter(AugmentedForward):
         self.zeroed = False  # whether cotangents are initialized
         self.hoisted_items: list[Item] = []  # code to put before the current outermost loop
         self.after_loop: dict[Loop, list[Item]] = {}  # code to put after a loop
-        self.private_arrays: dict[Loop, dict[str, str]] = {}  # arrays private to an iteration, and their allocations
+        self.private_arrays: dict[Loop, dict[str, Term]] = {}  # arrays private to an iteration, and their allocations
         self.one_sided: set[Statement] = set()  # branches whose else side is empty in the reverse sweep
-        self.value = ""  # the value that the current statement wrote, as code
+        self.value: Term = Variable(self.y)  # the value that the current statement wrote
         self.vectorizable = False  # whether it calls the functions that vectorize
         self.seeds = [
             r for r in f.results or [] if r in plan.active and (f.ranks.get(r, 0) == 0 or r not in f.parameters)
@@ -160,15 +162,12 @@ class AdjointPrinter(AugmentedForward):
         items: list[Item] = [f"{self.bars[r]} = np.zeros_like({r})" for r in call_results]
         for n in (n for n in self.seeds if self.f.ranks.get(n)):
             given, names = self.seed(n), self.counters(n)
-            differ = " or ".join(f"{given}.shape[{d}] != {n}.shape[{d}]" for d in range(len(names)))
-            items.append(
-                Nest(
-                    f"if {differ}:",
-                    [f"raise ValueError({constant_source(f'{given} must have the shape of {n}')})"],
-                    differ,
-                )
-            )
-            items.append(elementwise_loops(n, names, f"{self.bars[n]}[", "=", f"{given}["))
+            index = variables(names)
+            differ = [Compare(("!=",), (Length(given, d), Length(n, d))) for d in range(len(names))]
+            test = Logical("or", tuple(differ)) if len(differ) > 1 else differ[0]
+            error = f"raise ValueError({constant_source(f'{given} must have the shape of {n}')})"
+            items.append(Branch(test, body=[error]))
+            items.append(loops_over(n, names, Step(Element(self.bars[n], index), "=", Element(given, index))))
         for n, bar in self.bars.items():
             if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
                 items.append(f"{bar} = 0.0")
@@ -229,7 +228,7 @@ class AdjointPrinter(AugmentedForward):
             inside = [*(self.fresh_bars(s.body) if begun else []), *self.iteration_items(s)]
             back = self.reverse_block(s.body, begun)
             before, after = LoopReversal(self, s, back).hoist_sums_if_plain()
-            early, whole = [*early, *before], [Nest(loop_head(s), [*inside, *back])]
+            early, whole = [*early, *before], [loop_head(s).with_body([*inside, *back])]
         else:
             whole = self.loop_items(s)
         for tape in self.tapes.values():
@@ -256,7 +255,7 @@ class AdjointPrinter(AugmentedForward):
     def fresh_bars(self, block: Block) -> list[Item]:
         """Zero the cotangents of the scalars that a nested block defines."""
         return [
-            Step(ast.Name(self.bars[s.name]), "=", "0.0")
+            Step(Variable(self.bars[s.name]), "=", FLOAT_ZERO)
             for s in block
             if isinstance(s, Assign) and s in self.plan.defined and block is not self.f.body and s.name in self.bars
         ]
@@ -273,13 +272,13 @@ class AdjointPrinter(AugmentedForward):
         items += self.reverse_statements(block[end:])
         for last, loop in self.last_values.items():
             if loop.body is block:
-                items += self.tapes[last].fetch(ast.Name(last.name))
+                items += self.tapes[last].fetch(Variable(last.name))
         for s in block:
             if isinstance(s, Assign) and s in self.plan.stored_definitions:
-                items += self.tapes[s].fetch(ast.Name(s.name))
+                items += self.tapes[s].fetch(Variable(s.name))
             elif s in self.plan.recomputed_definitions:
                 assert isinstance(s, Assign)
-                items.append(Step(ast.Name(s.name), "=", unparse(s.value)))
+                items.append(Step(Variable(s.name), "=", s.value))
         return fuse_loops(merge_zero_steps(items + self.reverse_statements(block, end)), self.forwarded_bars)
 
     def reverse_statements(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
@@ -327,18 +326,15 @@ class AdjointPrinter(AugmentedForward):
         """The reverse of one statement: restore what it overwrote, then propagate its cotangent."""
         match s:
             case Assign():
-                back = (
-                    self.restored(s, ast.Name(s.name))
-                    if s in self.plan.saved_overwrites and s not in self.last_values
-                    else []
-                )
-                return back + self.propagate_cotangent(s, ast.Name(s.name, ast.Load()))
+                saved = s in self.plan.saved_overwrites and s not in self.last_values
+                back = self.restored(s, Variable(s.name)) if saved else []
+                return back + self.propagate_cotangent(s, Variable(s.name))
             case Store():
-                self.value, back = unparse(s.target), []
+                self.value, back = s.target, []
                 if s in self.plan.saved_overwrites:
                     if self.plan.statement_adjoints[s].value:
-                        self.value = self.y
-                        back.append(Step(ast.Name(self.y), "=", unparse(s.target)))
+                        self.value = Variable(self.y)
+                        back.append(Step(self.value, "=", s.target))
                     back += self.restored(s, s.target)
                 return back + self.propagate_cotangent(s, s.target)
             case Swap():
@@ -349,12 +345,12 @@ class AdjointPrinter(AugmentedForward):
                 body, orelse = self.reverse_block(s.body), self.reverse_block(s.orelse)
                 if not orelse:
                     self.one_sided.add(s)
-                test = unparse(s.test)
-                before, after = hoist_common_steps(body, orelse, test)
-                if body:
-                    rest = [Nest(f"if {test}:", body, test), *([Nest("else:", orelse, test)] if orelse else [])]
+                before, after = hoist_common_steps(body, orelse, s.test)
+                if not body:
+                    rest = [Branch(Unary("not", s.test), body=orelse)] if orelse else []
                 else:
-                    rest = [Nest(f"if not ({test}):", orelse, f"not ({test})")] if orelse else []
+                    rest = [Branch(s.test, body=body)]
+                    rest += [Branch(s.test, otherwise=True, body=orelse)] if orelse else []
                 return [*before, *rest, *after]
             case Loop():
                 inner = self.reverse_block(s.body)
@@ -367,17 +363,17 @@ class AdjointPrinter(AugmentedForward):
                 return [*popped, *(self.reverse_loop(s, inner) if inner else []), *self.reset(s)]
         return []
 
-    def restored(self, s: Statement, target: ast.expr) -> list[Item]:
+    def restored(self, s: Statement, target: Variable | Element) -> list[Item]:
         """Restore the value that a statement overwrote."""
         if s in self.plan.inverse_increments:
-            return [Step(target, "=", unparse(self.plan.inverse_increments[s]))]
+            return [Step(target, "=", self.plan.inverse_increments[s])]
         held = self.plan.scalar_copies.get(s)
-        return [Step(target, "=", held)] if held else self.tapes[s].fetch(target)
+        return [Step(target, "=", Variable(held))] if held else self.tapes[s].fetch(target)
 
     @staticmethod
     def reset(s: Loop) -> list[Item]:
         """Restore the scalars whose values from before a loop were saved."""
-        return [Step(ast.Name(n), "=", before) for n, before in s.values_before_loop.items()]
+        return [Step(Variable(n), "=", Variable(before)) for n, before in s.values_before_loop.items()]
 
     def reverse_loop(self, s: Loop, inner: list[Item]) -> list[Item]:
         """The reverse of a loop; `inner` is that of its body."""
@@ -387,27 +383,26 @@ class AdjointPrinter(AugmentedForward):
         made, self.hoisted_items = [*self.hoisted_items, *made], []
         return made
 
-    def reversed_head(self, s: Loop) -> str:
+    def reversed_head(self, s: Loop) -> For:
         return reversed_loop_head(s, self.reverse_variable(s))
 
-    def bar(self, node: ast.expr) -> ast.expr:
-        """The cotangent of a name or an element."""
-        if isinstance(node, ast.Name):
-            return ast.Name(self.bars[node.id])
-        assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-        return ast.Subscript(ast.Name(self.bars[node.value.id]), node.slice, ast.Load())
+    def bar(self, atom: Variable | Element) -> Variable | Element:
+        """The cotangent of a variable or an element."""
+        if isinstance(atom, Variable):
+            return Variable(self.bars[atom.name])
+        return Element(self.bars[atom.array], atom.index)
 
-    def split_contributions(self, s: Statement, early: bool) -> list[tuple[ast.expr, Expr]]:
+    def split_contributions(self, s: Statement, early: bool) -> list[tuple[Variable | Element, Expr]]:
         """The contributions of a statement: the `early` ones, made before iteration-local reversal, or the rest."""
         names = self.plan.local_reversal.hoisted_cotangents.get(s, set())
         return [(a, p) for a, p in self.plan.statement_adjoints[s].parts if (cotangent_name(a) in names) == early]
 
     def propagate_early(self, s: Statement) -> list[Item]:
         """The early contributions of a statement."""
-        g, self.vectorizable = unparse(self.bar(ast.Name(writes(s)[0]))), s in self.plan.vectorized_statements
-        return [Step(self.bar(a), "+=", self.code(p, g)) for a, p in self.split_contributions(s, True)]
+        g, self.vectorizable = self.bar(Variable(writes(s)[0])), s in self.plan.vectorized_statements
+        return [Step(self.bar(a), "+=", self.term(p, g)) for a, p in self.split_contributions(s, True)]
 
-    def propagate_cotangent(self, s: Assign | Store, target: ast.expr) -> list[Item]:
+    def propagate_cotangent(self, s: Assign | Store, target: Variable | Element) -> list[Item]:
         """Propagate the cotangent of what a statement writes to the variables that it reads."""
         name = writes(s)[0]
         if name not in self.bars:
@@ -415,35 +410,35 @@ class AdjointPrinter(AugmentedForward):
         pull, self.vectorizable = self.plan.statement_adjoints[s], s in self.plan.vectorized_statements
         local = s in self.plan.defined and name in self.in_blocks
         bar, once = self.bar(target), s in self.plan.defined
-        touches_itself = any(isinstance(a, ast.Subscript) and unparse(a.value) == name for a, _ in pull.parts)
+        touches_itself = any(isinstance(a, Element) and a.array == name for a, _ in pull.parts)
         items: list[Item] = []
-        g = unparse(bar)
+        g: Term = bar
         held = isinstance(s, Store) and len(pull.parts) > 1
         if not ((pull.target_factor is ONE and not touches_itself) or once):
             held = bool(pull.parts) or pull.target_factor is not ZERO
         if held:
-            items.append(Step(ast.Name(self.g), "=", g))
-            g = self.g
+            items.append(Step(Variable(self.g), "=", g))
+            g = Variable(self.g)
         resets = pull.target_factor is not ONE and not (once and (local or name not in self.f.parameters))
         parts = self.split_contributions(s, False)
         known: dict[Expr, Expr] = {}
         for k, e in enumerate(common([p for _, p in parts] + ([pull.target_factor] if resets else []))):
             if k == len(self.common_names):
                 self.common_names.append(self.fresh("part"))
-            items.append(Step(ast.Name(self.common_names[k]), "=", self.code(substitute(e, known), g)))
-            known[e] = var(self.common_names[k])
+            shared = Variable(self.common_names[k])
+            items.append(Step(shared, "=", self.term(substitute(e, known), g)))
+            known[e] = var(shared)
         if resets:
             own = substitute(pull.target_factor, known)
-            items.append(Step(bar, "=", self.code(own, g) if own is not ZERO else "0.0"))
+            items.append(Step(bar, "=", self.term(own, g) if own is not ZERO else FLOAT_ZERO))
         for atom, part in parts:
             there, part = guarded_contribution(s, atom, substitute(part, known), self.plan)
             minus = part.fn is neg(COTANGENT).fn
-            value = self.code(part.args[0] if minus else part, g)
+            value = self.term(part.args[0] if minus else part, g)
             step = Step(self.bar(atom), "-=" if minus else "+=", value)
-            test = self.code(there, g) if there is not None else ""
-            items.append(Nest(f"if {test}:", [step], test) if test else step)
+            items.append(step if there is None else Branch(self.term(there, g), body=[step]))
         return items
 
-    def code(self, e: Expr, g: str) -> str:
-        """Code for a derivative; `g` is the cotangent of the current statement."""
-        return code(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.free, self.vectorizable)
+    def term(self, e: Expr, g: Term) -> Term:
+        """The term of a derivative; `g` is the cotangent of the current statement."""
+        return term_of(substitute(e, {COTANGENT: var(g), VALUE: var(self.value)}), self.free, self.vectorizable)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 
-from ..ir.reverse_ir import elementwise_loops, flatten_items
-from ..ir.statements import Swap, children, subtrees, walk
+from ..frontend.syntax import children, subtrees
+from ..ir.reverse_ir import Item, Step, flatten_items, loops_over
+from ..ir.statements import Swap, walk
+from ..ir.terms import Element, variables
 from .printer import definition
 from .pure_functions import Pullback
 
@@ -38,10 +40,13 @@ class SplitAdjointPrinter(Pullback):
         there, back = self.sweep_lines()
         there = [*head, *there]
         given = [self.cotangent_args.get(n) or self.seed(n) for n in self.cotangents]
-        begun = [
-            elementwise_loops(bar, self.counters(n), f"{bar}[", "=", f"{self.cotangent_args[n]}[")
-            for n, bar in bars.items()
-        ]
+        begun: list[Item] = []
+        for n, bar in bars.items():
+            counters = self.counters(n)
+            index = variables(counters)
+            begun.append(
+                loops_over(bar, counters, Step(Element(bar, index), "=", Element(self.cotangent_args[n], index)))
+            )
         back = [*flatten_items(begun), *back, _returned(gradients)]
         found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
         live = _live(_parsed(back).body, set(), set())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-
 from ...ir.expr import ONE, ZERO, Expr, scaled_partial, select, substitute, topological_order, var
 from ..analysis.activity import Plan
 from ..analysis.must_execute import guarded_contribution
 from ..frontend.primitive_calls import tangent_call
-from ..ir.algebra import COTANGENT, code
+from ..ir.algebra import COTANGENT, term_of
+from ..ir.reverse_ir import FLOAT_ZERO
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
-from ..ir.statements import Assign, Call, Function, Store, unparse, walk, writes
+from ..ir.statements import Assign, Call, Function, Store, walk, writes
+from ..ir.terms import Element, Term, Variable
 from . import bounds_checks
 from .printer import Printer, definition
 
@@ -56,7 +56,8 @@ class TangentPrinter(Printer):
         if s.name not in self.dots:
             return super().assign(s)
         once = s in self.plan.defined
-        own = f"{self.dots[s.name]} = {self.derivative(s, var(s.name) if once else None)}"
+        dot, derivative = self.dot(Variable(s.name)), self.derivative(s, var(Variable(s.name)) if once else None)
+        own = f"{self.with_private_sums(dot)} = {self.with_private_sums(derivative)}"
         return [*super().assign(s), own] if once else [own, *super().assign(s)]
 
     def call(self, s: Call) -> list[str]:
@@ -66,8 +67,8 @@ class TangentPrinter(Printer):
         own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
         return [*own, *super().store(s)]
 
-    def derivative(self, s: Assign | Store, known: Expr | None = None) -> str:
-        """Code for the tangent of what `s` writes; `known` holds the value, if it is written before the tangent."""
+    def derivative(self, s: Assign | Store, known: Expr | None = None) -> Term:
+        """The tangent of what `s` writes; `known` holds the value, if it is written before the tangent."""
         total: Expr | None = None
         inside = topological_order([self.plan.algebra.expression(s.value)])
         strong = any(node.fn is not None and node.fn.name == "strong" for node in inside)
@@ -82,13 +83,12 @@ class TangentPrinter(Printer):
             term = term if dot in topological_order([part]) else as_strong_product(term, dot)
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
-        return (
-            "0.0" if total is None else code(normalize_strong(total), self.free, s in self.plan.vectorized_statements)
-        )
+        if total is None:
+            return FLOAT_ZERO
+        return term_of(normalize_strong(total), self.free, s in self.plan.vectorized_statements)
 
-    def dot(self, node: ast.expr) -> str:
-        """Code for the tangent of a name or an element."""
-        if isinstance(node, ast.Name):
-            return self.dots[node.id]
-        assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-        return unparse(ast.Subscript(ast.Name(self.dots[node.value.id]), node.slice, ast.Load()))
+    def dot(self, atom: Variable | Element) -> Variable | Element:
+        """The tangent of a variable or an element."""
+        if isinstance(atom, Variable):
+            return Variable(self.dots[atom.name])
+        return Element(self.dots[atom.array], atom.index)

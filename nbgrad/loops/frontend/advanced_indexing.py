@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.statements import If, InRange, Store, parse, unparse
+from ..ir.statements import If, InRange
+from ..ir.terms import TRUE, ZERO
 from ..ir.type_inference import kind_of
 from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Op, Scalar
+from .syntax import parse, unparse
 from .views import Axis, View, length_code
 
 if TYPE_CHECKING:
@@ -90,15 +92,13 @@ def check_index_array(low: Expressions, node: ast.Subscript, index: View, size: 
     loops = Elementwise(low, node)
     loops.axis_loops = [loops.axis_loop(index.axis(d)) for d in range(index.rank)]
     element = index.at([ast.Name(t.counter, ast.Load()) for t in loops.axis_loops])
-    loops.emit_loops([InRange(element, size, what, source_location=low.user_location(node))], "")
+    loops.emit_loops([InRange(low.term(element), low.term(size), what, source_location=low.user_location(node))], "")
 
 
 def require_kind(low: Expressions, node: ast.AST, view: View, kind: str) -> View:
     """Require that type inference finds `kind` for `view`; the view."""
     error = low.source.refuse(node, "an array as index that is assigned values of another kind", "use another name")
-    low.lowered_function.assumed_kinds.append(
-        (view.name, [ast.Constant(kind == "bool") if kind == "bool" else ast.Constant(0)], error)
-    )
+    low.lowered_function.assumed_kinds.append((view.name, [TRUE if kind == "bool" else ZERO], error))
     return view
 
 
@@ -122,7 +122,7 @@ def store_masked(low: Expressions, node: ast.AST, view: View, mask: ArrayExpr, v
         whole = Op(lambda t, a, b: ast.IfExp(t, a, b), [mask, value, current])
         Elementwise(low, node).store(view, whole)
         return
-    loops.emit_loops([If(holds, [Store(view.name, loops.target.slice, element)], [])], line)
+    loops.emit_loops([If(low.term(holds), [loops.store_of(loops.target, element)], [])], line)
 
 
 @dataclass(eq=False)
@@ -157,7 +157,7 @@ def without_mask(low: Expressions, node: ast.expr, mask: str) -> ast.expr:
 
 def element_kind(low: Scope, tree: ArrayExpr) -> str:
     """The kind of the elements of `tree`, "" if not known yet."""
-    possible = {kind_of(_sample_element(tree), _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
+    possible = {kind_of(low.term(_sample_element(tree)), _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
     return possible.pop() if len(possible) == 1 else ""
 
 
@@ -195,7 +195,7 @@ class _Guess:
         if name in shared.length_upper_bounds:  # a length
             return "int"
         if unparse(known := shared.known_integers.get(name, ast.Name(name))) != name:
-            return kind_of(known, self)  # type: ignore[arg-type]
+            return kind_of(self.low.term(known), self)  # type: ignore[arg-type]
         return self.guess
 
     def get(self, name: str, default: str) -> str:

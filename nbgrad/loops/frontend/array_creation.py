@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.affine import distance
-from ..ir.statements import Like, Store, parse, unparse
+from ..ir.statements import Like, Store
+from ..ir.terms import integer
+from .affine_syntax import distance
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Op, Scalar, copy_of_values
-from .views import ONE, ZERO, View, add_indices, axis_length, index_of, multiply_indices
+from .syntax import parse, unparse
+from .views import ONE, ZERO, View, add_indices, axis_length, multiply_indices
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -202,12 +204,13 @@ class ArrayCreation:
             kind, dtype = self.common_kind(values)
         elif not kind:  # type inference decides
             dtype = "np.float64"
-            self.low.lowered_function.assumed_kinds.append((name, values, self.ambiguous_kind_error()))
+            given = [*map(self.low.term, values)]
+            self.low.lowered_function.assumed_kinds.append((name, given, self.ambiguous_kind_error()))
         line, self.low.line = self.low.line, ""
         self.low.allocate(name, self.node, [ast.Constant(n) for n in sizes], kind, dtype, "", line)
         for k, v in enumerate(values):
-            index = str(k) if len(sizes) == 1 else f"({k // sizes[1]}, {k % sizes[1]})"
-            self.low.emit(Store(name, parse(index), v))
+            index = (k,) if len(sizes) == 1 else divmod(k, sizes[1])
+            self.low.emit(Store(name, tuple(map(integer, index)), self.low.term(v)))
         return Leaf(self.low.whole_view(name), True)
 
     def lower_join(self, called: object, hint: str) -> ArrayExpr:
@@ -257,7 +260,7 @@ class ArrayCreation:
         for offset, turns, value in parts:
             indices = [t.position() for t in turns]
             indices[d] = add_indices(offset, indices[d])
-            loops.emit_loops([Store(name, index_of(indices), value)], "", turns)
+            loops.emit_loops([Store(name, tuple(map(low.term, indices)), low.term(value))], "", turns)
         return Leaf(low.whole_view(name), True)
 
     def linspace(self) -> ArrayExpr:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.affine import axis_indices, minus, offset, plus
-from ..ir.statements import Block, Check, Like, Loop, Store, parse, subtrees, unparse
+from ..ir.statements import Block, Check, Like, Loop, Store
+from ..ir.terms import Element
+from .affine_syntax import axis_indices, minus, offset, plus
+from .syntax import parse, subtrees, unparse
 from .views import ONE, ZERO, Axis, View, add_indices, axis_length, length_code, multiply_indices
 
 if TYPE_CHECKING:
@@ -253,7 +255,9 @@ class Elementwise:
             raise self.low.source.refuse(self.node, "arrays of different lengths", "use arrays of one shape")
         if test not in self.checked:
             self.checked.add(test)
-            self.low.out.append(Check(parse(test), message, "IndexError" if self.comparing_mask else "ValueError"))
+            self.low.out.append(
+                Check(self.low.term(parse(test)), message, "IndexError" if self.comparing_mask else "ValueError")
+            )
 
     def nonnegative_length(self, text: str) -> str:
         """Code for a number of elements, at least 0."""
@@ -303,7 +307,7 @@ class Elementwise:
         if uninitialised:
             return
         if not self.overlap:
-            self.emit_loops([Store(target.name, self.target.slice, value)], line)
+            self.emit_loops([self.store_of(self.target, value)], line)
             return
         # NumPy reads everything before it writes.
         held = self.low.names.fresh("held")
@@ -311,9 +315,15 @@ class Elementwise:
         self.low.allocate(held, self.node, [axis_length(a) for a in axes], Like(target.name),
                           f"{target.name}.dtype", target.name)  # fmt: skip
         index: ast.expr = ast.Tuple(positions, ast.Load()) if len(positions) > 1 else positions[0]
-        reloaded = ast.Subscript(ast.Name(held, ast.Load()), index, ast.Load())
-        self.emit_loops([Store(held, index, value)], line)
-        self.emit_loops([Store(target.name, self.target.slice, reloaded)], "")
+        element = ast.Subscript(ast.Name(held, ast.Load()), index, ast.Load())
+        self.emit_loops([self.store_of(element, value)], line)
+        self.emit_loops([self.store_of(self.target, element)], "")
+
+    def store_of(self, target: ast.expr, value: ast.expr) -> Store:
+        """The statement that stores `value` into an element."""
+        element = self.low.term(target)
+        assert isinstance(element, Element)
+        return Store(element.array, element.index, self.low.term(value))
 
     def emit_loops(self, inner: Block, line: str, turns: list[AxisLoop] | None = None) -> None:
         self.low.out += self.nest(inner, line, self.axis_loops if turns is None else turns)
@@ -321,7 +331,8 @@ class Elementwise:
     def nest(self, inner: Block, line: str, turns: list[AxisLoop]) -> Block:
         for t in reversed(turns):
             self.low.lowered_function.ranks[t.counter], self.low.lowered_function.kinds[t.counter] = 0, "int"
-            inner = [Loop(t.counter, t.axis.start, t.axis.stop, t.axis.step, None, inner)]
+            start, stop, step = map(self.low.term, (t.axis.start, t.axis.stop, t.axis.step))
+            inner = [Loop(t.counter, start, stop, step, None, inner)]
         inner[0].line = line
         return inner
 
@@ -345,7 +356,7 @@ class Elementwise:
         ]
         self.target = view.at([ast.Name(t.counter, ast.Load()) for t in self.axis_loops])
         value = self.element(tree)
-        self.emit_loops([Store(name, self.target.slice, value)], "")
+        self.emit_loops([self.store_of(self.target, value)], "")
         return view
 
     def dtype(self, tree: ArrayExpr) -> str:

@@ -10,15 +10,16 @@ import ast
 import inspect
 from typing import Any
 
-from ..ir.statements import Assign, Check, Grow, Store, Swap, parse, reads, subtrees, unparse, walk
+from ..ir.statements import Check, Grow, Store, Swap, walk
 from ..ir.tapes import GROWN
+from ..ir.terms import Compare, Shape
 from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Op, Scalar, TupleExpr, copy_of_values, leaves
 from .copy_insertion import CopyInsertion, is_swap
 from .expressions import Lowered
 from .mod_ref import modified_arrays
 from .scope import Pack
-from .syntax import assigns, base_name, count_mentions, stored_names
+from .syntax import assigns, base_name, count_mentions, parse, reads, stored_names, subtrees, unparse
 from .views import Axis, View, axis_length
 
 __all__ = ["Assignments"]
@@ -50,7 +51,7 @@ class Assignments(CopyInsertion):
             if self.is_tape_growth(value):
                 size = self.tree(value.args[1])  # type: ignore[attr-defined]
                 assert isinstance(size, Scalar)
-                self.emit(Grow(self.owners[target.id], size.node))
+                self.emit(Grow(self.owners[target.id], self.term(size.node)))
                 return
             if target.id not in self.arrays and self.lowered_function.ranks.get(self.local(target)) is None:
                 self.hint = self.local(target)
@@ -125,7 +126,7 @@ class Assignments(CopyInsertion):
         variable = self.local(ast.Name(name, ast.Store()))
         self.lowered_function.ranks.setdefault(variable, 0)
         if not (isinstance(value, ast.Name) and value.id == variable):
-            self.emit(Assign(variable, value))
+            self.assign_scalar(variable, value)
 
     # Arrays.
 
@@ -302,7 +303,7 @@ class Assignments(CopyInsertion):
             Elementwise(self, node).store(view, tree)
             return
         assert isinstance(tree, Scalar)
-        self.emit(Store(view.name, view.at([]).slice, tree.node))
+        self.emit(Elementwise(self, node).store_of(view.at([]), tree.node))
 
     # Tuples.
 
@@ -365,7 +366,7 @@ class Assignments(CopyInsertion):
         if size != str(count):
             text = self.source.lines[node.lineno - 1].strip()
             message = f"{self.lowered_function.name}: not {count} elements in '{text}'"
-            self.out.append(Check(parse(f"{size} != {count}"), message))
+            self.out.append(Check(self.term(parse(f"{size} != {count}")), message))
         return [
             self.subscript_view(ast.copy_location(ast.Subscript(whole, ast.Constant(k), ast.Load()), node))
             for k in range(count)
@@ -394,7 +395,7 @@ class Assignments(CopyInsertion):
             ):
                 raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
             message = f"{self.lowered_function.name}: {names[0]} and {n} change places and have different shapes"
-            self.emit(Check(parse(f"{a}.shape != {b}.shape"), message))
+            self.emit(Check(Compare(("!=",), (Shape(a), Shape(b))), message))
         bound = list(names)  # the array that each name is bound to, by the name it had
         for k, n in enumerate(names):
             j = bound.index(wanted[k])
@@ -408,8 +409,8 @@ class Assignments(CopyInsertion):
         if self.swapped_parameters:
             first, second = self.memory_slot(a), self.memory_slot(b)
             held = self.fresh_scalar("held", ast.Name(first, ast.Load()))
-            self.emit(Assign(first, ast.Name(second, ast.Load())))
-            self.emit(Assign(second, ast.Name(held, ast.Load())))
+            self.assign_scalar(first, ast.Name(second, ast.Load()))
+            self.assign_scalar(second, ast.Name(held, ast.Load()))
 
     def bind_tuple(self, s: ast.stmt, name: str, tree: TupleExpr) -> None:
         """Bind a name to a tuple whose items are variables."""
@@ -458,7 +459,7 @@ class Assignments(CopyInsertion):
                     before if isinstance(before, str) else self.names.fresh(self.item_variable(f"{name}.{label}"))
                 )
                 self.lowered_function.ranks[variable] = 0
-                self.emit(Assign(variable, item.node), final=self.stores.count(self.user_variable(name)) == 1)
+                self.assign_scalar(variable, item.node, final=self.stores.count(self.user_variable(name)) == 1)
                 items.append(variable)
         return Pack(tuple(items), tree.tuple_class)
 

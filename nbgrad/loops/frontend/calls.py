@@ -13,19 +13,21 @@ import numpy as np
 from ...core.source_text import constant_source
 from ...errors import TraceError
 from ..custom_rules import rule_of
-from ..ir.algebra import FUNCTIONS, OPERATORS, PASSIVE
-from ..ir.names import FUNCTION_NAMES, all_names, bound_name
-from ..ir.statements import Assign, Store, children, parse, unparse, walk
+from ..ir.algebra import FUNCTIONS, PASSIVE
+from ..ir.names import FUNCTION_NAMES
+from ..ir.statements import Store, walk
 from . import primitive_calls
 from .array_creation import CREATION_FUNCTIONS, ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Scalar, TupleExpr, combine, copy_of_values
 from .captured_values import unsupported_constant
 from .expressions import Expressions, Lowered
 from .numpy_library import LIBRARY, MODULES
+from .operator_functions import OPERATORS
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
 from .reshaping import contiguous, reshaped
 from .scope import UNCERTAIN
 from .source import Source
+from .syntax import all_names, bound_name, children, parse, unparse
 from .views import NUMBERS, fold_negation
 
 if TYPE_CHECKING:
@@ -346,9 +348,8 @@ class Calls(Expressions):
             inner.rename[p] = self.names.fresh(p)
             inner.scalar_parameters.add(inner.rename[p])
             self.lowered_function.ranks[inner.rename[p]] = 0
-            assignment = Assign(inner.rename[p], tree.node)
-            self.emit(assignment, final=False)
-            inner.record_integer(assignment)  # unless the function sets it again
+            self.assign_scalar(inner.rename[p], tree.node, final=False)
+            inner.record_integer(inner.rename[p], tree.node)  # unless the function sets it again
 
     def tuple_argument(self, tree: TupleExpr, node: ast.expr):
         raise NotImplementedError

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.names import bound_name, first_name, free_variables
-from ..ir.statements import subtrees
-from ..ir.structured_control import with_location
+from .structured_control import with_location
+from .syntax import bound_name, first_name, free_variables, subtrees
 
 if TYPE_CHECKING:
     from .source import Source

@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Assign, Block, If, unparse
+from ..ir.statements import Assign, Block, If
 from .array_expressions import ArrayExpr, Leaf, Op, Scalar, SelectExpr, TupleExpr, combine, leaves
 from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
+from .syntax import unparse
 from .views import View
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def lower_boolean(low: Expressions, node: ast.BoolOp) -> ArrayExpr:
             name = low.fresh_scalar("truth", result, final=False)
             test: ast.expr = ast.Name(name, ast.Load())
             test = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
-            low.out.append(If(test, [*before, Assign(name, value)], []))
+            low.out.append(If(low.term(test), [*before, Assign(name, low.term(value))], []))
             result = ast.Name(name, ast.Load())
         else:
             operands = (
@@ -65,12 +66,13 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
         name = low.names.fresh("choice")
         low.lowered_function.ranks[name] = 0
-        low.out.append(If(test, [*before, Assign(name, first.node)], [*other, Assign(name, second.node)]))
+        here, there = (Assign(name, low.term(tree.node)) for tree in (first, second))
+        low.out.append(If(low.term(test), [*before, here], [*other, there]))
         return Scalar(ast.Name(name, ast.Load()))
     if not isinstance(first, Scalar):
         test = low.name_or_constant(test)
     if before or other:
-        low.out.append(If(test, before, other))
+        low.out.append(If(low.term(test), before, other))
     return _selection(low, node, test, first, second)
 
 

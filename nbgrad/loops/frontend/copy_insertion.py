@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 
-from ..ir.statements import Assign, If, parse, subtrees, unparse
+from ..ir.statements import Assign, If
+from ..ir.terms import TRUE, Compare, Unary, Variable, integer
 from .array_expressions import ArrayExpr, Elementwise, Leaf, TupleExpr, copy_of_values, leaves
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
-from .syntax import stored_names
+from .syntax import stored_names, subtrees, unparse
 from .views import View
 
 __all__ = ["CopyInsertion", "is_swap"]
@@ -137,8 +138,8 @@ class CopyInsertion(Calls):
         outer, self.out = self.out, []
         self.write(node, view, Leaf(self.whole_view(array)))
         inner, self.out = self.out, outer
-        mark = [] if last else [Assign(flag, ast.Constant(True))]
-        self.out.append(If(parse(f"not {flag}"), [*inner, *mark], []))
+        mark = [] if last else [Assign(flag, TRUE)]
+        self.out.append(If(Unary("not", Variable(flag)), [*inner, *mark], []))
 
     def memory_slot(self, array: str, memory: int = -1) -> str:
         """The variable with the index in `swapped_parameters` of the memory that an array would be in; -1 for its own
@@ -147,9 +148,7 @@ class CopyInsertion(Calls):
             variable = self.memory_slots[array] = self.names.fresh(f"{array}_place")
             self.lowered_function.ranks[variable], self.lowered_function.kinds[variable] = 0, "int"
             assert self.outermost is not None
-            self.outermost.insert(
-                0, Assign(variable, ast.UnaryOp(ast.USub(), ast.Constant(1)) if memory < 0 else ast.Constant(memory))
-            )
+            self.outermost.insert(0, Assign(variable, integer(memory)))
         return self.memory_slots[array]
 
     def write_back_parameters(self) -> None:
@@ -163,7 +162,7 @@ class CopyInsertion(Calls):
                 saved, self.out = self.out, []
                 self.write(self.source.node, view, Leaf(self.whole_view(array)))
                 inner, self.out = self.out, saved
-                self.out.append(If(parse(f"{place} == {k}"), inner, []))
+                self.out.append(If(Compare(("==",), (Variable(place), integer(k))), inner, []))
 
     def copy_of(self, view: View, node: ast.AST, name: str) -> View:
         return Elementwise(self, node).materialise(copy_of_values(Leaf(view)), name or self.names.fresh(view.name))

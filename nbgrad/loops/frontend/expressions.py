@@ -12,18 +12,18 @@ from functools import partial
 import numpy as np
 
 from ...core.source_text import constant_source
-from ..ir.affine import distance
 from ..ir.algebra import helper_of
 from ..ir.names import FUNCTION_NAMES
-from ..ir.statements import InRange, parse, unparse
+from ..ir.statements import InRange
 from .advanced_indexing import IndexedView, check_index_array, element_kind, lower_index_array
+from .affine_syntax import distance
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, TupleExpr, all_scalars, combine, copy_of_values
 from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
 from .conditional_expressions import lower_boolean, lower_conditional
 from .numpy_library import MODULES
 from .partial_evaluation import static_truth
 from .scope import UNCERTAIN, Pack, Scope
-from .syntax import is_new_axis, owner_of
+from .syntax import is_new_axis, owner_of, parse, unparse
 from .views import NUMBERS, ONE, ZERO, Axis, View, add_indices, axis_length, compose, fold_negation, length_code
 
 __all__ = ["Expressions"]
@@ -423,7 +423,12 @@ class Expressions(Scope):
         if node is not None:
             d, what = view.order.index(dim), unparse(node.value)
             self.out.append(
-                InRange(index, axis_length(axis), f"axis {d} of {what}", source_location=self.user_location(node))
+                InRange(
+                    self.term(index),
+                    self.term(axis_length(axis)),
+                    f"axis {d} of {what}",
+                    source_location=self.user_location(node),
+                )
             )
         if isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant):
             index = add_indices(axis_length(axis), index)

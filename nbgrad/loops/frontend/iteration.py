@@ -13,17 +13,17 @@ from functools import cached_property
 import numba
 import numpy as np
 
-from ..ir.affine import offset, plus
-from ..ir.names import bound_name
-from ..ir.statements import Assign, Block, Loop, children, parse, reads, subtrees, unparse
-from ..ir.structured_control import contains_jump, flag_assignment, flag_breaks, with_location
+from ..ir.statements import Assign, Block, Loop
+from ..ir.terms import FALSE, Binary, Variable, integer
+from .affine_syntax import offset, plus
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Scalar, TupleExpr, all_scalars
 from .calls import Calls
 from .expressions import Lowered
 from .live_range_splitting import loop_target_text
 from .source import RANGES
-from .syntax import stored_names
+from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
+from .syntax import bound_name, children, parse, reads, stored_names, subtrees, unparse
 from .views import ONE, ZERO, View
 
 __all__ = ["Iteration"]
@@ -345,16 +345,18 @@ class Iteration(Calls):
         if index:
             self.shared.induction_variables.remove(index)
             self.shared.ranges.pop(index, None)
-        loop = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
+        first, after, by_step = map(self.term, (start, end, step))
+        condition = None if test is None else self.term(test)
+        loop = Loop(index, first, after, by_step, condition, inner, stop, parallel=parallel, line=line)
         loop.target = loop_target_text(s) if isinstance(s, ast.For) else ""
         if stop or not index:
             loop.trip_counter = self.names.fresh("turns")
             self.lowered_function.ranks[loop.trip_counter] = 0
-            inner.insert(0, Assign(loop.trip_counter, parse(f"{loop.trip_counter} + 1")))
-            self.out.append(Assign(loop.trip_counter, ast.Constant(0)))
+            inner.insert(0, Assign(loop.trip_counter, Binary("+", Variable(loop.trip_counter), integer(1))))
+            self.out.append(Assign(loop.trip_counter, integer(0)))
         if stop and stop != self.returned_flag:
             self.lowered_function.ranks[stop] = 0
-            self.out.append(Assign(stop, ast.Constant(False)))
+            self.out.append(Assign(stop, FALSE))
         self.out.append(loop)
 
     def bound(self, node: ast.expr) -> ast.expr:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import copy
 
-from ..ir.names import Names, all_names
-from ..ir.statements import subtrees
+from ..ir.names import Names
+from .syntax import all_names, subtrees
 
 __all__ = ["NeedsSplitting", "count_webs", "loop_target_text", "split_live_ranges"]
 

@@ -10,9 +10,9 @@ import ast
 from typing import Any
 
 from ...core.source_text import identifier
-from ..ir.names import RESERVED, Names, all_names, bound_name, free_variables, nfkc_name
-from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, parse, subtrees, unparse, walk
-from ..ir.structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
+from ..ir.names import RESERVED, Names, nfkc_name
+from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, walk
+from ..ir.terms import FALSE, TRUE, Logical, Unary, Variable, variables
 from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import ArrayExpr, Leaf, Scalar, SelectExpr, TupleExpr, copy_of_values, leaves
@@ -25,6 +25,8 @@ from .partial_evaluation import static_truth
 from .reshaping import resolve_reshaped
 from .scope import LoweringState, Pack
 from .source import Source
+from .structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
+from .syntax import all_names, bound_name, free_variables, subtrees, unparse
 from .tuple_arguments import Form, StaticArgument
 
 __all__ = ["lower"]
@@ -99,7 +101,9 @@ def _lower_once(
             "return at the end, or fill an array that is made at the beginning, and return its length, too",
         )
     modified = (
-        resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes) if lowering.shared.reshaped else ""
+        resolve_reshaped(lowering, program, lowering.shared.reshaped, lowering.shared.sizes)
+        if lowering.shared.reshaped
+        else ""
     )
     if modified:
         raise source.refuse(source.node, f"the array {modified}, which is reshaped and written", "copy it before")
@@ -157,7 +161,7 @@ class Lowering(Assignments, Iteration):
             if self.outer is None:
                 self.shared.top, self.shared.current = self.out, statements
             if self.returned_flag:
-                self.emit(Assign(self.returned_flag, ast.Constant(False)), final=False)
+                self.emit(Assign(self.returned_flag, FALSE))
             self.copy_parameters()
             if self.returns_values() and falls_through(statements):
                 text = ast.Constant(f"{self.source.name}: the end is reached, and nothing is returned")
@@ -224,34 +228,34 @@ class Lowering(Assignments, Iteration):
         if isinstance(s, ast.If) and contains_jump(s):
             flag = self.names.fresh("gone")
             self.lowered_function.ranks[flag] = 0
-            self.out.append(Assign(flag, ast.Constant(False)))
+            self.out.append(Assign(flag, FALSE))
             self.skip_flags[-1].append(flag)
             self.statement(s)
             self.skip_flags[-1].remove(flag)
             tests.insert(0, flag)
         else:
             self.statement(s)
-        text = f"not {tests[0]}" if len(tests) == 1 else f"not ({' or '.join(tests)})"
+        jumped = Variable(tests[0]) if len(tests) == 1 else Logical("or", variables(tests))
         above, self.enclosing_branches = self.enclosing_branches, ()
         with self.nested_block():
             inner = self.block(rest)
         self.enclosing_branches = above
-        self.out.append(If(parse(text), inner, []))
+        self.out.append(If(Unary("not", jumped), inner, []))
 
     def jump(self, s: ast.stmt) -> None:
         """Lower a jump: set the flags that skip what it leaves."""
         if isinstance(s, ast.Return):
             self.lower_return(s)
         for flag in self.skip_flags[-1]:
-            self.emit(Assign(flag, ast.Constant(True)), final=False)
+            self.emit(Assign(flag, TRUE))
         if isinstance(s, ast.Return) and self.break_flags:
-            self.emit(Assign(self.returned_flag, ast.Constant(True)), final=False)
+            self.emit(Assign(self.returned_flag, TRUE))
             for k, stop in enumerate(self.break_flags):
                 if stop and stop != self.returned_flag:
-                    self.emit(Assign(stop, ast.Constant(True)), final=False)
+                    self.emit(Assign(stop, TRUE))
                 self.break_flags[k] = stop or self.returned_flag
         elif isinstance(s, ast.Break):
-            self.emit(Assign(self.break_flags[-1], ast.Constant(True)), final=False)
+            self.emit(Assign(self.break_flags[-1], TRUE))
 
     # Results.
 
@@ -319,7 +323,7 @@ class Lowering(Assignments, Iteration):
             name = variable if reusable else self.names.fresh("result")
         if name != variable:
             self.lowered_function.ranks[name] = 0
-            self.emit(Assign(name, tree.node), final=self.returns == 1)
+            self.assign_scalar(name, tree.node, final=self.returns == 1)
         used.add(name)
         return Scalar(ast.Name(name, ast.Load()))
 
@@ -368,7 +372,7 @@ class Lowering(Assignments, Iteration):
         with self.nested_block():
             second = self.block(orelse)
         self.enclosing_branches = above
-        self.out.append(If(test, first, second, line=line))
+        self.out.append(If(self.term(test), first, second, line=line))
 
     def test(self, node: ast.expr) -> ast.expr:
         self.walrus_in = self.root_expression = node
@@ -411,7 +415,7 @@ class Lowering(Assignments, Iteration):
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():
-                self.emit(Check(ast.UnaryOp(ast.Not(), self.test(s.test)), _text(s.msg), "AssertionError"))
+                self.emit(Check(Unary("not", self.term(self.test(s.test))), _text(s.msg), "AssertionError"))
             case ast.Raise():
                 self.error(s)
             case ast.FunctionDef():
@@ -426,7 +430,7 @@ class Lowering(Assignments, Iteration):
         if not (isinstance(error, type) and issubclass(error, Exception) and error.__module__ == "builtins"):
             raise self.source.refuse(s, "this error", "raise one of Python's built-in exceptions, with a string")
         text = _text(call.args[0]) if isinstance(call, ast.Call) and call.args else ""
-        self.emit(Check(ast.Constant(True), text, error.__name__))
+        self.emit(Check(TRUE, text, error.__name__))
 
     def effect(self, call: ast.Call) -> None:
         """Lower a call that is a statement: for its side effects."""
@@ -436,9 +440,11 @@ class Lowering(Assignments, Iteration):
         if called is outside:  # in generated code
             doubt, program, operands = call.args
             items = self.tuple_items(self.tree(operands)) or []
-            names = (t.node if isinstance(t, Scalar) else ast.Name(self.view_of(t, call, "").name) for t in items)
+            given = [
+                self.term(t.node) if isinstance(t, Scalar) else Variable(self.view_of(t, call, "").name) for t in items
+            ]
             self.names.imported(OUTSIDE_NAME, outside)
-            self.emit(IndexCheck(self.test(doubt), _text(program), OUTSIDE_NAME, list(names)))
+            self.emit(IndexCheck(self.term(self.test(doubt)), _text(program), OUTSIDE_NAME, given))
             return
         if called is refuse_call:
             what, _, instead = _text(call.args[0]).partition(": ")

@@ -13,9 +13,8 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from ..custom_rules import rule_of
-from ..ir.names import first_name
-from ..ir.statements import subtrees
 from .source import KNOWN, LOOPS, Source
+from .syntax import first_name, subtrees
 
 __all__ = ["modified_arrays"]
 

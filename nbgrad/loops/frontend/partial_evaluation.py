@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.affine import offset
+from .affine_syntax import offset
 from .scope import UNCERTAIN
 from .views import NUMBERS
 

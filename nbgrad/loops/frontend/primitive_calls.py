@@ -17,7 +17,7 @@ from numba.core.errors import NumbaError
 
 from ...core.source_text import constant_source
 from ..custom_rules import Forms, Kind, Rule
-from ..ir.reverse_ir import elementwise_loops, flatten_items
+from ..ir.reverse_ir import flatten_items, loops_over
 from ..ir.statements import (
     Assign,
     Call,
@@ -25,17 +25,15 @@ from ..ir.statements import (
     Function,
     Loop,
     Store,
-    SubstituteNames,
     Swap,
     comma_separated,
-    parse,
-    reads,
-    unparse,
     walk,
     writes,
 )
+from ..ir.terms import Compare, Prefix, Term, Variable, reads
 from ..ir.type_inference import ZEROS, kinds_of
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, copy_of_values
+from .syntax import SubstituteNames, base_name, parse, unparse
 
 if TYPE_CHECKING:
     from ..analysis.activity import Plan
@@ -54,11 +52,11 @@ def lower_primitive_call(
     arguments = [_argument(low, node, tree) for tree in args]
     forms = _result_types(low, node, rule, arguments)
     function, vjp = (low.names.imported(n, rule.helpers[n], rule.helpers[n]) for n in (rule.name, rule.vjp))
-    s = Call(rule, function, vjp, [], {}, arguments, forms.rule_returns_tuple, line=low.line)
+    s = Call(rule, function, vjp, [], {}, [*map(low.term, arguments)], forms.rule_returns_tuple, line=low.line)
     low.line = ""
-    inferred = _inferred_lengths(low, s, len(forms.results))
+    inferred = _inferred_lengths(low, rule, arguments, len(forms.results))
     if not (low.runs_once and low.at_function_level) and _sizes_known(low, forms, inferred):
-        trees = _copied_results(low, node, s, forms, inferred)
+        trees = _copied_results(low, node, s, arguments, forms, inferred)
         return trees if forms.rule_returns_tuple else trees[0]
     for rank, kind in forms.results:
         name = hint if hint and rank and not forms.rule_returns_tuple else low.names.fresh(f"{rule.name}_result")
@@ -94,7 +92,7 @@ def _dtype(low: Calls, arguments: list[ast.expr]) -> str:
     """Code for the dtype of an array of floats computed from these arguments."""
     arrays = [
         n
-        for n in map(_array, arguments)
+        for n in map(base_name, arguments)
         if low.lowered_function.ranks.get(n) and low.lowered_function.kinds[n] == "float"
     ]
     return low.dtype_of_floats(arrays)
@@ -115,24 +113,24 @@ def _sizes_known(low: Calls, forms: Forms, inferred: list[list[ast.expr | None]]
 
 
 def _copied_results(
-    low: Calls, node: ast.Call, s: Call, forms: Forms, inferred: list[list[ast.expr | None]]
+    low: Calls, node: ast.Call, s: Call, arguments: list[ast.expr], forms: Forms, inferred: list[list[ast.expr | None]]
 ) -> list[ArrayExpr]:
     """Lower a call whose results are copied into arrays allocated at the top, and into scalars."""
     s.value_name = low.names.fresh(f"{s.rule.name}_found")
     low.lowered_function.ranks[s.value_name] = 0
-    dtypes = {"float": _dtype(low, s.operands), "int": "np.int64", "bool": "np.bool_"}
-    if not s.rule.preserves_float32(tuple([_kind(low, n, "float") for n in s.operands])):
+    dtypes = {"float": _dtype(low, arguments), "int": "np.int64", "bool": "np.bool_"}
+    if not s.rule.preserves_float32(tuple([_kind(low, n, "float") for n in arguments])):
         dtypes["float"] = "np.float64"
     for (rank, kind), sizes in zip(forms.results, inferred, strict=True):
         name = low.names.fresh(f"{s.rule.name}_result")
         s.results.append(name)
-        zero = parse(ZEROS[kind])
+        zero = ZEROS[kind]
         if not rank:
             low.lowered_function.ranks[name], low.lowered_function.kinds[name] = 0, kind
             low.out.append(Assign(name, zero))
             continue
         low.allocate(name, node, sizes, kind, dtypes[kind])
-        Elementwise(low, node).store(low.whole_view(name), Scalar(zero))
+        Elementwise(low, node).store(low.whole_view(name), Scalar(ast.Constant(zero.value)))
         s.copy_indices[name] = [low.names.fresh("k") for _ in range(rank)]
         low.lowered_function.ranks |= dict.fromkeys(s.copy_indices[name], 0)
     low.out.append(s)
@@ -154,12 +152,6 @@ def _argument(low: Calls, node: ast.Call, tree: ArrayExpr) -> ast.expr:
         view = low.view_of(copy_of_values(Leaf(view)), node)
     in_use = ", ".join(f":{unparse(n)}" for n in low.shape(view))
     return parse(f"{view.name}[{in_use}]" if view.name in low.shared.over_allocated else view.name)
-
-
-def _array(node: ast.expr) -> str:
-    """The name of the array or scalar that an argument is, "" for a constant."""
-    node = node.value if isinstance(node, ast.Subscript) else node
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _result_types(low: Calls, node: ast.Call, rule: Rule, arguments: list[ast.expr]) -> Forms:
@@ -185,28 +177,28 @@ def _result_types(low: Calls, node: ast.Call, rule: Rule, arguments: list[ast.ex
 
 
 def _kind(low: Calls, node: ast.expr, guess: str) -> Kind:
-    name = _array(node)
+    name = base_name(node)
     rank = low.lowered_function.ranks.get(name, 0)
     return rank, low.kind_of_tree(Leaf(low.whole_view(name)) if rank else Scalar(node)) or guess
 
 
-def _inferred_lengths(low: Calls, s: Call, count: int) -> list[list[ast.expr | None]]:
+def _inferred_lengths(low: Calls, rule: Rule, arguments: list[ast.expr], count: int) -> list[list[ast.expr | None]]:
     """The lengths of the `count` results according to the primitive's `infer`, as code; None where unknown.
 
     `infer` runs on stand-in arrays whose lengths are sentinels, one per axis of an argument;
     in the result they are mapped back to code.
     """
     unknown: list[list[ast.expr | None]] = [[] for _ in range(count)]
-    if s.rule.infer is None:
+    if rule.infer is None:
         return unknown
     lengths: dict[int, ast.expr] = {}
     stand_ins: list[Any] = []
-    for node in s.operands:
-        sizes = low.size(_array(node)) if low.lowered_function.ranks.get(_array(node)) else []
+    for name in map(base_name, arguments):
+        sizes = low.size(name) if low.lowered_function.ranks.get(name) else []
         shape = range(_FIRST_SENTINEL + len(lengths), _FIRST_SENTINEL + len(lengths) + len(sizes))
         lengths |= dict(zip(shape, sizes, strict=True))
         stand_ins.append(np.broadcast_to(0.5, tuple(shape)) if sizes else 0.5)
-    inferred = s.rule.infer(*stand_ins)
+    inferred = rule.infer(*stand_ins)
     pair = isinstance(inferred, tuple) and len(inferred) == 2 and isinstance(inferred[0], tuple)  # a shape and a dtype
     per_result = []
     for result in [inferred] if pair or not isinstance(inferred, tuple | list) else inferred:
@@ -226,12 +218,17 @@ def _checked_lengths(low: Calls, rule: Rule, names: list[str], known: list) -> l
         n = known[d] if d < len(known) else None
         if n is not None:
             message = f"{low.lowered_function.name}: {rule.name} gives an array of another shape than its infer says"
-            low.out.append(Check(parse(f"{name} != {unparse(n)}"), message))
+            low.out.append(Check(Compare(("!=",), (Variable(name), low.term(n))), message))
         sizes.append(ast.Name(name, ast.Load()) if n is None else n)
     return sizes
 
 
 # Code generation.
+
+
+def _array(term: Term) -> str:
+    """The name of the array or scalar that an argument is, "" for a constant."""
+    return term.array if isinstance(term, Prefix) else term.name if isinstance(term, Variable) else ""
 
 
 def primal_call(s: Call, f: Function) -> list[str]:
@@ -247,7 +244,8 @@ def primal_call(s: Call, f: Function) -> list[str]:
             continue
         message = f"{f.name}: {s.rule.name} gives an array of another shape than its infer says"
         lines += [f"if {result}.shape != {name}.shape:", f"    raise ValueError({constant_source(message)})"]
-        lines += flatten_items([elementwise_loops(name, s.copy_indices[name], f"{name}[", "=", f"{result}[")])
+        index = ", ".join(s.copy_indices[name])
+        lines += flatten_items([loops_over(name, s.copy_indices[name], f"{name}[{index}] = {result}[{index}]")])
     return lines
 
 
@@ -258,9 +256,9 @@ def _call_lines(s: Call, arguments: list[str]) -> list[str]:
 def _contiguous_arguments(s: Call, f: Function) -> list[str]:
     """Code for the arguments; arrays are made contiguous."""
     arguments = []
-    for n in s.operands:
-        strided = isinstance(n, ast.Subscript) or (f.ranks.get(_array(n)) and _array(n) in f.parameters)
-        arguments.append(f"np.ascontiguousarray({unparse(n)})" if strided else unparse(n))
+    for t in s.operands:
+        strided = isinstance(t, Prefix) or (f.ranks.get(_array(t)) and _array(t) in f.parameters)
+        arguments.append(f"np.ascontiguousarray({t})" if strided else f"{t}")
     return arguments
 
 
@@ -280,10 +278,10 @@ class CallTape:
         self.loops = plan.enclosing[s]
         self.rerecorded = self.loops != plan.dependence_tests.enclosing[s]
         self.name = fresh(f"{s.rule.name}_kept")
-        arrays = {unparse(n): name for n in s.operands if f.ranks.get(name := _array(n))}
+        arrays = {t: name for t in s.operands if f.ranks.get(name := _array(t))}
         active = any(r in plan.active for r in s.results)
         self.copies = {
-            text: fresh(f"{name}_given") for text, name in arrays.items() if active and _may_change(name, s, f, plan)
+            t: fresh(f"{name}_given") for t, name in arrays.items() if active and _may_change(name, s, f, plan)
         }
         self.results = {r: fresh(f"{r}_tape") for r in s.results} if self.loops else {}
 
@@ -298,13 +296,13 @@ class CallTape:
 
     def saved_arguments(self) -> list[str]:
         """Code for the arguments, the same in both sweeps."""
-        saved = {text: f"{copy}[-1]" if self.loops else copy for text, copy in self.copies.items()}
+        saved = {t: f"{copy}[-1]" if self.loops else copy for t, copy in self.copies.items()}
         plain = _contiguous_arguments(self.call, self.f)
-        return [saved.get(unparse(n), p) for n, p in zip(self.call.operands, plain, strict=True)]
+        return [saved.get(t, p) for t, p in zip(self.call.operands, plain, strict=True)]
 
     def forward_call(self, bars: dict[str, str], measured: str) -> list[str]:
         """The call in the forward sweep and its saves. `measured`: the variable that counts their bytes, or ""."""
-        lines = [f"{k}.append({n}.copy())" if self.loops else f"{k} = {n}.copy()" for n, k in self.copies.items()]
+        lines = [f"{k}.append({t}.copy())" if self.loops else f"{k} = {t}.copy()" for t, k in self.copies.items()]
         lines += _call_lines(self.call, self.saved_arguments())
         lines += [f"{tape}.append({r})" for r, tape in self.results.items()]
         if self.rerecorded:
@@ -354,9 +352,10 @@ def _vjp_call(s: Call, f: Function, heads: list[str], arguments: list[str]) -> t
     ]
 
 
-def _shadow(node: ast.expr, names: dict[str, str]) -> str:
+def _shadow(term: Term, names: dict[str, str]) -> str:
     """Code for the cotangent or tangent of an argument."""
-    return names[_array(node)] + unparse(node)[len(_array(node)) :]
+    shadow = names[_array(term)]
+    return str(Prefix(shadow, term.size)) if isinstance(term, Prefix) else shadow
 
 
 def reverse_call(
@@ -371,11 +370,11 @@ def reverse_call(
     )
     found = fresh("found")
     lines = [f"{found} = {vjp_call}"]
-    for k, (n, part) in enumerate(zip(s.operands, parts, strict=True)):
-        if part is None or _array(n) not in bars:
+    for k, (t, part) in enumerate(zip(s.operands, parts, strict=True)):
+        if part is None or _array(t) not in bars:
             continue
-        bar = _shadow(n, bars)
-        if f.ranks.get(_array(n)):
+        bar = _shadow(t, bars)
+        if f.ranks.get(_array(t)):
             message = f"{f.name}: {s.rule.vjp} gives for argument {k} an array of another shape than it has"
             lines += [f"if {found}{part}.shape != {bar}.shape:", f"    raise ValueError({constant_source(message)})"]
         lines.append(f"{bar} += {found}{part}")
@@ -390,14 +389,14 @@ def tangent_call(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[st
     for r in active:
         one, at, found = fresh("one"), fresh("at"), fresh("found")
         vjp_call, parts = _vjp_call(s, f, _result_cotangents(s, {r: one}, f), _contiguous_arguments(s, f))
-        terms = []
-        for n, part in zip(s.operands, parts, strict=True):
-            if part is not None and _array(n) in dots:
-                product = f"{found}{part} * {_shadow(n, dots)}"
-                terms.append(f"np.sum({product})" if f.ranks.get(_array(n)) else product)
-        if not terms:
+        products = []
+        for t, part in zip(s.operands, parts, strict=True):
+            if part is not None and _array(t) in dots:
+                product = f"{found}{part} * {_shadow(t, dots)}"
+                products.append(f"np.sum({product})" if f.ranks.get(_array(t)) else product)
+        if not products:
             continue
-        total = " + ".join(terms)
+        total = " + ".join(products)
         if f.ranks.get(r):
             lines += [
                 f"for {at} in np.ndindex({r}.shape):",

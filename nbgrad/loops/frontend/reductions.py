@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.affine import distance
-from ..ir.statements import Assign, Block, If, Store, parse, unparse
+from ..ir.statements import Assign, Block, If, Store
 from ..ir.type_inference import kind_of
+from .affine_syntax import distance
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, Leaf, Op, Scalar
 from .numpy_library import vector_norm
+from .syntax import parse, unparse
 from .views import ONE, ZERO, Axis, View, axis_length, compose
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Reductions:
         saved, low.out = low.out, []
         value = element()
         indices = [t.position() for t in turns]
-        low.emit(Store(name, ast.Tuple(indices, ast.Load()) if len(indices) > 1 else indices[0], value))
+        low.emit(Store(name, tuple(map(low.term, indices)), low.term(value)))
         inner, low.out = low.out, saved
         self.loops.emit_loops(inner, "", turns)
         return Leaf(low.whole_view(name), True)
@@ -119,9 +120,9 @@ class Reductions:
     def fold(
         self, name: str, start: int, op: ast.operator, element: ast.expr, turns: list[AxisLoop], free: bool = False
     ) -> ast.expr:
-        integer = kind_of(element, self.low.lowered_function) != "float"
+        integer = kind_of(self.low.term(element), self.low.lowered_function) != "float"
         result = self.new_accumulator(name, ast.Constant(start if integer else float(start)))
-        self.emit_loop(Assign(result.id, ast.BinOp(result, op, element), free and not integer), turns)
+        self.emit_loop(self.assign(result, ast.BinOp(result, op, element), free and not integer), turns)
         return result
 
     def dot(self, element: ast.expr, turns: list[AxisLoop]) -> ast.expr:
@@ -130,6 +131,9 @@ class Reductions:
 
     def new_accumulator(self, name: str, value: ast.expr) -> ast.Name:
         return ast.Name(self.low.fresh_scalar(name, value, final=False), ast.Load())
+
+    def assign(self, target: ast.Name, value: ast.expr, reassociable: bool = False) -> Assign:
+        return Assign(target.id, self.low.term(value), reassociable)
 
     def emit_loop(self, s: Assign | If, turns: list[AxisLoop]) -> None:
         self.loops.emit_loops([s], "", turns)
@@ -149,7 +153,7 @@ class Reductions:
         element = self.loops.element(tree, every)
         result = self.new_accumulator("found", ast.Constant(not some))
         test = element if some else ast.UnaryOp(ast.Not(), element)
-        self.emit_loop(If(test, [Assign(result.id, ast.Constant(some))], []), turns)
+        self.emit_loop(If(self.low.term(test), [self.assign(result, ast.Constant(some))], []), turns)
         return result
 
     def lower_extremum(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> ast.expr:
@@ -160,11 +164,11 @@ class Reductions:
         element = self.loops.element(tree, every)
         op = ast.Gt() if called in (np.max, np.amax, np.argmax) else ast.Lt()
         test: ast.expr = ast.Compare(element, [op], [best])
-        if kind_of(element, self.low.lowered_function) == "float":
+        if kind_of(self.low.term(element), self.low.lowered_function) == "float":
             nan = ast.Compare(element, [ast.NotEq()], [element])
             test = ast.BoolOp(ast.Or(), [test, ast.BoolOp(ast.And(), [nan, ast.Compare(best, [ast.Eq()], [best])])])
-        update: Block = [Assign(best_index[t.counter].id, ast.Name(t.counter, ast.Load())) for t in turns]
-        self.emit_loop(If(test, [Assign(best.id, element), *update], []), turns)
+        update: Block = [self.assign(best_index[t.counter], ast.Name(t.counter, ast.Load())) for t in turns]
+        self.emit_loop(If(self.low.term(test), [self.assign(best, element), *update], []), turns)
         if called not in (np.argmax, np.argmin):
             return self.loops.element(tree, at_best)
         index: ast.expr | None = None
@@ -194,11 +198,15 @@ class Reductions:
         element = self.loops.element(tree)
         total = self.new_accumulator(
             "running",
-            ast.Constant(float(not sums) if kind_of(element, self.low.lowered_function) == "float" else int(not sums)),
+            ast.Constant(
+                float(not sums)
+                if kind_of(self.low.term(element), self.low.lowered_function) == "float"
+                else int(not sums)
+            ),
         )
 
         def step() -> ast.expr:
-            self.low.emit(Assign(total.id, ast.BinOp(total, ast.Add() if sums else ast.Mult(), element)))
+            self.low.assign_scalar(total.id, ast.BinOp(total, ast.Add() if sums else ast.Mult(), element))
             return total
 
         return self.array_of(tree, self.loops.axis_loops, hint, step)

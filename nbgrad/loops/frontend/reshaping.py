@@ -9,12 +9,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.affine import is_array_length
-from ..ir.statements import Alloc, Check, Function, Like, Store, Swap, parse, unparse, walk
+from ..ir.statements import Alloc, Check, Function, Like, Store, Swap, walk
+from ..ir.terms import Element, Term
+from .affine_syntax import is_array_length
+from .syntax import parse, unparse
 from .views import ZERO, Axis, View, add_indices, axis_length
 
 if TYPE_CHECKING:
     from .expressions import Expressions
+    from .scope import Scope
 
 __all__ = ["contiguous", "reshaped", "resolve_reshaped"]
 
@@ -34,7 +37,7 @@ def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[ast.expr]
         sizes = [parse(inferred) if code == "-1" else n for n, code in zip(sizes, codes, strict=True)]
     if _product(sizes) != total:
         message = f"{low.lowered_function.name}: {unparse(node)} has another number of elements"
-        low.out.append(Check(parse(f"{_product(sizes)} != {total}"), message))
+        low.out.append(Check(low.term(parse(f"{_product(sizes)} != {total}")), message))
     lengths = [_length(low, n) for n in sizes]
     name = low.names.fresh(f"{view.name}_reshaped")
     function, shared = low.lowered_function, low.shared
@@ -77,21 +80,26 @@ def _product(sizes: list[ast.expr]) -> str:
     return " * ".join(t if t.isidentifier() or len(factors) == 1 else f"({t})" for t in factors) or "1"
 
 
-def resolve_reshaped(f: Function, views: dict[str, View], sizes: dict[str, list[ast.expr]]) -> str:
+def resolve_reshaped(low: Scope, f: Function, views: dict[str, View], sizes: dict[str, list[ast.expr]]) -> str:
     """Replace reshaped arrays by the arrays that they view.
 
     Returns the name of a parameter that is reshaped and written, which is not supported, or "" if there is none.
     """
     transformer = _ResolveReshaped(views, sizes)
+
+    def resolved(t: Term) -> Term:
+        return t if t.named.isdisjoint(views) else low.term(transformer.visit(parse(str(t))))
+
     for s in walk(f.body):
         for field, value in list(vars(s).items()):
-            if isinstance(value, ast.expr):
-                setattr(s, field, transformer.visit(parse(unparse(value))))
-        if isinstance(s, Store) and s.array in views:
-            target = transformer.visit(s.target)
-            s.array, s.index = target.value.id, target.slice
+            if isinstance(value, Term):
+                setattr(s, field, resolved(value))
+        if isinstance(s, Store):
+            target = resolved(s.target)
+            assert isinstance(target, Element)
+            s.array, s.index = target.array, target.index
         if isinstance(s, Alloc):
-            s.shape = [transformer.visit(parse(unparse(n))) for n in s.shape]
+            s.shape = tuple(map(resolved, s.shape))
             s.source = transformer.root(s.source)
             s.kind = Like(transformer.root(s.kind.name)) if isinstance(s.kind, Like) else s.kind
     for name in views:

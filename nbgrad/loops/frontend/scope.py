@@ -13,28 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..ir.affine import is_array_length, offset, plus
-from ..ir.names import RESERVED, Names, bound_to, first_name
-from ..ir.statements import (
-    Alloc,
-    Assign,
-    Block,
-    Call,
-    Function,
-    Like,
-    Statement,
-    SubstituteNames,
-    parse,
-    parsed,
-    reads,
-    subtrees,
-    unparse,
-    walk,
-    writes,
-)
+from ..ir.from_syntax import term_of_syntax
+from ..ir.names import RESERVED, Names
+from ..ir.statements import Alloc, Assign, Block, Call, Function, Like, Statement, walk, writes
+from ..ir.terms import Global, Term
+from .affine_syntax import is_array_length, offset, plus
 from .live_range_splitting import NeedsSplitting, count_webs
 from .source import Source, source_of
-from .syntax import stored_names
+from .syntax import SubstituteNames, bound_to, first_name, parse, reads, stored_names, subtrees, unparse
 from .views import ZERO, Axis, View
 
 if TYPE_CHECKING:
@@ -146,29 +132,44 @@ class Scope:
 
     # Emitting statements.
 
-    def emit(self, s: Statement, final: bool = True) -> None:
-        """Append a statement; `final`: the scalar that it sets is not set again."""
+    def emit(self, s: Statement) -> None:
+        """Append a statement."""
         s.line, self.line = self.line, ""
         self.out.append(s)
-        if isinstance(s, Assign) and final:
-            self.record_integer(s)
 
-    def record_integer(self, s: Assign) -> None:
+    def assign_scalar(self, name: str, value: ast.expr, final: bool = True) -> None:
+        """Set a scalar variable; `final`: it is not set again."""
+        self.emit(Assign(name, self.term(value)))
+        if final:
+            self.record_integer(name, value)
+
+    def term(self, node: ast.expr) -> Term:
+        """The term of a lowered expression."""
+        return term_of_syntax(node, self._outside)
+
+    def _outside(self, node: ast.expr) -> Global | None:
+        match node:
+            case ast.Name(id=name):
+                return Global(name, bound_to(node) or self.names.bound_to(name))
+            case ast.Attribute(value=ast.Name(id="np" | "math" as module), attr=name):
+                return Global(f"{module}.{name}", getattr(self.names.bound_to(module), name))
+        return None
+
+    def record_integer(self, name: str, value: ast.expr) -> None:
         """Record an integer computed from sizes and parameters that never change, or the upper bound of a length."""
-        mine = [n for n in self.stores if self.rename.get(n, "") == s.name]
-        if len(mine) + (s.name in self.scalar_parameters) > 1 or s.name in self.shared.induction_variables:
+        mine = [n for n in self.stores if self.rename.get(n, "") == name]
+        if len(mine) + (name in self.scalar_parameters) > 1 or name in self.shared.induction_variables:
             return
-        value = SubstituteNames(self.shared.known_integers).visit(parse(unparse(s.value)))
-        if all(isinstance(n, _SIMPLE) for n in subtrees(s.value)) and all(
-            self.is_constant_scalar(n) for n in reads(value)
-        ):
-            self.shared.known_integers[s.name] = value
+        simple = all(isinstance(n, _SIMPLE) for n in subtrees(value))
+        value = SubstituteNames(self.shared.known_integers).visit(parse(unparse(value)))
+        if simple and all(self.is_constant_scalar(n) for n in reads(value)):
+            self.shared.known_integers[name] = value
             if not (self.runs_once and self.at_function_level):
-                self.shared.set_in_loops.add(s.name)
+                self.shared.set_in_loops.add(name)
         elif self.nonnegative(value):  # perhaps a length
             most = self.constant_upper_bound(value)
             if most is not None:
-                self.shared.length_upper_bounds[s.name] = most
+                self.shared.length_upper_bounds[name] = most
 
     def loop_invariant_bound(self, bound: ast.expr) -> ast.expr:
         """A loop bound without the scalars that an enclosing loop sets, to the same value in each iteration."""
@@ -189,7 +190,7 @@ class Scope:
         """Set a fresh scalar variable and return its name; not `final`: it is set again."""
         variable = self.names.fresh(name)
         self.lowered_function.ranks[variable] = 0
-        self.emit(Assign(variable, value), final)
+        self.assign_scalar(variable, value, final)
         return variable
 
     # Names.
@@ -295,7 +296,7 @@ class Scope:
             return self.nonnegative(plus(self.shared.ranges[name][0], k))
         if name in self.shared.known_integers and unparse(self.shared.known_integers[name]) != name:
             return self.nonnegative(plus(self.shared.known_integers[name], k))
-        match parsed(name):
+        match parse(name):
             case ast.Call(func=ast.Name(id="max"), args=args):
                 return k >= 0 and any(map(self.nonnegative, args))
             case ast.Call(func=ast.Name(id="min"), args=args):
@@ -304,7 +305,7 @@ class Scope:
                 return k >= 0 and self.nonnegative(left) and self.nonnegative(right)
             case ast.BinOp(op=ast.Mod(), right=divisor):
                 return k >= 0 and self.nonnegative(divisor)
-        return k >= 0 and is_array_length(parsed(name))
+        return k >= 0 and is_array_length(parse(name))
 
     def provably_greater(self, a: ast.expr, b: ast.expr) -> bool:
         """Whether a > b provably."""
@@ -455,9 +456,7 @@ class Scope:
             shape = most
             self.shared.over_allocated.add(name)
         certain = [n if once or self.nonnegative(n) else parse(f"max({unparse(n)}, 0)") for n in shape]
-        sizes = ", ".join(unparse(n) for n in certain)
-        text = f"np.empty(({sizes}), {dtype})" if len(shape) > 1 else f"np.empty({sizes}, {dtype})"
-        statement = Alloc(name, parse(text), len(shape), like, kind, certain)
+        statement = Alloc(name, tuple(map(self.term, certain)), self.term(parse(dtype)), like, kind)
         guessed = self.lowered_function.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
         self.lowered_function.ranks[name], self.lowered_function.kinds[name] = len(shape), guessed
         if once:

@@ -22,10 +22,8 @@ from ...backends.numba.generated_module import is_generated
 from ...core.source_text import lines_of
 from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
-from ..ir.algebra import FUNCTIONS, OPERATORS, PASSIVE
-from ..ir.names import Names, all_names, bound_to, first_name
-from ..ir.statements import subtrees, too_deep
-from ..ir.structured_control import LoopElse
+from ..ir.algebra import FUNCTIONS, PASSIVE
+from ..ir.names import Names
 from ..runtime.index_errors import outside
 from ..runtime.tape_memory import in_large_pages
 from .array_creation import CREATION_FUNCTIONS
@@ -33,8 +31,11 @@ from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
 from .live_range_splitting import split_live_ranges
 from .numpy_library import LIBRARY
+from .operator_functions import OPERATORS
 from .reductions import PRODUCTS, REDUCTIONS
 from .source_check import source_changed
+from .structured_control import LoopElse
+from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
 __all__ = ["KNOWN", "LOOPS", "RANGES", "Source", "source_of"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from ..ir.affine import is_array_length, minus, offset, plus
-from ..ir.statements import parse, unparse
+from .affine_syntax import is_array_length, minus, offset, plus
+from .syntax import parse, unparse
 
 __all__ = ["NUMBERS", "Axis", "View", "axis_length", "fold_negation", "index_of", "length_code"]
 

@@ -1,6 +1,6 @@
-"""Symbolic differentiation of right-hand sides: syntax trees to expressions, derivatives, and back to Python code.
+"""Symbolic differentiation of right-hand sides: terms to expressions, derivatives, and back to terms.
 
-The variables of an expression are strings of source: ``u[i - 1]``, ``dt``, or a passive subexpression like ``c*dt``.
+The variables of an expression are terms: ``u[i - 1]``, ``dt``, or a passive subterm like ``c*dt``.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import ast
 import builtins
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import numpy as np
 
-from ...core.source_text import constant_source
 from ...ir.expr import (
     ONE,
     ZERO,
@@ -31,6 +31,7 @@ from ...ir.expr import (
     vjp,
 )
 from ...kernels import scalar as vm
+from .from_syntax import term_of_syntax
 from .names import FUNCTION_NAMES, INTEGERS, Names
 from .selections import is_select, simplify_selects
 from .singularities import (
@@ -42,25 +43,36 @@ from .singularities import (
     normalize_strong,
     singular_factors,
 )
-from .statements import children, duplicate, parse, parsed, unparse
+from .terms import (
+    Binary,
+    Call,
+    Compare,
+    Constant,
+    Element,
+    Global,
+    Select,
+    Term,
+    Unary,
+    Variable,
+)
+from .terms import substitute as substitute_terms
 
 __all__ = [
     "COTANGENT",
     "FUNCTIONS",
-    "OPERATORS",
     "PASSIVE",
     "VALUE",
     "VECTORIZABLE",
     "Algebra",
-    "code",
     "common",
     "helper_of",
+    "term_of",
 ]  # fmt: skip
 
 #: The cotangent of the differentiated expression; no name in a program looks like it.
-COTANGENT = var("@")
+COTANGENT = var(Variable("@"))
 #: The value that a statement wrote, where its derivative reads it.
-VALUE = var("@value")
+VALUE = var(Variable("@value"))
 
 #: Functions with a branch-free version in :mod:`nbgrad.vmath`, which LLVM can vectorize.
 VECTORIZABLE = {"exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan",
@@ -123,41 +135,14 @@ PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan,
            np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_, *INTEGERS}  # fmt: skip
 
 
-def _binary(op: type[ast.operator]) -> Callable[..., ast.expr]:
-    return lambda a, b: ast.BinOp(a, op(), b)
-
-
-def _times(factor: str) -> Callable[..., ast.expr]:
-    return lambda a: ast.BinOp(a, ast.Mult(), parse(f"({factor})"))
-
-
-def _compared(op: type[ast.cmpop]) -> Callable[..., ast.expr]:
-    return lambda a, b: ast.Compare(a, [op()], [b])
-
-
-#: Functions that are operators: the function object to the function that builds the syntax tree for one element.
-OPERATORS: dict[object, Callable[..., ast.expr]] = {
-    np.add: _binary(ast.Add), np.subtract: _binary(ast.Sub), np.multiply: _binary(ast.Mult),
-    np.divide: _binary(ast.Div), np.remainder: _binary(ast.Mod), np.floor_divide: _binary(ast.FloorDiv),
-    np.negative: lambda a: ast.UnaryOp(ast.USub(), a), np.positive: lambda a: ast.UnaryOp(ast.UAdd(), a),
-    np.less: _compared(ast.Lt), np.less_equal: _compared(ast.LtE), np.greater: _compared(ast.Gt),
-    np.greater_equal: _compared(ast.GtE), np.equal: _compared(ast.Eq), np.not_equal: _compared(ast.NotEq),
-    np.logical_and: lambda a, b: ast.BoolOp(ast.And(), [a, b]),
-    np.logical_or: lambda a, b: ast.BoolOp(ast.Or(), [a, b]),
-    np.logical_not: lambda a: ast.UnaryOp(ast.Not(), a),
-    math.radians: _times("math.pi / 180.0"), np.radians: _times("math.pi / 180.0"),
-    np.deg2rad: _times("math.pi / 180.0"), math.degrees: _times("180.0 / math.pi"),
-    np.degrees: _times("180.0 / math.pi"), np.rad2deg: _times("180.0 / math.pi"),
-}  # fmt: skip
-
 #: Operators whose results are integers.
-_INTEGER_OPERATORS = (ast.FloorDiv, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
-_OPERATIONS: dict[type, Callable] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.Mod: vm.floor_mod,
+_INTEGER_OPERATORS = {"//", "&", "|", "^", "<<", ">>"}
+_OPERATIONS: dict[str, Callable] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "%": vm.floor_mod,
 }
 
 
@@ -166,109 +151,109 @@ class Algebra:
 
     Parameters
     ----------
-    resolve : callable
-        Gives the function that a name or attribute in a call is bound to.
     active : set of str
         The names of active variables.
 
     Attributes
     ----------
-    square_sums : set of str
-        Names of variables that are sums of squares: where one is zero, so are all its terms.
+    square_sums : set of Term
+        Variables that are sums of squares: where one is zero, so are all its terms.
     """
 
-    def __init__(self, resolve: Callable[[ast.expr], object], active: set[str]) -> None:
-        self.resolve = resolve
+    def __init__(self, active: set[str]) -> None:
         self.active = active
-        self.square_sums: set[str] = set()
+        self.square_sums: set[Term] = set()
 
-    def depends(self, node: ast.expr, names: set[str] | None = None) -> bool:
-        """Whether the derivative of `node` with respect to one of `names` (default: the active ones) may be nonzero."""
+    def depends(self, term: Term, names: set[str] | None = None) -> bool:
+        """Whether the derivative of `term` with respect to one of `names` (default: the active ones) may be nonzero."""
         names = self.active if names is None else names
-        match node:
-            case ast.Name():
-                return node.id in names
-            case ast.Subscript():
-                return self.depends(node.value, names)
-            case ast.BinOp():
-                passive = isinstance(node.op, _INTEGER_OPERATORS)
-                return not passive and (self.depends(node.left, names) or self.depends(node.right, names))
-            case ast.UnaryOp():
-                return not isinstance(node.op, ast.Not | ast.Invert) and self.depends(node.operand, names)
-            case ast.IfExp():
-                return self.depends(node.body, names) or self.depends(node.orelse, names)
-            case ast.Call():
-                return self.resolve(node.func) not in PASSIVE and any(self.depends(a, names) for a in node.args)
+        if names.isdisjoint(term.reads):
+            return False
+        match term:
+            case Variable(name) | Element(name):
+                return name in names
+            case Binary(op, left, right):
+                return op not in _INTEGER_OPERATORS and (self.depends(left, names) or self.depends(right, names))
+            case Unary(op, operand):
+                return op not in ("not", "~") and self.depends(operand, names)
+            case Select(_, body, orelse):
+                return self.depends(body, names) or self.depends(orelse, names)
+            case Call(function, operands):
+                return function.value not in PASSIVE and any(self.depends(t, names) for t in operands)
         return False
 
-    def expression(self, node: ast.expr) -> Expr:
-        """`node` as an expression, in which each passive subtree is one variable."""
-        match node:
-            case ast.Constant():
-                return const(node.value)  # type: ignore[arg-type]
-            case ast.UnaryOp(op=ast.USub()):
-                return -self.expression(node.operand)
-            case ast.UnaryOp(op=ast.UAdd()):
-                return self.expression(node.operand)
-        if not self.depends(node):
-            return var(unparse(node))
-        match node:
-            case ast.BinOp(op=ast.Pow()):
-                third = isinstance(node.right, ast.BinOp) and _quotient_of_constants(node.right)
-                return _power(self.expression(node.left), const(third) if third else self.expression(node.right))
-            case ast.BinOp():
-                return _OPERATIONS[type(node.op)](self.expression(node.left), self.expression(node.right))
-            case ast.IfExp():
-                body, orelse = self.expression(node.body), self.expression(node.orelse)
-                match node.test:  # a strong product, as generated adjoints contain
-                    case ast.Compare(left, [ast.NotEq()], [ast.Constant(value=0)]) if orelse.value == 0:
+    def expression(self, term: Term) -> Expr:
+        """`term` as an expression, in which each passive subterm is one variable."""
+        match term:
+            case Constant(value):
+                return const(value)
+            case Unary("-", operand):
+                return -self.expression(operand)
+            case Unary("+", operand):
+                return self.expression(operand)
+        if not self.depends(term):
+            return var(term)
+        match term:
+            case Binary("**", base, Binary("/", Constant(int() | float() as a), Constant(int() | float() as b))) if b:
+                return _power(self.expression(base), const(a / b))
+            case Binary("**", base, exponent):
+                return _power(self.expression(base), self.expression(exponent))
+            case Binary(op, left, right):
+                return _OPERATIONS[op](self.expression(left), self.expression(right))
+            case Select(test, body, orelse):
+                chosen, other = self.expression(body), self.expression(orelse)
+                match test:  # a strong product, as generated adjoints contain
+                    case Compare(("!=",), (left, Constant(0))) if other.value == 0:
                         factor = self.expression(left)
-                        if is_multiple(body, factor):
-                            return strong(body, factor)
-                return select(var(unparse(node.test)), body, orelse)
-            case ast.Call():
-                return as_expr(FUNCTIONS[self.resolve(node.func)](*[self.expression(a) for a in node.args]))
-        return var(unparse(node))
+                        if is_multiple(chosen, factor):
+                            return strong(chosen, factor)
+                return select(var(test), chosen, other)
+            case Call(function, operands):
+                return as_expr(FUNCTIONS[function.value](*[self.expression(t) for t in operands]))
+        return var(term)
 
-    def atoms(self, node: ast.expr) -> list[ast.expr]:
-        """The active names and array elements in `node`, each once, in order."""
-        atoms: dict[str, ast.expr] = {}
-        stack = [node]
+    def atoms(self, term: Term) -> list[Variable | Element]:
+        """The active variables and array elements in `term`, each once, in order."""
+        atoms: dict[Variable | Element, None] = {}
+        stack = [term]
         while stack:
-            n = stack.pop()
-            if not self.depends(n):
+            t = stack.pop()
+            if not self.depends(t):
                 continue
-            if isinstance(n, ast.Name | ast.Subscript):
-                atoms.setdefault(unparse(n), n)
-            elif isinstance(n, ast.IfExp):
-                stack += [n.orelse, n.body]
+            if isinstance(t, Variable | Element):
+                atoms.setdefault(t)
+            elif isinstance(t, Select):
+                stack += [t.orelse, t.body]
             else:
-                stack += [c for c in reversed(children(n)) if isinstance(c, ast.expr)]
-        return list(atoms.values())
+                stack += reversed(t.operands)
+        return list(atoms)
 
     def pull(
-        self, node: ast.expr, g: Expr, known: Expr | None = None, dot: Callable[[ast.expr], Expr] | None = None
-    ) -> list[tuple[ast.expr, Expr]]:
-        """The vector-Jacobian product: the cotangent that each active name or element in `node` gets from `g`, that of
-        `node`; zeros are left out.
+        self,
+        term: Term,
+        g: Expr,
+        known: Expr | None = None,
+        dot: Callable[[Variable | Element], Expr] | None = None,
+    ) -> list[tuple[Variable | Element, Expr]]:
+        """The vector-Jacobian product: the cotangent that each active variable or element in `term` gets from `g`, that
+        of `term`; zeros are left out.
 
-        `known` holds the value of `node` where the results are evaluated. If the results are for a tangent instead,
-        `dot` gives the tangent of a name or element.
+        `known` holds the value of `term` where the results are evaluated. If the results are for a tangent instead,
+        `dot` gives the tangent of a variable or element.
         """
-        e = self.expression(node)
-        atoms = self.atoms(node)
-        names = [unparse(a) for a in atoms]
+        e = self.expression(term)
+        atoms = self.atoms(term)
 
         def moved(root: Expr) -> Expr:
             """What the derivative of a root is multiplied by."""
             if dot is None:
                 return cotangent_at(e, g, root)
-            parts = zip(vjp(root.args[0], ONE, names), atoms, strict=True)
+            parts = zip(vjp(root.args[0], ONE, atoms), atoms, strict=True)
             return sum((p * dot(a) for p, a in parts if p is not ZERO), ZERO)
 
         roots = singular_factors(e, moved, self.square_sums)
         partials = [
-            guard_infinities(p, n if dot is None else "", roots) for p, n in zip(vjp(e, g, names), names, strict=True)
+            guard_infinities(p, a if dot is None else None, roots) for p, a in zip(vjp(e, g, atoms), atoms, strict=True)
         ]
         partials = [simplify_selects(p, e, known) for p in partials]
         lower = {} if known is None else lower_powers(e, known, roots)
@@ -280,16 +265,6 @@ class Algebra:
             partials = [as_strong_product(p, g, tame) for p in partials]
         partials = [normalize_strong(p) for p in partials]
         return [(a, p) for a, p in zip(atoms, partials, strict=True) if p is not ZERO]
-
-
-def _quotient_of_constants(node: ast.BinOp) -> float | None:
-    """The exponent in ``x ** (2 / 3)``."""
-    match node:
-        case ast.BinOp(
-            left=ast.Constant(value=int() | float() as a), op=ast.Div(), right=ast.Constant(value=int() | float() as b)
-        ) if b:
-            return a / b
-    return None
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:
@@ -348,7 +323,7 @@ def _inverse(e: Expr) -> Expr:
     if e.value is None:
         return ONE / e
     exact = math.frexp(e.value)[0] in (0.5, -0.5)
-    return const(1.0 / e.value) if exact else var(f"1.0 / {constant_source(e.value)}")
+    return const(1.0 / e.value) if exact else var(Binary("/", Constant(1.0), _constant(e.value)))
 
 
 def common(roots: list[Expr]) -> list[Expr]:
@@ -367,7 +342,7 @@ def common(roots: list[Expr]) -> list[Expr]:
             weight[node] = sum(weight[a] for a in node.args) + (3 if node.fn.helpers else 1)
             if node.fn.name in _SPECULATABLE and cheap.issuperset(node.args):
                 cheap.add(node)
-        elif node.value is not None or node in (COTANGENT, VALUE) or node.name.isidentifier():  # type: ignore[union-attr]
+        elif node.value is not None or node in (COTANGENT, VALUE) or isinstance(node.name, Variable):
             cheap.add(node)
         for a in node.args:
             uses[a] = uses.get(a, 0) + 1
@@ -423,7 +398,7 @@ def _fold_comparisons(e: Expr, table: dict[Expr, Expr]) -> Expr:
     return table[e]
 
 
-# Expressions to code.
+# Expressions to terms.
 
 _NAMES = {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "arctan2": "math.atan2",
           "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "gammaln": "math.lgamma",
@@ -454,40 +429,50 @@ def helper_of(called: object) -> tuple[str, object] | None:
     return name, fn.helpers[name]
 
 
-def code(e: Expr, names: Names, ours: bool = False) -> str:
-    """`e` as Python code; the functions that it calls are added to the imports. `ours`: use those that vectorize."""
-    trees: dict[Expr, ast.expr] = {}
+def term_of(e: Expr, names: Names, ours: bool = False) -> Term:
+    """`e` as a term; the functions that it calls are added to the imports. `ours`: use those that vectorize."""
+    terms: dict[Expr, Term] = {}
     for node in topological_order([e]):
-        trees[node] = _node(node, trees, names, ours)
-    return unparse(trees[e])
+        if node.name is not None:
+            terms[node] = node.name
+        elif node.fn is None:
+            terms[node] = _constant(node.value)  # type: ignore[arg-type]
+        else:
+            root = node.fn.name == "power" and node.args[1].value == 0.5
+            template, needed = ("math.sqrt({0})", {}) if root else _template(node.fn, ours)
+            imports = tuple([(n, names.imported(n, f, f), f) for n, f in needed.items()])
+            pattern = _pattern(template, imports)
+            terms[node] = substitute_terms(pattern, {_hole(k): terms[a] for k, a in enumerate(node.args)})
+    return terms[e]
 
 
-def _node(e: Expr, trees: dict[Expr, ast.expr], names: Names, ours: bool) -> ast.expr:
-    if e.name is not None:
-        return parsed(e.name)
-    if e.fn is None:
-        return _constant(e.value)  # type: ignore[arg-type]
-    root = e.fn.name == "power" and e.args[1].value == 0.5
-    template, needed = ("math.sqrt({0})", {}) if root else _template(e.fn, ours)
-    hole = "hole"
-    while any(f"{hole}{k}" in needed for k in range(len(e.args))):
-        hole += "_"
-    put = {f"{hole}{k}": trees[a] for k, a in enumerate(e.args)}
-    tree = duplicate(parsed(template.format(*put)))
-    for name, function in needed.items():
-        put[name] = ast.Name(names.imported(name, function, function), ast.Load())
-    return _Fill(put).visit(tree)
+def _hole(k: int) -> Variable:
+    """What stands for the `k`-th argument in a pattern."""
+    return Variable(f"argument_{k}_")
 
 
-def _constant(value: float) -> ast.expr:
-    return parse(constant_source(value))
+@lru_cache(1024)
+def _pattern(template: str, imports: tuple[tuple[str, str, object], ...]) -> Term:
+    """The term of a template, with holes; `imports` are its functions, each with its name there and in the file."""
+    known = {name: Global(text, function) for name, text, function in imports}
+
+    def outside(node: ast.expr) -> Global | None:
+        match node:
+            case ast.Name(id=name):
+                return known.get(name) or (Global(name, getattr(builtins, name)) if hasattr(builtins, name) else None)
+            case ast.Attribute(value=ast.Name(id="np" | "math" as module), attr=name):
+                return Global(f"{module}.{name}", getattr({"np": np, "math": math}[module], name))
+        return None
+
+    holes = [_hole(k).name for k in range(template.count("{"))]
+    term = term_of_syntax(ast.parse(template.format(*holes), mode="eval").body, outside)
+    return substitute_terms(term, {Variable(name): value for name, value in known.items()})
 
 
-class _Fill(ast.NodeTransformer):
-    """Fills the holes of a template."""
-
-    def __init__(self, holes: dict[str, ast.expr]) -> None:
-        self.holes = holes
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.holes.get(node.id, node)
+def _constant(value: float) -> Term:
+    if math.isinf(value):
+        infinity = Global("np.inf", np.inf)
+        return infinity if value > 0 else Unary("-", infinity)
+    if math.isnan(value):
+        return Global("np.nan", np.nan)
+    return Unary("-", Constant(-value)) if math.copysign(1.0, value) < 0 else Constant(value)

@@ -7,11 +7,12 @@ not complete: large systems are given up.
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
+
+from .terms import Binary, Constant, Term, Unary
 
 __all__ = ["Form", "comparison_forms", "is_infeasible", "less_or_equal", "linear"]
 
@@ -20,29 +21,29 @@ Form = dict[str, int]
 _MAX_INEQUALITIES = 150
 
 
-def linear(node: ast.expr, symbol: Callable[[ast.expr], str | None]) -> Form | None:
-    """`node` as a form, or None if it is not linear.
+def linear(term: Term, symbol: Callable[[Term], str | None]) -> Form | None:
+    """`term` as a form, or None if it is not linear.
 
     `symbol` names a term that is no sum, difference or multiple; it gives None for a term that has no name.
     """
-    match node:
-        case ast.Constant(value=int() as n):
+    match term:
+        case Constant(int() as n):
             return {"": n}
-        case ast.UnaryOp(op=ast.USub()):
-            inner = linear(node.operand, symbol)
+        case Unary("-", operand):
+            inner = linear(operand, symbol)
             return None if inner is None else _scaled(inner, -1)
-        case ast.BinOp(op=ast.Add() | ast.Sub()):
-            a, b = linear(node.left, symbol), linear(node.right, symbol)
+        case Binary("+" | "-" as op, left, right):
+            a, b = linear(left, symbol), linear(right, symbol)
             if a is None or b is None:
                 return None
-            return less_or_equal(_scaled(b, -1), a) if isinstance(node.op, ast.Add) else less_or_equal(b, a)
-        case ast.BinOp(op=ast.Mult()):
-            a, b = linear(node.left, symbol), linear(node.right, symbol)
+            return less_or_equal(_scaled(b, -1), a) if op == "+" else less_or_equal(b, a)
+        case Binary("*", left, right):
+            a, b = linear(left, symbol), linear(right, symbol)
             for p, q in ((a, b), (b, a)):
                 if p is not None and q is not None and set(p) <= {""}:
                     return _scaled(q, p.get("", 0))
             return None
-    name = symbol(node)
+    name = symbol(term)
     return None if name is None else {name: 1}
 
 
@@ -55,13 +56,13 @@ def less_or_equal(a: Form, b: Form, gap: int = 0) -> Form:
     return {n: k for n, k in form.items() if k}
 
 
-def comparison_forms(a: Form, op: type[ast.cmpop], b: Form, holds: bool = True) -> list[Form]:
+def comparison_forms(a: Form, op: str, b: Form, holds: bool = True) -> list[Form]:
     """The forms that follow from ``a op b`` if it holds, or from its negation; none if that is no conjunction."""
-    if op in (ast.Gt, ast.GtE):
-        return comparison_forms(b, ast.Lt if op is ast.Gt else ast.LtE, a, holds)
-    if op in (ast.Lt, ast.LtE):
-        return [less_or_equal(a, b, int(op is ast.Lt))] if holds else [less_or_equal(b, a, int(op is ast.LtE))]
-    return [less_or_equal(a, b), less_or_equal(b, a)] if (op is ast.Eq) == holds and op in (ast.Eq, ast.NotEq) else []
+    if op in (">", ">="):
+        return comparison_forms(b, "<" if op == ">" else "<=", a, holds)
+    if op in ("<", "<="):
+        return [less_or_equal(a, b, int(op == "<"))] if holds else [less_or_equal(b, a, int(op == "<="))]
+    return [less_or_equal(a, b), less_or_equal(b, a)] if (op == "==") == holds and op in ("==", "!=") else []
 
 
 def _scaled(form: Form, k: int) -> Form:

@@ -5,7 +5,6 @@ A fresh name collides with no variable, global, builtin, keyword or reserved nam
 
 from __future__ import annotations
 
-import ast
 import builtins
 import contextlib
 import copy
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .statements import subtrees
+from .terms import Call, Global, Term
 
 __all__ = [
     "FUNCTION_NAMES",
@@ -25,11 +24,7 @@ __all__ = [
     "RESERVED",
     "Import",
     "Names",
-    "all_names",
-    "bound_name",
-    "bound_to",
-    "first_name",
-    "free_variables",
+    "called",
     "nfkc_name",
 ]  # fmt: skip
 
@@ -55,23 +50,9 @@ _MISLEADING = {*RESERVED, *dir(builtins), *keyword.kwlist, *keyword.softkwlist}
 _MODULES = {"np": np, "math": math}
 
 
-def first_name(node: ast.expr) -> str:
-    """``a`` of ``a.b.c``; empty if that does not begin with a name."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def bound_name(function: object, text: str) -> ast.Name:
-    """A name node that is bound to `function` in every scope; `text` is its spelling in messages."""
-    node = ast.Name(text, ast.Load())
-    node.function = function  # type: ignore[attr-defined]
-    return node
-
-
-def bound_to(node: ast.expr) -> object:
-    """The function that a node made by :func:`bound_name` is bound to; None for other nodes."""
-    return getattr(node, "function", None)
+def called(function: object, *operands: Term) -> Call:
+    """A call of a function of Python's or NumPy's."""
+    return Call(Global(FUNCTION_NAMES[function], function), operands)
 
 
 class Import(NamedTuple):
@@ -151,37 +132,12 @@ class Names:
         self.imports[new] = Import(name, function, meaning or function)
         return new
 
-    def resolve(self, node: ast.expr) -> object:
-        """The function that a name, or an attribute of a module, is bound to in lowered code; None if unknown."""
-        if isinstance(node, ast.Name):
-            imported = self.imports.get(node.id)
-            return imported.resolves_to if imported else _MODULES.get(node.id, getattr(builtins, node.id, None))
-        if isinstance(node, ast.Attribute):
-            return getattr(self.resolve(node.value), node.attr, None)
-        return None
+    def bound_to(self, name: str) -> object:
+        """The function or module that a name which is no variable is bound to in lowered code; None if unknown."""
+        imported = self.imports.get(name)
+        return imported.resolves_to if imported else _MODULES.get(name, getattr(builtins, name, None))
 
 
 def nfkc_name(name: str) -> str:
     """`name` in NFKC, as Python compares identifiers (PEP 3131)."""
     return name if name.isascii() else unicodedata.normalize("NFKC", name)
-
-
-def all_names(tree: ast.AST) -> set[str]:
-    """All names of variables, parameters and nested functions in a tree."""
-    names: set[str] = set()
-    for n in subtrees(tree):
-        if isinstance(n, ast.Name):
-            names.add(n.id)
-        elif isinstance(n, ast.arg):
-            names.add(n.arg)
-        elif isinstance(n, ast.FunctionDef) and n is not tree:
-            names.add(n.name)
-    return names
-
-
-def free_variables(tree: ast.AST) -> set[str]:
-    """The free variables of a function: names that it reads and nowhere binds."""
-    set_here = {n.id for n in subtrees(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    set_here |= {n.arg for n in subtrees(tree) if isinstance(n, ast.arg)}
-    set_here |= {n.name for n in subtrees(tree) if isinstance(n, ast.FunctionDef)}
-    return all_names(tree) - set_here

@@ -5,34 +5,41 @@ Passes over the reverse sweep rewrite these items; :func:`flatten_items` prints 
 
 from __future__ import annotations
 
-import ast
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from ...core.source_text import comment_source
-from .statements import Loop, parse, parsed, subtrees, unparse
+from .statements import Loop
+from .terms import ONE, ZERO, Constant, Element, Length, Term, Unary, Variable, named, substitute
 
 __all__ = [
+    "FLOAT_ZERO",
+    "Branch",
     "Comment",
+    "For",
     "Item",
     "Nest",
     "Step",
-    "as_range_loop",
-    "elementwise_loops",
+    "While",
     "flatten_items",
     "hoist_common_steps",
     "loop_head",
     "loops_over",
     "mentions",
     "merge_zero_steps",
-    "names",
     "names_in_line",
     "negative",
     "replace_by_scalars",
+    "same_iterations",
     "steps",
 ]  # fmt: skip
+
+#: What cotangents begin with.
+FLOAT_ZERO = Constant(0.0)
+_N = TypeVar("_N", bound="Nest")
 
 
 @dataclass(eq=False)
@@ -40,31 +47,34 @@ class Step:
     """``target = value``, or with ``+=`` or ``-=``; `reassociable`: the additions of all iterations may be
     reordered."""
 
-    target: ast.expr
+    target: Variable | Element
     assign_op: str
-    value: str
+    value: Term
     reassociable: bool = False
 
     def __str__(self) -> str:
         if self.reassociable:
             return f"{self.name} = plus({self.name}, {self.value if self.assign_op == '+=' else negative(self.value)})"
-        return f"{unparse(self.target)} {self.assign_op} {self.value}"
+        return f"{self.target} {self.assign_op} {self.value}"
 
     @property
     def name(self) -> str:
         """The scalar or array that it writes."""
-        target = self.target.value if isinstance(self.target, ast.Subscript) else self.target
-        return target.id  # type: ignore[attr-defined]
+        return self.target.array if isinstance(self.target, Element) else self.target.name
 
     @property
     def zeroes(self) -> bool:
         """Whether it sets its target to zero."""
-        return self.assign_op == "=" and not self.reassociable and self.value == "0.0"
+        return self.assign_op == "=" and not self.reassociable and self.value is FLOAT_ZERO
 
-    def evaluated_nodes(self) -> list[ast.expr]:
-        """The expressions that it evaluates, besides the old value of the target."""
-        index = [self.target.slice] if isinstance(self.target, ast.Subscript) else []
-        return [parsed(self.value), *index]
+    @property
+    def key(self) -> tuple[Term, str, Term, bool]:
+        """What makes two steps equal."""
+        return self.target, self.assign_op, self.value, self.reassociable
+
+    def evaluated(self) -> list[Term]:
+        """The terms that it evaluates, besides the old value of the target."""
+        return [self.value, *self.target.operands]
 
 
 @dataclass(frozen=True)
@@ -77,63 +87,112 @@ class Comment:
         return comment_source(self.text)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Nest:
-    """A loop or branch: its first line and its body; `test` is the condition of a branch."""
+    """A loop or a branch, with its body."""
 
-    head: str
     body: list[Item] = field(default_factory=list)
-    test: str = ""
 
     @property
-    def head_tree(self) -> ast.AST:
-        """The syntax tree of the condition or of the first line."""
-        return parsed(self.test) if self.test else _first(self.head)
+    def head(self) -> str:
+        """Its first line."""
+        raise NotImplementedError
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms in its first line."""
+        raise NotImplementedError
+
+    def with_body(self: _N, body: list[Item]) -> _N:
+        """The same loop or branch around other items."""
+        return replace(self, body=body)
+
+
+@dataclass(eq=False)
+class For(Nest):
+    """``for index in range(start, stop, step)``, or over ``prange`` if it is `parallel`."""
+
+    index: str
+    start: Term
+    stop: Term
+    step: Term = ONE
+    parallel: bool = False
+
+    @property
+    def head(self) -> str:
+        first = () if self.start is ZERO and self.step is ONE else (self.start,)
+        bounds = (*first, self.stop, *(() if self.step is ONE else (self.step,)))
+        return f"for {self.index} in {'prange' if self.parallel else 'range'}({', '.join(map(str, bounds))}):"
+
+    @property
+    def bounds(self) -> tuple[Term, Term, Term]:
+        return self.start, self.stop, self.step
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return Variable(self.index), *self.bounds
+
+
+@dataclass(eq=False)
+class While(Nest):
+    """``while test``."""
+
+    test: Term
+
+    @property
+    def head(self) -> str:
+        return f"while {self.test}:"
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return (self.test,)
+
+
+@dataclass(eq=False)
+class Branch(Nest):
+    """``if test``; or, if it is the `otherwise`, the other side of the branch right before it."""
+
+    test: Term
+    otherwise: bool = False
+
+    @property
+    def head(self) -> str:
+        return "else:" if self.otherwise else f"if {self.test}:"
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return (self.test,)
 
 
 #: A string is a line of code that passes do not analyse.
 Item = str | Comment | Step | Nest
 
 
-def loop_head(s: Loop, turns: str = "range") -> str:
-    """The first line of a loop that runs forward; `turns`: ``range`` or ``prange``."""
+def loop_head(s: Loop, parallel: bool = False) -> For | While:
+    """A loop that runs forward, without a body."""
     if not s.index:
         assert s.test is not None
-        return f"while {unparse(s.test)}:"
-    start, stop, step = unparse(s.start), unparse(s.stop), unparse(s.step)
-    parts = [stop] if start == "0" and step == "1" else [start, stop] if step == "1" else [start, stop, step]
-    return f"for {s.index} in {turns}({', '.join(parts)}):"
+        return While(s.test)
+    return For(s.index, s.start, s.stop, s.step, parallel)
 
 
-def elementwise_loops(of: str, names: list[str], first: str, sign: str, second: str) -> Item:
-    """Loops for ``first... = second...`` over all elements of an array with the shape of `of`.
-
-    `names` are the loop variables, one per axis; `first` and `second` end with ``[`` or ``, ``. Loops rather than
-    slices, because Numba takes 2 s to compile the shape errors of slice assignment.
-    """
-    index = ", ".join(names)
-    return loops_over(of, names, f"{first}{index}] {sign} {second}{index}]")
+def same_iterations(a: Nest, b: Nest) -> bool:
+    """Whether two loops run over the same values of the same variable, and both serially or both in parallel."""
+    if not isinstance(a, For) or not isinstance(b, For):
+        return False
+    return (a.index, a.bounds, a.parallel) == (b.index, b.bounds, b.parallel)
 
 
 def loops_over(of: str, names: list[str], item: Item) -> Item:
-    """Loops that run `item` for each element of the array `of`."""
+    """Loops that run `item` for each element of the array `of`; `names` are the loop variables, one per axis."""
     for d in reversed(range(len(names))):
-        item = Nest(f"for {names[d]} in range({of}.shape[{d}]):", [item])
+        item = For(names[d], ZERO, Length(of, d), body=[item])
     return item
 
 
-def as_range_loop(item: Nest) -> ast.For | None:
-    """The syntax tree of `item` if it is a loop over ``range``, else None."""
-    tree = None if item.test else item.head_tree
-    loop = tree.body[0] if isinstance(tree, ast.Module) else None
-    if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call):
-        return None
-    return loop if isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "range" else None
-
-
-def negative(value: str) -> str:
-    """Code for ``-value``."""
-    return unparse(ast.UnaryOp(ast.USub(), parse(value)))
+def negative(value: Term) -> Term:
+    """``-value``."""
+    return Unary("-", value)
 
 
 def merge_zero_steps(items: list[Item]) -> list[Item]:
@@ -144,35 +203,35 @@ def merge_zero_steps(items: list[Item]) -> list[Item]:
         for name in _mentioned(item):
             positions.setdefault(name, []).append(k)
     for k, zero in enumerate(merged):
-        if not (isinstance(zero, Step) and isinstance(zero.target, ast.Name) and zero.value == "0.0"):
+        if not (isinstance(zero, Step) and isinstance(zero.target, Variable) and zero.value is FLOAT_ZERO):
             continue
         after = positions[zero.name]
         at = bisect_right(after, k)
         later = merged[after[at]] if at < len(after) else None
         if not isinstance(later, Step) or later.name != zero.name or later.assign_op == "=" or later.reassociable:
             continue
-        if zero.name not in names(later.value):
+        if zero.name not in later.value.named:
             merged[k] = ""
             later.value = later.value if later.assign_op == "+=" else negative(later.value)
             later.assign_op = "="
     return [item for item in merged if item != ""]
 
 
-def _mentioned(item: Item) -> frozenset[str]:
+def _mentioned(item: Item) -> set[str]:
     """All names in `item`."""
     if isinstance(item, Nest):
-        return _in_head(item.test, item.head).union(*map(_mentioned, item.body))
+        return named(*item.terms).union(*map(_mentioned, item.body))
     if isinstance(item, Step):
-        return names(item.value) | _names_in(item.target)
-    return names_in_line(item) if isinstance(item, str) else frozenset()
+        return named(item.value, item.target)
+    return set(names_in_line(item)) if isinstance(item, str) else set()
 
 
 def mentions(item: Item, name: str) -> bool:
     """Whether `item` contains `name`."""
     if isinstance(item, Nest):
-        return name in _in_head(item.test, item.head) or any(mentions(s, name) for s in item.body)
+        return name in named(*item.terms) or any(mentions(s, name) for s in item.body)
     if isinstance(item, Step):
-        return name in names(item.value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(item.target))
+        return name in item.value.named or name in item.target.named
     return isinstance(item, str) and name in names_in_line(item)
 
 
@@ -194,37 +253,15 @@ def names_in_line(line: str) -> frozenset[str]:
     return frozenset(identifiers)
 
 
-@lru_cache(4096)
-def names(code: str) -> frozenset[str]:
-    """The names in an expression."""
-    return _names_in(parsed(code))
-
-
-@lru_cache(4096)
-def _in_head(test: str, head: str) -> frozenset[str]:
-    """The names in the first line of a loop or branch."""
-    return _names_in(parsed(test) if test else _first(head))
-
-
-def _names_in(tree: ast.AST) -> frozenset[str]:
-    return frozenset(n.id for n in subtrees(tree) if isinstance(n, ast.Name))
-
-
-@lru_cache(4096)
-def _first(head: str) -> ast.AST:
-    return ast.parse(f"{head} pass")
-
-
-def hoist_common_steps(body: list[Item], orelse: list[Item], test: str) -> tuple[list[Item], list[Item]]:
+def hoist_common_steps(body: list[Item], orelse: list[Item], test: Term) -> tuple[list[Item], list[Item]]:
     """Hoist the steps common to two branches out of them; the steps to run before the branches, and after."""
-    codes = [{str(s): s for s in reversed(items) if isinstance(s, Step)} for items in (body, orelse)]
-    if not codes[0].keys() & codes[1].keys():
+    keys = [{s.key for s in items if isinstance(s, Step)} for items in (body, orelse)]
+    if not keys[0] & keys[1]:
         return [], []
-    names = {s: _names(s.target, parse(s.value)) for s in (*body, *orelse) if isinstance(s, Step)}
-    before = _common(body, orelse, names, _names(parse(test)))
+    before = _common(body, orelse, test.named)
     for items in (body, orelse):
         items.reverse()
-    after = _common(body, orelse, names, set())[::-1]
+    after = _common(body, orelse, frozenset())[::-1]
     for items in (body, orelse):
         items.reverse()
         if all(isinstance(item, Comment) for item in items):
@@ -232,26 +269,26 @@ def hoist_common_steps(body: list[Item], orelse: list[Item], test: str) -> tuple
     return before, after
 
 
-def _common(body: list[Item], orelse: list[Item], names: dict[Step, set[str]], known: set[str]) -> list[Item]:
+def _common(body: list[Item], orelse: list[Item], known: frozenset[str]) -> list[Item]:
     """Remove from both branches the steps that both could begin with and that write no name in `known`; these steps."""
     hoisted: list[Item] = []
     while True:
-        others = {str(s): s for s in reversed(_movable(orelse, names))}
-        s = next((s for s in _movable(body, names) if str(s) in others and s.name not in known), None)
+        others = {s.key: s for s in reversed(_movable(orelse))}
+        s = next((s for s in _movable(body) if s.key in others and s.name not in known), None)
         if s is None:
             return hoisted
         hoisted.append(s)
         body.remove(s)
-        orelse.remove(others[str(s)])
+        orelse.remove(others[s.key])
 
 
-def _movable(items: list[Item], names: dict[Step, set[str]]) -> list[Step]:
+def _movable(items: list[Item]) -> list[Step]:
     """The steps that can be moved to the beginning of `items`."""
     movable: list[Step] = []
     passed: list[Step] = []
     for item in items:
         if isinstance(item, Step):
-            if all(s.name not in names[item] and item.name not in names[s] for s in passed):
+            if all(s.name not in _names(item) and item.name not in _names(s) for s in passed):
                 movable.append(item)
             passed.append(item)
         elif not isinstance(item, Comment):
@@ -259,8 +296,8 @@ def _movable(items: list[Item], names: dict[Step, set[str]]) -> list[Step]:
     return movable
 
 
-def _names(*nodes: ast.AST) -> set[str]:
-    return {n.id for node in nodes for n in subtrees(node) if isinstance(n, ast.Name)}
+def _names(s: Step) -> frozenset[str]:
+    return s.target.named | s.value.named
 
 
 def flatten_items(items: list[Item]) -> list[str]:
@@ -283,23 +320,12 @@ def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:
             yield from steps(item.body, depth + 1)
 
 
-def replace_by_scalars(item: Item, scalars: dict[str, str]) -> None:
-    """Replace array elements, or names, by scalars; `scalars` maps the code of each to the name of its scalar."""
-    put = _Exchange({code: ast.Name(name) for code, name in scalars.items()})
+def replace_by_scalars(item: Item, scalars: Mapping[Term, Term]) -> None:
+    """Replace array elements, or variables, by scalars."""
     if isinstance(item, Step):
-        item.target = put.visit(parse(unparse(item.target)))  # type: ignore[assignment]
-        item.value = unparse(put.visit(parse(item.value)))
+        target = substitute(item.target, scalars)
+        assert isinstance(target, Variable | Element)
+        item.target, item.value = target, substitute(item.value, scalars)
     elif isinstance(item, Nest):
         for inner in item.body:
             replace_by_scalars(inner, scalars)
-
-
-class _Exchange(ast.NodeTransformer):
-    """Replaces expressions, identified by their code."""
-
-    def __init__(self, expressions: dict[str, ast.expr]) -> None:
-        self.expressions = expressions
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        replacement = self.expressions.get(unparse(node)) if isinstance(node, ast.Subscript | ast.Name) else None
-        return replacement if replacement is not None else self.generic_visit(node)

@@ -30,6 +30,7 @@ from ...ir.expr import (
     vjp,
 )
 from ...kernels import scalar as vm
+from .terms import Term
 
 __all__ = [
     "as_strong_product",
@@ -60,11 +61,11 @@ class Root:
     radicand: Expr | None
 
 
-def singular_factors(e: Expr, moved: Callable[[Expr], Expr], squares: set[str]) -> dict[Expr, Root]:
+def singular_factors(e: Expr, moved: Callable[[Expr], Expr], squares: set[Term]) -> dict[Expr, Root]:
     """The factors in derivatives of `e` that are infinite where the operand of a root is 0, with their replacements.
 
-    `moved` gives what the derivative of a root is multiplied by, as far as it is known, and `squares` the names of sums
-    of squares. Roots of these are norms, for which 0 is a subgradient at zero.
+    `moved` gives what the derivative of a root is multiplied by, as far as it is known, and `squares` the variables
+    that are sums of squares. Roots of these are norms, for which 0 is a subgradient at zero.
     """
     replacements: dict[Expr, Root] = {}
     for y in topological_order([e]):
@@ -83,7 +84,7 @@ def cotangent_at(e: Expr, g: Expr, y: Expr) -> Expr:
     """The cotangent of `y`, a subexpression of `e`, when that of `e` is `g`, if it is a product of `g` and variables;
     else `g`, which assumes that the other factors are nonzero."""
     placeholder = var("@there")
-    cotangent = vjp(substitute(e, {y: placeholder}), g, [placeholder.name])[0]  # type: ignore[list-item]
+    cotangent = vjp(substitute(e, {y: placeholder}), g, [placeholder.name])[0]
     return cotangent if placeholder not in topological_order([cotangent]) and _is_product(cotangent) else g
 
 
@@ -91,8 +92,8 @@ def _is_product(e: Expr) -> bool:
     return e.fn is None or (e.fn.name in ("mul", "neg") and all(map(_is_product, e.args)))
 
 
-def guard_infinities(part: Expr, name: str, roots: dict[Expr, Root]) -> Expr:
-    """`part`, the derivative with respect to `name`, guarded so that nothing infinite is multiplied by 0.
+def guard_infinities(part: Expr, name: Term | None, roots: dict[Expr, Root]) -> Expr:
+    """`part`, the derivative with respect to `name` (None: a tangent), guarded: nothing infinite is multiplied by 0.
 
     The tests go around whole products, whose factors can then be shared with the derivatives for other names.
     """
@@ -187,12 +188,12 @@ def _cofactor(e: Expr, factor: Expr) -> Expr | None:
     return None
 
 
-def _nonzero_tests(root: Root, name: str) -> list[Expr]:
+def _nonzero_tests(root: Root, name: Term | None) -> list[Expr]:
     """The test that a root, or what it is multiplied by, is nonzero; none if that is known.
 
     It is a single comparison, because LLVM turns several into branches and duplicates the code between them.
     """
-    if root.radicand is None or not name:
+    if root.radicand is None or name is None:
         return []
     factor = _numerator(vjp(root.radicand, ONE, [name])[0])
     return [ne(root.zero + vm.absolute(factor), 0)] if factor.value is None else []
@@ -208,7 +209,7 @@ def _numerator(e: Expr) -> Expr:
     return ONE if e.value else e
 
 
-def is_sum_of_squares(e: Expr, names: set[str]) -> bool:
+def is_sum_of_squares(e: Expr, names: set[Term]) -> bool:
     """Whether `e` is a sum of squares (`names` are known ones), whose derivatives vanish where it is zero."""
     if e.fn is None:
         return e.name in names if e.value is None else e.value >= 0

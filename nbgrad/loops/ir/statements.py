@@ -1,22 +1,21 @@
 """The statements of the loop IR: what a function of the subset is lowered to.
 
-Expressions remain Python syntax trees, which :mod:`.algebra` converts for differentiation. Lowering removes slices,
-jumps, calls of other functions and tuples; it allocates arrays at the top of the function only, and a name stays bound
-to the same array except for :class:`Swap` and :class:`Grow`.
+Expressions are :mod:`.terms`, which :mod:`.algebra` differentiates. Lowering removes slices, jumps, calls of other
+functions and tuples; it allocates arrays at the top of the function only, and a name stays bound to the same array
+except for :class:`Swap` and :class:`Grow`.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from ...core.source_text import constant_source
+from .terms import Element, Term, reads
 
 if TYPE_CHECKING:
     from ..custom_rules import Rule
@@ -39,22 +38,14 @@ __all__ = [
     "ScalarOrigin",
     "Statement",
     "Store",
-    "SubstituteNames",
     "Swap",
-    "children",
     "comma_separated",
-    "duplicate",
-    "elements_in",
     "mentioned",
     "mentions",
     "names_written",
     "nested_blocks",
-    "parse",
-    "parsed",
-    "reads",
-    "subtrees",
+    "terms_of",
     "union_over_nested",
-    "unparse",
     "uses",
     "walk",
     "writes",
@@ -85,7 +76,7 @@ class Assign(Statement):
     `scalar_origin`: why a pass introduced it, None for assignments of the function."""
 
     name: str
-    value: ast.expr
+    value: Term
     reassociable: bool = False
     scalar_origin: ScalarOrigin | None = field(default=None, kw_only=True)
 
@@ -95,12 +86,12 @@ class Store(Statement):
     """``array[index] = value``, of one element."""
 
     array: str
-    index: ast.expr
-    value: ast.expr
+    index: tuple[Term, ...]
+    value: Term
 
     @property
-    def target(self) -> ast.Subscript:
-        return ast.Subscript(ast.Name(self.array, ast.Load()), self.index, ast.Load())
+    def target(self) -> Element:
+        return Element(self.array, self.index)
 
 
 @dataclass(frozen=True)
@@ -112,26 +103,25 @@ class Like:
 
 @dataclass(eq=False)
 class Alloc(Statement):
-    """``name = value``, a new array: `value` is a call of np.empty, np.zeros or the like, or a copy."""
+    """``name = np.empty(shape, dtype)``, a new array."""
 
     name: str
-    value: ast.expr
-    rank: int
-    source: str  # the array whose values or dtype it takes, or ""
+    shape: tuple[Term, ...]
+    dtype: Term
+    source: str  # the array whose dtype it takes, or ""
     kind: str | Like  # "float", "int" or "bool"; "": inferred from what is stored into it
-    shape: list[ast.expr]
 
 
 @dataclass(eq=False)
 class Check(Statement):
     """Raise an error where `test` holds."""
 
-    test: ast.expr
+    test: Term
     message: str
     error: str = "ValueError"
 
     def code(self) -> list[str]:
-        return [f"if {unparse(self.test)}:", f"    raise {self.error}({constant_source(self.message)})"]
+        return [f"if {self.test}:", f"    raise {self.error}({constant_source(self.message)})"]
 
 
 @dataclass(eq=False)
@@ -139,19 +129,19 @@ class IndexCheck(Check):
     """An index check: where `test` holds, run a program (the code in `message`, see :mod:`..runtime.index_errors`) that
     finds out whether an index is out of range; `operands` are its arguments, scalars and arrays."""
 
-    operands: list[ast.expr] = field(default_factory=list)
+    operands: list[Term] = field(default_factory=list)
 
     def code(self) -> list[str]:
-        given = comma_separated([unparse(n) for n in self.operands], True)
-        return [f"{self.error}({unparse(self.test)}, {constant_source(self.message)}, ({given}))"]
+        given = comma_separated([*map(str, self.operands)], True)
+        return [f"{self.error}({self.test}, {constant_source(self.message)}, ({given}))"]
 
 
 @dataclass(eq=False)
 class InRange(Statement):
     """`index` must be in range for `what`, a view of an array with `size` elements along that axis."""
 
-    index: ast.expr
-    size: ast.expr
+    index: Term
+    size: Term
     what: str
 
 
@@ -168,7 +158,7 @@ class Grow(Statement):
     """``name = grown(name, size)``: extend a vector with zeros to a capacity of at least `size` elements."""
 
     name: str
-    size: ast.expr
+    size: Term
 
 
 @dataclass(eq=False)
@@ -176,7 +166,7 @@ class Call(Statement):
     """``results = function(operands)``: a call of a primitive with its own rule, which returns new arrays and scalars.
 
     `lengths` maps each array among the results to the names of its lengths, one per axis; `operands` are the arguments:
-    names of arrays, with ``[:n]`` for a slice, names of scalars, and constants; `function` and `vjp` are the names of
+    arrays, prefixes of arrays, scalars, and constants; `function` and `vjp` are the names of
     the primitive and its rule.
 
     If `value_name` is not empty, the value of the call is bound to that name and copied elementwise into the results,
@@ -189,7 +179,7 @@ class Call(Statement):
     vjp: str
     results: list[str]
     lengths: dict[str, list[str]]
-    operands: list[ast.expr]
+    operands: list[Term]
     returns_tuple: bool = False  # whether it returns a tuple
     value_name: str = ""
     copy_indices: dict[str, list[str]] = field(default_factory=dict)
@@ -202,7 +192,7 @@ class Call(Statement):
 
 @dataclass(eq=False)
 class If(Statement):
-    test: ast.expr
+    test: Term
     body: Block
     orelse: Block
 
@@ -218,10 +208,10 @@ class Loop(Statement):
     """
 
     index: str
-    start: ast.expr
-    stop: ast.expr
-    step: ast.expr
-    test: ast.expr | None
+    start: Term
+    stop: Term
+    step: Term
+    test: Term | None
     body: Block
     exit_flag: str = ""
     trip_counter: str = ""
@@ -261,8 +251,8 @@ class Function:
     form: Form = None
     renamed_parameters: dict[str, str] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
-    assumed_kinds: list[tuple[str, list[ast.expr], Exception]] = field(default_factory=list)
-    refilled_arrays: list[tuple[str, ast.expr, Exception]] = field(default_factory=list)
+    assumed_kinds: list[tuple[str, list[Term], Exception]] = field(default_factory=list)
+    refilled_arrays: list[tuple[str, Term, Exception]] = field(default_factory=list)
     copied_from: dict[str, str] = field(default_factory=dict)
     single_precision: bool = False
     checked: bool = True
@@ -282,84 +272,6 @@ class Function:
                 if names & set(pair):
                     names |= set(pair)
         return [p for p in self.parameters if p in names]
-
-
-def parse(code: str) -> ast.expr:
-    return ast.parse(code, mode="eval").body
-
-
-@lru_cache(16_384)
-def parsed(code: str) -> ast.expr:
-    """The syntax tree of `code`, cached: do not modify it."""
-    return parse(code)
-
-
-#: Caches of :func:`unparse` and :func:`reads`; an expression must not be modified once it is in them.
-_code_cache: WeakKeyDictionary[ast.AST, str] = WeakKeyDictionary()
-_reads_cache: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
-
-
-def unparse(node: ast.AST) -> str:
-    """The code of an expression."""
-    if isinstance(node, ast.Name):
-        return node.id
-    text = _code_cache.get(node)
-    if text is None:
-        text = _code_cache[node] = ast.unparse(node)
-    return text
-
-
-#: The fields that may hold child nodes, by type of node, without contexts and operators.
-_CHILD_FIELDS = {
-    kind: tuple([name for name in kind._fields if name not in ("ctx", "op", "ops", "id", "arg", "attr", "kind")])
-    for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind not in (ast.Constant, ast.Name)
-}
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes, without contexts and operators."""
-    nodes: list[ast.AST] = []
-    for name in _CHILD_FIELDS.get(type(node), ()):
-        value = getattr(node, name, None)
-        if isinstance(value, list):
-            nodes += [n for n in value if isinstance(n, ast.AST)]
-        elif isinstance(value, ast.AST):
-            nodes.append(value)
-    return nodes
-
-
-def subtrees(tree: ast.AST) -> list[ast.AST]:
-    """All nodes of a tree, breadth first, without contexts and operators; three times as fast as :func:`ast.walk`."""
-    nodes = [tree]
-    for node in nodes:
-        nodes += children(node)
-    return nodes
-
-
-#: Python allows 100 levels of indentation, and generated code may need a few more than the function.
-_MAX_NESTING = 92
-
-
-def too_deep(tree: ast.FunctionDef) -> ast.stmt | None:
-    """A statement nested too deeply for generated code; None if there is none."""
-    stack: list[tuple[ast.stmt, int]] = [(s, 1) for s in tree.body]
-    while stack:
-        s, level = stack.pop()
-        if level > _MAX_NESTING:
-            return s
-        stack += [(n, level + 1) for n in children(s) if isinstance(n, ast.stmt)]
-    return None
-
-
-def duplicate(node: ast.AST) -> ast.AST:
-    """A deep copy, which is in no cache."""
-    copy = type(node).__new__(type(node))  # __init__ requires all fields
-    for name, value in vars(node).items():
-        if isinstance(value, list):
-            value = [duplicate(n) if isinstance(n, ast.AST) else n for n in value]
-        setattr(copy, name, duplicate(value) if isinstance(value, ast.AST) and value._fields else value)
-    return copy
 
 
 def comma_separated(parts: list[str], several: bool) -> str:
@@ -387,40 +299,6 @@ def nested_blocks(s: Statement) -> list[Block]:
     return [s.body] if isinstance(s, Loop) else []
 
 
-def elements_in(node: ast.expr, array: str) -> list[ast.expr]:
-    """The indices at which an expression reads `array`."""
-    if array not in reads(node):
-        return []
-    return [n.slice for n in subtrees(node) if isinstance(n, ast.Subscript) and unparse(n.value) == array]
-
-
-def reads(*nodes: ast.AST | None) -> set[str]:
-    """The names whose values the expressions read; reading the shape of an array does not count."""
-    names: set[str] = set()
-    for node in nodes:
-        if node is not None:
-            if node not in _reads_cache:
-                _reads_cache[node] = frozenset(_reads(node))
-            names |= _reads_cache[node]
-    return names
-
-
-def _reads(expression: ast.AST) -> Iterator[str]:
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            continue  # an array's shape, or a module
-        elif isinstance(node, ast.Call):
-            length = isinstance(node.func, ast.Name) and node.func.id == "len" and isinstance(node.args[0], ast.Name)
-            if not length:
-                stack += [a for a in node.args if not isinstance(a, ast.Starred)]
-        else:
-            stack += children(node)
-
-
 def writes(s: Statement) -> list[str]:
     """The names that a statement writes, without the blocks in it."""
     match s:
@@ -439,48 +317,46 @@ def writes(s: Statement) -> list[str]:
     return []
 
 
-def uses(s: Statement) -> set[str]:
-    """The names that a statement reads, without the blocks in it."""
+def terms_of(s: Statement) -> tuple[Term, ...]:
+    """The terms in a statement, without the blocks in it."""
     match s:
         case Assign():
-            return reads(s.value)
+            return (s.value,)
         case Store():
-            return reads(s.index, s.value)
+            return *s.index, s.value
         case Alloc():
-            return reads(s.value)
+            return *s.shape, s.dtype
         case Grow():
-            return reads(s.size)
+            return (s.size,)
         case Call():
-            return reads(*s.operands)
+            return tuple(s.operands)
+        case IndexCheck():
+            return s.test, *s.operands
         case If() | Check():
-            return reads(s.test, *getattr(s, "operands", ()))
+            return (s.test,)
         case InRange():
-            return reads(s.index, s.size)
+            return s.index, s.size
         case Loop():
-            return reads(s.start, s.stop, s.step, s.test) | {
-                n for n in (s.exit_flag, s.trip_counter, *s.values_before_loop.values()) if n
-            }
-    return set()
+            return tuple([t for t in (s.start, s.stop, s.step, s.test) if t is not None])
+    return ()
+
+
+def uses(s: Statement) -> set[str]:
+    """The names whose values a statement reads, without the blocks in it."""
+    names = reads(*terms_of(s))
+    if isinstance(s, Loop):
+        names |= {n for n in (s.exit_flag, s.trip_counter, *s.values_before_loop.values()) if n}
+    return names
 
 
 def mentioned(s: Statement) -> set[str]:
-    """The names that a statement reads or writes, or whose shapes it reads, without the blocks in it."""
-    return {*writes(s), *uses(s), *reads(*getattr(s, "shape", ()))}
+    """The names that a statement reads or writes, without the blocks in it."""
+    return {*writes(s), *uses(s)}
 
 
 def mentions(s: Statement, name: str) -> bool:
     """Whether `name` is among those that `s` mentions, see :func:`mentioned`."""
-    return name in writes(s) or name in uses(s) or any(name in reads(n) for n in getattr(s, "shape", ()))
-
-
-class SubstituteNames(ast.NodeTransformer):
-    """Substitutes expressions for names."""
-
-    def __init__(self, names: dict[str, ast.expr]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.names.get(node.id, node)
+    return name in writes(s) or name in uses(s)
 
 
 def union_over_nested(block: Block, of: Callable[[Statement], set[str]]) -> dict[Statement, set[str]]:

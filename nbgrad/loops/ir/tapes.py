@@ -6,14 +6,16 @@ growing vector or stack.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable
+from functools import reduce
 from itertools import pairwise
 
-from .affine import minus, plus
-from .reverse_ir import Item, Step
-from .statements import Assign, Loop, names_written, parsed, reads, unparse, walk, writes
+from .affine import minus, plus, total
+from .names import called
+from .reverse_ir import For, Item, Step
+from .statements import Assign, Loop, names_written, walk, writes
+from .terms import MINUS_ONE, ONE, ZERO, Binary, DType, Element, Length, Term, Unary, Variable, reads
 
 __all__ = ["GROWN", "Stack", "Tape", "iteration_number", "pushes_per_iteration", "reversed_loop_head", "trip_count"]
 
@@ -47,7 +49,7 @@ class Stack:
         self.bound_setters = _bound_setters(loops)
         self.presizable = bool(inner) and self.bound_setters is not None
         sizes = [trip_count(p) for p in inner]
-        self.frame_size = " * ".join(sizes if len(sizes) < 2 else [f"({n})" for n in sizes]) or "1"
+        self.frame_size = reduce(lambda a, b: Binary("*", a, b), sizes) if sizes else ONE
 
     def reserve(self) -> list[str]:
         """Code that ensures capacity for a frame, before anything is recorded in it."""
@@ -75,7 +77,7 @@ class Tape:
     """
 
     def __init__(
-        self, name: str, dtype: str, loops: tuple[Loop, ...], turn: str, stacks: dict[tuple[object, ...], Stack],
+        self, name: str, dtype: Term, loops: tuple[Loop, ...], turn: str, stacks: dict[tuple[object, ...], Stack],
         fresh: Callable[[str], str],
     ) -> None:  # fmt: skip
         self.name = name
@@ -87,23 +89,26 @@ class Tape:
         self.sizes = None if known else sizes
         self.grows_by_iteration = known == len(loops) == 1
         self.stack: Stack | None = None
-        self.index = ", ".join(turns)
+        self.index: tuple[Term, ...] = tuple(turns)
         if self.grows_by_iteration:
             self.used_slots = loops[0].trip_counter
-            self.index = iteration_number(loops[0]) if loops[0].index else f"{self.used_slots} - 1"
+            slot = iteration_number(loops[0]) if loops[0].index else Binary("-", Variable(self.used_slots), ONE)
+            self.index = (slot,)
         elif known:
             stack = Stack(loops, known)
             self.stack = stacks.setdefault((stack.outer_loops, stack.frame, stack.frame_size), stack)
             self.stack.top = self.stack.top or fresh(f"{name}_top")
             self.stack.tapes.append(self)
             self.used_slots = self.stack.top
-            linear = turns[0] if turns else ""
-            for size, position in zip(sizes[1:], turns[1:], strict=True):
-                linear = f"({linear}) * ({size}) + {position}"
-            self.index = f"{self.used_slots} + {linear}" if linear else self.used_slots
-        self.reverse_index = (
-            turn if self.grows_by_iteration and not loops[0].index else self.index
-        )  # in the reverse sweep
+            slot = Variable(self.used_slots)
+            if turns:
+                linear = turns[0]
+                for size, position in zip(sizes[1:], turns[1:], strict=True):
+                    linear = total(Binary("*", linear, size), position)
+                slot = total(slot, linear)
+            self.index = (slot,)
+        # in the reverse sweep
+        self.reverse_index = (Variable(turn),) if self.grows_by_iteration and not loops[0].index else self.index
 
     def allocate(self) -> list[str]:
         """Code that allocates the tape, and sets the top of its stack to 0 if it is the first on it."""
@@ -114,8 +119,8 @@ class Tape:
             return [*lines, *([f"{self.stack.top} = 0"] if self is self.stack.tapes[0] else [])]
         if self.sizes is None:
             return [f"{self.name} = np.empty(512, {self.dtype})"]
-        shape = self.sizes[0] if len(self.sizes) == 1 else f"({', '.join(self.sizes)})"
-        lines = [f"{self.name} = np.empty({shape}, {self.dtype})"]
+        shape = ", ".join(map(str, self.sizes))
+        lines = [f"{self.name} = np.empty({shape if len(self.sizes) == 1 else f'({shape})'}, {self.dtype})"]
         return [*lines, f"in_large_pages({self.name})"] if self.sizes else []
 
     def grows_in(self, loop: Loop) -> bool:
@@ -133,18 +138,20 @@ class Tape:
 
     def nbytes_before(self) -> str | None:
         """Code for its size in bytes before allocation; None if it grows."""
-        dtype = parsed(self.dtype)
-        of_array = isinstance(dtype, ast.Attribute) and dtype.attr == "dtype"
-        item = f"{unparse(dtype.value)}.itemsize" if of_array else "8"  # type: ignore[attr-defined]
+        item = f"{self.dtype.array}.itemsize" if isinstance(self.dtype, DType) else "8"
         return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
 
-    def record(self, value: str) -> list[str]:
+    def record(self, value: Term) -> list[str]:
         """Code that stores `value` in the current slot."""
-        return [f"{self.name}[{self.index}] = {value}" if self.sizes != [] else f"{self.name} = {value}"]
+        return [f"{self.slot(self.index)} = {value}"]
 
-    def fetch(self, target: ast.expr) -> list[Item]:
+    def fetch(self, target: Variable | Element) -> list[Item]:
         """Load the current slot into `target`, in the reverse sweep."""
-        return [Step(target, "=", f"{self.name}[{self.reverse_index}]" if self.sizes != [] else self.name)]
+        return [Step(target, "=", self.slot(self.reverse_index))]
+
+    def slot(self, index: tuple[Term, ...]) -> Variable | Element:
+        """The element at `index`, or the variable that the tape consists of."""
+        return Element(self.name, index) if self.sizes != [] else Variable(self.name)
 
 
 def first_counted_loop(loops: tuple[Loop, ...]) -> int:
@@ -188,46 +195,37 @@ def _bound_setters(loops: tuple[Loop, ...]) -> dict[Loop, list[Assign]] | None:
     return None if wanted else setters
 
 
-def trip_count(loop: Loop) -> str:
-    """Code for the trip count."""
-    start, stop, step = unparse(loop.start), unparse(loop.stop), unparse(loop.step)
-    if step == "-1":
-        return f"max({unparse(minus(loop.start, loop.stop))}, 0)"
-    if step != "1":
-        return f"len(range({start}, {stop}, {step}))"
-    if start == "0" and ".shape[" in stop and isinstance(loop.stop, ast.Subscript):
-        return stop
-    return f"max({unparse(loop.stop) if start == '0' else unparse(minus(loop.stop, loop.start))}, 0)"
+def trip_count(loop: Loop) -> Term:
+    """The trip count."""
+    if loop.step is MINUS_ONE:
+        return called(max, minus(loop.start, loop.stop), ZERO)
+    if loop.step is not ONE:
+        return called(len, called(range, loop.start, loop.stop, loop.step))
+    if loop.start is ZERO and isinstance(loop.stop, Length) and loop.stop.axis is not None:
+        return loop.stop
+    return called(max, loop.stop if loop.start is ZERO else minus(loop.stop, loop.start), ZERO)
 
 
-def iteration_number(loop: Loop) -> str:
-    """Code for the number of the current iteration, from 0."""
-    start, step = unparse(loop.start), unparse(loop.step)
-    first = loop.index if start == "0" else unparse(minus(ast.Name(loop.index, ast.Load()), loop.start))
-    if step == "-1":
-        return unparse(minus(loop.start, ast.Name(loop.index, ast.Load())))
-    return first if step == "1" else f"({first}) // {unparse(ast.UnaryOp(ast.UAdd(), loop.step))[1:]}"
+def iteration_number(loop: Loop) -> Term:
+    """The number of the current iteration, from 0."""
+    index = Variable(loop.index)
+    if loop.step is MINUS_ONE:
+        return minus(loop.start, index)
+    first = index if loop.start is ZERO else minus(index, loop.start)
+    return first if loop.step is ONE else Binary("//", first, loop.step)
 
 
-def reversed_loop_head(s: Loop, turn: str) -> str:
-    """The first line of the reversed loop; `turn` is the variable for a while loop."""
+def reversed_loop_head(s: Loop, turn: str) -> For:
+    """The reversed loop, without a body; `turn` is the variable for a while loop."""
+    count = Variable(s.trip_counter)
     if not s.index:
-        return f"for {turn} in range({s.trip_counter} - 1, -1, -1):"
-    start, stop, step = s.start, s.stop, unparse(s.step)
-    if s.trip_counter and step == "1":
-        end: ast.expr = (
-            ast.Name(s.trip_counter, ast.Load())
-            if unparse(start) == "0"
-            else ast.BinOp(start, ast.Add(), ast.Name(s.trip_counter, ast.Load()))
-        )
-        return f"for {s.index} in range({unparse(plus(end, -1))}, {unparse(plus(start, -1))}, -1):"
-    if s.trip_counter:
-        last = f"{unparse(start)} + ({s.trip_counter} - 1) * ({step})"
-        return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
-    if step == "1":
-        return f"for {s.index} in range({unparse(plus(stop, -1))}, {unparse(plus(start, -1))}, -1):"
-    if step == "-1":
-        return f"for {s.index} in range({unparse(plus(stop, 1))}, {unparse(plus(start, 1))}):"
-    turns = f"len(range({unparse(start)}, {unparse(stop)}, {step}))"
-    last = f"{unparse(start)} + ({turns} - 1) * ({step})"
-    return f"for {s.index} in range({last}, {unparse(start)} - ({step}), -({step})):"
+        return For(turn, Binary("-", count, ONE), MINUS_ONE, MINUS_ONE)
+    start, stop, step = s.start, s.stop, s.step
+    if step is ONE:
+        end = stop if not s.trip_counter else count if start is ZERO else Binary("+", start, count)
+        return For(s.index, plus(end, -1), plus(start, -1), MINUS_ONE)
+    if step is MINUS_ONE and not s.trip_counter:
+        return For(s.index, plus(stop, 1), plus(start, 1))
+    turns = count if s.trip_counter else called(len, called(range, start, stop, step))
+    last = Binary("+", start, Binary("*", Binary("-", turns, ONE), step))
+    return For(s.index, last, Binary("-", start, step), Unary("-", step))

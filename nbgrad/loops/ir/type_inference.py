@@ -5,25 +5,45 @@ Also checks what depends on kinds: operators, indices, loop bounds, and integers
 
 from __future__ import annotations
 
-import ast
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from numba.core.errors import NumbaError
 
 from ...errors import TraceError
 from ..custom_rules import Kind
-from .affine import axis_indices
 from .integer_powers import guard_powers
-from .names import INTEGERS, bound_name
-from .statements import Alloc, Assign, Call, Function, Like, Loop, Statement, Store, children, parse, unparse, walk
+from .names import INTEGERS, called
+from .statements import Alloc, Assign, Call, Check, Function, If, InRange, Like, Loop, Statement, Store, walk
+from .terms import (
+    Binary,
+    Compare,
+    Constant,
+    Element,
+    Global,
+    Length,
+    Logical,
+    Prefix,
+    Select,
+    Term,
+    Unary,
+    Variable,
+)
+from .terms import Call as CallTerm
 
-__all__ = ["ZEROS", "infer", "kind_of", "kinds_of"]
+__all__ = ["DTYPES", "ZEROS", "infer", "kind_of", "kinds_of"]
 
-_BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+_BITWISE = ("&", "|", "^", "<<", ">>")
 _ORDER = ["bool", "int", "float"]
-#: Code for zero.
-ZEROS = {"float": "0.0", "int": "0", "bool": "False"}
+#: The zero of each kind.
+ZEROS = {"float": Constant(0.0), "int": Constant(0), "bool": Constant(False)}
+#: The dtype of each kind.
+DTYPES = {
+    "float": Global("np.float64", np.float64),
+    "int": Global("np.int64", np.int64),
+    "bool": Global("np.bool_", np.bool_),
+}
 _INTEGERS = (int, len, math.floor, math.ceil, math.trunc, *INTEGERS)
 _TRUTH = (bool, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_)
 _WIDEST = (abs, min, max, pow, np.abs, np.maximum, np.minimum, np.square, np.sign)
@@ -60,32 +80,37 @@ def infer(f: Function) -> None:
     for name, value, error in f.refilled_arrays:
         if _ORDER.index(kind_of(value, f)) > _ORDER.index(f.kinds[name]):
             raise error
-    for s, dtype in [(s, _dtype(s, {s.name: s for s in allocations}, f)) for s in allocations]:
-        s.value = parse(f"np.empty({unparse(s.value.args[0])}, {dtype})")  # type: ignore[attr-defined]
-        s.kind = f.kinds[s.name]
+    by_name = {s.name: s for s in allocations}
+    for s, dtype in [(s, _dtype(s, by_name, f)) for s in allocations]:
+        s.dtype, s.kind = dtype, f.kinds[s.name]
     for every in walk(f.body):
-        for part in ("value", "test", "index"):
-            node = getattr(every, part, None)
-            if isinstance(node, ast.expr):
-                _check_operators(node, every, f, part == "value")
+        match every:
+            case Assign() | Store():
+                _check_operators(every.value, every, f, True)
+            case If() | Check():
+                _check_operators(every.test, every, f, False)
+            case InRange():
+                _check_operators(every.index, every, f, False)
+            case Loop() if every.test is not None:
+                _check_operators(every.test, every, f, False)
         if isinstance(every, Loop) and every.index:
-            _require_integers([every.start, every.stop, every.step], every, f)
+            _require_integers((every.start, every.stop, every.step), every, f)
             for part in ("start", "stop", "step"):  # Numba has ranges over bools, but no differences and no max
                 if kind_of(bound := getattr(every, part), f) == "bool":
-                    setattr(every, part, ast.Call(bound_name(int, "int"), [bound], []))
+                    setattr(every, part, called(int, bound))
         elif isinstance(every, Store):
-            _require_integers(axis_indices(every.index), every, f)
-    guard_powers(f, lambda n: kind_of(n, f) == "float")
+            for part_of_index in every.index:
+                _check_operators(part_of_index, every, f, False)
+            _require_integers(every.index, every, f)
+    guard_powers(f, lambda t: kind_of(t, f) == "float")
 
 
-def _dtype(s: Alloc, allocations: dict[str, Alloc], f: Function) -> str:
-    """Code for the dtype of an array; for one like another array, which may be allocated later, that of the other."""
+def _dtype(s: Alloc, allocations: dict[str, Alloc], f: Function) -> Term:
+    """The dtype of an array; for one like another array, which may be allocated later, that of the other."""
     other = s.kind.name if isinstance(s.kind, Like) else ""
     if other in allocations:
         return _dtype(allocations[other], allocations, f)
-    if not s.kind and f.kinds[s.name] != "float":
-        return {"int": "np.int64", "bool": "np.bool_"}[f.kinds[s.name]]
-    return unparse(s.value.args[1])  # type: ignore[attr-defined]
+    return s.dtype if s.kind or f.kinds[s.name] == "float" else DTYPES[f.kinds[s.name]]
 
 
 def _infer_call_results(f: Function) -> bool:
@@ -110,68 +135,66 @@ def _infer_call_results(f: Function) -> bool:
 
 def kinds_of(s: Call, f: Function) -> tuple[Kind, ...]:
     """The ranks and kinds of the arguments of a call."""
-    names = [unparse(n.value if isinstance(n, ast.Subscript) else n) for n in s.operands]
-    return tuple([(f.ranks.get(name, 0), kind_of(n, f)) for n, name in zip(s.operands, names, strict=True)])
+    names = [getattr(t, "array", getattr(t, "name", "")) for t in s.operands]
+    return tuple([(f.ranks.get(name, 0), kind_of(t, f)) for t, name in zip(s.operands, names, strict=True)])
 
 
-def _check_operators(node: ast.expr, s: Statement, f: Function, value: bool) -> None:
+def _check_operators(term: Term, s: Statement, f: Function, value: bool) -> None:
     """Refuse floats as operands of bitwise operators, and of ``and`` and ``or`` where these give a value."""
-    bits = isinstance(node, ast.BinOp) and isinstance(node.op, _BITWISE)
-    choice = value and isinstance(node, ast.BoolOp)
-    operands = [node.left, node.right] if bits else node.values if choice else []  # type: ignore[attr-defined]
-    if any(kind_of(n, f) == "float" for n in operands):
+    bits = isinstance(term, Binary) and term.op in _BITWISE
+    choice = value and isinstance(term, Logical)
+    if (bits or choice) and any(kind_of(t, f) == "float" for t in term.operands):
         raise TraceError(
-            f"adjoint: {f.where}: {'bit operations' if bits else 'and, or'} of floats in '{s.line or unparse(node)}'; "
+            f"adjoint: {f.where}: {'bit operations' if bits else 'and, or'} of floats in '{s.line or term}'; "
             + ("use integers" if bits else "write a if ... else b, or compare")
         )
-    if isinstance(node, ast.Subscript):
-        _require_integers(axis_indices(node.slice), s, f)
-    for child in children(node):
-        if isinstance(child, ast.expr):
-            _check_operators(child, s, f, value and not (isinstance(node, ast.IfExp) and child is node.test))
+    if isinstance(term, Element):
+        _require_integers(term.index, s, f)
+    for operand in term.operands:
+        _check_operators(operand, s, f, value and not (isinstance(term, Select) and operand is term.test))
 
 
-def _require_integers(nodes: list[ast.expr], s: Statement, f: Function) -> None:
+def _require_integers(terms: Iterable[Term], s: Statement, f: Function) -> None:
     """Refuse floats as indices and as bounds of loops."""
-    for n in nodes:
-        if kind_of(n, f) == "float":
-            what = f"the float {unparse(n)} where an integer is expected"
+    for t in terms:
+        if kind_of(t, f) == "float":
+            what = f"the float {t} where an integer is expected"
             where = f" in '{s.line}'" if s.line else ""
             raise TraceError(f"adjoint: {f.where}: {what}{where}; pass an integer, or write int(...)")
 
 
-def kind_of(node: ast.expr, f: Function) -> str:
+def kind_of(term: Term, f: Function) -> str:
     """The kind of an expression, with the kinds of names known so far."""
-    match node:
-        case ast.Constant():
-            return "bool" if isinstance(node.value, bool) else "int" if isinstance(node.value, int) else "float"
-        case ast.Name():
-            return f.kinds.get(node.id, "bool")
-        case ast.Subscript():
-            return f.kinds[node.value.id] if isinstance(node.value, ast.Name) else "int"
-        case ast.Attribute():
-            return "int" if node.attr in ("size", "ndim") else "float"
-        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+    match term:
+        case Constant(value):
+            return "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
+        case Variable(name):
+            return f.kinds.get(name, "bool")
+        case Element(array) | Prefix(array):
+            return f.kinds[array]
+        case Length():
+            return "int"
+        case Compare() | Unary("not"):
             return "bool"
-        case ast.BoolOp():
-            return max((kind_of(v, f) for v in node.values), key=_ORDER.index)
-        case ast.UnaryOp():
-            return max("int", kind_of(node.operand, f), key=_ORDER.index)
-        case ast.BinOp():
-            if isinstance(node.op, ast.Div):
-                return "float"
-            both = max(kind_of(node.left, f), kind_of(node.right, f), key=_ORDER.index)
-            logical = isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor)
-            return both if logical else max("int", both, key=_ORDER.index)
-        case ast.IfExp():
-            return max(kind_of(node.body, f), kind_of(node.orelse, f), key=_ORDER.index)
-        case ast.Call():
-            called = f.names.resolve(node.func)
-            if called in _TRUTH:
-                return "bool"
-            if called in _INTEGERS or (called is round and len(node.args) == 1):
-                return "int"
-            if called in _WIDEST:
-                return max((kind_of(a, f) for a in node.args), key=_ORDER.index)
+        case Logical(_, operands):
+            return _widest(operands, f)
+        case Unary(_, operand):
+            return max("int", kind_of(operand, f), key=_ORDER.index)
+        case Binary("/"):
             return "float"
+        case Binary(op, left, right):
+            both = _widest((left, right), f)
+            return both if op in ("&", "|", "^") else max("int", both, key=_ORDER.index)
+        case Select(_, body, orelse):
+            return _widest((body, orelse), f)
+        case CallTerm(function, operands):
+            if function.value in _TRUTH:
+                return "bool"
+            if function.value in _INTEGERS or (function.value is round and len(operands) == 1):
+                return "int"
+            return _widest(operands, f) if function.value in _WIDEST else "float"
     return "float"
+
+
+def _widest(terms: Iterable[Term], f: Function) -> str:
+    return max([kind_of(t, f) for t in terms], key=_ORDER.index)

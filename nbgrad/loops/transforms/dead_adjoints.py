@@ -6,12 +6,10 @@ always zero, and whatever reads it adds nothing.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
-from dataclasses import replace
 
-from ..ir.reverse_ir import Comment, Item, Nest, Step, mentions, names, names_in_line
-from ..ir.statements import parsed
+from ..ir.reverse_ir import FLOAT_ZERO, Branch, Comment, Item, Nest, Step, mentions, names_in_line
+from ..ir.terms import Element, Term, Variable
 from .loop_fusion import replace_by_scalar
 
 __all__ = ["remove_dead_adjoints"]
@@ -85,9 +83,9 @@ def _zeroed(item: Item) -> set[str]:
     stack: list[Item] = [item] if isinstance(item, Nest) else []
     while stack:
         inner = stack.pop()
-        if isinstance(inner, Nest) and not inner.test:
+        if isinstance(inner, Nest) and not isinstance(inner, Branch):
             stack += inner.body
-        elif isinstance(inner, Step) and isinstance(inner.target, ast.Subscript) and inner.zeroes:
+        elif isinstance(inner, Step) and isinstance(inner.target, Element) and inner.zeroes:
             arrays.add(inner.name)
         elif not isinstance(inner, Comment):
             return set()
@@ -98,37 +96,36 @@ def _without_zero_array(items: list[Item], array: str) -> list[Item] | None:
     """The block without `array`, which is zero before it; None if the block adds to the array, or does more with its
     zeros than add them."""
     live: list[Item] = []
-    zero = ""  # the scalar that holds an element
+    zero: Variable | None = None  # the scalar that holds an element
     for item in items:
         if isinstance(item, Nest):
-            inner = None if zero and mentions(item, zero) else _without_zero_array(item.body, array)
-            if inner is None or mentions(replace(item, body=[]), array):
+            inner = None if zero and mentions(item, zero.name) else _without_zero_array(item.body, array)
+            if inner is None or mentions(item.with_body([]), array):
                 return None
             if len(inner) < len(item.body) and all(isinstance(s, Comment) for s in inner):
                 if live and isinstance(live[-1], Comment):
                     live.pop()  # the comment with the line that it reverses
             else:
-                live.append(replace(item, body=inner))
-        elif isinstance(item, Step) and (_element(parsed(item.value), array) or (zero and item.value == zero)):
+                live.append(item.with_body(inner))
+        elif isinstance(item, Step) and (_is_element(item.value, array) or item.value is zero):
             if item.assign_op == "=":
-                if item.value == zero or zero not in ("", item.name) or not isinstance(item.target, ast.Name):
+                if item.value is zero or zero not in (None, item.target) or not isinstance(item.target, Variable):
                     return None
-                zero = item.name
-        elif isinstance(item, Step) and _element(item.target, array) and item.assign_op == "=":
-            if item.value != "0.0":
+                zero = item.target
+        elif isinstance(item, Step) and _is_element(item.target, array) and item.assign_op == "=":
+            if item.value is not FLOAT_ZERO:
                 return None
         elif mentions(item, array):
             return None
         else:
-            if zero and mentions(item, zero):
-                redefined = isinstance(item, Step) and isinstance(item.target, ast.Name) and item.name == zero
-                if redefined and item.assign_op == "=" and zero not in names(item.value):  # type: ignore[union-attr]
-                    zero = ""
-                else:
+            if zero and mentions(item, zero.name):
+                redefined = isinstance(item, Step) and item.target is zero and item.assign_op == "="
+                if not redefined or zero.name in item.value.named:  # type: ignore[union-attr]
                     return None
+                zero = None
             live.append(item)
     return live
 
 
-def _element(node: ast.expr, array: str) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == array
+def _is_element(term: Term, array: str) -> bool:
+    return isinstance(term, Element) and term.array == array

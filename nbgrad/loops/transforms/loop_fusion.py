@@ -9,7 +9,6 @@ with the loop that reads what is gathered.
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,25 +17,27 @@ from typing import TYPE_CHECKING
 from ..analysis.iteration_local_reversal import cotangent_name
 from ..analysis.must_execute import must_evaluate
 from ..analysis.parallelization import first_access, reduction_variables
-from ..ir.affine import axis_indices, joined_index, offset
-from ..ir.reverse_ir import Comment, Item, Nest, Step, as_range_loop, negative, replace_by_scalars
-from ..ir.statements import Alloc, Call, Function, Statement, Swap, children, reads, unparse, uses, walk, writes
+from ..ir.affine import offset
+from ..ir.reverse_ir import Branch, Comment, For, Item, Nest, Step, negative, replace_by_scalars, same_iterations
+from ..ir.statements import Alloc, Call, Function, Statement, Swap, uses, walk, writes
+from ..ir.terms import Element, Term, Variable, reads, subterms, variables
 
 if TYPE_CHECKING:
     from ..analysis.activity import Plan
+    from ..analysis.dependence import Index
 
 __all__ = ["Accessed", "Gather", "fuse_loops", "merge_zero_and_add", "replace_by_scalar", "single_read_arrays"]
 
 
 @dataclass(eq=False)
-class Gather(Nest):
-    """A branch that gathers what iterations of the loop before it have stored for their neighbours.
+class Gather(Branch):
+    """A branch that gathers what iterations of the `loop` before it have stored for their neighbours.
 
     The same can be done at the end of each iteration (`inside`), so that less remains (`rest`), if later iterations do
     not access what was accumulated into: rows of `targets`, by the axis and the shift against the iteration.
     """
 
-    loop: str = ""
+    loop: For | None = None  # without its body
     inside: list[Item] = field(default_factory=list)
     rest: list[Item] = field(default_factory=list)
     targets: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -61,7 +62,7 @@ def fuse_loops(items: list[Item], passing: dict[str, str]) -> list[Item]:
     for item in items:
         if isinstance(item, Gather):
             item = _fuse_gather_behind(fused, item)
-        elif isinstance(item, Nest) and as_range_loop(item):
+        elif isinstance(item, For) and not item.parallel:
             if _fuse_with_last(fused, item, passing):
                 continue
             _fuse_gather_ahead(fused, item)
@@ -73,11 +74,11 @@ def fuse_loops(items: list[Item], passing: dict[str, str]) -> list[Item]:
     return fused
 
 
-def _fuse_with_last(items: list[Item], loop: Nest, passing: dict[str, str]) -> bool:
+def _fuse_with_last(items: list[Item], loop: For, passing: dict[str, str]) -> bool:
     """Fuse `loop` with the last loop in `items`; whether that was possible."""
     at, steps, notes = _split_at_last_nest(items)
     before = items[at] if at >= 0 else None
-    if not isinstance(before, Nest) or before.head != loop.head:
+    if not isinstance(before, For) or not same_iterations(before, loop):
         return False
     first, last = _sink_or_hoist(steps, before, loop)
     if len(first) + len(last) < len(steps):
@@ -117,7 +118,7 @@ def _sink_or_hoist(steps: list[Step], before: Nest, after: Nest) -> tuple[list[S
     return first, last
 
 
-def _split_restores(loop: Nest, names: set[str]) -> tuple[list[Item], Nest]:
+def _split_restores(loop: For, names: set[str]) -> tuple[list[Item], For]:
     """Split `loop`: what only sets elements of arrays in `names` to loop-invariant values, and the rest."""
     used = Accessed([loop])
     separable = {n for n in used.arrays_written & names - used.whole if len(used.elements[n]) == 1}
@@ -125,11 +126,10 @@ def _split_restores(loop: Nest, names: set[str]) -> tuple[list[Item], Nest]:
     return [first] if first.body and used.is_structured else [], rest
 
 
-def _partition_body(loop: Nest, separable: set[str], written: set[str]) -> tuple[Nest, Nest]:
-    first, rest = Nest(loop.head), Nest(loop.head)
+def _partition_body(loop: For, separable: set[str], written: set[str]) -> tuple[For, For]:
+    first, rest = loop.with_body([]), loop.with_body([])
     for item in loop.body:
-        head = as_range_loop(item) if isinstance(item, Nest) else None
-        if isinstance(item, Nest) and head is not None and not reads(head.iter) & written:
+        if isinstance(item, For) and not item.parallel and not reads(*item.bounds) & written:
             inner, remainder = _partition_body(item, separable, written)
             first.body += [inner] if inner.body else []
             rest.body += [remainder] if not all(isinstance(i, Comment) for i in remainder.body) else []
@@ -141,7 +141,7 @@ def _partition_body(loop: Nest, separable: set[str], written: set[str]) -> tuple
 
 
 def _reads(s: Step) -> set[str]:
-    return {n for node in s.evaluated_nodes() for n in reads(node)}
+    return reads(*s.evaluated())
 
 
 def replace_by_scalar(body: list[Item], array: str, number: str) -> None:
@@ -156,17 +156,17 @@ def replace_by_scalar(body: list[Item], array: str, number: str) -> None:
         or add is take
     ):
         return
-    element = unparse(add.target)
+    element = add.target
     used = Accessed(body[accesses[0] : accesses[-1] + 1])
     if (
-        not (take.zeroes and unparse(take.target) == element)
-        or {unparse(ast.Subscript(ast.Name(array), joined_index(e))) for e in used.elements[array]} != {element}
-        or array in used.whole | reads(*add.evaluated_nodes())
-        or reads(*used.elements[array][0]) & used.written
+        not (take.zeroes and take.target is element)
+        or {Element(array, index) for index in used.elements[array]} != {element}
+        or array in used.whole | _reads(add)
+        or reads(*element.operands) & used.written
     ):
         return
     for k in accesses:
-        replace_by_scalars(body[k], {element: number})
+        replace_by_scalars(body[k], {element: Variable(number)})
     if add.assign_op == "-=":
         add.value = negative(add.value)
     add.assign_op = "="
@@ -175,13 +175,12 @@ def replace_by_scalar(body: list[Item], array: str, number: str) -> None:
 
 def _zeroed(body: list[Item]) -> list[Step]:
     """The steps that set elements to zero."""
-    return [s for s in body if isinstance(s, Step) and isinstance(s.target, ast.Subscript) and s.zeroes]
+    return [s for s in body if isinstance(s, Step) and isinstance(s.target, Element) and s.zeroes]
 
 
 def _index_names(s: Step) -> set[str]:
     """The names that the index of an element reads: scalars and integer arrays."""
-    assert isinstance(s.target, ast.Subscript)
-    return reads(s.target.slice)
+    return reads(*s.target.operands)
 
 
 def _remove_zero_and_restore(body: list[Item]) -> None:
@@ -198,32 +197,31 @@ def _remove_zero_and_restore(body: list[Item]) -> None:
 
 def _adds_old_value(body: list[Item], zero: Step, back: Step) -> bool:
     """Whether what is added to an element that was set to zero is the value that was read right before."""
-    at, element = body.index(zero), unparse(zero.target)
+    at = body.index(zero)
     read = body[at - 1] if at else None
     return (
         isinstance(read, Step)
-        and isinstance(read.target, ast.Name)
+        and isinstance(read.target, Variable)
         and read.assign_op == "="
-        and read.value == element
-        and unparse(back.target) == element
-        and back.value in _copies(read.name, body[at + 1 : body.index(back)])
+        and read.value is zero.target is back.target
+        and back.value in _copies(read.target, body[at + 1 : body.index(back)])
     )
 
 
-def merge_zero_and_add(body: list[Item], differ: Callable[[ast.expr, ast.expr], bool]) -> None:
+def merge_zero_and_add(body: list[Item], differ: Callable[[Index, Index], bool]) -> None:
     """Replace ``e = 0; e += v`` by ``e = v`` for elements.
 
     Elements accessed in between must provably `differ`.
     """
     for zero in _zeroed(body):
-        assert isinstance(zero.target, ast.Subscript)
-        at, index = body.index(zero), zero.target.slice
+        assert isinstance(zero.target, Element)
+        at, index = body.index(zero), zero.target.index
         back = next((s for s in body[at + 1 :] if _may_access(s, zero.name, index, differ)), None)
         if (
             isinstance(back, Step)
             and back.assign_op != "="
-            and unparse(back.target) == unparse(zero.target)
-            and zero.name not in reads(*back.evaluated_nodes())
+            and back.target is zero.target
+            and zero.name not in _reads(back)
             and not Accessed(body[at + 1 : body.index(back)]).written & _index_names(zero)
             and not _adds_old_value(body, zero, back)
         ):
@@ -231,24 +229,24 @@ def merge_zero_and_add(body: list[Item], differ: Callable[[ast.expr, ast.expr], 
             body.remove(zero)
 
 
-def _may_access(item: Item, name: str, index: ast.expr, differ: Callable[[ast.expr, ast.expr], bool]) -> bool:
+def _may_access(item: Item, name: str, index: Index, differ: Callable[[Index, Index], bool]) -> bool:
     """Whether an item may access the element of an array at `index`."""
     used = Accessed([item])
     return (
         not used.is_structured
         or name in used.whole
-        or not all(differ(index, joined_index(e)) for e in used.elements.get(name, ()))
+        or not all(differ(index, other) for other in used.elements.get(name, ()))
     )
 
 
-def _copies(name: str, items: list[Item]) -> set[str]:
-    """The scalars that have the value that `name` has before `items`."""
-    same = {name}
+def _copies(scalar: Variable, items: list[Item]) -> set[Term]:
+    """The scalars that have the value that `scalar` has before `items`."""
+    same: set[Term] = {scalar}
     for item in items:
         if isinstance(item, Step) and item.assign_op == "=" and item.value in same:
-            same.add(item.name)
+            same.add(Variable(item.name))
         elif isinstance(item, Step | Nest):
-            same -= Accessed([item]).scalars_written
+            same.difference_update(variables(Accessed([item]).scalars_written))
     return same
 
 
@@ -266,7 +264,7 @@ class Accessed:
     """
 
     def __init__(self, items: list[Item]) -> None:
-        self.elements: dict[str, list[list[ast.expr]]] = {}
+        self.elements: dict[str, list[Index]] = {}
         self.whole: set[str] = set()
         self.scalars_written: set[str] = set()
         self.arrays_written: set[str] = set()
@@ -275,26 +273,20 @@ class Accessed:
         while stack:
             item = stack.pop()
             if isinstance(item, Nest):
-                self._collect_names(item.head_tree)
+                self._collect_names(item.terms)
                 stack += item.body
             elif isinstance(item, Step):
-                for node in (item.target, *item.evaluated_nodes()):
-                    self._collect_names(node)
-                (self.scalars_written if isinstance(item.target, ast.Name) else self.arrays_written).add(item.name)
+                self._collect_names((item.target, *item.evaluated()))
+                (self.scalars_written if isinstance(item.target, Variable) else self.arrays_written).add(item.name)
             else:
                 self.is_structured = self.is_structured and isinstance(item, Comment)
 
-    def _collect_names(self, tree: ast.AST) -> None:
-        stack = [tree]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-                self.elements.setdefault(node.value.id, []).append(axis_indices(node.slice))
-                stack.append(node.slice)
-            elif isinstance(node, ast.Name):
-                self.whole.add(node.id)
-            elif not isinstance(node, ast.Attribute):  # an array's shape, or a module
-                stack += children(node)
+    def _collect_names(self, terms: tuple[Term, ...]) -> None:
+        for t in subterms(*terms):
+            if isinstance(t, Element):
+                self.elements.setdefault(t.array, []).append(t.index)
+            elif isinstance(t, Variable):
+                self.whole.add(t.name)
 
     @property
     def names(self) -> set[str]:
@@ -305,61 +297,56 @@ class Accessed:
         return self.scalars_written | self.arrays_written
 
 
-def _fusible(a: Nest, b: Nest) -> bool:
+def _fusible(a: For, b: For) -> bool:
     """Whether each iteration of `b` may run right after that of `a`."""
     one, other = Accessed(a.body), Accessed(b.body)
-    head = as_range_loop(a)
     written = one.written | other.written
-    if not (one.is_structured and other.is_structured) or head is None or reads(head.iter) & written:
+    if not (one.is_structured and other.is_structured) or reads(*a.bounds) & written:
         return False
     for array in one.arrays_written | other.arrays_written:
         here, there = one.elements.get(array, []), other.elements.get(array, [])
-        if array in one.whole | other.whole or (here and there and not _disjoint_by_iteration(head, [*here, *there])):
+        if array in one.whole | other.whole or (here and there and not _disjoint_by_iteration(a, [*here, *there])):
             return False
     sums = reduction_variables(a.body) & reduction_variables(b.body)
     both = (one.scalars_written | other.scalars_written) & one.names & other.names - sums
     return all("read" not in (first_access(a.body, n), first_access(b.body, n)) for n in both)
 
 
-def _disjoint_by_iteration(head: ast.For, elements: list[list[ast.expr]]) -> bool:
+def _disjoint_by_iteration(loop: For, elements: list[Index]) -> bool:
     """Whether iterations access disjoint elements: along one axis, all have the same index, affine in the variable."""
-    for k in range(len(elements[0])):
-        if len({unparse(e[k]) for e in elements}) == 1:
-            name, shift = offset(elements[0][k])
-            if name == unparse(head.target) and (least := _min_of_variable(head)) is not None and least + shift >= 0:
-                return True
+    least = _min_of_variable(loop)
+    for k, index in enumerate(elements[0]):
+        base, shift = offset(index)
+        nonnegative = least is not None and least + shift >= 0
+        if nonnegative and base is Variable(loop.index) and all(e[k] is index for e in elements):
+            return True
     return False
 
 
-def _min_of_variable(head: ast.For) -> int | None:
+def _min_of_variable(loop: For) -> int | None:
     """The minimum of a loop variable, if that is a constant."""
-    assert isinstance(head.iter, ast.Call)
-    bounds = [offset(n) for n in head.iter.args]
-    start, step = bounds[0] if len(bounds) > 1 else ("", 0), bounds[2] if len(bounds) > 2 else ("", 1)
-    if step[0]:
-        return None
-    name, least = start if step[1] > 0 else (bounds[1][0], bounds[1][1] + 1)
-    return None if name else least
+    varies, step = offset(loop.step)
+    base, least = offset(loop.start if step > 0 else loop.stop)
+    return None if varies or base else least if step > 0 else least + 1
 
 
 def _fuse_gather_behind(items: list[Item], gather: Gather) -> Nest:
     """Fuse a part of `gather` into its loop, the last of `items`, if possible; return what remains of `gather`."""
     loop = items[-1] if items else None
-    if not isinstance(loop, Nest) or loop.head != gather.loop or not gather.inside:
+    if not isinstance(loop, For) or gather.loop is None or not same_iterations(loop, gather.loop):
         return gather
-    head, used = as_range_loop(loop), Accessed(loop.body)
-    if head is None or not used.is_structured:
+    used = Accessed(loop.body)
+    if loop.parallel or not gather.inside or not used.is_structured:
         return gather
-    index = unparse(head.target)
     for array, (axis, shift) in gather.targets.items():
         offsets = [offset(e[axis]) for e in used.elements.get(array, ())]
-        if array in used.whole or not all(name == index and k >= shift for name, k in offsets):
+        if array in used.whole or not all(base is Variable(loop.index) and k >= shift for base, k in offsets):
             return gather
     loop.body += gather.inside
-    return Nest(gather.head, gather.rest, gather.test)
+    return Branch(gather.test, body=gather.rest)
 
 
-def _fuse_gather_ahead(items: list[Item], loop: Nest) -> None:
+def _fuse_gather_ahead(items: list[Item], loop: For) -> None:
     """Fuse a gather right before `loop` with it: iterations begin by adding to the elements they access."""
     at, steps, _ = _split_at_last_nest(items)
     gather = items[at] if at >= 0 else None
@@ -368,7 +355,7 @@ def _fuse_gather_ahead(items: list[Item], loop: Nest) -> None:
     movable = [
         n
         for n in gather.body
-        if isinstance(n, Nest) and all(_commutes(s, n) for s in steps) and _may_begin_with(n, loop)
+        if isinstance(n, For) and all(_commutes(s, n) for s in steps) and _may_begin_with(n, loop)
     ]
     if movable:
         gather.body = [n for n in gather.body if n not in movable]
@@ -376,20 +363,20 @@ def _fuse_gather_ahead(items: list[Item], loop: Nest) -> None:
         items[at : at + 1] = [gather] if gather.body else []
 
 
-def _may_begin_with(part: Nest, loop: Nest) -> bool:
+def _may_begin_with(part: For, loop: For) -> bool:
     """Whether iterations of `loop` may begin with those of `part`, a loop of a gather.
 
     They access the elements that it adds to unconditionally, so these are in range even if nothing is gathered; then it
     adds zeros.
     """
-    head, step = as_range_loop(loop), part.body[0]
-    if part.head != loop.head or head is None or len(part.body) > 1 or not isinstance(step, Step):
+    step, least = part.body[0], _min_of_variable(loop)
+    if not same_iterations(part, loop) or len(part.body) > 1 or not isinstance(step, Step):
         return False
-    least = _min_of_variable(head)
     if least is None or least < 0:
         return False
-    element, steps = unparse(step.target), [item for item in loop.body if isinstance(item, Step)]
     accessed = any(
-        unparse(s.target) == element or any(element in must_evaluate(n) for n in s.evaluated_nodes()) for s in steps
+        s.target is step.target or any(step.target in must_evaluate(t) for t in s.evaluated())
+        for s in loop.body
+        if isinstance(s, Step)
     )
     return accessed and _fusible(part, loop)

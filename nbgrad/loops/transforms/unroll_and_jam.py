@@ -6,8 +6,6 @@ four iterations run at once: their additions are interleaved, and the order with
 
 from __future__ import annotations
 
-import ast
-import copy
 from collections.abc import Callable
 
 from ..analysis.activity import Plan
@@ -20,16 +18,13 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
-    SubstituteNames,
     mentions,
     names_written,
-    parse,
-    reads,
-    unparse,
     uses,
     walk,
 )
 from ..ir.tapes import trip_count
+from ..ir.terms import ONE, ZERO, Binary, Constant, Term, Variable, reads, substitute
 
 __all__ = ["unrolled_and_jammed"]
 
@@ -42,12 +37,7 @@ def unrolled_and_jammed(
 ) -> tuple[Loop, Loop] | None:
     """The loop unrolled and jammed by four, and the remainder loop; None if that is not legal or not worthwhile."""
     scalars = [s for s in walk(loop.body) if isinstance(s, Assign)]
-    if (
-        not _plain(loop)
-        or unparse(loop.step) != "1"
-        or not _inner_loops_are_sums(loop)
-        or loop in plan.local_reversal.loops
-    ):
+    if not _plain(loop) or loop.step is not ONE or not _inner_loops_are_sums(loop) or loop in plan.local_reversal.loops:
         return None
     if (
         (plan.saved_overwrites | plan.stored_definitions) & set(walk(loop.body))
@@ -57,20 +47,21 @@ def unrolled_and_jammed(
         return None
     names = list(dict.fromkeys(s.name for s in scalars))
     body: Block = []
-    copies: list[dict[str, ast.expr]] = [{n: ast.Name(fresh(n, k)) for n in names} for k in range(1, _WIDTH)]
-    substitutions: list[dict[str, ast.expr]] = [
-        {},
-        *({**other, loop.index: parse(f"{loop.index} + {k}")} for k, other in enumerate(copies, 1)),
-    ]
+    copies = [{n: fresh(n, k) for n in names} for k in range(1, _WIDTH)]
+    index = Variable(loop.index)
+    substitutions: list[dict[Term, Term]] = [{}]
+    for k, other in enumerate(copies, 1):
+        renamed: dict[Term, Term] = {Variable(n): Variable(new) for n, new in other.items()}
+        substitutions.append({**renamed, index: Binary("+", index, Constant(k))})
     for s in loop.body:
         if isinstance(s, Loop):
             inner = [_copy(s.body[0], r) for r in substitutions]
             body.append(Loop(s.index, s.start, s.stop, s.step, None, inner))
         else:
             body += [_copy(s, r) for r in substitutions]
-    step = ast.Constant(_WIDTH)
-    first = parse(f"{trip_count(loop)} // {_WIDTH} * {_WIDTH}")
-    start = first if unparse(loop.start) == "0" else ast.BinOp(loop.start, ast.Add(), first)
+    step = Constant(_WIDTH)
+    first = Binary("*", Binary("//", trip_count(loop), step), step)
+    start = first if loop.start is ZERO else Binary("+", loop.start, first)
     wide = Loop(loop.index, loop.start, plus(loop.stop, 1 - _WIDTH), step, None, body)
     return wide, Loop(loop.index, start, loop.stop, loop.step, None, loop.body)
 
@@ -87,13 +78,13 @@ def _inner_loops_are_sums(loop: Loop) -> bool:
         if not _plain(s) or reads(s.start, s.stop, s.step) & moving or len(s.body) != 1:
             return False
         (add,) = s.body
-        if not isinstance(add, Assign) or add.reassociable or not isinstance(add.value, ast.BinOp):
+        if not isinstance(add, Assign) or add.reassociable:
             return False
-        left, right = add.value.left, add.value.right
-        total = isinstance(left, ast.Name) and left.id == add.name and add.name not in reads(right)
-        if not total or not isinstance(add.value.op, ast.Add | ast.Sub):
-            return False
-    long = [s for s in inner if not isinstance(s.stop, ast.Constant)]  # others are better left to the compiler
+        match add.value:
+            case Binary("+" | "-", Variable(total), term) if total == add.name and total not in term.reads:
+                continue
+        return False
+    long = [s for s in inner if not isinstance(s.stop, Constant)]  # others are better left to the compiler
     return bool(long) and all(isinstance(s, Assign | Store | Loop) for s in loop.body)
 
 
@@ -109,7 +100,7 @@ def _private(loop: Loop, f: Function, plan: Plan) -> bool:
     outside = [s for s in walk(f.body) if s not in inside]
     for name in {s.name for s in inside if isinstance(s, Assign)}:
         first = next(s for s in loop.body if any(mentions(t, name) for t in walk([s])))
-        defined = isinstance(first, Assign) and first.name == name and name not in reads(first.value)
+        defined = isinstance(first, Assign) and first.name == name and name not in first.value.reads
         if not defined or name in (*f.parameters, *(f.results or [])) or f.kinds.get(name) != "float":
             return False
         if any(mentions(s, name) for s in outside) or any(name in adjoint_reads(s, plan) for s in walk(f.body)):
@@ -117,11 +108,12 @@ def _private(loop: Loop, f: Function, plan: Plan) -> bool:
     return True
 
 
-def _copy(s: Statement, names: dict[str, ast.expr]) -> Statement:
-    """`s` with names replaced by expressions."""
-    put = SubstituteNames(names)
+def _copy(s: Statement, terms: dict[Term, Term]) -> Statement:
+    """`s` with variables replaced by terms."""
+    assert isinstance(s, Store | Assign)
+    value = substitute(s.value, terms)
     if isinstance(s, Store):
-        return Store(s.array, put.visit(copy.deepcopy(s.index)), put.visit(copy.deepcopy(s.value)))
-    assert isinstance(s, Assign)
-    target = names.get(s.name, ast.Name(s.name))
-    return Assign(target.id, put.visit(copy.deepcopy(s.value)))  # type: ignore[attr-defined]
+        return Store(s.array, tuple([substitute(t, terms) for t in s.index]), value)
+    target = substitute(Variable(s.name), terms)
+    assert isinstance(target, Variable)
+    return Assign(target.name, value)

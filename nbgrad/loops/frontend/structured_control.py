@@ -6,8 +6,8 @@ import ast
 import copy
 from typing import Any
 
-from .names import Names
-from .statements import children, subtrees
+from ..ir.names import Names
+from .syntax import children, subtrees
 
 __all__ = [
     "LoopElse",

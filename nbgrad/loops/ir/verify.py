@@ -1,0 +1,185 @@
+"""Verification of the IR: what every pass may rely on, and must leave behind.
+
+A violation is a defect of this library, never of the user's program. :func:`verify` runs after lowering and after each
+pass under ``NBGRAD_CHECKED=1`` and in the tests.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from .names import Names
+from .reverse_ir import Branch, Comment, For, Item, Nest, Step
+from .statements import (
+    Alloc,
+    Assign,
+    Block,
+    Call,
+    Function,
+    Grow,
+    IndexCheck,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    nested_blocks,
+    terms_of,
+    walk,
+    writes,
+)
+from .terms import ZERO, DType, Element, Global, Length, Prefix, Shape, Term, Variable, subterms
+from .terms import Call as CallTerm
+
+__all__ = ["InvalidIRError", "verify", "verify_sweep"]
+
+
+class InvalidIRError(AssertionError):
+    """A pass left an invalid function behind."""
+
+
+def verify(f: Function, after: str) -> None:
+    """Check a lowered function; `after` names the pass that has run.
+
+    Checked are: no statement and no block is in the function twice; names are defined before they are used, and results
+    on some path to the end; arrays have as many axes in each use as in their definition, and are used as a whole only
+    where statements take arrays; a called function is the one that its name is bound to; loops have bounds or a test;
+    swapped arrays are of one rank and kind.
+
+    Raises
+    ------
+    InvalidIRError
+        If one of these does not hold.
+    """
+    _Verifier(f, after).run()
+
+
+class _Verifier:
+    def __init__(self, f: Function, after: str) -> None:
+        self.f, self.after = f, after
+        self.ranks = f.ranks
+        self.statements: set[int] = set()
+
+    def run(self) -> None:
+        f = self.f
+        for s in walk(f.body):
+            if id(s) in self.statements:
+                self.fail(s, "it is in the function twice")
+            self.statements.add(id(s))
+            self.statement(s)
+        defined = {*f.parameters, *f.constants}
+        self.definitions(f.body, defined)
+        for name in f.results or []:
+            if name not in defined:
+                self.fail(None, f"the result {name} is never defined")
+
+    def fail(self, s: Statement | None, what: str) -> NoReturn:
+        where = "" if s is None else f" ({type(s).__name__} in '{s.line or s.source_location}')"
+        raise InvalidIRError(f"{self.f.name}, after {self.after}: {what}{where}")
+
+    # One statement.
+
+    def statement(self, s: Statement) -> None:
+        arrays = isinstance(s, Call | IndexCheck)
+        for t in terms_of(s):
+            self.term(s, t, arrays)
+        match s:
+            case Store():
+                self.element(s, s.target)
+            case Assign(name=name) if self.ranks.get(name):
+                self.fail(s, f"the array {name} is assigned as a scalar")
+            case Alloc(name=name, shape=shape) if self.ranks.get(name) != len(shape):
+                self.fail(s, f"{name} has {self.ranks.get(name)} axes, and is allocated with {len(shape)}")
+            case Grow(name=name) if self.ranks.get(name) != 1:
+                self.fail(s, f"{name} grows and is no vector")
+            case Swap(first=a, second=b) if (self.ranks.get(a), self.f.kinds.get(a)) != (
+                self.ranks.get(b),
+                self.f.kinds.get(b),
+            ):
+                self.fail(s, f"{a} and {b} are swapped and differ in rank or kind")
+            case Call() if any(len(sizes) != self.ranks.get(n) for n, sizes in s.lengths.items()):
+                self.fail(s, "a result has another number of lengths than axes")
+            case Loop() if (s.test is None) != bool(s.index):
+                self.fail(s, "a loop has either a variable or a test")
+            case Loop() if s.step is ZERO:
+                self.fail(s, "a loop of step 0")
+            case Loop() if s.parallel and (s.test is not None or s.exit_flag):
+                self.fail(s, "a parallel loop without a trip count")
+
+    def term(self, s: Statement, root: Term, arrays: bool) -> None:
+        """Check a term; `arrays`: it may be a whole array."""
+        for t in subterms(root):
+            match t:
+                case Variable(name) if self.ranks.get(name) and not (arrays and t is root):
+                    self.fail(s, f"the array {name} is used as a scalar")
+                case Element():
+                    self.element(s, t)
+                case Prefix(array) if self.ranks.get(array) != 1 or not (arrays and t is root):
+                    self.fail(s, f"{t} is no argument")
+                case Length(array, axis) if (axis or 0) >= self.ranks.get(array, 0):
+                    self.fail(s, f"{t} of an array of {self.ranks.get(array, 0)} axes")
+                case Shape(array) | DType(array) if not self.ranks.get(array):
+                    self.fail(s, f"{t} of no array")
+                case CallTerm(function):
+                    self.function(s, function, self.f.names)
+
+    def element(self, s: Statement, t: Element) -> None:
+        if self.ranks.get(t.array) != len(t.index):
+            self.fail(s, f"{t} of an array of {self.ranks.get(t.array)} axes")
+
+    def function(self, s: Statement, function: Global, names: Names) -> None:
+        """Check that a function's name is bound to it."""
+        module, _, attribute = function.text.rpartition(".")
+        bound = getattr(names.bound_to(module), attribute, None) if module else names.bound_to(attribute)
+        if bound is not function.value:
+            self.fail(s, f"{function.text} is bound to something else than what is called")
+
+    # Definitions before uses.
+
+    def definitions(self, block: Block, defined: set[str]) -> None:
+        """Check that names are defined on some path to their uses; `defined` grows by what `block` defines."""
+        for s in block:
+            if isinstance(s, Loop):  # what an iteration defines, later ones may use
+                defined |= {n for t in walk(s.body) for n in writes(t)}
+            for t in terms_of(s):
+                self.defined(s, t, defined)
+            for n in writes(s) if isinstance(s, Store | Swap) else ():
+                self.defined(s, Variable(n), defined)
+            defined.update(writes(s))
+            branches = [set(defined) for _ in nested_blocks(s)]
+            for inner, known in zip(nested_blocks(s), branches, strict=True):
+                self.definitions(inner, known)
+            defined.update(*branches)
+
+    def defined(self, s: Statement, t: Term, defined: set[str]) -> None:
+        missing = t.named - defined
+        if missing:
+            self.fail(s, f"{min(missing)} is used in {t}, and not defined before")
+
+
+def verify_sweep(items: list[Item], where: str, after: str) -> None:
+    """Check a reverse sweep: no item but a comment is in it twice, and an ``else`` follows its ``if``.
+
+    Raises
+    ------
+    InvalidIRError
+        If one of these does not hold.
+    """
+    seen: set[int] = set()
+
+    def block(items: list[Item]) -> None:
+        before: Item = ""
+        for item in items:
+            if isinstance(item, Step | Nest):
+                if id(item) in seen:
+                    raise InvalidIRError(f"{where}, after {after}: '{item}' is in the sweep twice")
+                seen.add(id(item))
+            follows = isinstance(before, Branch) and not before.otherwise
+            if isinstance(item, Branch) and item.otherwise and not (follows and before.test is item.test):  # type: ignore[union-attr]
+                raise InvalidIRError(f"{where}, after {after}: an else without its if, of {item.test}")
+            if isinstance(item, For) and item.step is ZERO:
+                raise InvalidIRError(f"{where}, after {after}: a loop of step 0")
+            if isinstance(item, Nest):
+                block(item.body)
+            before = before if isinstance(item, Comment) else item
+
+    block(items)
