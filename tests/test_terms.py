@@ -57,7 +57,7 @@ def random_term(rng: Random, depth: int) -> Term:
     return rng.choice(
         [
             lambda: Element("x", some(rng.randint(1, 2))),
-            lambda: Prefix("y", *some(1)),
+            lambda: Prefix("y", some(rng.randint(1, 2))),
             lambda: Unary(rng.choice(["-", "+", "~", "not"]), *some(1)),
             lambda: Binary(rng.choice(BINARY), *some(2)),
             lambda: Compare(("<", "!=")[: (count := rng.randint(1, 2))], some(count + 1)),
@@ -118,7 +118,7 @@ def test_names_that_are_read_and_those_that_are_asked_for_their_length():
     term = Binary("+", Element("x", (Variable("i"),)), Length("y", 0))
     assert term.reads == {"x", "i"}
     assert term.named == {"x", "i", "y"}
-    assert Call(Global("max", max), (Prefix("z", Variable("n")), DType("w"))).reads == {"z", "n"}
+    assert Call(Global("max", max), (Prefix("z", (Variable("n"),)), DType("w"))).reads == {"z", "n"}
 
 
 def test_substitution_takes_the_outermost_first():

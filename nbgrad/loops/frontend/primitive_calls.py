@@ -355,7 +355,7 @@ def _vjp_call(s: Call, f: Function, heads: list[str], arguments: list[str]) -> t
 def _shadow(term: Term, names: dict[str, str]) -> str:
     """Code for the cotangent or tangent of an argument."""
     shadow = names[_array(term)]
-    return str(Prefix(shadow, term.size)) if isinstance(term, Prefix) else shadow
+    return str(Prefix(shadow, term.operands)) if isinstance(term, Prefix) else shadow
 
 
 def reverse_call(

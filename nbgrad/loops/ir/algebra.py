@@ -50,6 +50,7 @@ from .terms import (
     Constant,
     Element,
     Global,
+    Item,
     Select,
     Term,
     Unary,
@@ -178,6 +179,8 @@ class Algebra:
                 return op not in ("not", "~") and self.depends(operand, names)
             case Select(_, body, orelse):
                 return self.depends(body, names) or self.depends(orelse, names)
+            case Item(whole):
+                return self.depends(whole, names)
             case Call(function, operands):
                 return function.value not in PASSIVE and any(self.depends(t, names) for t in operands)
         return False

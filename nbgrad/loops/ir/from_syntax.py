@@ -13,6 +13,7 @@ from .terms import (
     DType,
     Element,
     Global,
+    Item,
     Length,
     Logical,
     Prefix,
@@ -49,10 +50,13 @@ def term_of_syntax(node: ast.expr, outside: Callable[[ast.expr], Global | None])
                 value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=ast.Constant(value=int(axis))
             ):
                 return Length(array, axis)
-            case ast.Subscript(value=ast.Name(id=array), slice=ast.Slice(lower=None, upper=ast.expr() as size)):
-                return Prefix(array, of(size))
             case ast.Subscript(value=ast.Name(id=array), slice=index):
-                return Element(array, tuple(map(of, index.elts if isinstance(index, ast.Tuple) else [index])))
+                indices = index.elts if isinstance(index, ast.Tuple) else [index]
+                if all(isinstance(i, ast.Slice) for i in indices):
+                    return Prefix(array, tuple([of(i.upper) for i in indices]))  # type: ignore[attr-defined]
+                return Element(array, tuple(map(of, indices)))
+            case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int(number))):
+                return Item(of(call), number)
             case ast.Attribute(value=ast.Name(id=array), attr=attribute):
                 return outside(node) or _OF_ARRAYS[attribute](array)
             case ast.UnaryOp(op=op, operand=operand):

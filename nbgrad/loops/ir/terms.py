@@ -15,8 +15,8 @@ from ...core.fork_safety import lock
 from ...core.source_text import constant_source
 
 __all__ = ["FALSE", "MINUS_ONE", "ONE", "TRUE", "ZERO", "Binary", "Call", "Compare", "Constant", "DType", "Element",
-           "Global", "Length", "Logical", "Prefix", "Select", "Shape", "Term", "Unary", "Variable", "elements_in",
-           "integer", "named", "reads", "substitute", "subterms", "variables"]  # fmt: skip
+           "Global", "Item", "Length", "Logical", "Prefix", "Select", "Shape", "Term", "Tuple", "Unary", "Variable",
+           "elements_in", "integer", "named", "reads", "substitute", "subterms", "variables"]  # fmt: skip
 
 _terms: WeakValueDictionary[tuple, Term] = WeakValueDictionary()
 _interning = lock("expressions")
@@ -169,18 +169,17 @@ class DType(Term):
 
 
 class Prefix(Term):
-    """``array[:size]``: the argument of a call."""
+    """``array[:n, :m]``, with a size for each axis: the argument of a call."""
 
-    __slots__ = ("array", "size")
-    __match_args__ = fields = ("array", "size")
+    __slots__ = ("array",)
+    __match_args__ = fields = ("array", "operands")
     array: str
-    size: Term
 
-    def __new__(cls, array: str, size: Term) -> Prefix:
-        return cls._unique((array,), (size,), (array,), array=array, size=size)
+    def __new__(cls, array: str, sizes: tuple[Term, ...]) -> Prefix:
+        return cls._unique((array,), sizes, (array,), array=array)
 
     def rebuilt(self, operands: tuple[Term, ...]) -> Prefix:
-        return Prefix(self.array, *operands)
+        return Prefix(self.array, operands)
 
 
 class Unary(Term):
@@ -270,6 +269,34 @@ class Call(Term):
 
     def rebuilt(self, operands: tuple[Term, ...]) -> Call:
         return Call(self.function, operands)
+
+
+class Tuple(Term):
+    """``(a, b)``: a shape, as an argument."""
+
+    __slots__ = ()
+    __match_args__ = fields = ("operands",)
+
+    def __new__(cls, operands: tuple[Term, ...]) -> Tuple:
+        return cls._unique((), operands)
+
+    def rebuilt(self, operands: tuple[Term, ...]) -> Tuple:
+        return Tuple(operands)
+
+
+class Item(Term):
+    """``whole[number]``, where `whole` is a tuple that a function returned."""
+
+    __slots__ = ("number", "whole")
+    __match_args__ = fields = ("whole", "number")
+    whole: Term
+    number: int
+
+    def __new__(cls, whole: Term, number: int) -> Item:
+        return cls._unique((number,), (whole,), whole=whole, number=number)
+
+    def rebuilt(self, operands: tuple[Term, ...]) -> Item:
+        return Item(operands[0], self.number)
 
 
 ZERO, ONE, TRUE, FALSE = Constant(0), Constant(1), Constant(True), Constant(False)
@@ -370,8 +397,12 @@ def _written(term: Term) -> str:
             return f"{array}.shape"
         case DType(array):
             return f"{array}.dtype"
-        case Prefix(array, size):
-            return f"{array}[:{size}]"
+        case Prefix(array, sizes):
+            return f"{array}[{', '.join([f':{size}' for size in sizes])}]"
+        case Item(whole, number):
+            return f"{_within(whole, _ATOM)}[{number}]"
+        case Tuple(items):
+            return f"({', '.join(map(str, items))}{',' * (len(items) == 1)})"
         case Unary(op, operand):
             return f"{op}{' ' * (op == 'not')}{_within(operand, _binds(term))}"
         case Binary("**", left, right):

@@ -135,8 +135,12 @@ def _infer_call_results(f: Function) -> bool:
 
 def kinds_of(s: Call, f: Function) -> tuple[Kind, ...]:
     """The ranks and kinds of the arguments of a call."""
-    names = [getattr(t, "array", getattr(t, "name", "")) for t in s.operands]
-    return tuple([(f.ranks.get(name, 0), kind_of(t, f)) for t, name in zip(s.operands, names, strict=True)])
+
+    def rank(t: Term) -> int:
+        name = t.name if isinstance(t, Variable) else t.array if isinstance(t, Prefix) else ""
+        return f.ranks.get(name, 0)
+
+    return tuple([(rank(t), kind_of(t, f)) for t in s.operands])
 
 
 def _check_operators(term: Term, s: Statement, f: Function, value: bool) -> None:

@@ -113,7 +113,7 @@ class _Verifier:
                     self.fail(s, f"the array {name} is used as a scalar")
                 case Element():
                     self.element(s, t)
-                case Prefix(array) if self.ranks.get(array) != 1 or not (arrays and t is root):
+                case Prefix(array, sizes) if self.ranks.get(array) != len(sizes) or not (arrays and t is root):
                     self.fail(s, f"{t} is no argument")
                 case Length(array, axis) if (axis or 0) >= self.ranks.get(array, 0):
                     self.fail(s, f"{t} of an array of {self.ranks.get(array, 0)} axes")

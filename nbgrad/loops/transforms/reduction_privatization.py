@@ -23,13 +23,12 @@ from ..ir.terms import (
     ONE,
     ZERO,
     Binary,
-    Call,
     Constant,
     DType,
     Element,
-    Global,
     Length,
     Term,
+    Tuple,
     Variable,
     integer,
     reads,
@@ -163,5 +162,5 @@ def chunked_loop(
 
 def zeros(lengths: Sequence[Term], like: str) -> Term:
     """A new array of zeros, with the dtype of the array `like`."""
-    shape = lengths[0] if len(lengths) == 1 else Call(Global("", tuple), tuple(lengths))  # its text is "(a, b)"
+    shape = lengths[0] if len(lengths) == 1 else Tuple(tuple(lengths))
     return called(np.zeros, shape, DType(like))
