@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from nbgrad.loops.ir import passes
+
 settings.register_profile(
     "nbgrad",
     max_examples=int(os.environ.get("NBGRAD_EXAMPLES", "120")),
@@ -19,6 +21,7 @@ settings.register_profile(
     database=None,
 )
 settings.load_profile("nbgrad")
+passes.VERIFIES = True  # between all passes over loops
 
 #: Tests for GPUs are run by tests/test_cuda.py, and by hand where there is one.
 collect_ignore = [] if any("cuda" in argument for argument in sys.argv) else ["cuda"]

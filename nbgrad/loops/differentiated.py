@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.pickling import Derived
 from ..errors import AttrError, DTypeError, TraceError
+from .analysis.activity import plan
 from .arguments import (
     arrange_gradients,
     arrange_outputs,
@@ -31,9 +32,13 @@ from .arguments import (
     wrt_parameters,
 )
 from .codegen.checkpointing import check, choose_loop
+from .codegen.module_source import module
+from .codegen.reverse_sweep import AdjointPrinter
+from .explanation import explanation
 from .frontend.lowering import lower
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import Structure, argnum_indices, structure
+from .ir.passes import checked, recorded
 from .ir.statements import Alloc, Function, If, walk
 from .ir.type_inference import infer
 from .pullback import Pullback
@@ -164,18 +169,22 @@ class _Differentiated(Derived):
         key = (source, generate, differentiated, doubles, *ranks.values(), *kinds.values())
         program = self._programs.get((single, *key))
         if program is None:
-            f = lower(source, ranks, kinds, self._fixed_buffers, doubles)
-            infer(f)
-            f.checked = self._boundscheck
-            f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
-            wrt = (
-                [f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)]
-                if differentiated
-                else []
-            )
-            program = self._programs.get((f.single_precision, *key)) or generate(f, wrt)
+            f, wrt = self._lowered(source, ranks, kinds, single, doubles)
+            program = self._programs.get((f.single_precision, *key)) or generate(f, wrt if differentiated else [])
             self._programs[f.single_precision, *key] = self._programs[single, *key] = program
         return program
+
+    def _lowered(
+        self, source: Source, ranks: dict[str, int], kinds: dict[str, str], single: bool, doubles: frozenset[str]
+    ) -> tuple[Function, list[str]]:
+        """The lowered function, with types, and the parameters to differentiate with respect to."""
+        f = checked(lower(source, ranks, kinds, self._fixed_buffers, doubles), "lowering")
+        infer(f)
+        f.checked = self._boundscheck
+        f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
+        return checked(f, "type inference"), [
+            f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)
+        ]
 
     def _source_for(self, args: tuple) -> Source:
         """The source to differentiate; that of an adjoint or a tangent depends on its arguments."""
@@ -421,6 +430,34 @@ class Adjoint(_Differentiated):
         if (parts := self._flatten(args)) is not None:
             return parts[0].parallel(*parts[2])
         return self._generated(args).reverse.parallel_verdicts()
+
+    def explain(self, *args, **kwargs) -> str:
+        """How the adjoint comes about, for arguments like these: a text to read.
+
+        It has the function after lowering and what each pass changes in it, which values are stored for the reverse
+        sweep or computed again and why, in which order loops are reversed, which loops over ``prange`` are serial
+        and why, and the generated code. Nothing is compiled or run.
+
+        Examples
+        --------
+        >>> def cube(x):
+        ...     y = x * x
+        ...     y = y * x
+        ...     return y
+        >>> print(nb.adjoint(cube).explain(2.0))
+        After lowering
+        ...
+        """
+        args = self._bound_arguments(args, kwargs)
+        if (parts := self._flatten(args)) is not None:
+            return parts[0].explain(*parts[2])
+        source = self._source_for(args)
+        ranks, kinds = ranks_and_kinds(source, args)
+        with recorded() as history:
+            f, wrt = self._lowered(source, ranks, kinds, has_float32(args), float64_among_float32(source, args))
+            reverse = AdjointPrinter(f, plan(f, set(wrt)), wrt)
+            text = module(reverse.source(), f, reverse.free)
+        return explanation(history, reverse, text)
 
     def _primal(self, args: tuple) -> tuple:
         """Call the function itself, compiled; its results."""

@@ -16,6 +16,7 @@ from itertools import chain
 
 from ...ir.expr import ONE, ZERO, Expr, free_variables, var
 from ..ir.algebra import COTANGENT, VALUE, Algebra
+from ..ir.passes import Pass, checked, enabled, run_pass
 from ..ir.statements import (
     Assign,
     Block,
@@ -128,20 +129,20 @@ def plan_tangents(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (
     Inserts definitions for expensive calls, and for tests and loop bounds that change in what they control.
     """
     algebra = Algebra(set())
-    privatize(f)
+    run_pass(Pass.PRIVATIZATION, privatize, f)
     if not f.single_precision:
-        convert_branches(f)
-    rename_reassigned(f)
+        run_pass(Pass.IF_CONVERSION, convert_branches, f)
+    run_pass(Pass.RENAMING, rename_reassigned, f)
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
-    hoist_factors(f, algebra)
+    run_pass(Pass.INVARIANT_FACTORS, hoist_factors, f, algebra)
     result = Plan(algebra, algebra.active, deferred_updates=set(carried))
     _define_controls(f, f.body, reassigned_names(f))
     _collect_facts(f, result)
-    if not carried and name_expensive_values(f, algebra, _with_named_values(f, result)):
+    if not carried and run_pass(Pass.NAMED_VALUES, name_expensive_values, f, algebra, _with_named_values(f, result)):
         _collect_facts(f, result)
-    result.vectorized_statements = vectorize_calls(f, result)
+    result.vectorized_statements = run_pass(Pass.VECTORIZATION, vectorize_calls, f, result) or set()
     algebra.square_sums = sums_of_squares(f, algebra)
     return result
 
@@ -156,7 +157,7 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (), fused:
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             result.statement_adjoints[s] = _statement_adjoint(s, result)
-    fused = fused and not any(isinstance(s, Call) for s in walk(f.body))
+    fused = fused and enabled(Pass.LOCAL_REVERSAL) and not any(isinstance(s, Call) for s in walk(f.body))
     refused = {s for s in walk(f.body) if isinstance(s, Loop) and (s.parallel or not fused)}
     while True:
         result.local_reversal = IterationLocalReversal(f, result, adjoint_reads, refused)
@@ -165,14 +166,18 @@ def plan(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (), fused:
         if not (wrong := result.local_reversal.illegal_loops()):
             break
         refused |= wrong
-    carries = [] if carried else _updates_to_defer(f, result)
+    carries = _updates_to_defer(f, result) if enabled(Pass.DEFERRED_UPDATES) and not carried else []
     if carries:
         return plan(f, wrt, tuple(defer_update(f, loop, s) for loop, s in carries), fused)
-    saved_before = saves_before_loops(f, result)
+    saved_before = saves_before_loops(f, result) if enabled(Pass.SAVES_BEFORE_LOOPS) else []
     for loop, names in saved_before:
         _save_before_loop(f, f.body, loop, names)
-    if saved_before or replace_elements(f, result, adjoint_element_reads):
+    replaced = not saved_before and run_pass(
+        Pass.SCALAR_REPLACEMENT, replace_elements, f, result, adjoint_element_reads
+    )
+    if saved_before or replaced:
         return plan(f, wrt, carried, fused)
+    checked(f, "storage planning")
     return result
 
 

@@ -9,7 +9,6 @@ from ..ir.statements import (
     Alloc,
     Assign,
     Function,
-    Grow,
     If,
     InRange,
     Loop,
@@ -37,7 +36,10 @@ def privatize(f: Function) -> None:
             if any(mentions(s, name) for s in walk(f.body) if s not in inside) and is_private(f, loop, name):
                 rename_scalar(f, loop.body, name)
         for alloc in [s for s in f.body if isinstance(s, Alloc)]:
-            users = [s for s in walk(f.body) if s is not alloc and _mentions_array(s, alloc.name)]
+            users = [
+                s for s in walk(f.body)
+                if s is not alloc and (alloc.name in writes(s) or alloc.name in named(*terms_of(s)))
+            ]  # fmt: skip
             if users and set(users) <= inside and alloc.name not in (f.results or []):
                 _expand_array(f, loop, alloc, users)
 
@@ -66,16 +68,10 @@ def _expand_array(f: Function, loop: Loop, alloc: Alloc, users: list[Statement])
             s.index = (iteration, *s.index)
 
 
-def _mentions_array(s: Statement, name: str) -> bool:
-    """Whether a statement mentions an array; sizes to check against or to grow to do not count."""
-    terms = (s.index,) if isinstance(s, InRange) else () if isinstance(s, Grow) else terms_of(s)
-    return name in writes(s) or name in named(*terms)
-
-
 def _has_elements_only(s: Statement, array: str) -> bool:
     """Whether a statement accesses the array only by its elements and lengths."""
     whole = (Variable(array), Shape(array), DType(array), Length(array, None))
-    return isinstance(s, Assign | Store | If | Loop) and not any(t in whole for t in subterms(*terms_of(s)))
+    return isinstance(s, Assign | Store | If | InRange | Loop) and not any(t in whole for t in subterms(*terms_of(s)))
 
 
 def _indices(s: Statement, array: str) -> list[Index]:

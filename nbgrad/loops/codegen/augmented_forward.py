@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..analysis.activity import Plan
 from ..analysis.parallelization import ParallelLegality, final_value_stores, forward_legality
 from ..frontend.primitive_calls import CallTape
+from ..ir.passes import Pass, enabled
 from ..ir.reverse_ir import Item, Step, loop_head
 from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, walk, writes
 from ..ir.tapes import Stack, Tape
@@ -153,7 +154,9 @@ class AugmentedForward(Printer):
         """Code that computes the capacity of the stacks in a loop, where their iterations can be counted beforehand."""
         items: list[Item] = []
         tests = self.plan.dependence_tests.tests
-        for stack in (t for t in self.stacks if t.presizable and t.outer_loops[0] is s):
+        for stack in (
+            t for t in self.stacks if enabled(Pass.PRESIZED_STACKS) and t.presizable and t.outer_loops[0] is s
+        ):
             bounds = stack.bound_setters or {}
             # Each bound must be set before it is read. Under a branch, reads may be out of range, or nothing stored.
             defined = all(t in self.plan.defined for every in bounds.values() for t in every)

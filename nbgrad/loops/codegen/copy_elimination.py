@@ -14,6 +14,7 @@ import numpy as np
 from ..analysis.activity import Plan
 from ..analysis.tbr import adjoint_reads
 from ..ir.affine import offset
+from ..ir.passes import Pass, enabled
 from ..ir.statements import (
     Alloc,
     Assign,
@@ -68,7 +69,11 @@ class CopyElimination:
         self.tapes = tapes
         self.replacement_values: dict[Statement, Term] = {}
         self.dead_statements: set[Statement] = set()
-        if f.single_precision or any(isinstance(s, Alloc) and _is(s.dtype, np.float32) for s in walk(f.body)):
+        if (
+            not enabled(Pass.COPY_ELIMINATION)
+            or f.single_precision
+            or any(isinstance(s, Alloc) and _is(s.dtype, np.float32) for s in walk(f.body))
+        ):
             return  # a float32 array may round what is stored into it
         for block in (f.body, *(b for s in walk(f.body) for b in nested_blocks(s))):
             for first, between, second in _loop_pairs(block):

@@ -11,6 +11,7 @@ from ..analysis.iteration_local_reversal import cotangent_name
 from ..analysis.must_execute import guarded_contribution
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
+from ..ir.passes import Pass, checked_sweep, enabled
 from ..ir.reverse_ir import (
     FLOAT_ZERO,
     Branch,
@@ -79,6 +80,7 @@ class AdjointPrinter(AugmentedForward):
         self.hoisted_items: list[Item] = []  # code to put before the current outermost loop
         self.after_loop: dict[Loop, list[Item]] = {}  # code to put after a loop
         self.private_arrays: dict[Loop, dict[str, Term]] = {}  # arrays private to an iteration, and their allocations
+        self.loop_orders: dict[Loop, str] = {}  # in which order iterations are reversed, and why
         self.one_sided: set[Statement] = set()  # branches whose else side is empty in the reverse sweep
         self.value: Term = Variable(self.y)  # the value that the current statement wrote
         self.vectorizable = False  # whether it calls the functions that vectorize
@@ -130,8 +132,11 @@ class AdjointPrinter(AugmentedForward):
         """The lines of the augmented forward sweep, and those of the reverse sweep."""
         there, middle = self.forward_lines(), self.between_sweeps()
         made = {bar: n for n, bar in self.bars.items() if n not in self.f.parameters}
-        items = self.reverse_block(self.f.body)
-        items, gone = remove_dead_adjoints(items, [*there, *middle], made, lambda bar: self.fresh(f"{bar}_here"))
+        items, gone = self.reverse_block(self.f.body), set[str]()
+        checked_sweep(items, self.f.name, "reversal")
+        if enabled(Pass.DEAD_ADJOINTS):
+            items, gone = remove_dead_adjoints(items, [*there, *middle], made, lambda bar: self.fresh(f"{bar}_here"))
+            checked_sweep(items, self.f.name, Pass.DEAD_ADJOINTS.value)
         return [line for line in there if line.strip() not in gone], [*middle, *flatten_items(items)]
 
     def forward_lines(self) -> list[str]:
@@ -210,7 +215,7 @@ class AdjointPrinter(AugmentedForward):
     def loop_lines(self, s: Loop) -> list[str]:
         """A loop of the forward sweep; where its iterations are reversed locally, each with its reverse."""
         fusion, enclosing = self.plan.local_reversal, self.plan.enclosing[s]
-        plain = not s.parallel and s not in self.bounds.loops_with_checks
+        plain = enabled(Pass.UNROLL_AND_JAM) and not s.parallel and s not in self.bounds.loops_with_checks
         pair = unrolled_and_jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k))) if plain else None
         if pair is not None:
             return Printer(self.f, self.plan).block([*pair])
@@ -279,7 +284,8 @@ class AdjointPrinter(AugmentedForward):
             elif s in self.plan.recomputed_definitions:
                 assert isinstance(s, Assign)
                 items.append(Step(Variable(s.name), "=", s.value))
-        return fuse_loops(merge_zero_steps(items + self.reverse_statements(block, end)), self.forwarded_bars)
+        items = merge_zero_steps(items + self.reverse_statements(block, end))
+        return fuse_loops(items, self.forwarded_bars) if enabled(Pass.LOOP_FUSION) else items
 
     def reverse_statements(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
         """The reverse of the statements of `block` (up to `end`), last to first.
@@ -345,7 +351,8 @@ class AdjointPrinter(AugmentedForward):
                 body, orelse = self.reverse_block(s.body), self.reverse_block(s.orelse)
                 if not orelse:
                     self.one_sided.add(s)
-                before, after = hoist_common_steps(body, orelse, s.test)
+                common_steps = enabled(Pass.COMMON_STEPS)
+                before, after = hoist_common_steps(body, orelse, s.test) if common_steps else ([], [])
                 if not body:
                     rest = [Branch(Unary("not", s.test), body=orelse)] if orelse else []
                 else:

@@ -6,6 +6,7 @@ pass under ``NBGRAD_CHECKED=1`` and in the tests.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NoReturn
 
 from .names import Names
@@ -27,7 +28,7 @@ from .statements import (
     walk,
     writes,
 )
-from .terms import ZERO, DType, Element, Global, Length, Prefix, Shape, Term, Variable, subterms
+from .terms import ZERO, DType, Element, Global, Length, Logical, Prefix, Select, Shape, Term, Variable, subterms
 from .terms import Call as CallTerm
 
 __all__ = ["InvalidIRError", "verify", "verify_sweep"]
@@ -58,6 +59,8 @@ class _Verifier:
         self.f, self.after = f, after
         self.ranks = f.ranks
         self.statements: set[int] = set()
+        #: What holds scalars from before a loop: those that are not set yet get an initial value when this is printed.
+        self.held = {n for s in walk(f.body) if isinstance(s, Loop) for n in s.values_before_loop.values()}
 
     def run(self) -> None:
         f = self.f
@@ -67,7 +70,7 @@ class _Verifier:
             self.statements.add(id(s))
             self.statement(s)
         defined = {*f.parameters, *f.constants}
-        self.definitions(f.body, defined)
+        self.definitions(f.body, defined, frozenset())
         for name in f.results or []:
             if name not in defined:
                 self.fail(None, f"the result {name} is never defined")
@@ -135,25 +138,44 @@ class _Verifier:
 
     # Definitions before uses.
 
-    def definitions(self, block: Block, defined: set[str]) -> None:
-        """Check that names are defined on some path to their uses; `defined` grows by what `block` defines."""
-        for s in block:
-            if isinstance(s, Loop):  # what an iteration defines, later ones may use
-                defined |= {n for t in walk(s.body) for n in writes(t)}
-            for t in terms_of(s):
-                self.defined(s, t, defined)
-            for n in writes(s) if isinstance(s, Store | Swap) else ():
-                self.defined(s, Variable(n), defined)
-            defined.update(writes(s))
-            branches = [set(defined) for _ in nested_blocks(s)]
-            for inner, known in zip(nested_blocks(s), branches, strict=True):
-                self.definitions(inner, known)
-            defined.update(*branches)
+    def definitions(self, block: Block, defined: set[str], carried: frozenset[str]) -> None:
+        """Check that names are defined before their uses; `defined` grows by what `block` may define.
 
-    def defined(self, s: Statement, t: Term, defined: set[str]) -> None:
-        missing = t.named - defined
+        Names in `carried` are defined by an earlier iteration of a loop around: what is always evaluated, in the first
+        iteration, too, must not read them.
+        """
+        for s in block:
+            for t in () if getattr(s, "name", "") in self.held else terms_of(s):
+                self.defined(s, t, _always_evaluated(t), defined)
+                self.defined(s, t, t.named, defined | carried)
+            for n in writes(s) if isinstance(s, Store | Swap) else ():
+                self.defined(s, Variable(n), {n}, defined | carried)
+            defined |= _sets(s)
+            inside = {n for inner in nested_blocks(s) for t in walk(inner) for n in _sets(t)}
+            for inner in nested_blocks(s):  # neither may run in the first iteration of a loop around
+                self.definitions(inner, defined | carried, carried | inside if isinstance(s, Loop) else carried)
+            defined |= inside
+
+    def defined(self, s: Statement, t: Term, names: Iterable[str], defined: set[str]) -> None:
+        missing = set(names) - defined
         if missing:
             self.fail(s, f"{min(missing)} is used in {t}, and not defined before")
+
+
+def _sets(s: Statement) -> set[str]:
+    """The names that a statement defines: not those whose elements it writes."""
+    return set() if isinstance(s, Store | Swap) else set(writes(s))
+
+
+def _always_evaluated(t: Term) -> set[str]:
+    """The names in a term that are evaluated whatever its tests give."""
+    match t:
+        case Select(test, body, orelse):
+            return _always_evaluated(test) | (_always_evaluated(body) & _always_evaluated(orelse))
+        case Logical(_, operands):
+            return _always_evaluated(operands[0])
+    own = set(t.named) if not t.operands or isinstance(t, Prefix) else {t.array} if isinstance(t, Element) else set()
+    return own.union(*map(_always_evaluated, t.operands))
 
 
 def verify_sweep(items: list[Item], where: str, after: str) -> None:

@@ -23,6 +23,7 @@ from ..analysis.parallelization import (
 )
 from ..ir.affine import distance, offset, plus
 from ..ir.names import called
+from ..ir.passes import Pass, enabled
 from ..ir.reverse_ir import FLOAT_ZERO, Branch, Comment, Item, Nest, Step, loop_head, replace_by_scalars, steps
 from ..ir.statements import Assign, Loop, Store, names_written, walk
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Compare, Element, Select, Term, Variable, named, subterms
@@ -67,19 +68,28 @@ class LoopReversal:
         own = self.reverse.private_arrays.get(self.loop, {})
         arrays: list[Item] = [Step(Variable(name), "=", value) for name, value in own.items()]
         if not self.collect_accesses() or not self.loop.index or self.loop.trip_counter:
+            self.reverse.loop_orders[self.loop] = "reversed from the last iteration: little is known of its iterations"
             nest = self.reverse.reversed_head(self.loop).with_body([*arrays, *self.body])
             return [*self.explain_serial("what is stored grows, or arrays change places"), nest]
         conflicts = self.conflicting_arrays()
-        hoisted, delayed = (conflicts and distribute_loop(self, conflicts)) or ([], [])
+        distributed = conflicts and enabled(Pass.LOOP_DISTRIBUTION) and distribute_loop(self, conflicts)
+        hoisted, delayed = distributed or ([], [])
         independent = conflicts == [] or bool(hoisted or delayed)
-        before, after = self.hoist_accumulators(independent) if self.is_innermost else ([], [])
+        hoists = self.is_innermost and enabled(Pass.HOISTED_SUMS)
+        before, after = self.hoist_accumulators(independent) if hoists else ([], [])
         before, after = [*before, *hoisted], [*delayed, *after]
-        if independent and self.is_innermost and self.adds_contiguously():
+        gathers = independent and self.is_innermost and enabled(Pass.SCATTER_TO_GATHER)
+        if gathers and self.adds_contiguously():
             rewrite_as_gather(self)
             read_foremost_first(self)
         if self.is_innermost and not independent:
             before += self.carry_in_scalars()
         head = loop_head(self.loop) if independent else self.reverse.reversed_head(self.loop)
+        self.reverse.loop_orders[self.loop] = (
+            "reversed from the first iteration, since iterations are independent"
+            if independent
+            else f"reversed from the last iteration, since iterations share {', '.join(conflicts or ['values'])}"
+        )
         verdict, local = self.verdict(set(own))
         self.body[:0] = arrays
         if not self.loop.parallel or verdict.serial_reason:
@@ -106,7 +116,7 @@ class LoopReversal:
                 local += [name] if read else []
             elif name not in sums and (read or name in bars or (name in f.ranks and name not in private_names)):
                 return ParallelLegality(f"{name} goes from turn to turn"), []
-        shareable = privatizable_arrays(self.body, self.loop.index)
+        shareable = privatizable_arrays(self.body, self.loop.index) if enabled(Pass.REDUCTION_PRIVATIZATION) else {}
         return iteration_legality(self.plan, self.loop, self.body, (sums & numbers) - set(local), own, shareable), local
 
     def explain_serial(self, why: str) -> list[Item]:
@@ -144,7 +154,8 @@ class LoopReversal:
     def hoist_sums_if_plain(self) -> tuple[list[Item], list[Item]]:
         """Hoist accumulators of a loop that is reversed iteration by iteration; return what goes before and after
         it."""
-        return self.hoist_accumulators(False) if self.collect_accesses() and self.is_innermost else ([], [])
+        hoists = enabled(Pass.HOISTED_SUMS) and self.collect_accesses() and self.is_innermost
+        return self.hoist_accumulators(False) if hoists else ([], [])
 
     def collect_accesses(self) -> bool:
         """Collect the accesses of the body; whether it has only assignments, branches and loops."""
