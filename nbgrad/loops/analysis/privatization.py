@@ -14,6 +14,7 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
+    map_terms,
     mentions,
     terms_of,
     walk,
@@ -23,7 +24,7 @@ from ..ir.tapes import iteration_number, trip_count
 from ..ir.terms import ONE, DType, Element, Length, Shape, Term, Variable, elements_in, named, reads, subterms
 from .dependence import Index
 from .parallelization import is_private
-from .ssa import map_terms, rename_scalar
+from .ssa import rename_scalar
 
 __all__ = ["privatize"]
 

@@ -6,9 +6,6 @@ Also moves updates to the end of an iteration (:func:`defer_update`), and hoists
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from ..ir.algebra import Algebra
 from ..ir.statements import (
     Assign,
@@ -18,6 +15,7 @@ from ..ir.statements import (
     ScalarOrigin,
     Statement,
     Store,
+    map_terms,
     mentioned,
     mentions,
     nested_blocks,
@@ -41,7 +39,7 @@ from ..ir.terms import (
 from ..ir.terms import Call as CallTerm
 from .def_use import Web, webs
 
-__all__ = ["defer_update", "hoist_factors", "map_terms", "rename_reassigned", "rename_scalar"]
+__all__ = ["defer_update", "hoist_factors", "rename_reassigned", "rename_scalar"]
 
 
 def rename_reassigned(f: Function) -> None:
@@ -196,13 +194,3 @@ def _replace_name(s: Statement, old: str, new: str) -> None:
     """Replace a scalar in the terms of a statement."""
     if old != new:
         map_terms(s, lambda term: substitute(term, {Variable(old): Variable(new)}))
-
-
-def map_terms(s: Statement, function: Callable[[Term], Term]) -> None:
-    """Replace each term in a statement, without the blocks in it, by what `function` gives for it."""
-    for part in ("value", "index", "test", "start", "stop", "step", "size", "operands", "shape", "dtype"):
-        terms: Any = getattr(s, part, None)
-        if isinstance(terms, Term):
-            setattr(s, part, function(terms))
-        elif isinstance(terms, tuple | list):
-            setattr(s, part, type(terms)(map(function, terms)))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...core.source_text import constant_source
 from .terms import Element, Term, reads
@@ -40,6 +40,7 @@ __all__ = [
     "Store",
     "Swap",
     "comma_separated",
+    "map_terms",
     "mentioned",
     "mentions",
     "names_written",
@@ -339,6 +340,16 @@ def terms_of(s: Statement) -> tuple[Term, ...]:
         case Loop():
             return tuple([t for t in (s.start, s.stop, s.step, s.test) if t is not None])
     return ()
+
+
+def map_terms(s: Statement, function: Callable[[Term], Term]) -> None:
+    """Replace each term in a statement, without the blocks in it, by what `function` gives for it."""
+    for part in ("value", "index", "test", "start", "stop", "step", "size", "operands", "shape", "dtype"):
+        terms: Any = getattr(s, part, None)
+        if isinstance(terms, Term):
+            setattr(s, part, function(terms))
+        elif isinstance(terms, tuple | list):
+            setattr(s, part, type(terms)(map(function, terms)))
 
 
 def uses(s: Statement) -> set[str]:
