@@ -39,6 +39,7 @@ LOOPS = [
     {"analysis"},
     {"transforms"},
     {"codegen"},
+    {"explanation"},
     {"variants", "differentiable_operator", "pullback", "differentiated", "api", ""},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -440,6 +440,7 @@ class Adjoint(_Differentiated):
 
         Examples
         --------
+        >>> import nbgrad as nb
         >>> def cube(x):
         ...     y = x * x
         ...     y = y * x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 
+from ..core.source_text import lines_of
 from .analysis.tbr import adjoint_reads, cheaper_to_store
 from .codegen.reverse_sweep import AdjointPrinter
 from .ir.reverse_ir import loop_head
@@ -25,17 +26,17 @@ def explanation(history: list[tuple[str, str]], reverse: AdjointPrinter, text: s
         The generated code.
     """
     sections = [*_passes(history), ("Derivatives", _activity(reverse)), ("Stored values", _stored(reverse))]
-    sections += [("Loops", _loops(reverse)), ("Generated code", text.splitlines())]
+    sections += [("Loops", _loops(reverse)), ("Generated code", lines_of(text))]
     return "\n".join(line for title, lines in sections for line in (title, "-" * len(title), *lines, ""))
 
 
 def _passes(history: list[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """The function after lowering, then what each pass changed in it."""
     (first, before), *later = history
-    sections = [(f"After {first}", before.splitlines())]
+    sections = [(f"After {first}", lines_of(before))]
     idle: list[str] = []
     for name, after in later:
-        changed = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
+        changed = difflib.unified_diff(lines_of(before), lines_of(after), lineterm="", n=1)
         lines = [line for line in changed if line[:3] not in ("---", "+++", "@@ ")]
         if lines:
             sections.append((f"Changed by {name}", lines))
