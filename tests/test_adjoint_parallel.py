@@ -17,6 +17,7 @@ from random_loops import function
 
 import nbgrad as nb
 from nbgrad.backends.numba.code_store import history
+from nbgrad.loops.ir.passes import Pass, without
 
 RNG = np.random.default_rng(9)
 
@@ -361,3 +362,45 @@ def weighed_pair(pair, x):
 
 def test_what_is_parallel_with_tuples_as_arguments():
     assert set(nb.adjoint(weighed_pair).parallel((0.3, 0.1), np.ones(3)).values()) == {"parallel"}
+
+
+def test_what_is_stored_of_a_private_scalar_that_occurs_elsewhere():
+    """What it was before the loop, which the derivative of the statement before reads, is that of another scalar."""
+
+    def f(x, a):
+        s, t = 0.5, 0.3
+        for i in range(2, -1, -1):
+            for j in numba.prange(2, x.size):
+                t = math.sin(x[j] * a)
+                if x[j] > 0.1:
+                    t = a * x[j - 1]
+                s += t * t
+            t = math.sin(x[i])
+            s += t * t
+        return s
+
+    args = np.array([0.4, -0.2, 0.7, -0.5, 0.3]), 1.3
+    with uncompiled():
+        agrees(f, args)
+        with without(Pass.RENAMING, Pass.SAVES_BEFORE_LOOPS):
+            agrees(f, args)
+
+
+def test_views_of_private_arrays_are_checked_against_their_own_length():
+    def f(x, places, out):
+        row = np.empty(5)
+        for i in numba.prange(x.size):
+            for k in range(5):
+                row[k] = x[i] * (k + 1.0)
+            part = row[1:]
+            out[i] = part[places[i]]
+
+    adj = nb.adjoint(f)
+    for n in (3, 10):  # fewer and more than the array has elements
+        x, places = np.arange(1.0, n + 1), np.full(n, 2)
+        with uncompiled():
+            (gradient, _, _) = adj.vjp(x, places, np.zeros(n))(np.ones(n))
+            np.testing.assert_array_equal(gradient, np.full(n, 4.0))
+            places[1] = 4
+            with pytest.raises(IndexError, match="index 4 is out of bounds for axis 0 of part with size 4"):
+                adj.vjp(x, places, np.zeros(n))

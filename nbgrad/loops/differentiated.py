@@ -445,9 +445,8 @@ class Adjoint(_Differentiated):
         ...     y = x * x
         ...     y = y * x
         ...     return y
-        >>> print(nb.adjoint(cube).explain(2.0))
-        After lowering
-        ...
+        >>> nb.adjoint(cube).explain(2.0).split()[:2]
+        ['After', 'lowering']
         """
         args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(args)) is not None:

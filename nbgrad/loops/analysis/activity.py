@@ -40,7 +40,7 @@ from .dependence import DependenceTests
 from .if_conversion import convert_branches
 from .index_bounds import IndexBounds
 from .iteration_local_reversal import IterationLocalReversal
-from .privatization import privatize
+from .privatization import privatize_arrays, rename_private_scalars
 from .scalar_replacement import replace_elements
 from .ssa import defer_update, hoist_factors, rename_reassigned
 from .sums_of_squares import sums_of_squares
@@ -129,7 +129,9 @@ def plan_tangents(f: Function, wrt: set[str], carried: tuple[Statement, ...] = (
     Inserts definitions for expensive calls, and for tests and loop bounds that change in what they control.
     """
     algebra = Algebra(set())
-    run_pass(Pass.PRIVATIZATION, privatize, f)
+    rename_private_scalars(f)
+    checked(f, "privatization of scalars")
+    run_pass(Pass.PRIVATIZATION, privatize_arrays, f)
     if not f.single_precision:
         run_pass(Pass.IF_CONVERSION, convert_branches, f)
     run_pass(Pass.RENAMING, rename_reassigned, f)

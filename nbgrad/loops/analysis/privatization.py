@@ -26,23 +26,38 @@ from .dependence import Index
 from .parallelization import is_private
 from .ssa import rename_scalar
 
-__all__ = ["privatize"]
+__all__ = ["privatize_arrays", "rename_private_scalars"]
 
 
-def privatize(f: Function) -> None:
-    """Rename scalars private to an iteration that also occur elsewhere, and expand arrays used only in the loop."""
-    for loop in (s for s in walk(f.body) if isinstance(s, Loop) and s.parallel):
+def rename_private_scalars(f: Function) -> None:
+    """Rename scalars private to an iteration of a parallel loop that also occur elsewhere.
+
+    What is stored for them at the end of an iteration is then all that is needed: their value from before the loop is
+    that of another scalar.
+    """
+    for loop in _parallel_loops(f):
         inside = set(walk(loop.body))
         for name in sorted({s.name for s in inside if isinstance(s, Assign)}):
             if any(mentions(s, name) for s in walk(f.body) if s not in inside) and is_private(f, loop, name):
                 rename_scalar(f, loop.body, name)
+
+
+def privatize_arrays(f: Function) -> None:
+    """Expand arrays that are used in one parallel loop only: each iteration gets elements of its own."""
+    for loop in _parallel_loops(f):
+        inside = set(walk(loop.body))
         for alloc in [s for s in f.body if isinstance(s, Alloc)]:
             users = [
-                s for s in walk(f.body)
+                s
+                for s in walk(f.body)
                 if s is not alloc and (alloc.name in writes(s) or alloc.name in named(*terms_of(s)))
-            ]  # fmt: skip
+            ]
             if users and set(users) <= inside and alloc.name not in (f.results or []):
                 _expand_array(f, loop, alloc, users)
+
+
+def _parallel_loops(f: Function) -> list[Loop]:
+    return [s for s in walk(f.body) if isinstance(s, Loop) and s.parallel]
 
 
 def _expand_array(f: Function, loop: Loop, alloc: Alloc, users: list[Statement]) -> None:

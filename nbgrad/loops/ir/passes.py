@@ -30,7 +30,7 @@ class Pass(Enum):
     """An optional pass, in the order in which they run, by the field's term for it."""
 
     # On the function, before it is differentiated.
-    PRIVATIZATION = "privatization"
+    PRIVATIZATION = "privatization of arrays"
     IF_CONVERSION = "if-conversion"
     RENAMING = "renaming"
     INVARIANT_FACTORS = "loop-invariant factors"
