@@ -183,7 +183,6 @@ SPELLING = {
     ("frontend.array_creation", "split"): "a table of ours",
     ("frontend.calls", "split"): "the package of a function, not a name in a program",
     ("frontend.lowering", "partition"): "a text of the library's about what it refuses",
-    ("frontend.reshaping", "isidentifier"): "whether an operand needs parentheses",
     ("frontend.assignments", "endswith"): "the whole text of a function: what it does, not its name",
     ("frontend.assignments", "replace"): "a new variable is called like an item of a tuple, for readers",
     ("frontend.source", "lstrip"): "whether a file's text of a function is indented",

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ir.statements import If, InRange
-from ..ir.terms import TRUE, ZERO
-from ..ir.type_inference import kind_of
-from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Op, Scalar
-from .syntax import parse, unparse
-from .views import Axis, View, length_code
+from ..ir.terms import TRUE, ZERO, Binary, Element, Select, Term, Variable
+from ..ir.type_inference import ZEROS, kind_of
+from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar
+from .syntax import unparse
+from .views import Axis, View, raw_length
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -39,14 +39,14 @@ class IndexedView(View):
     array and to the function that makes an element of that an index.
     """
 
-    index_arrays: dict[int, tuple[View, Callable[[ast.expr], ast.expr]]] = field(default_factory=dict)
+    index_arrays: dict[int, tuple[View, Callable[[Term], Term]]] = field(default_factory=dict)
 
     def axis(self, d: int) -> Axis:
         if self.order[d] != -1:
             return super().axis(d)
         return next(iter(self.index_arrays.values()))[0].axis(d - self.order.index(-1))
 
-    def at(self, indices: list[ast.expr]) -> ast.Subscript:
+    def at(self, indices: list[Term]) -> Element:
         first, rank = self.order.index(-1), self.order.count(-1)
         others = next(iter(self.index_arrays.values()))[0]
         parts, order = list(self.parts), (*self.order[:first], *self.order[first + rank :])
@@ -56,16 +56,16 @@ class IndexedView(View):
             parts[axis] = to_index(index_array.at(selected))
         return View(self.name, tuple(parts), order).at([*indices[:first], *indices[first + rank :]])
 
-    def is_whole_array(self, sizes: list[ast.expr]) -> bool:
+    def is_whole_array(self, sizes: list[Term]) -> bool:
         return False
 
 
-def _index_at_same_position(index: ast.expr, mine: Axis, other: Axis) -> ast.expr:
+def _index_at_same_position(index: Term, mine: Axis, other: Axis) -> Term:
     """The index along `other` of the element at the same position as `index` along `mine`."""
-    if unparse(mine.start) == unparse(other.start) and unparse(mine.step) == unparse(other.step):
+    if mine.start is other.start and mine.step is other.step:
         return index
-    position = f"({unparse(index)} - ({unparse(mine.start)})) // ({unparse(mine.step)})"
-    return parse(f"({unparse(other.start)}) + {position} * ({unparse(other.step)})")
+    position = Binary("//", Binary("-", index, mine.start), mine.step)
+    return Binary("+", other.start, Binary("*", position, other.step))
 
 
 def lower_index_array(low: Expressions, node: ast.Subscript, tree: ArrayExpr, axis: Axis) -> tuple[View, bool]:
@@ -82,17 +82,17 @@ def lower_index_array(low: Expressions, node: ast.Subscript, tree: ArrayExpr, ax
             )
         loops = Elementwise(low, node)
         loops.comparing_mask = True
-        loops.require_equal_lengths(length_code(loops.result_axes(tree)[0]), length_code(axis))
+        loops.require_equal_lengths(raw_length(loops.result_axes(tree)[0]), raw_length(axis))
         tree = low.library(np.flatnonzero, node, tree)
     return require_kind(low, node, low.view_of(tree, node, "index"), "int"), kind == "bool"
 
 
-def check_index_array(low: Expressions, node: ast.Subscript, index: View, size: ast.expr, what: str) -> None:
+def check_index_array(low: Expressions, node: ast.Subscript, index: View, size: Term, what: str) -> None:
     """Check that all elements of `index` are in range along an axis of `size` elements; `what` describes the array."""
     loops = Elementwise(low, node)
     loops.axis_loops = [loops.axis_loop(index.axis(d)) for d in range(index.rank)]
-    element = index.at([ast.Name(t.counter, ast.Load()) for t in loops.axis_loops])
-    loops.emit_loops([InRange(low.term(element), low.term(size), what, source_location=low.user_location(node))], "")
+    element = index.at([Variable(t.counter) for t in loops.axis_loops])
+    loops.emit_loops([InRange(element, size, what, source_location=low.user_location(node))], "")
 
 
 def require_kind(low: Expressions, node: ast.AST, view: View, kind: str) -> View:
@@ -112,17 +112,15 @@ def store_masked(low: Expressions, node: ast.AST, view: View, mask: ArrayExpr, v
     loops = Elementwise(low, node)
     line, low.line = low.line, ""
     loops.axis_loops = [loops.axis_loop(view.axis(d)) for d in range(view.rank)]
-    loops.target = view.at([ast.Name(t.counter, ast.Load()) for t in loops.axis_loops])
+    loops.target = view.at([Variable(t.counter) for t in loops.axis_loops])
     loops.comparing_mask = True
     holds = loops.element(mask)
     loops.comparing_mask = False
     element = loops.element(value)
     if loops.overlap:
-        current = Leaf(view)
-        whole = Op(lambda t, a, b: ast.IfExp(t, a, b), [mask, value, current])
-        Elementwise(low, node).store(view, whole)
+        Elementwise(low, node).store(view, Op(Select, [mask, value, Leaf(view)]))
         return
-    loops.emit_loops([If(low.term(holds), [loops.store_of(loops.target, element)], [])], line)
+    loops.emit_loops([If(holds, [loops.store_of(loops.target, element)], [])], line)
 
 
 @dataclass(eq=False)
@@ -138,7 +136,7 @@ def without_mask(low: Expressions, node: ast.expr, mask: str) -> ast.expr:
     def again(n: ast.expr) -> ast.expr:
         match n:
             case ast.Subscript() if unparse(n.slice) == mask:
-                return ast.copy_location(low.done(MaskedLeaf(low.view(n.value))), n)
+                return ast.copy_location(Lowered(MaskedLeaf(low.view(n.value))), n)
             case ast.BinOp():
                 rebuilt: ast.expr = ast.BinOp(again(n.left), n.op, again(n.right))
             case ast.UnaryOp():
@@ -157,22 +155,23 @@ def without_mask(low: Expressions, node: ast.expr, mask: str) -> ast.expr:
 
 def element_kind(low: Scope, tree: ArrayExpr) -> str:
     """The kind of the elements of `tree`, "" if not known yet."""
-    possible = {kind_of(low.term(_sample_element(tree)), _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
+    sample = _sample_element(tree)
+    possible = {kind_of(sample, _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
     return possible.pop() if len(possible) == 1 else ""
 
 
-def _sample_element(tree: ArrayExpr) -> ast.expr:
+def _sample_element(tree: ArrayExpr) -> Term:
     """Some element, for its kind alone."""
     match tree:
         case Scalar():
-            return tree.node
+            return tree.term
         case Leaf():
-            return tree.view.at([ast.Constant(0)] * tree.rank)
-        case FromFunction():
-            return tree.build(*[ast.Constant(0)] * tree.rank) if tree.build is not None else ast.Constant(0.0)
+            return tree.view.at([ZERO] * tree.rank)
+        case FromFunction() if tree.build is not None:
+            return tree.build(*[ZERO] * tree.rank)
         case Op():
             return tree.build(*map(_sample_element, tree.args))
-    return ast.Constant(0.0)
+    return ZEROS["float"]
 
 
 class _Guess:
@@ -180,7 +179,6 @@ class _Guess:
 
     def __init__(self, low: Scope, guess: str) -> None:
         self.low, self.guess = low, guess
-        self.names = low.names
 
     @property
     def kinds(self) -> _Guess:
@@ -194,9 +192,8 @@ class _Guess:
             return f.kinds[name]
         if name in shared.length_upper_bounds:  # a length
             return "int"
-        if unparse(known := shared.known_integers.get(name, ast.Name(name))) != name:
-            return kind_of(self.low.term(known), self)  # type: ignore[arg-type]
-        return self.guess
+        known = shared.known_integers.get(name, Variable(name))
+        return self.guess if known is Variable(name) else kind_of(known, self)  # type: ignore[arg-type]
 
     def get(self, name: str, default: str) -> str:
         return self[name]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.affine import distance
+from ..ir.names import called as call_of
 from ..ir.statements import Like, Store
-from ..ir.terms import integer
-from .affine_syntax import distance
-from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Op, Scalar, copy_of_values
-from .syntax import parse, unparse
-from .views import ONE, ZERO, View, add_indices, axis_length, multiply_indices
+from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
+from ..ir.type_inference import DTYPES
+from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, copy_of_values
+from .syntax import unparse
+from .views import View, add_indices, axis_length, multiply_indices
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -38,6 +42,8 @@ _JOIN_FUNCTIONS: dict[Any, tuple[tuple[int, int], tuple | None]] = {
     np.column_stack: ((1, 1), (0, None)),
 }
 CREATION_FUNCTIONS = {*_PARAMETERS, *_JOIN_FUNCTIONS}
+#: The conversion to each kind.
+_CASTS = {f.__name__: f for f in (float, int, bool)}
 
 
 class ArrayCreation:
@@ -84,7 +90,7 @@ class ArrayCreation:
             return Leaf(view)
         return self.converted(Leaf(view), *self.dtype()) if "dtype" in self.keywords else copy_of_values(Leaf(view))
 
-    def scalar_argument(self, name: str, default: ast.expr) -> ast.expr:
+    def scalar_argument(self, name: str, default: Term) -> Term:
         """A scalar argument."""
         argument = self.keywords.get(name)
         return default if argument is None else self.low.value(argument)
@@ -95,14 +101,14 @@ class ArrayCreation:
         n = self.low.value(first)
         sizes, k = [n, self.scalar_argument("M", n)], self.scalar_argument("k", ZERO)
         kind, dtype = self.dtype()
-        one, zero = (ast.Constant(float(c) if kind in ("", "float") else c) for c in (1, 0))
-        return FromFunction(sizes, lambda i, j: ast.IfExp(ast.Compare(add_indices(i, k), [ast.Eq()], [j]), one, zero),
-                    kind or "float", dtype or "np.float64")  # fmt: skip
+        one, zero = (Constant(float(c) if kind in ("", "float") else c) for c in (1, 0))
+        return FromFunction(sizes, lambda i, j: Select(Compare(("==",), (add_indices(i, k), j)), one, zero),
+                    kind or "float", dtype or DTYPES["float"])  # fmt: skip
 
     # One value for all elements.
 
     def filled(self, called: object, first: ast.expr) -> ArrayExpr:
-        value: ast.expr | None = None
+        value: Term | None = None
         if called in (np.full, np.full_like):
             if "fill_value" not in self.keywords:
                 raise self.refuse(f"the call {unparse(self.node)}", "give it fill_value")
@@ -116,38 +122,37 @@ class ArrayCreation:
         else:
             sizes = self.shape(first)
         if not kind:
-            kind, dtype = ("float", "np.float64") if value is None else self.common_kind([value])
+            kind, dtype = ("float", DTYPES["float"]) if value is None else self.common_kind([value])
         if called in (np.empty, np.empty_like):
             return FromFunction(sizes, None, kind, dtype)
-        target = self.low.lowered_function.kinds.get(kind.name) if isinstance(kind, Like) else kind
+        target = self.low.lowered_function.kinds.get(kind.name, "") if isinstance(kind, Like) else kind
         if value is None:
-            value = ast.Constant(int(called in (np.ones, np.ones_like)))
-            if target == "float":
-                value = ast.Constant(float(value.value))  # type: ignore[arg-type]
+            number = int(called in (np.ones, np.ones_like))
+            value = Constant(float(number) if target == "float" else number)
         elif target and self.low.kind_of_tree(Scalar(value)) not in (target, "" if target == "float" else target):
-            value = ast.Call(parse(target), [value], [])
+            value = call_of(_CASTS[target], value)
         fill = value
         return FromFunction(sizes, lambda *_: fill, kind, dtype)
 
-    def shape(self, node: ast.expr) -> list[ast.expr]:
+    def shape(self, node: ast.expr) -> list[Term]:
         sizes = self.low.shape_of(node)
         if sizes is not None:
             return sizes
         tree = self.low.tree(node)
         parts = self.low.tuple_items(tree) or [tree]
-        return [self.low.value(ast.copy_location(self.low.done(t), node)) for t in parts]
+        return [self.low.value(ast.copy_location(Lowered(t), node)) for t in parts]
 
-    def dtype(self) -> tuple[str | Like, str]:
-        """The requested kind, and code for the dtype; "" if none is requested."""
+    def dtype(self) -> tuple[str | Like, Term | None]:
+        """The requested kind and dtype; "" and None if none is requested."""
         argument = self.keywords.get("dtype")
-        return ("", "") if argument is None else self.dtype_of(argument)
+        return ("", None) if argument is None else self.dtype_of(argument)
 
-    def kind_and_dtype_of(self, name: str) -> tuple[str | Like, str]:
+    def kind_and_dtype_of(self, name: str) -> tuple[str | Like, Term]:
         """The kind and dtype of another array, which a primitive in a loop may create only later."""
         ruled = name in self.low.shared.primitive_results and self.low.lowered_function.kinds[name] == "float"
-        return Like(name), self.low.shared.dtypes.get(name, f"{name}.dtype") if ruled else f"{name}.dtype"
+        return Like(name), self.low.shared.dtypes.get(name, DType(name)) if ruled else DType(name)
 
-    def dtype_of(self, node: ast.expr) -> tuple[str | Like, str]:
+    def dtype_of(self, node: ast.expr) -> tuple[str | Like, Term]:
         if isinstance(node, ast.Attribute) and node.attr == "dtype":
             view = self.low.view(node.value)
             return self.kind_and_dtype_of(view.name)
@@ -162,28 +167,26 @@ class ArrayCreation:
         name = np.dtype(requested).name if kind != "bool" else "bool_"  # type: ignore[call-overload]
         if name == "float16":
             raise self.refuse("an array of this dtype", "use float64 or float32")
-        return kind, f"np.{name}"
+        return kind, Global(f"np.{name}", getattr(np, name))
 
-    def kind_is_known(self, values: list[ast.expr]) -> bool:
+    def kind_is_known(self, values: list[Term]) -> bool:
         """Whether the kind of an array of `values` is known already."""
         kinds = [self.low.kind_of_tree(Scalar(v)) for v in values]
         return "float" in kinds or "" not in kinds
 
-    def common_kind(self, values: list[ast.expr]) -> tuple[str, str]:
+    def common_kind(self, values: list[Term]) -> tuple[str, Term]:
         if not self.kind_is_known(values):
             raise self.ambiguous_kind_error()
         kinds = {self.low.kind_of_tree(Scalar(v)) for v in values}
-        if "float" in kinds:
-            return "float", "np.float64"
-        return ("bool", "np.bool_") if kinds == {"bool"} else ("int", "np.int64")
+        kind = "float" if "float" in kinds else "bool" if kinds == {"bool"} else "int"
+        return kind, DTYPES[kind]
 
     def ambiguous_kind_error(self) -> Exception:
         return self.refuse("an array of numbers that may be integers or floats", "give it a dtype")
 
-    def converted(self, tree: ArrayExpr, kind: str | Like, dtype: str) -> ArrayExpr:
+    def converted(self, tree: ArrayExpr, kind: str | Like, dtype: Term | None) -> ArrayExpr:
         """A copy of `tree` with a dtype."""
-        name = kind if kind in ("float", "int", "bool") else None
-        cast = tree if not isinstance(name, str) else Op(lambda e: ast.Call(parse(name), [e], []), [tree])
+        cast = tree if isinstance(kind, Like) else Op(partial(call_of, _CASTS[kind]), [tree])
         return copy_of_values(cast, kind, dtype)
 
     # Several values or arrays.
@@ -203,14 +206,12 @@ class ArrayCreation:
         if not kind and self.kind_is_known(values):
             kind, dtype = self.common_kind(values)
         elif not kind:  # type inference decides
-            dtype = "np.float64"
-            given = [*map(self.low.term, values)]
-            self.low.lowered_function.assumed_kinds.append((name, given, self.ambiguous_kind_error()))
+            self.low.lowered_function.assumed_kinds.append((name, values, self.ambiguous_kind_error()))
         line, self.low.line = self.low.line, ""
-        self.low.allocate(name, self.node, [ast.Constant(n) for n in sizes], kind, dtype, "", line)
+        self.low.allocate(name, self.node, [*map(Constant, sizes)], kind, dtype or DTYPES["float"], "", line)
         for k, v in enumerate(values):
             index = (k,) if len(sizes) == 1 else divmod(k, sizes[1])
-            self.low.emit(Store(name, tuple(map(integer, index)), self.low.term(v)))
+            self.low.emit(Store(name, tuple(map(Constant, index)), v))
         return Leaf(self.low.whole_view(name), True)
 
     def lower_join(self, called: object, hint: str) -> ArrayExpr:
@@ -223,7 +224,7 @@ class ArrayCreation:
         if operands is not None:
             trees = low.several(operands).items
         if called is np.append:
-            trees = [FromFunction([ONE], lambda _, t=t: t.node) if isinstance(t, Scalar) else t for t in trees]
+            trees = [FromFunction([ONE], lambda _, t=t: t.term) if isinstance(t, Scalar) else t for t in trees]
         rank = trees[0].rank if trees else 0
         along, order = _JOIN_FUNCTIONS[called]
         d = along[rank > 1] if axis is None else distance(low.value(axis), ZERO)
@@ -241,8 +242,8 @@ class ArrayCreation:
     def concatenated(self, trees: list[ArrayExpr], d: int, hint: str) -> Leaf:
         low, line = self.low, self.low.line
         low.line = ""
-        parts: list[tuple[ast.expr, list[AxisLoop], ast.expr]] = []
-        offset: ast.expr = ZERO
+        parts: list[tuple[Term, list[AxisLoop], Term]] = []
+        offset: Term = ZERO
         name = hint or low.names.fresh("joined")
         for tree in trees:
             loops = Elementwise(low, self.node)
@@ -260,43 +261,39 @@ class ArrayCreation:
         for offset, turns, value in parts:
             indices = [t.position() for t in turns]
             indices[d] = add_indices(offset, indices[d])
-            loops.emit_loops([Store(name, tuple(map(low.term, indices)), low.term(value))], "", turns)
+            loops.emit_loops([Store(name, tuple(indices), value)], "", turns)
         return Leaf(low.whole_view(name), True)
 
     def linspace(self) -> ArrayExpr:
         if not {"start", "stop"} <= set(self.keywords):
             raise self.refuse(f"the call {unparse(self.node)}", "give it start and stop")
         first, last, n = (
-            self.low.name_or_constant(self.scalar_argument(name, ast.Constant(50)))
+            self.low.name_or_constant(self.scalar_argument(name, Constant(50)))
             for name in _PARAMETERS[np.linspace].split()[:3]
         )
         endpoint = self.keywords.get("endpoint")
         if endpoint is not None and unparse(endpoint) not in ("True", "False"):
             raise self.refuse(f"the call {unparse(self.node)}", "say endpoint=True or endpoint=False")
-        intervals = n if endpoint is not None and unparse(endpoint) == "False" else parse(f"max({unparse(n)} - 1, 1)")
-        step = self.low.name_or_constant(parse(f"({unparse(last)} - {unparse(first)}) / {unparse(intervals)}"))
-        return FromFunction(
-            [n], lambda k: ast.BinOp(first, ast.Add(), ast.BinOp(k, ast.Mult(), step)), "float", "np.float64"
-        )
+        included = endpoint is None or unparse(endpoint) == "True"
+        intervals = call_of(max, Binary("-", n, ONE), ONE) if included else n
+        step = self.low.name_or_constant(Binary("/", Binary("-", last, first), intervals))
+        return FromFunction([n], lambda k: Binary("+", first, Binary("*", k, step)), "float", DTYPES["float"])
 
     def arange(self) -> ArrayExpr:
-        start, step = self.scalar_argument("start", ZERO), self.scalar_argument("step", ast.Constant(1))
+        start, step = self.scalar_argument("start", ZERO), self.scalar_argument("step", ONE)
         stop = self.keywords.get("stop")
-        start, stop = (ZERO, start) if stop is None else (start, self.low.value(stop))
+        start, end = (ZERO, start) if stop is None else (start, self.low.value(stop))
         kind, dtype = self.dtype()
         if not kind:
-            kind, dtype = self.common_kind([start, stop, step])
-        a, b, c = unparse(start), unparse(stop), unparse(step)
-        size = (
-            parse(f"len(range({a}, {b}, {c}))")
-            if kind == "int"
-            else parse(f"max(int(math.ceil((({b}) - ({a})) / ({c}))), 0)")
-        )
-        if kind == "int" and (a, c) == ("0", "1"):
-            size = stop
+            kind, dtype = self.common_kind([start, end, step])
+        size: Term
+        if kind != "int":
+            size = call_of(max, call_of(int, call_of(math.ceil, Binary("/", Binary("-", end, start), step))), ZERO)
+        else:
+            size = end if start is ZERO and step is ONE else call_of(len, call_of(range, start, end, step))
 
-        def element(k: ast.expr) -> ast.expr:
+        def element(k: Term) -> Term:
             advance = multiply_indices(k, step)
-            return advance if a == "0" else ast.BinOp(start, ast.Add(), advance)
+            return advance if start is ZERO else Binary("+", start, advance)
 
         return FromFunction([size], element, kind, dtype)

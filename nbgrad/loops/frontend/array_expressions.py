@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..ir.affine import minus, offset, plus
+from ..ir.names import called
 from ..ir.statements import Block, Check, Like, Loop, Store
-from ..ir.terms import Element
-from .affine_syntax import axis_indices, minus, offset, plus
-from .syntax import parse, subtrees, unparse
-from .views import ONE, ZERO, Axis, View, add_indices, axis_length, length_code, multiply_indices
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Call, Compare, Constant, DType, Element, Term, Variable
+from .views import Axis, View, add_indices, axis_length, multiply_indices, raw_length
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -22,6 +22,7 @@ __all__ = [
     "Elementwise",
     "FromFunction",
     "Leaf",
+    "Lowered",
     "Op",
     "Scalar",
     "SelectExpr",
@@ -43,7 +44,7 @@ class ArrayExpr:
 class Scalar(ArrayExpr):
     """A lowered scalar."""
 
-    node: ast.expr
+    term: Term
     rank = 0
 
 
@@ -75,12 +76,12 @@ class TupleExpr(ArrayExpr):
 
 @dataclass(eq=False)
 class Op(ArrayExpr):
-    """An elementwise operation: `build` computes an element from those of `args`; `kind` and `dtype` as for Made."""
+    """An elementwise operation: `build` computes an element from those of `args`; see FromFunction for the others."""
 
-    build: Callable[..., ast.expr]
+    build: Callable[..., Term]
     args: list[ArrayExpr]
     kind: str | Like = ""
-    dtype: str = ""
+    dtype: Term | None = None
 
     @property
     def rank(self) -> int:  # type: ignore[override]
@@ -101,23 +102,30 @@ class SelectExpr(Op):
 class FromFunction(ArrayExpr):
     """An array whose elements `build` computes from their positions, counted from 0."""
 
-    sizes: list[ast.expr]
-    build: Callable[..., ast.expr] | None  # None: uninitialised
+    sizes: list[Term]
+    build: Callable[..., Term] | None  # None: uninitialised
     kind: str | Like = ""  # of the new array, "" for the kind of the elements
-    dtype: str = ""
+    dtype: Term | None = None  # None where the kind is ""
 
     @property
     def rank(self) -> int:  # type: ignore[override]
         return len(self.sizes)
 
 
-def combine(build: Callable[..., ast.expr], args: list[ArrayExpr]) -> ArrayExpr:
-    if all(isinstance(a, Scalar) for a in args):
-        return Scalar(build(*(a.node for a in args)))  # type: ignore[attr-defined]
-    return Op(build, args)
+class Lowered(ast.expr):
+    """A syntax node for an expression that is lowered already."""
+
+    def __init__(self, tree: ArrayExpr) -> None:
+        super().__init__()
+        self.lowered_tree = tree
 
 
-def copy_of_values(tree: ArrayExpr, kind: str | Like = "", dtype: str = "") -> ArrayExpr:
+def combine(build: Callable[..., Term], args: list[ArrayExpr]) -> ArrayExpr:
+    scalars = [a.term for a in args if isinstance(a, Scalar)]
+    return Scalar(build(*scalars)) if len(scalars) == len(args) else Op(build, args)
+
+
+def copy_of_values(tree: ArrayExpr, kind: str | Like = "", dtype: Term | None = None) -> ArrayExpr:
     """The values of `tree`, in memory of their own."""
     return Op(lambda e: e, [tree], kind, dtype)
 
@@ -137,36 +145,34 @@ class AxisLoop:
 
     counter: str
     axis: Axis
-    size: str  # code for the number of iterations
+    size: Term  # the number of iterations; it may be negative where there are none
 
-    def position(self) -> ast.expr:
+    def position(self) -> Term:
         """The number of elements before the current one."""
-        name = ast.Name(self.counter, ast.Load())
-        if unparse(self.axis.step) == "1":
-            return minus(name, self.axis.start)
-        if unparse(self.axis.step) == "-1":
-            return ast.BinOp(self.axis.start, ast.Sub(), name)
-        return ast.BinOp(minus(name, self.axis.start), ast.FloorDiv(), self.axis.step)
+        name = Variable(self.counter)
+        if self.axis.step is MINUS_ONE:
+            return Binary("-", self.axis.start, name)
+        before = minus(name, self.axis.start)
+        return before if self.axis.step is ONE else Binary("//", before, self.axis.step)
 
-    def index_along(self, other: Axis) -> ast.expr:
+    def index_along(self, other: Axis) -> Term:
         """The index along `other` of the element at the same position."""
-        name = ast.Name(self.counter, ast.Load())
+        name = Variable(self.counter)
         mine, start = self.axis.start, other.start
-        if unparse(self.axis.step) == unparse(other.step):
-            if unparse(mine) == unparse(start):
+        if self.axis.step is other.step:
+            if mine is start:
                 return name
             (base, p), (its, q) = _start_when_nonempty(mine), _start_when_nonempty(start)
-            return plus(name, q - p) if base == its else add_indices(start, minus(name, mine))
+            return plus(name, q - p) if base is its else add_indices(start, minus(name, mine))
         return add_indices(start, multiply_indices(self.position(), other.step))
 
 
-def _start_when_nonempty(node: ast.expr) -> tuple[str, int]:
-    """A start as a name and a constant; a clipped ``min(3, n)`` counts as 3, its value unless the slice is empty."""
-    if isinstance(node, ast.Constant):
-        return "", node.value  # type: ignore[return-value]
-    if isinstance(node, ast.Call) and isinstance(node.args[0], ast.Constant):
-        return "", node.args[0].value  # type: ignore[return-value]
-    return unparse(node), 0
+def _start_when_nonempty(start: Term) -> tuple[Term | None, int]:
+    """A start as a term and a constant; a clipped ``min(3, n)`` counts as 3, its value unless the slice is empty."""
+    match start:
+        case Constant(value) | Call(_, (Constant(value), *_)):
+            return None, value  # type: ignore[return-value]
+    return start, 0
 
 
 class Elementwise:
@@ -176,8 +182,8 @@ class Elementwise:
         self.low = lowering
         self.node = node
         self.axis_loops: list[AxisLoop] = []
-        self.target: ast.Subscript | None = None
-        self.checked: set[str] = set()
+        self.target: Element | None = None
+        self.checked: set[Term] = set()
         self.overlap = False  # an iteration may read elements that another one writes
         self.length_advice = ""  # advice for the error about different lengths
         self.comparing_mask = False  # whether a mask is compared, which is not broadcast
@@ -188,7 +194,7 @@ class Elementwise:
         self.axis_loops = [self.axis_loop(a) for a in self.result_axes(tree)]
 
     def axis_loop(self, axis: Axis) -> AxisLoop:
-        return AxisLoop(self.low.names.fresh("k"), axis, length_code(axis))
+        return AxisLoop(self.low.names.fresh("k"), axis, raw_length(axis))
 
     def result_axes(self, tree: ArrayExpr) -> list[Axis]:
         """For each axis of `tree`, that of the first leaf whose length is not known to be 1."""
@@ -202,11 +208,11 @@ class Elementwise:
 
     # Elements.
 
-    def element(self, tree: ArrayExpr, turns: list[AxisLoop] | None = None) -> ast.expr:
+    def element(self, tree: ArrayExpr, turns: list[AxisLoop] | None = None) -> Term:
         """The element of `tree` at the counters of the loops."""
         turns = self.axis_loops if turns is None else turns
         if isinstance(tree, Scalar):
-            return self.invariant_scalar(tree.node)
+            return self.invariant_scalar(tree.term)
         if isinstance(tree, Op):
             return tree.build(*[self.element(a, turns) for a in tree.args])
         if tree.rank > len(turns):
@@ -218,7 +224,7 @@ class Elementwise:
         )
         for d, t in enumerate(mine):
             if not _has_unit_length(tree, d) or self.comparing_mask:
-                self.require_equal_lengths(length_code(_axis(tree, d)), t.size)
+                self.require_equal_lengths(raw_length(_axis(tree, d)), t.size)
         self.comparing_mask = masks
         if isinstance(tree, FromFunction):
             assert tree.build is not None
@@ -231,65 +237,54 @@ class Elementwise:
         self.note_overlap(element)
         return element
 
-    def invariant_scalar(self, node: ast.expr) -> ast.expr:
+    def invariant_scalar(self, term: Term) -> Term:
         """A loop-invariant scalar; read before the loop if the loop writes the array that it is read from."""
-        if self.target is None:
-            return node
-        name = self.low.storage_of(unparse(self.target.value))
-        if not any(
-            isinstance(n, ast.Subscript) and self.low.storage_of(unparse(n.value)) == name for n in subtrees(node)
-        ):
-            return node
-        held = self.low.fresh_scalar("held", node)
-        return ast.Name(held, ast.Load())
+        if self.target is None or self.low.storage_of(self.target.array) not in map(self.low.storage_of, term.reads):
+            return term
+        return Variable(self.low.fresh_scalar("held", term))
 
-    def require_equal_lengths(self, mine: str, other: str) -> None:
+    def require_equal_lengths(self, mine: Term, other: Term) -> None:
         """Require equal lengths: refuse unequal constants, check others at run time."""
-        a, b = self.nonnegative_length(mine), self.nonnegative_length(other)
-        if mine == other or a == b:
+        test = Compare(("!=",), (self.nonnegative_length(mine), self.nonnegative_length(other)))
+        if test.operands[0] is test.operands[1]:
             return
-        what = "a mask of another length than the axis" if self.comparing_mask else "arrays of different lengths"
-        message = f"{self.low.lowered_function.name}: {what} in '{self.statement_line}'{self.length_advice}"
-        test = f"{a} != {b}"
-        if mine.isdigit() and other.isdigit() and not self.comparing_mask:
+        if isinstance(mine, Constant) and isinstance(other, Constant) and not self.comparing_mask:
             raise self.low.source.refuse(self.node, "arrays of different lengths", "use arrays of one shape")
         if test not in self.checked:
             self.checked.add(test)
-            self.low.out.append(
-                Check(self.low.term(parse(test)), message, "IndexError" if self.comparing_mask else "ValueError")
-            )
+            what = "a mask of another length than the axis" if self.comparing_mask else "arrays of different lengths"
+            message = f"{self.low.lowered_function.name}: {what} in '{self.statement_line}'{self.length_advice}"
+            self.low.out.append(Check(test, message, "IndexError" if self.comparing_mask else "ValueError"))
 
-    def nonnegative_length(self, text: str) -> str:
-        """Code for a number of elements, at least 0."""
-        return text if self.low.nonnegative(parse(text)) else f"max({text}, 0)"
+    def nonnegative_length(self, length: Term) -> Term:
+        """A number of elements, at least 0."""
+        return length if self.low.nonnegative(length) else called(max, length, ZERO)
 
     @property
     def statement_line(self) -> str:
         return self.low.source.lines[getattr(self.node, "lineno", 1) - 1].strip()
 
-    def note_overlap(self, read: ast.Subscript) -> None:
+    def note_overlap(self, read: Element) -> None:
         """Note whether an iteration may read what another one writes."""
-        if self.target is None or not isinstance(read.value, ast.Name) or not isinstance(self.target.value, ast.Name):
+        if self.target is None or self.low.storage_of(read.array) != self.low.storage_of(self.target.array):
             return
-        if self.low.storage_of(read.value.id) != self.low.storage_of(self.target.value.id):
-            return
-        if read.value.id != self.target.value.id:  # views of one array under different shapes
+        if read.array != self.target.array:  # views of one array under different shapes
             self.overlap = True
             return
-        pairs = list(zip(axis_indices(read.slice), axis_indices(self.target.slice), strict=True))
+        pairs = list(zip(read.index, self.target.index, strict=True))
         disjoint = any(
             self.low.nonnegative(a)
             and self.low.nonnegative(b)
             and (self.low.provably_greater(a, b) or self.low.provably_greater(b, a))
             for a, b in pairs
         ) or any(self.skipped_by_step(a, b) for a, b in pairs)
-        self.overlap |= self.scattered or (not disjoint and any(unparse(a) != unparse(b) for a, b in pairs))
+        self.overlap |= self.scattered or (not disjoint and any(a is not b for a, b in pairs))
 
-    def skipped_by_step(self, a: ast.expr, b: ast.expr) -> bool:
+    def skipped_by_step(self, a: Term, b: Term) -> bool:
         """Whether the two indices never meet because a loop steps over one of them."""
-        (name, p), (other, q) = offset(a), offset(b)
-        steps = [offset(t.axis.step) for t in self.axis_loops if t.counter == name]
-        return name == other and any(not s and k and (p - q) % k for s, k in steps)
+        (base, p), (other, q) = offset(a), offset(b)
+        steps = [offset(t.axis.step) for t in self.axis_loops if base is Variable(t.counter)]
+        return base is other and any(s is None and k and (p - q) % k for s, k in steps)
 
     # Loops.
 
@@ -298,7 +293,7 @@ class Elementwise:
         line, self.low.line = self.low.line, ""
         axes = [target.axis(d) for d in range(target.rank)]
         self.axis_loops = [self.axis_loop(a) for a in axes]
-        self.target = target.at([ast.Name(t.counter, ast.Load()) for t in self.axis_loops])
+        self.target = target.at([Variable(t.counter) for t in self.axis_loops])
         self.scattered = -1 in target.order
         if isinstance(self.node, ast.Assign) and isinstance(self.node.targets[0], ast.Name):
             self.length_advice = "; in loops and branches a name keeps its shape, use another one"
@@ -311,19 +306,16 @@ class Elementwise:
             return
         # NumPy reads everything before it writes.
         held = self.low.names.fresh("held")
-        positions = [t.position() for t in self.axis_loops]
         self.low.allocate(held, self.node, [axis_length(a) for a in axes], Like(target.name),
-                          f"{target.name}.dtype", target.name)  # fmt: skip
-        index: ast.expr = ast.Tuple(positions, ast.Load()) if len(positions) > 1 else positions[0]
-        element = ast.Subscript(ast.Name(held, ast.Load()), index, ast.Load())
+                          DType(target.name), target.name)  # fmt: skip
+        element = Element(held, tuple([t.position() for t in self.axis_loops]))
         self.emit_loops([self.store_of(element, value)], line)
         self.emit_loops([self.store_of(self.target, element)], "")
 
-    def store_of(self, target: ast.expr, value: ast.expr) -> Store:
+    @staticmethod
+    def store_of(target: Element, value: Term) -> Store:
         """The statement that stores `value` into an element."""
-        element = self.low.term(target)
-        assert isinstance(element, Element)
-        return Store(element.array, element.index, self.low.term(value))
+        return Store(target.array, target.index, value)
 
     def emit_loops(self, inner: Block, line: str, turns: list[AxisLoop] | None = None) -> None:
         self.low.out += self.nest(inner, line, self.axis_loops if turns is None else turns)
@@ -331,8 +323,7 @@ class Elementwise:
     def nest(self, inner: Block, line: str, turns: list[AxisLoop]) -> Block:
         for t in reversed(turns):
             self.low.lowered_function.ranks[t.counter], self.low.lowered_function.kinds[t.counter] = 0, "int"
-            start, stop, step = map(self.low.term, (t.axis.start, t.axis.stop, t.axis.step))
-            inner = [Loop(t.counter, start, stop, step, None, inner)]
+            inner = [Loop(t.counter, t.axis.start, t.axis.stop, t.axis.step, None, inner)]
         inner[0].line = line
         return inner
 
@@ -342,25 +333,21 @@ class Elementwise:
             raise tree.refusal
         axes = self.result_axes(tree)
         line, self.low.line = self.low.line, ""
-        kind, dtype = (
-            (tree.kind, tree.dtype) if isinstance(tree, FromFunction | Op) and tree.kind else ("", self.dtype(tree))
-        )
+        kind, dtype = (tree.kind, tree.dtype) if isinstance(tree, FromFunction | Op) else ("", None)
         if not kind:
             self.low.shared.element_kinds[name] = self.low.kind_of_tree(tree)
-        self.low.allocate(name, self.node, [axis_length(a) for a in axes], kind, dtype, "", line)
+        self.low.allocate(name, self.node, [axis_length(a) for a in axes], kind, dtype or self.dtype(tree), "", line)
         view = self.low.whole_view(name)
         if isinstance(tree, FromFunction) and tree.build is None:
             return view
-        self.axis_loops = [
-            AxisLoop(self.low.names.fresh("k"), view.axis(d), length_code(a)) for d, a in enumerate(axes)
-        ]
-        self.target = view.at([ast.Name(t.counter, ast.Load()) for t in self.axis_loops])
+        self.axis_loops = [AxisLoop(self.low.names.fresh("k"), view.axis(d), raw_length(a)) for d, a in enumerate(axes)]
+        self.target = view.at([Variable(t.counter) for t in self.axis_loops])
         value = self.element(tree)
         self.emit_loops([self.store_of(self.target, value)], "")
         return view
 
-    def dtype(self, tree: ArrayExpr) -> str:
-        """Code for the dtype of a new array of floats computed from `tree`."""
+    def dtype(self, tree: ArrayExpr) -> Term:
+        """The dtype of a new array of floats computed from `tree`."""
         names = [leaf.view.name for leaf in leaves(tree) if isinstance(leaf, Leaf)]
         return self.low.dtype_of_floats(n for n in names if self.low.lowered_function.kinds[n] == "float")
 
@@ -374,4 +361,4 @@ def _axis(leaf: ArrayExpr, d: int) -> Axis:
 
 def _has_unit_length(leaf: ArrayExpr, d: int) -> bool:
     """Whether axis `d` is known to have length 1, so that it broadcasts."""
-    return length_code(_axis(leaf, d)) == "1"
+    return raw_length(_axis(leaf, d)) is ONE

@@ -7,19 +7,19 @@ therefore becomes an alias known at compile time, a copy where that gives the sa
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 from typing import Any
 
 from ..ir.statements import Check, Grow, Store, Swap, walk
 from ..ir.tapes import GROWN
-from ..ir.terms import Compare, Shape
+from ..ir.terms import ZERO, Compare, Constant, Element, Length, Shape, Term, Variable, integer, subterms
 from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
-from .array_expressions import ArrayExpr, Elementwise, Leaf, Op, Scalar, TupleExpr, copy_of_values, leaves
+from .array_expressions import ArrayExpr, Elementwise, Leaf, Lowered, Op, Scalar, TupleExpr, copy_of_values, leaves
 from .copy_insertion import CopyInsertion, is_swap
-from .expressions import Lowered
 from .mod_ref import modified_arrays
-from .scope import Pack
-from .syntax import assigns, base_name, count_mentions, parse, reads, stored_names, subtrees, unparse
+from .scope import Pack, name_of
+from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse
 from .views import Axis, View, axis_length
 
 __all__ = ["Assignments"]
@@ -51,7 +51,7 @@ class Assignments(CopyInsertion):
             if self.is_tape_growth(value):
                 size = self.tree(value.args[1])  # type: ignore[attr-defined]
                 assert isinstance(size, Scalar)
-                self.emit(Grow(self.owners[target.id], self.term(size.node)))
+                self.emit(Grow(self.owners[target.id], size.term))
                 return
             if target.id not in self.arrays and self.lowered_function.ranks.get(self.local(target)) is None:
                 self.hint = self.local(target)
@@ -91,9 +91,8 @@ class Assignments(CopyInsertion):
 
     def augmented(self, s: ast.AugAssign) -> None:
         """An augmented assignment; arrays are updated in place."""
-        read = parse(unparse(s.target))
-        for n in subtrees(read):
-            ast.copy_location(n, s.target)
+        read = copy.copy(s.target)
+        read.ctx = ast.Load()
         value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
         view = self.array(s.target)
         if view is not None:
@@ -116,16 +115,16 @@ class Assignments(CopyInsertion):
             self.bind_array(s, name, tree, value)
         else:
             assert isinstance(tree, Scalar)
-            self.bind_scalar(s, name, tree.node)
+            self.bind_scalar(s, name, tree.term)
 
-    def bind_scalar(self, s: ast.stmt, name: str, value: ast.expr) -> None:
+    def bind_scalar(self, s: ast.stmt, name: str, value: Term) -> None:
         """Set a scalar."""
         if name in self.arrays or name in self.uncertain_arrays or name in self.tuples:
             self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes a number and was an array or tuple", "use another name")
         variable = self.local(ast.Name(name, ast.Store()))
         self.lowered_function.ranks.setdefault(variable, 0)
-        if not (isinstance(value, ast.Name) and value.id == variable):
+        if value is not Variable(variable):
             self.assign_scalar(variable, value)
 
     # Arrays.
@@ -184,8 +183,7 @@ class Assignments(CopyInsertion):
     def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
         """Whether `tree` provably has the shape and kind of the array `owner`."""
         looks = {self.kind_of_tree(tree), self.kind_of_tree(Leaf(self.whole_view(owner)))} - {""}
-        sizes = [unparse(axis_length(a)) for a in Elementwise(self, s).result_axes(tree)]
-        return len(looks) < 2 and sizes == [unparse(n) for n in self.size(owner)]
+        return len(looks) < 2 and [axis_length(a) for a in Elementwise(self, s).result_axes(tree)] == self.size(owner)
 
     def may_be_modified(self, name: str) -> bool:
         """Whether elements are stored into the array of a name, or the name is bound to several arrays."""
@@ -200,24 +198,23 @@ class Assignments(CopyInsertion):
     def snapshot_view(self, view: View) -> View:
         """`view` as it is now: bounds and indices that may change later are saved in fresh scalars."""
 
-        def still(node: ast.expr) -> ast.expr:
-            names = {n.id for n in subtrees(node) if isinstance(n, ast.Name)}
+        def still(term: Term) -> Term:
             integers = {*self.shared.known_integers, *self.shared.induction_variables}
             ranks = self.lowered_function.ranks
-            if all(ranks.get(n) or self.is_constant_scalar(n) or n in integers for n in names):
-                return node
-            name = self.fresh_scalar("at", node)
+            if all(ranks.get(n) or self.is_constant_scalar(n) or n in integers for n in term.named):
+                return term
+            name = self.fresh_scalar("at", term)
             saved.add(name)
-            return ast.Name(name, ast.Load())
+            return Variable(name)
 
         saved: set[str] = set()  # scalars that are set here only
         parts = [
             Axis(still(p.start), still(p.stop), still(p.step)) if isinstance(p, Axis) else still(p) for p in view.parts
         ]
         for part, size in zip(parts, self.size(view.name), strict=True):
-            extent = axis_length(part) if isinstance(part, Axis) else ast.Constant(0)
-            if saved & reads(extent) and all(n in saved or self.is_constant_scalar(n) for n in reads(extent)):
-                self.shared.view_lengths[unparse(extent)] = size  # a view is not longer than its array
+            extent = axis_length(part) if isinstance(part, Axis) else ZERO
+            if saved & extent.reads and all(n in saved or self.is_constant_scalar(n) for n in extent.reads):
+                self.shared.view_lengths[extent] = size  # a view is not longer than its array
         return View(view.name, tuple(parts), view.order)
 
     def transfers_ownership(self, name: str, value: ast.expr) -> bool:
@@ -303,7 +300,7 @@ class Assignments(CopyInsertion):
             Elementwise(self, node).store(view, tree)
             return
         assert isinstance(tree, Scalar)
-        self.emit(Elementwise(self, node).store_of(view.at([]), tree.node))
+        self.emit(Elementwise(self, node).store_of(view.at([]), tree.term))
 
     # Tuples.
 
@@ -321,8 +318,8 @@ class Assignments(CopyInsertion):
         for item, t, node in zip(items, target.elts, nodes, strict=True):
             if isinstance(item, Op) and len(items) > 1:
                 item = Leaf(Elementwise(self, s).materialise(item, self.names.fresh("held")), True)
-            if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.node, subscripts, mine):
-                item = Scalar(ast.Name(self.fresh_scalar("held", item.node), ast.Load()))
+            if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.term, subscripts, mine):
+                item = Scalar(Variable(self.fresh_scalar("held", item.term)))
             if isinstance(item, Leaf) and not item.fresh and any(
                 self.owners.get(n) == self.storage_of(item.view.name) and n in self.arrays for n in names
             ):  # fmt: skip
@@ -336,11 +333,10 @@ class Assignments(CopyInsertion):
             else:
                 self.assign(s, t, ast.copy_location(Lowered(item), s))
 
-    def may_change(self, node: ast.expr, elements: bool, names: set[str]) -> bool:
-        """Whether setting some `names`, or `elements` of arrays, may change the scalar `node`."""
-        return any(
-            isinstance(n, ast.Subscript) or (isinstance(n, ast.Name) and (elements or n.id in names))
-            for n in subtrees(node)
+    def may_change(self, term: Term, elements: bool, names: set[str]) -> bool:
+        """Whether setting some `names`, or `elements` of arrays, may change a scalar."""
+        return bool(term.named if elements else term.named & names) or any(
+            isinstance(t, Element) or (isinstance(t, Length) and t.axis is not None) for t in subterms(term)
         )
 
     def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[ArrayExpr]:
@@ -362,11 +358,11 @@ class Assignments(CopyInsertion):
     def rows(self, view: View, node: Any, count: int) -> list[View]:
         """The elements or rows of an array that is unpacked, or that a tuple is assigned to; its length is checked."""
         whole = ast.copy_location(Lowered(Leaf(view)), node)
-        size = unparse(self.shape(view)[0])
-        if size != str(count):
+        size = self.shape(view)[0]
+        if size is not integer(count):
             text = self.source.lines[node.lineno - 1].strip()
             message = f"{self.lowered_function.name}: not {count} elements in '{text}'"
-            self.out.append(Check(self.term(parse(f"{size} != {count}")), message))
+            self.out.append(Check(Compare(("!=",), (size, integer(count))), message))
         return [
             self.subscript_view(ast.copy_location(ast.Subscript(whole, ast.Constant(k), ast.Load()), node))
             for k in range(count)
@@ -408,9 +404,9 @@ class Assignments(CopyInsertion):
         self.emit(Swap(a, b))
         if self.swapped_parameters:
             first, second = self.memory_slot(a), self.memory_slot(b)
-            held = self.fresh_scalar("held", ast.Name(first, ast.Load()))
-            self.assign_scalar(first, ast.Name(second, ast.Load()))
-            self.assign_scalar(second, ast.Name(held, ast.Load()))
+            held = self.fresh_scalar("held", Variable(first))
+            self.assign_scalar(first, Variable(second))
+            self.assign_scalar(second, Variable(held))
 
     def bind_tuple(self, s: ast.stmt, name: str, tree: TupleExpr) -> None:
         """Bind a name to a tuple whose items are variables."""
@@ -459,7 +455,7 @@ class Assignments(CopyInsertion):
                     before if isinstance(before, str) else self.names.fresh(self.item_variable(f"{name}.{label}"))
                 )
                 self.lowered_function.ranks[variable] = 0
-                self.assign_scalar(variable, item.node, final=self.stores.count(self.user_variable(name)) == 1)
+                self.assign_scalar(variable, item.term, final=self.stores.count(self.user_variable(name)) == 1)
                 items.append(variable)
         return Pack(tuple(items), tree.tuple_class)
 
@@ -470,8 +466,8 @@ class Assignments(CopyInsertion):
 
     def evaluate_first(self, s: ast.stmt, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
         """Evaluate a scalar or new array into a variable, before any item is set."""
-        if isinstance(tree, Scalar) and not isinstance(tree.node, ast.Constant):
-            return Scalar(ast.Name(self.fresh_scalar("held", tree.node), ast.Load()))
+        if isinstance(tree, Scalar) and not isinstance(tree.term, Constant):
+            return Scalar(Variable(self.fresh_scalar("held", tree.term)))
         if isinstance(tree, Op):
             return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(self.item_variable(name))), True)
         return tree
@@ -486,5 +482,5 @@ class Assignments(CopyInsertion):
                 items.append(self.view_of(t, node))
             else:
                 assert isinstance(t, Scalar)
-                items.append(t.node.id if isinstance(t.node, ast.Name) else self.fresh_scalar("item", t.node))
+                items.append(name_of(t.term) or self.fresh_scalar("item", t.term))
         return Pack(tuple(items), tree.tuple_class)

@@ -6,28 +6,30 @@ import ast
 import builtins
 import inspect
 import types
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.source_text import constant_source
 from ...errors import TraceError
 from ..custom_rules import rule_of
 from ..ir.algebra import FUNCTIONS, PASSIVE
-from ..ir.names import FUNCTION_NAMES
+from ..ir.names import FUNCTION_NAMES, literal
+from ..ir.names import called as call_of
 from ..ir.statements import Store, walk
+from ..ir.terms import MINUS_ONE, Binary, Constant, Length, Select, Variable
 from . import primitive_calls
 from .array_creation import CREATION_FUNCTIONS, ArrayCreation
-from .array_expressions import ArrayExpr, Leaf, Scalar, TupleExpr, combine, copy_of_values
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, combine, copy_of_values
 from .captured_values import unsupported_constant
-from .expressions import Expressions, Lowered
+from .expressions import Expressions
 from .numpy_library import LIBRARY, MODULES
 from .operator_functions import OPERATORS
 from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
 from .reshaping import contiguous, reshaped
 from .scope import UNCERTAIN
 from .source import Source
-from .syntax import all_names, bound_name, children, parse, unparse
+from .syntax import all_names, bound_name, children, unparse
 from .views import NUMBERS, fold_negation
 
 if TYPE_CHECKING:
@@ -107,15 +109,13 @@ class Calls(Expressions):
         if called is len:
             return self.length(node)
         if called is np.where and len(node.args) == 3:
-            return combine(lambda t, a, b: ast.IfExp(t, a, b), [self.tree(a) for a in node.args])
+            return combine(Select, [self.tree(a) for a in node.args])
         if called is divmod:
             a, b = (Scalar(self.name_or_constant(self.value(n))) for n in node.args)
-            return TupleExpr(
-                [combine(lambda x, y, op=op: ast.BinOp(x, op(), y), [a, b]) for op in (ast.FloorDiv, ast.Mod)]
-            )
+            return TupleExpr([combine(partial(Binary, op), [a, b]) for op in ("//", "%")])
         args = [self.tree(a) for a in node.args]
         if called is np.ndim:
-            return Scalar(ast.Constant(args[0].rank))
+            return Scalar(Constant(args[0].rank))
         if called is np.clip:
             return self.clipped(*args)
         if called is np.where and len(args) == 1:
@@ -151,15 +151,13 @@ class Calls(Expressions):
     def length(self, node: ast.Call) -> ArrayExpr:
         pack = self.tuple_of(node.args[0])
         if pack is not None:
-            return Scalar(ast.Constant(len(pack.items)))
+            return Scalar(Constant(len(pack.items)))
         inner = node.args[0]
         if isinstance(inner, ast.Call) and self.function_of(inner.func) is range:
-            return Scalar(
-                ast.Call(parse("len"), [ast.Call(parse("range"), [self.value(a) for a in inner.args], [])], [])
-            )
+            return Scalar(call_of(len, call_of(range, *map(self.value, inner.args))))
         view = self.view(inner)
         if self.is_whole(view) and isinstance(node.args[0], ast.Name) and view.name in self.lowered_function.parameters:
-            return Scalar(parse(f"len({view.name})"))
+            return Scalar(Length(view.name, 0))
         return Scalar(self.shape(view)[0])
 
     def method(self, node: ast.Call, function: ast.Attribute, hint: str) -> ArrayExpr:
@@ -200,9 +198,7 @@ class Calls(Expressions):
         if view.rank == 1:
             return Leaf(view) if is_contiguous and name == "ravel" else copy_of_values(Leaf(view))
         flat = Leaf(
-            reshaped(
-                self, node, view if is_contiguous else self.view_of(copy_of_values(Leaf(view)), node), [parse("-1")]
-            )
+            reshaped(self, node, view if is_contiguous else self.view_of(copy_of_values(Leaf(view)), node), [MINUS_ONE])
         )
         return flat if is_contiguous and name == "ravel" else copy_of_values(flat)
 
@@ -273,7 +269,7 @@ class Calls(Expressions):
                 if isinstance(p.default, str | None):
                     arguments[name] = ast.Constant(p.default)
                 elif isinstance(p.default, NUMBERS) and not unsupported_constant(p.default):
-                    arguments[name] = ast.copy_location(Lowered(Scalar(parse(constant_source(p.default)))), node)
+                    arguments[name] = ast.copy_location(Lowered(Scalar(literal(p.default))), node)
                 elif not isinstance(p.default, ast.AST):
                     tree = self.captured_value(node, self.names.fresh(name), p.default)
                     arguments[name] = ast.copy_location(Lowered(tree), node)
@@ -342,14 +338,14 @@ class Calls(Expressions):
             inner.bind(p, self.view_of(tree, node, p))
         else:
             assert isinstance(tree, Scalar)
-            if isinstance(tree.node, ast.Name) and p not in inner.stores:
-                inner.rename[p] = tree.node.id
+            if isinstance(tree.term, Variable) and p not in inner.stores:
+                inner.rename[p] = tree.term.name
                 return
             inner.rename[p] = self.names.fresh(p)
             inner.scalar_parameters.add(inner.rename[p])
             self.lowered_function.ranks[inner.rename[p]] = 0
-            self.assign_scalar(inner.rename[p], tree.node, final=False)
-            inner.record_integer(inner.rename[p], tree.node)  # unless the function sets it again
+            self.assign_scalar(inner.rename[p], tree.term, final=False)
+            inner.record_integer(inner.rename[p], tree.term)  # unless the function sets it again
 
     def tuple_argument(self, tree: TupleExpr, node: ast.expr):
         raise NotImplementedError

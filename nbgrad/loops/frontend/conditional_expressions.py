@@ -6,9 +6,11 @@ Statements that an operand needs go into a branch, so they run only if Python wo
 from __future__ import annotations
 
 import ast
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..ir.statements import Assign, Block, If
+from ..ir.terms import Logical, Select, Term, Unary, Variable
 from .array_expressions import ArrayExpr, Leaf, Op, Scalar, SelectExpr, TupleExpr, combine, leaves
 from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
@@ -30,29 +32,26 @@ def _lowered_operand(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, Block
     return lowered, before
 
 
-def _scalar_operand(low: Expressions, node: ast.expr, tree: ArrayExpr) -> ast.expr:
+def _scalar_operand(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
     if not isinstance(tree, Scalar):
         raise low.source.refuse(node, "'and' and 'or' with arrays", "write & and |, or statements")
-    return tree.node
+    return tree.term
 
 
 def lower_boolean(low: Expressions, node: ast.BoolOp) -> ArrayExpr:
     """Lower ``a and b`` or ``a or b``; statements that `b` needs go into a branch."""
+    op = "and" if isinstance(node.op, ast.And) else "or"
     result = _scalar_operand(low, node.values[0], low.tree(node.values[0]))
     for operand in node.values[1:]:
         tree, before = _lowered_operand(low, operand)
         value = _scalar_operand(low, operand, tree)
         if before:
-            name = low.fresh_scalar("truth", result, final=False)
-            test: ast.expr = ast.Name(name, ast.Load())
-            test = test if isinstance(node.op, ast.And) else ast.UnaryOp(ast.Not(), test)
-            low.out.append(If(low.term(test), [*before, Assign(name, low.term(value))], []))
-            result = ast.Name(name, ast.Load())
+            truth = Variable(low.fresh_scalar("truth", result, final=False))
+            low.out.append(If(truth if op == "and" else Unary("not", truth), [*before, Assign(truth.name, value)], []))
+            result = truth
         else:
-            operands = (
-                result.values if isinstance(result, ast.BoolOp) and type(result.op) is type(node.op) else [result]
-            )
-            result = ast.BoolOp(node.op, [*operands, value])
+            operands = result.operands if isinstance(result, Logical) and result.op == op else (result,)
+            result = Logical(op, (*operands, value))
     return Scalar(result)
 
 
@@ -66,17 +65,17 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
         name = low.names.fresh("choice")
         low.lowered_function.ranks[name] = 0
-        here, there = (Assign(name, low.term(tree.node)) for tree in (first, second))
-        low.out.append(If(low.term(test), [*before, here], [*other, there]))
-        return Scalar(ast.Name(name, ast.Load()))
+        here, there = (Assign(name, tree.term) for tree in (first, second))
+        low.out.append(If(test, [*before, here], [*other, there]))
+        return Scalar(Variable(name))
     if not isinstance(first, Scalar):
         test = low.name_or_constant(test)
     if before or other:
-        low.out.append(If(low.term(test), before, other))
+        low.out.append(If(test, before, other))
     return _selection(low, node, test, first, second)
 
 
-def _selection(low: Expressions, node: ast.IfExp, test: ast.expr, first: ArrayExpr, second: ArrayExpr) -> ArrayExpr:
+def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, second: ArrayExpr) -> ArrayExpr:
     """Select between two lowered operands.
 
     A name bound to the result gets a copy, where Python would alias one of the arrays; so it is refused if these may be
@@ -90,7 +89,7 @@ def _selection(low: Expressions, node: ast.IfExp, test: ast.expr, first: ArrayEx
         raise low.source.refuse(
             node, f"values of different forms in {unparse(node)}", "give numbers, or arrays with as many axes, in both"
         )
-    selected = combine(lambda a, b: ast.IfExp(test, a, b), [first, second])
+    selected = combine(partial(Select, test), [first, second])
     if not isinstance(selected, Op):
         return selected
     aliased = [t.view for t in (first, second) if isinstance(t, Leaf) and not t.fresh]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 
 from ..ir.statements import Assign, If
-from ..ir.terms import TRUE, Compare, Unary, Variable, integer
+from ..ir.terms import FALSE, TRUE, Compare, Unary, Variable, integer
 from .array_expressions import ArrayExpr, Elementwise, Leaf, TupleExpr, copy_of_values, leaves
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
@@ -117,7 +117,7 @@ class CopyInsertion(Calls):
         rebound, or at the end."""
         copy = self.copy_of(view, node, "")
         self.bind_owned_copy(name, copy)
-        flag = self.fresh_scalar(f"{name}_left", ast.Constant(False), final=False)
+        flag = self.fresh_scalar(f"{name}_left", FALSE, final=False)
         self.copied_back[copy.name] = flag, view
 
     def require_writable(self, array: str) -> None:

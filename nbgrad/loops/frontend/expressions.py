@@ -12,19 +12,47 @@ from functools import partial
 import numpy as np
 
 from ...core.source_text import constant_source
+from ..ir.affine import distance, plus, total
 from ..ir.algebra import helper_of
-from ..ir.names import FUNCTION_NAMES
+from ..ir.from_syntax import BINARY, COMPARE, UNARY
+from ..ir.names import called, literal
 from ..ir.statements import InRange
+from ..ir.terms import (
+    MINUS_ONE,
+    ONE,
+    ZERO,
+    Binary,
+    Call,
+    Compare,
+    Constant,
+    Global,
+    Length,
+    Logical,
+    Select,
+    Term,
+    Unary,
+    Variable,
+    integer,
+)
 from .advanced_indexing import IndexedView, check_index_array, element_kind, lower_index_array
-from .affine_syntax import distance
-from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, TupleExpr, all_scalars, combine, copy_of_values
+from .array_expressions import (
+    ArrayExpr,
+    Elementwise,
+    Leaf,
+    Lowered,
+    Scalar,
+    TupleExpr,
+    all_scalars,
+    combine,
+    copy_of_values,
+)
 from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
 from .conditional_expressions import lower_boolean, lower_conditional
 from .numpy_library import MODULES
 from .partial_evaluation import static_truth
 from .scope import UNCERTAIN, Pack, Scope
-from .syntax import is_new_axis, owner_of, parse, unparse
-from .views import NUMBERS, ONE, ZERO, Axis, View, add_indices, axis_length, compose, fold_negation, length_code
+from .syntax import is_new_axis, owner_of, unparse
+from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, product, raw_length
 
 __all__ = ["Expressions"]
 
@@ -37,8 +65,8 @@ class Expressions(Scope):
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         raise NotImplementedError
 
-    def value(self, node: ast.expr) -> ast.expr:
-        """The scalar expression that `node` lowers to."""
+    def value(self, node: ast.expr) -> Term:
+        """The scalar that `node` lowers to."""
         tree = self.tree(node)
         if not isinstance(tree, Scalar):
             what = "tuple" if isinstance(tree, TupleExpr) else "array"
@@ -47,17 +75,17 @@ class Expressions(Scope):
                 f"the {what} {unparse(node)} where a number is expected",
                 "index it, or use np.any, np.all, np.sum",
             )
-        return tree.node
+        return tree.term
 
     def compared(self, node: ast.Compare, parts: list[ArrayExpr]) -> ArrayExpr:
         """Comparison of tuples of scalars, such as shapes, for equality."""
         a, b = (p.items if isinstance(p, TupleExpr) else [] for p in parts[:2])
-        equal = isinstance(node.ops[0], ast.Eq)
-        if len(parts) > 2 or len(a) != len(b) or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        op = COMPARE[type(node.ops[0])]
+        if len(parts) > 2 or len(a) != len(b) or op not in ("==", "!="):
             raise self.source.refuse(node, f"{unparse(node)}, of tuples", "compare their items")
-        pairs = [ast.Compare(x.node, [node.ops[0]], [y.node]) for x, y in zip(a, b, strict=True)
+        pairs = [Compare((op,), (x.term, y.term)) for x, y in zip(a, b, strict=True)
                  if isinstance(x, Scalar) and isinstance(y, Scalar)]  # fmt: skip
-        return Scalar(pairs[0] if len(pairs) == 1 else ast.BoolOp(ast.And() if equal else ast.Or(), list(pairs)))
+        return Scalar(pairs[0] if len(pairs) == 1 else Logical("and" if op == "==" else "or", tuple(pairs)))
 
     def membership(self, node: ast.Compare) -> Scalar:
         """``x in (a, b)`` and ``x not in (a, b)``."""
@@ -65,9 +93,9 @@ class Expressions(Scope):
         if items is None or not all(isinstance(t, Scalar) for t in items):
             raise self.source.refuse(node, "'in' of something other than a tuple of numbers", "write a loop")
         inside = isinstance(node.ops[0], ast.In)
-        op = ast.Eq() if inside else ast.NotEq()
-        tests: list[ast.expr] = [ast.Compare(self.value(node.left), [op], [t.node]) for t in items]  # type: ignore[attr-defined]
-        return Scalar(ast.BoolOp(ast.Or() if inside else ast.And(), [ast.Constant(not inside), *tests]))
+        op = "==" if inside else "!="
+        tests = [Compare((op,), (self.value(node.left), t.term)) for t in items]  # type: ignore[attr-defined]
+        return Scalar(Logical("or" if inside else "and", (Constant(not inside), *tests)))
 
     def view(self, node: ast.expr, name: str = "part") -> View:
         """The array, view, or new array with the values of an expression."""
@@ -81,11 +109,9 @@ class Expressions(Scope):
             raise self.source.refuse(node, f"the number {unparse(node)} where an array is expected", "pass an array")
         return Elementwise(self, node).materialise(tree, self.names.fresh(name))
 
-    def name_or_constant(self, node: ast.expr) -> ast.expr:
-        """`node`, saved in a variable unless it is a name or constant."""
-        if isinstance(node, ast.Name | ast.Constant):
-            return node
-        return ast.Name(self.fresh_scalar("held", node), ast.Load())
+    def name_or_constant(self, term: Term) -> Variable | Constant:
+        """`term`, saved in a variable unless it is one or a constant."""
+        return term if isinstance(term, Variable | Constant) else Variable(self.fresh_scalar("held", term))
 
     def tree(self, node: ast.expr) -> ArrayExpr:
         """Lower an expression: a scalar, an array expression or a tuple."""
@@ -94,7 +120,7 @@ class Expressions(Scope):
             case Lowered():
                 return node.lowered_tree
             case ast.Constant(value=value) if isinstance(value, NUMBERS):
-                return Scalar(ast.Constant(value))
+                return Scalar(Constant(value))
             case ast.Constant(value=complex()):
                 raise self.source.refuse(node, "a complex number", "write the real and imaginary parts separately")
             case ast.Name():
@@ -107,22 +133,20 @@ class Expressions(Scope):
                     first, second = map(self.tuple_items, pair)
                     if first is not None and second is not None:
                         return TupleExpr([*first, *second])
-                return combine(lambda a, b: ast.BinOp(a, node.op, b), self.refuse_tuples(node, pair))
+                return combine(partial(Binary, BINARY[type(node.op)]), self.refuse_tuples(node, pair))
             case ast.UnaryOp(op=ast.Invert()):
-                operand = self.tree(node.operand)  # of boolean arrays, it is "not"
-                op = ast.Not() if operand.rank and element_kind(self, operand) == "bool" else ast.Invert()
-                return combine(lambda a: ast.UnaryOp(op, a), [operand])
+                inverted = self.tree(node.operand)  # of boolean arrays, it is "not"
+                op = "not" if inverted.rank and element_kind(self, inverted) == "bool" else "~"
+                return combine(partial(Unary, op), [inverted])
             case ast.UnaryOp():
-                return combine(
-                    lambda a: fold_negation(ast.UnaryOp(node.op, a)),
-                    self.refuse_tuples(node, [self.tree(node.operand)]),
-                )
+                operand = self.refuse_tuples(node, [self.tree(node.operand)])
+                return combine(lambda a: fold_negation(Unary(UNARY[type(node.op)], a)), operand)
             case ast.BoolOp():
                 return lower_boolean(self, node)
             case ast.Compare():
                 holds = static_truth(self, node)
                 if holds is not None:
-                    return Scalar(ast.Constant(holds))
+                    return Scalar(Constant(holds))
                 if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
                     return self.membership(node)
                 if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
@@ -130,7 +154,8 @@ class Expressions(Scope):
                 parts = [self.tree(node.left), *(self.tree(c) for c in node.comparators)]
                 if any(isinstance(p, TupleExpr) for p in parts):
                     return self.compared(node, parts)
-                return combine(lambda first, *rest: ast.Compare(first, node.ops, list(rest)), parts)
+                ops = tuple([COMPARE[type(op)] for op in node.ops])
+                return combine(lambda *operands: Compare(ops, operands), parts)
             case ast.IfExp():
                 return lower_conditional(self, node)
             case ast.Subscript():
@@ -144,7 +169,7 @@ class Expressions(Scope):
             case ast.ListComp() | ast.GeneratorExp():
                 return self.lower_comprehension(node)
             case ast.NamedExpr():
-                return Scalar(ast.Name(self.walrus(node), ast.Load()))
+                return Scalar(Variable(self.walrus(node)))
         raise self.source.refuse(
             node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
         )
@@ -165,9 +190,6 @@ class Expressions(Scope):
 
     def kind_of_tree(self, tree: ArrayExpr) -> str:
         return element_kind(self, tree)
-
-    def done(self, tree: ArrayExpr) -> ast.expr:
-        return Lowered(tree)
 
     def library(self, called: object, node: ast.expr, *args: ArrayExpr) -> ArrayExpr:
         raise NotImplementedError
@@ -193,7 +215,7 @@ class Expressions(Scope):
         if pack is not None:
             return self.several(pack)
         if self.is_local_name(node.id):
-            return Scalar(ast.Name(self.local(node), ast.Load()))
+            return Scalar(Variable(self.local(node)))
         if node.id not in self.source.outer_values:
             raise self.source.refuse(node, f"{node.id}, which is not defined", "define it, or pass it as an argument")
         value = self.source.outer_values[node.id]
@@ -205,7 +227,7 @@ class Expressions(Scope):
             if wrong := unsupported_constant(part):
                 raise self.source.refuse(node, f"{name}, {wrong[0]}", wrong[1])
         if isinstance(value, bool | int | float | np.number | np.bool_):
-            return Scalar(ast.Name(self.constant(name, value), ast.Load()))
+            return Scalar(Variable(self.constant(name, value)))
         if isinstance(value, tuple) and value:
             if isinstance(value[0], tuple) or len({type(v) for v in value}) > 1:
                 return self.captured_items(node, name, value)
@@ -222,15 +244,13 @@ class Expressions(Scope):
 
     def captured_items(self, node: ast.expr, name: str, value: tuple) -> TupleExpr:
         """The items of a tuple from outside, each as a constant."""
-        items: list[ArrayExpr] = []
-        for k, v in enumerate(value):
+
+        def item(name: str, v: object) -> ArrayExpr:
             if isinstance(v, tuple):
-                items.append(self.captured_items(node, f"{name}_{k}", v))
-            else:
-                items.append(
-                    Scalar(parse(constant_source(v))) if type(v) is int else self.captured_value(node, f"{name}_{k}", v)
-                )
-        return TupleExpr(items, type(value))
+                return self.captured_items(node, name, v)
+            return Scalar(literal(v)) if type(v) is int else self.captured_value(node, name, v)
+
+        return TupleExpr([item(f"{name}_{k}", v) for k, v in enumerate(value)], type(value))
 
     def constant(self, name: str, value: object) -> str:
         """Add a constant from outside, under its own name if that is free; its name."""
@@ -240,9 +260,8 @@ class Expressions(Scope):
         variable = self.names.claim_free_name(name)
         self.lowered_function.constants[variable] = value
         self.lowered_function.ranks.setdefault(variable, 0)
-        self.lowered_function.kinds[variable] = {"b": "bool", "i": "int", "u": "int"}.get(
-            np.asarray(value).dtype.kind, "float"
-        )
+        kind = np.asarray(value).dtype.kind
+        self.lowered_function.kinds[variable] = {"b": "bool", "i": "int", "u": "int"}.get(kind, "float")
         return variable
 
     # Attributes.
@@ -260,7 +279,7 @@ class Expressions(Scope):
         if value is None and module is None:
             return self.array_attribute(node)
         if isinstance(value, bool | int | float | np.number) and (module is math or module is np):
-            return Scalar(parse(f"{'math' if module is math else 'np'}.{node.attr}"))
+            return Scalar(Global(f"{'math' if module is math else 'np'}.{node.attr}", getattr(module, node.attr)))
         return self.captured_value(node, node.attr, value)
 
     def array_attribute(self, node: ast.Attribute) -> ArrayExpr:
@@ -271,22 +290,21 @@ class Expressions(Scope):
         if node.attr == "shape":
             return TupleExpr([Scalar(n) for n in self.shape(view)])
         if node.attr == "ndim":
-            return Scalar(ast.Constant(view.rank))
+            return Scalar(Constant(view.rank))
         if node.attr == "size":
             if self.is_whole(view) and view.name in self.lowered_function.parameters:
-                return Scalar(ast.Attribute(ast.Name(view.name, ast.Load()), "size", ast.Load()))
-            return Scalar(parse(" * ".join(f"({unparse(n)})" for n in self.shape(view))))
+                return Scalar(Length(view.name, None))
+            return Scalar(product(self.shape(view)))
         instead = "take ravel() to read" if node.attr == "flat" else "use shape, size, ndim or T, or an argument"
         raise self.source.refuse(node, f"the attribute {unparse(node)}", instead)
 
-    def shape(self, view: View) -> list[ast.expr]:
+    def shape(self, view: View) -> list[Term]:
         return [axis_length(view.axis(d)) for d in range(view.rank)]
 
-    def shape_of(self, node: ast.expr) -> list[ast.expr] | None:
+    def shape_of(self, node: ast.expr) -> list[Term] | None:
         """The lengths in ``a.shape`` and ``np.shape(a)``; None for other expressions."""
-        if (
-            isinstance(node, ast.Attribute) and node.attr == "shape" and self.tuple_of(node.value) is None
-        ):  # not a field
+        is_field = isinstance(node, ast.Attribute) and self.tuple_of(node.value) is not None
+        if isinstance(node, ast.Attribute) and node.attr == "shape" and not is_field:
             return self.shape(self.view(node.value))
         if isinstance(node, ast.Call) and self.function_of(node.func) is np.shape:
             return self.shape(self.view(node.args[0]))
@@ -298,7 +316,7 @@ class Expressions(Scope):
         if isinstance(item, Pack):
             return self.several(item)
         view = self.array(ast.Name(item, ast.Load())) if self.is_tuple_item(item) else None
-        return Scalar(ast.Name(item, ast.Load())) if view is None else Leaf(view)
+        return Scalar(Variable(item)) if view is None else Leaf(view)
 
     def several(self, pack: Pack) -> TupleExpr:
         return TupleExpr([self.item(i) for i in pack.items], pack.of)
@@ -307,7 +325,7 @@ class Expressions(Scope):
         """The items of a tuple; a tuple of scalars from outside is held as an array, so that any index works."""
         if isinstance(tree, Leaf) and tree.rank == 1 and tree.view.name in self.lowered_function.constants:
             values = np.asarray(self.lowered_function.constants[tree.view.name]).tolist()
-            return [Scalar(parse(constant_source(v))) for v in values] if self.is_whole(tree.view) else None
+            return [Scalar(literal(v)) for v in values] if self.is_whole(tree.view) else None
         return tree.items if isinstance(tree, TupleExpr) else None
 
     # Subscripts.
@@ -315,11 +333,8 @@ class Expressions(Scope):
     def subscript(self, node: ast.Subscript) -> ArrayExpr:
         """An item of a tuple, an element, a view, or a gathered copy."""
         sizes = self.shape_of(node.value)
-        if (
-            isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp)
-            or self.is_tuple_access(node.value)
-            or sizes
-        ):
+        made = isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp)
+        if sizes or made or self.is_tuple_access(node.value):
             items = TupleExpr([Scalar(n) for n in sizes]) if sizes else self.tree(node.value)
             if isinstance(items, TupleExpr):
                 return self.item_of(node, items)
@@ -351,9 +366,8 @@ class Expressions(Scope):
             if k is not None and -size <= k < size:
                 return tree.items[k]
             if k is None and all_scalars(tree):
-                row = ast.Subscript(
-                    Lowered(Leaf(self.tuple_as_array(node, tree), True)), Lowered(Scalar(index)), ast.Load()
-                )
+                array = Lowered(Leaf(self.tuple_as_array(node, tree), True))
+                row = ast.Subscript(array, Lowered(Scalar(index)), ast.Load())
                 return self.subscript(ast.copy_location(row, node))
         raise self.source.refuse(
             node, f"{unparse(node)}, an index of a tuple that is not one of its {size}", "use an array"
@@ -390,7 +404,7 @@ class Expressions(Scope):
             elif dim is not None:
                 tree = self.tree(p)
                 if isinstance(tree, Scalar):
-                    parts[dim] = self.index(view, dim, axis, fold_negation(tree.node), node)
+                    parts[dim] = self.index(view, dim, axis, fold_negation(tree.term), node)
                 else:
                     index, known = lower_index_array(self, node, tree, axis)
                     if not known and not self.covers_axis(view, dim, axis):
@@ -401,9 +415,8 @@ class Expressions(Scope):
         advanced = [k for k, p in enumerate(indices) if not isinstance(p, ast.Slice) and not is_new_axis(p)]
         if picks and advanced[-1] - advanced[0] != len(advanced) - 1:  # NumPy would put these axes first
             raise self.source.refuse(node, f"indices on both sides of a slice in {unparse(node)}", "write a loop")
-        if picks:
-            return self.gather_view(node, View(view.name, tuple(parts), tuple(order)), picks)
-        return View(view.name, tuple(parts), tuple(order))
+        selected = View(view.name, tuple(parts), tuple(order))
+        return self.gather_view(node, selected, picks) if picks else selected
 
     def gather_view(self, node: ast.Subscript, view: View, picks: dict) -> View:
         """A gather: a view with arrays as indices, which must have one shape."""
@@ -413,39 +426,27 @@ class Expressions(Scope):
         loops = Elementwise(self, node)
         for d in range(indices[0].rank):
             for other in indices[1:]:
-                loops.require_equal_lengths(length_code(other.axis(d)), length_code(indices[0].axis(d)))
+                loops.require_equal_lengths(raw_length(other.axis(d)), raw_length(indices[0].axis(d)))
         return IndexedView(view.name, view.parts, view.order, picks)
 
-    def index(self, view: View, dim: int, axis: Axis, index: ast.expr, node: ast.Subscript | None = None) -> ast.expr:
+    def index(self, view: View, dim: int, axis: Axis, index: Term, node: ast.Subscript | None = None) -> Term:
         """The index in the array of an index into its view, with a bounds check for the node."""
         if self.covers_axis(view, dim, axis):
             return index
         if node is not None:
-            d, what = view.order.index(dim), unparse(node.value)
-            self.out.append(
-                InRange(
-                    self.term(index),
-                    self.term(axis_length(axis)),
-                    f"axis {d} of {what}",
-                    source_location=self.user_location(node),
-                )
-            )
-        if isinstance(index, ast.UnaryOp) and isinstance(index.operand, ast.Constant):
+            what = f"axis {view.order.index(dim)} of {unparse(node.value)}"
+            self.out.append(InRange(index, axis_length(axis), what, source_location=self.user_location(node)))
+        if isinstance(index, Unary) and isinstance(index.operand, Constant):
             index = add_indices(axis_length(axis), index)
         elif not self.nonnegative(index):
-            text = f"({unparse(index)})"
-            index = parse(f"{text} if {text} >= 0 else {text} + {unparse(axis_length(axis))}")
+            index = _from_either_end(index, axis_length(axis))
         return compose(axis, index, index, ONE).start
 
     def covers_axis(self, view: View, dim: int, axis: Axis) -> bool:
         """Whether a view has all elements along an axis of its array, in order."""
-        return (
-            unparse(axis.start) == "0"
-            and unparse(axis.step) == "1"
-            and view.name not in self.shared.reshaped
-            and view.name not in self.shared.over_allocated  # -1 is the end of its length, not of its capacity
-            and unparse(axis.stop) == unparse(self.size(view.name)[dim])
-        )
+        whole, shared = Axis(ZERO, self.size(view.name)[dim]), self.shared
+        # -1 is the end of a length, not of the capacity
+        return axis == whole and view.name not in shared.reshaped and view.name not in shared.over_allocated
 
     def user_location(self, node: ast.AST) -> str:
         """The location of a line of the user's; "" in functions of the library, where it is that of the call."""
@@ -455,46 +456,44 @@ class Expressions(Scope):
         """A slice with NumPy's meaning: negative ends count from the end, and ends are clipped to the array. (A start
         past the end or an end before the start needs no clipping: the loop has no iterations.)"""
         size = axis_length(axis)
-        step: ast.expr = ONE if part.step is None else fold_negation(self.value(part.step))
+        step = ONE if part.step is None else fold_negation(self.value(part.step))
         number = distance(step, ZERO)
         if not number:
             raise self.source.refuse(node, "a slice with a step that is not a constant", "write a loop over range")
         if part.lower is None and part.upper is None and number == 1:
             return axis
         if number < 0:
-            last = add_indices(size, ast.Constant(-1))
+            last = plus(size, -1)
             start = last if part.lower is None else self.slice_end(part.lower, size, -1, last)
-            stop: ast.expr = parse("-1") if part.upper is None else self.slice_end(part.upper, size, -1, None)
+            stop = MINUS_ONE if part.upper is None else self.slice_end(part.upper, size, -1, None)
         else:
             start = ZERO if part.lower is None else self.slice_end(part.lower, size, 0, None)
             stop = size if part.upper is None else self.slice_end(part.upper, size, 0, size)
         return compose(axis, start, stop, step)
 
-    def slice_end(self, node: ast.expr, size: ast.expr, low: int, high: ast.expr | None) -> ast.expr:
+    def slice_end(self, node: ast.expr, size: Term, low: int, high: Term | None) -> Term:
         """One end of a slice of `size` elements, clipped to `low` and, where needed, `high`."""
         value = fold_negation(self.value(node))
-        text = unparse(value)
-        if isinstance(value, ast.UnaryOp) and isinstance(value.operand, ast.Constant):
+        if isinstance(value, Unary) and isinstance(value.operand, Constant):
             bound = add_indices(size, value)
             # an end that is too small needs no clipping either
-            return bound if high is not None and low == 0 else parse(f"max({unparse(bound)}, {low})")
-        if isinstance(value, ast.Constant) or self.nonnegative(value):
-            return value if high is None or text == unparse(high) else parse(f"min({text}, {unparse(high)})")
-        counted = f"max(({text}) if ({text}) >= 0 else ({text}) + {unparse(size)}, {low})"
-        return parse(f"min({counted}, {unparse(size if high is None else high)})")
+            return bound if high is not None and low == 0 else called(max, bound, integer(low))
+        if isinstance(value, Constant) or self.nonnegative(value):
+            return value if high is None or value is high else called(min, value, high)
+        counted = called(max, _from_either_end(value, size), integer(low))
+        return called(min, counted, size if high is None else high)
 
     # Calls of scalar functions.
 
-    def apply(self, called: object, args: list[ArrayExpr]) -> ArrayExpr:
+    def apply(self, function: object, args: list[ArrayExpr]) -> ArrayExpr:
         """A call of a scalar function, elementwise for arrays."""
-        helper = helper_of(called)
-        name = self.names.imported(*helper, called) if helper else FUNCTION_NAMES[called]
-        return combine(lambda *operands: ast.Call(parse(name), list(operands), []), args)
+        helper = helper_of(function)
+        if helper is None:
+            return combine(partial(called, function), args)
+        name = self.names.imported(*helper, function)
+        return combine(lambda *operands: Call(Global(name, self.names.bound_to(name)), operands), args)
 
 
-class Lowered(ast.expr):
-    """A syntax node for an expression that is lowered already."""
-
-    def __init__(self, tree: ArrayExpr) -> None:
-        super().__init__()
-        self.lowered_tree = tree
+def _from_either_end(index: Term, size: Term) -> Term:
+    """An index of `size` elements that counts from the end where it is negative."""
+    return Select(Compare((">=",), (index, ZERO)), index, total(index, size))

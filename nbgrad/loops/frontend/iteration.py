@@ -13,18 +13,33 @@ from functools import cached_property
 import numba
 import numpy as np
 
+from ..ir.affine import offset, plus
+from ..ir.names import called as call_of
 from ..ir.statements import Assign, Block, Loop
-from ..ir.terms import FALSE, Binary, Variable, integer
-from .affine_syntax import offset, plus
+from ..ir.terms import (
+    FALSE,
+    MINUS_ONE,
+    ONE,
+    TRUE,
+    ZERO,
+    Binary,
+    Compare,
+    Constant,
+    Logical,
+    Select,
+    Term,
+    Unary,
+    Variable,
+)
+from ..ir.type_inference import DTYPES
 from .array_creation import ArrayCreation
-from .array_expressions import ArrayExpr, Leaf, Scalar, TupleExpr, all_scalars
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
 from .calls import Calls
-from .expressions import Lowered
 from .live_range_splitting import loop_target_text
 from .source import RANGES
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
-from .syntax import bound_name, children, parse, reads, stored_names, subtrees, unparse
-from .views import ONE, ZERO, View
+from .syntax import bound_name, children, stored_names, subtrees, unparse
+from .views import View
 
 __all__ = ["Iteration"]
 
@@ -74,7 +89,7 @@ class Iteration(Calls):
         called = self.function_of(node.func) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
             inner = self.static_items(node.args[0])
-            return inner and [TupleExpr([Scalar(ast.Constant(k)), t]) for k, t in enumerate(inner)]
+            return inner and [TupleExpr([Scalar(Constant(k)), t]) for k, t in enumerate(inner)]
         if isinstance(node, ast.Call) and called is zip:
             operands = [self.static_items(a) for a in node.args]
             if None not in operands:
@@ -108,10 +123,10 @@ class Iteration(Calls):
         if not bounds or len(bounds) == 3:
             raise self.source.refuse(s, "reversed of something other than range(start, stop)", "write range(..., -1)")
         start, stop = [ZERO, bounds[0]] if len(bounds) == 1 else bounds
-        self.range_loop(s, s.target, s.body, [plus(stop, -1), plus(start, -1), parse("-1")])
+        self.range_loop(s, s.target, s.body, [plus(stop, -1), plus(start, -1), MINUS_ONE])
 
     def range_loop(
-        self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[ast.expr], parallel: bool = False
+        self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[Term], parallel: bool = False
     ) -> None:
         """A loop over a range. A target that is set in the loop or read after it is a copy of the counter."""
         if not isinstance(target, ast.Name):
@@ -167,13 +182,13 @@ class Iteration(Calls):
         self.rename[counter] = counter
         target = ast.copy_location(ast.Name(counter, ast.Store()), s)
         first: list[ast.stmt] = []
-        sizes: list[ast.expr] = []
+        sizes: list[Term] = []
         self.elements(s, s.target, s.iter, counter, first, sizes)
-        stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
+        stop = sizes[0] if len(sizes) == 1 else call_of(min, *sizes)
         self.range_loop(s, target, [*first, *s.body], [ZERO, stop, ONE])
 
     def elements(self, s: ast.For, target: ast.expr, iterable: ast.expr, counter: str, first: list[ast.stmt],
-                 sizes: list[ast.expr]) -> None:  # fmt: skip
+                 sizes: list[Term]) -> None:  # fmt: skip
         """Append the assignments that begin an iteration over `iterable` to `first`, and its lengths to `sizes`."""
         called = self.function_of(iterable.func) if isinstance(iterable, ast.Call) else None
         if (
@@ -182,12 +197,10 @@ class Iteration(Calls):
             and isinstance(target, ast.Tuple)
             and len(target.elts) == 2
         ):
-            start = iterable.args[1] if len(iterable.args) > 1 else None
-            if iterable.keywords:
-                start = iterable.keywords[0].value
+            begin = [*iterable.args[1:], *(k.value for k in iterable.keywords)]
             number = _number(counter)
-            if start is not None:
-                number = ast.BinOp(number, ast.Add(), start)
+            if begin:
+                number = ast.BinOp(number, ast.Add(), begin[0])
             first.append(_assignment(s, target.elts[0], number))
             self.elements(s, target.elts[1], iterable.args[0], counter, first, sizes)
         elif isinstance(iterable, ast.Call) and called is zip and isinstance(target, ast.Tuple):
@@ -200,11 +213,11 @@ class Iteration(Calls):
         elif isinstance(iterable, ast.Call) and called in RANGES:
             bounds = [self.value(a) for a in iterable.args]
             start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
-            codes = [unparse(n) for n in (start, stop, step)]
-            sizes.append(parse(f"len(range({', '.join(codes)}))"))
-            plain = codes[0] == "0" and codes[2] == "1"
-            value = counter if plain else f"({codes[0]}) + {counter} * ({codes[2]})"
-            first.append(_assignment(s, target, Lowered(Scalar(parse(value)))))
+            sizes.append(call_of(len, call_of(range, start, stop, step)))
+            turn = Variable(counter)
+            plain = start is ZERO and step is ONE
+            item = turn if plain else Binary("+", start, Binary("*", turn, step))
+            first.append(_assignment(s, target, Lowered(Scalar(item))))
         else:
             self.rows_of(s, target, iterable, counter, first, sizes)
 
@@ -222,17 +235,17 @@ class Iteration(Calls):
         self.rename[counter] = counter
         s = ast.copy_location(ast.For(target, generator.iter, [], []), node)
         first: list[ast.stmt] = []
-        sizes: list[ast.expr] = []
+        sizes: list[Term] = []
         self.elements(s, target, generator.iter, counter, first, sizes)
-        stop = sizes[0] if len(sizes) == 1 else parse(f"min({', '.join(unparse(n) for n in sizes)})")
-        self.allocate(name, node, [stop], "", "np.float64")
+        stop = sizes[0] if len(sizes) == 1 else call_of(min, *sizes)
+        self.allocate(name, node, [stop], "", DTYPES["float"])
         slot = ast.Subscript(Lowered(Leaf(self.whole_view(name))), _number(counter), ast.Store())
         body = [*first, _assignment(s, slot, element)]
         self.range_loop(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
         return Leaf(self.whole_view(name), True)
 
     def rows_of(self, s: ast.For, target: ast.expr, iterable: ast.expr, counter: str, first: list[ast.stmt],
-                sizes: list[ast.expr]) -> None:  # fmt: skip
+                sizes: list[Term]) -> None:  # fmt: skip
         """`elements` for an array, or for a tuple of scalars."""
         tree = self.tree(iterable)
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
@@ -307,20 +320,20 @@ class Iteration(Calls):
         self.loop(body[0])  # type: ignore[arg-type]
 
     def build_loop(
-        self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[ast.expr], parallel: bool = False
+        self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[Term], parallel: bool = False
     ) -> None:
         """Emit a loop; `index` is "" for while. A parallel loop in a parallel loop is serial, as in Numba."""
         parallel = parallel and not self.shared.parallel
         line = self.line
         self.enter(set(stored_names(body, added=False)))
-        test: ast.expr | None = None
+        test: Term | None = None
         if isinstance(s, ast.While):
             before, self.line = self.out, ""
             self.out = []
             test = self.test(s.test)
             if self.out:  # the test needs statements: it moves into the body
                 leave = ast.If(ast.UnaryOp(ast.Not(), s.test), [ast.Break()], [])
-                body, test = [ast.copy_location(leave, s), *body], ast.Constant(True)
+                body, test = [ast.copy_location(leave, s), *body], TRUE
                 with_location(leave, s)
             self.out = before
         self.line = ""
@@ -329,9 +342,9 @@ class Iteration(Calls):
         start, end, step = map(self.bound, bounds)
         if index:
             self.shared.induction_variables.append(index)
-            name, by = offset(step)
+            base, by = offset(step)
             changed = {self.rename.get(n, n) for n in stored_names(body)}
-            if not name and by and not reads(start, end) & changed:
+            if base is None and by and changed.isdisjoint(start.reads | end.reads):
                 last = plus(end, -1) if by > 0 else plus(start, 0)
                 self.shared.ranges[index] = (start if by > 0 else plus(end, 1), last)
         self.break_flags.append(stop)
@@ -345,32 +358,30 @@ class Iteration(Calls):
         if index:
             self.shared.induction_variables.remove(index)
             self.shared.ranges.pop(index, None)
-        first, after, by_step = map(self.term, (start, end, step))
-        condition = None if test is None else self.term(test)
-        loop = Loop(index, first, after, by_step, condition, inner, stop, parallel=parallel, line=line)
+        loop = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
         loop.target = loop_target_text(s) if isinstance(s, ast.For) else ""
         if stop or not index:
             loop.trip_counter = self.names.fresh("turns")
             self.lowered_function.ranks[loop.trip_counter] = 0
-            inner.insert(0, Assign(loop.trip_counter, Binary("+", Variable(loop.trip_counter), integer(1))))
-            self.out.append(Assign(loop.trip_counter, integer(0)))
+            inner.insert(0, Assign(loop.trip_counter, Binary("+", Variable(loop.trip_counter), ONE)))
+            self.out.append(Assign(loop.trip_counter, ZERO))
         if stop and stop != self.returned_flag:
             self.lowered_function.ranks[stop] = 0
             self.out.append(Assign(stop, FALSE))
         self.out.append(loop)
 
-    def bound(self, node: ast.expr) -> ast.expr:
-        """A bound of a loop, in a variable if it binds looser than a sum: its text is combined with operators."""
-        bound = next((n for n in (self.loop_invariant_bound(node), node) if not _binds_looser_than_sum(n)), None)
-        return ast.Name(self.fresh_scalar("bound", node), ast.Load()) if bound is None else bound
+    def bound(self, term: Term) -> Term:
+        """A bound of a loop, in a variable if it binds looser than a sum."""
+        bound = next((t for t in (self.loop_invariant_bound(term), term) if not _binds_looser_than_sum(t)), None)
+        return Variable(self.fresh_scalar("bound", term)) if bound is None else bound
 
-    def test(self, node: ast.expr) -> ast.expr:
+    def test(self, node: ast.expr) -> Term:
         raise NotImplementedError
 
 
 def _number(name: str) -> ast.expr:
     """A node for a scalar variable of the lowered function."""
-    return Lowered(Scalar(ast.Name(name, ast.Load())))
+    return Lowered(Scalar(Variable(name)))
 
 
 def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
@@ -388,14 +399,12 @@ class _Renamed(ast.NodeTransformer):
         return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
 
 
-def _binds_looser_than_sum(node: ast.expr) -> bool:
+def _binds_looser_than_sum(term: Term) -> bool:
     """Whether an expression binds looser than a sum."""
-    bits = ast.BitOr | ast.BitXor | ast.BitAnd | ast.LShift | ast.RShift
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, bits)
-    return isinstance(node, ast.IfExp | ast.BoolOp | ast.Compare) or isinstance(getattr(node, "op", None), ast.Not)
+    bits = isinstance(term, Binary) and term.op in ("|", "^", "&", "<<", ">>")
+    return bits or isinstance(term, Select | Logical | Compare) or (isinstance(term, Unary) and term.op == "not")
 
 
-def _range(size: ast.expr) -> ast.expr:
+def _range(size: Term) -> ast.expr:
     """``range(size)`` of a lowered size."""
     return ast.Call(bound_name(range, "range"), [Lowered(Scalar(size))], [])

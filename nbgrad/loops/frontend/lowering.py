@@ -12,18 +12,17 @@ from typing import Any
 from ...core.source_text import identifier
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, walk
-from ..ir.terms import FALSE, TRUE, Logical, Unary, Variable, variables
+from ..ir.terms import FALSE, TRUE, Logical, Term, Unary, Variable, variables
 from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
-from .array_expressions import ArrayExpr, Leaf, Scalar, SelectExpr, TupleExpr, copy_of_values, leaves
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, TupleExpr, copy_of_values, leaves
 from .assignments import Assignments
-from .expressions import Lowered
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .numpy_library import refuse_call
 from .partial_evaluation import static_truth
 from .reshaping import resolve_reshaped
-from .scope import LoweringState, Pack
+from .scope import LoweringState, Pack, name_of
 from .source import Source
 from .structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
@@ -100,11 +99,7 @@ def _lower_once(
             "an array that is returned in a loop or branch, whose length is not known before it",
             "return at the end, or fill an array that is made at the beginning, and return its length, too",
         )
-    modified = (
-        resolve_reshaped(lowering, program, lowering.shared.reshaped, lowering.shared.sizes)
-        if lowering.shared.reshaped
-        else ""
-    )
+    modified = resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes)
     if modified:
         raise source.refuse(source.node, f"the array {modified}, which is reshaped and written", "copy it before")
     swapped = {n for s in walk(program.body) if isinstance(s, Swap) for n in (s.first, s.second)}
@@ -310,8 +305,8 @@ class Lowering(Assignments, Iteration):
             used.add(view.name)
             return Leaf(view)
         assert isinstance(tree, Scalar)
-        name = previous.node.id if isinstance(previous, Scalar) else ""  # type: ignore[attr-defined]
-        variable = tree.node.id if isinstance(tree.node, ast.Name) else ""
+        name = name_of(previous.term) if isinstance(previous, Scalar) else ""
+        variable = name_of(tree.term)
         if not name:
             reusable = variable and (not self.inlined or self.returns == 1) and not self.returned_flag
             reusable = (
@@ -323,9 +318,9 @@ class Lowering(Assignments, Iteration):
             name = variable if reusable else self.names.fresh("result")
         if name != variable:
             self.lowered_function.ranks[name] = 0
-            self.assign_scalar(name, tree.node, final=self.returns == 1)
+            self.assign_scalar(name, tree.term, final=self.returns == 1)
         used.add(name)
-        return Scalar(ast.Name(name, ast.Load()))
+        return Scalar(Variable(name))
 
     def owns(self, tree: ArrayExpr) -> bool:
         """Whether this function created all arrays in `tree`."""
@@ -353,7 +348,7 @@ class Lowering(Assignments, Iteration):
         while stack:
             tree = stack.pop(0)
             if isinstance(tree, Scalar):
-                names.append(tree.node.id)  # type: ignore[attr-defined]
+                names.append(name_of(tree.term))
             elif isinstance(tree, Leaf):
                 names.append(tree.view.name)
             else:
@@ -372,9 +367,9 @@ class Lowering(Assignments, Iteration):
         with self.nested_block():
             second = self.block(orelse)
         self.enclosing_branches = above
-        self.out.append(If(self.term(test), first, second, line=line))
+        self.out.append(If(test, first, second, line=line))
 
-    def test(self, node: ast.expr) -> ast.expr:
+    def test(self, node: ast.expr) -> Term:
         self.walrus_in = self.root_expression = node
         return self.value(node)
 
@@ -415,7 +410,7 @@ class Lowering(Assignments, Iteration):
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():
-                self.emit(Check(Unary("not", self.term(self.test(s.test))), _text(s.msg), "AssertionError"))
+                self.emit(Check(Unary("not", self.test(s.test)), _text(s.msg), "AssertionError"))
             case ast.Raise():
                 self.error(s)
             case ast.FunctionDef():
@@ -440,11 +435,9 @@ class Lowering(Assignments, Iteration):
         if called is outside:  # in generated code
             doubt, program, operands = call.args
             items = self.tuple_items(self.tree(operands)) or []
-            given = [
-                self.term(t.node) if isinstance(t, Scalar) else Variable(self.view_of(t, call, "").name) for t in items
-            ]
+            given = [t.term if isinstance(t, Scalar) else Variable(self.view_of(t, call, "").name) for t in items]
             self.names.imported(OUTSIDE_NAME, outside)
-            self.emit(IndexCheck(self.term(self.test(doubt)), _text(program), OUTSIDE_NAME, given))
+            self.emit(IndexCheck(self.test(doubt), _text(program), OUTSIDE_NAME, given))
             return
         if called is refuse_call:
             what, _, instead = _text(call.args[0]).partition(": ")

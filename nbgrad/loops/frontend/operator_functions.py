@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from .syntax import parse
+from ..ir.terms import Binary, Compare, Constant, Global, Logical, Term, Unary
 
 __all__ = ["OPERATORS"]
 
-
-def _binary(op: type[ast.operator]) -> Callable[..., ast.expr]:
-    return lambda a, b: ast.BinOp(a, op(), b)
+_PI, _HALF_TURN = Global("math.pi", math.pi), Constant(180.0)
 
 
-def _times(factor: str) -> Callable[..., ast.expr]:
-    return lambda a: ast.BinOp(a, ast.Mult(), parse(f"({factor})"))
+def _radians(angle: Term) -> Term:
+    return Binary("*", angle, Binary("/", _PI, _HALF_TURN))
 
 
-def _compared(op: type[ast.cmpop]) -> Callable[..., ast.expr]:
-    return lambda a, b: ast.Compare(a, [op()], [b])
+def _degrees(angle: Term) -> Term:
+    return Binary("*", angle, Binary("/", _HALF_TURN, _PI))
 
 
-#: Functions that are operators: the function object to the function that builds the syntax tree for one element.
-OPERATORS: dict[object, Callable[..., ast.expr]] = {
-    np.add: _binary(ast.Add), np.subtract: _binary(ast.Sub), np.multiply: _binary(ast.Mult),
-    np.divide: _binary(ast.Div), np.remainder: _binary(ast.Mod), np.floor_divide: _binary(ast.FloorDiv),
-    np.negative: lambda a: ast.UnaryOp(ast.USub(), a), np.positive: lambda a: ast.UnaryOp(ast.UAdd(), a),
-    np.less: _compared(ast.Lt), np.less_equal: _compared(ast.LtE), np.greater: _compared(ast.Gt),
-    np.greater_equal: _compared(ast.GtE), np.equal: _compared(ast.Eq), np.not_equal: _compared(ast.NotEq),
-    np.logical_and: lambda a, b: ast.BoolOp(ast.And(), [a, b]),
-    np.logical_or: lambda a, b: ast.BoolOp(ast.Or(), [a, b]),
-    np.logical_not: lambda a: ast.UnaryOp(ast.Not(), a),
-    math.radians: _times("math.pi / 180.0"), np.radians: _times("math.pi / 180.0"),
-    np.deg2rad: _times("math.pi / 180.0"), math.degrees: _times("180.0 / math.pi"),
-    np.degrees: _times("180.0 / math.pi"), np.rad2deg: _times("180.0 / math.pi"),
+def _compared(op: str) -> Callable[..., Term]:
+    return lambda a, b: Compare((op,), (a, b))
+
+
+def _joined(op: str) -> Callable[..., Term]:
+    return lambda a, b: Logical(op, (a, b))
+
+
+#: Functions that are operators: the function object to the function that builds the term of one element.
+OPERATORS: dict[object, Callable[..., Term]] = {
+    np.add: partial(Binary, "+"), np.subtract: partial(Binary, "-"), np.multiply: partial(Binary, "*"),
+    np.divide: partial(Binary, "/"), np.remainder: partial(Binary, "%"), np.floor_divide: partial(Binary, "//"),
+    np.negative: partial(Unary, "-"), np.positive: partial(Unary, "+"), np.logical_not: partial(Unary, "not"),
+    np.less: _compared("<"), np.less_equal: _compared("<="), np.greater: _compared(">"),
+    np.greater_equal: _compared(">="), np.equal: _compared("=="), np.not_equal: _compared("!="),
+    np.logical_and: _joined("and"), np.logical_or: _joined("or"),
+    math.radians: _radians, np.radians: _radians, np.deg2rad: _radians,
+    math.degrees: _degrees, np.degrees: _degrees, np.rad2deg: _degrees,
 }  # fmt: skip

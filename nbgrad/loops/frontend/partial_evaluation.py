@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .affine_syntax import offset
+from ..ir.affine import offset
 from .scope import UNCERTAIN
 from .views import NUMBERS
 
@@ -82,8 +82,8 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _UNKNOWN if low.string_bindings[node.id] is UNCERTAIN else low.string_bindings[node.id]
         case ast.Name() if low.is_local_name(node.id) and low.array(node) is None:
             integer = low.shared.known_integers.get(low.local(node))
-            name, k = ("?", 0) if integer is None else offset(integer)
-            return _UNKNOWN if name else k
+            base, k = (None, _UNKNOWN) if integer is None else offset(integer)
+            return k if base is None else _UNKNOWN
         case ast.Name() | ast.Attribute():
             outer = low.resolve(node)
             return (

@@ -30,10 +30,10 @@ from ..ir.statements import (
     walk,
     writes,
 )
-from ..ir.terms import Compare, Prefix, Term, Variable, reads
-from ..ir.type_inference import ZEROS, kinds_of
+from ..ir.terms import Compare, Constant, Prefix, Term, Variable, reads
+from ..ir.type_inference import DTYPES, ZEROS, kinds_of
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, copy_of_values
-from .syntax import SubstituteNames, base_name, parse, unparse
+from .syntax import unparse
 
 if TYPE_CHECKING:
     from ..analysis.activity import Plan
@@ -52,7 +52,7 @@ def lower_primitive_call(
     arguments = [_argument(low, node, tree) for tree in args]
     forms = _result_types(low, node, rule, arguments)
     function, vjp = (low.names.imported(n, rule.helpers[n], rule.helpers[n]) for n in (rule.name, rule.vjp))
-    s = Call(rule, function, vjp, [], {}, [*map(low.term, arguments)], forms.rule_returns_tuple, line=low.line)
+    s = Call(rule, function, vjp, [], {}, arguments, forms.rule_returns_tuple, line=low.line)
     low.line = ""
     inferred = _inferred_lengths(low, rule, arguments, len(forms.results))
     if not (low.runs_once and low.at_function_level) and _sizes_known(low, forms, inferred):
@@ -66,7 +66,7 @@ def lower_primitive_call(
             sizes = s.lengths[name] = [low.names.fresh(f"{name}_{n}") for n in _AXES.get(rank, range(rank))]
             for n in sizes:
                 low.lowered_function.ranks[n], low.lowered_function.kinds[n] = 0, "int"
-                low.shared.length_upper_bounds[n] = ast.Name(n, ast.Load())
+                low.shared.length_upper_bounds[n] = Variable(n)
     low.out.append(s)
     low.shared.hoisted.update(s.lengths)  # never rebound to other arrays
     low.shared.primitive_results.update(s.lengths)
@@ -82,45 +82,38 @@ def lower_primitive_call(
 
 
 def _trees(low: Calls, s: Call) -> list[ArrayExpr]:
-    return [
-        Leaf(low.whole_view(n), True) if low.lowered_function.ranks[n] else Scalar(ast.Name(n, ast.Load()))
-        for n in s.results
-    ]
+    return [Leaf(low.whole_view(n), True) if low.lowered_function.ranks[n] else Scalar(Variable(n)) for n in s.results]
 
 
-def _dtype(low: Calls, arguments: list[ast.expr]) -> str:
-    """Code for the dtype of an array of floats computed from these arguments."""
+def _dtype(low: Calls, arguments: list[Term]) -> Term:
+    """The dtype of an array of floats computed from these arguments."""
     arrays = [
         n
-        for n in map(base_name, arguments)
+        for n in map(_array, arguments)
         if low.lowered_function.ranks.get(n) and low.lowered_function.kinds[n] == "float"
     ]
     return low.dtype_of_floats(arrays)
 
 
-def _sizes_known(low: Calls, forms: Forms, inferred: list[list[ast.expr | None]]) -> bool:
+def _sizes_known(low: Calls, forms: Forms, inferred: list[list[Term | None]]) -> bool:
     """Whether the sizes of all results are known before the outermost statement that is being lowered."""
     for (rank, _), sizes in zip(forms.results, inferred, strict=True):
         if rank and len(sizes) != rank:
             return False
-        if not all(
-            n is not None
-            and low.known_before_block(SubstituteNames(low.shared.known_integers).visit(parse(unparse(n))))
-            for n in sizes
-        ):
+        if not all(n is not None and low.known_before_block(low.with_known_integers(n)) for n in sizes):
             return False
     return True
 
 
 def _copied_results(
-    low: Calls, node: ast.Call, s: Call, arguments: list[ast.expr], forms: Forms, inferred: list[list[ast.expr | None]]
+    low: Calls, node: ast.Call, s: Call, arguments: list[Term], forms: Forms, inferred: list[list[Term | None]]
 ) -> list[ArrayExpr]:
     """Lower a call whose results are copied into arrays allocated at the top, and into scalars."""
     s.value_name = low.names.fresh(f"{s.rule.name}_found")
     low.lowered_function.ranks[s.value_name] = 0
-    dtypes = {"float": _dtype(low, arguments), "int": "np.int64", "bool": "np.bool_"}
-    if not s.rule.preserves_float32(tuple([_kind(low, n, "float") for n in arguments])):
-        dtypes["float"] = "np.float64"
+    dtypes: dict[str, Term] = {**DTYPES}
+    if s.rule.preserves_float32(tuple([_kind(low, t, "float") for t in arguments])):
+        dtypes["float"] = _dtype(low, arguments)
     for (rank, kind), sizes in zip(forms.results, inferred, strict=True):
         name = low.names.fresh(f"{s.rule.name}_result")
         s.results.append(name)
@@ -129,8 +122,8 @@ def _copied_results(
             low.lowered_function.ranks[name], low.lowered_function.kinds[name] = 0, kind
             low.out.append(Assign(name, zero))
             continue
-        low.allocate(name, node, sizes, kind, dtypes[kind])
-        Elementwise(low, node).store(low.whole_view(name), Scalar(ast.Constant(zero.value)))
+        low.allocate(name, node, [n for n in sizes if n is not None], kind, dtypes[kind])
+        Elementwise(low, node).store(low.whole_view(name), Scalar(zero))
         s.copy_indices[name] = [low.names.fresh("k") for _ in range(rank)]
         low.lowered_function.ranks |= dict.fromkeys(s.copy_indices[name], 0)
     low.out.append(s)
@@ -141,24 +134,24 @@ def _copied_results(
 _AXES: dict[int, tuple[str, ...]] = {1: ("size",), 2: ("rows", "columns")}
 
 
-def _argument(low: Calls, node: ast.Call, tree: ArrayExpr) -> ast.expr:
+def _argument(low: Calls, node: ast.Call, tree: ArrayExpr) -> Term:
     """The name of a whole array, or a scalar."""
     if isinstance(tree, Scalar):
-        return low.name_or_constant(tree.node)
+        return low.name_or_constant(tree.term)
     if not tree.rank:
         raise low.source.refuse(node, f"a tuple in {unparse(node)}", "pass arrays and numbers one by one")
     view = low.view_of(tree, node)
     if not low.is_whole(view) or low.storage_of(view.name) != view.name:
         view = low.view_of(copy_of_values(Leaf(view)), node)
-    in_use = ", ".join(f":{unparse(n)}" for n in low.shape(view))
-    return parse(f"{view.name}[{in_use}]" if view.name in low.shared.over_allocated else view.name)
+    in_part = view.name in low.shared.over_allocated
+    return Prefix(view.name, tuple(low.shape(view))) if in_part else Variable(view.name)
 
 
-def _result_types(low: Calls, node: ast.Call, rule: Rule, arguments: list[ast.expr]) -> Forms:
+def _result_types(low: Calls, node: ast.Call, rule: Rule, arguments: list[Term]) -> Forms:
     """The result and cotangent types of a call; scalars of unknown kind are tried as floats, then as integers."""
     error: Exception | None = None
     for guess in ("float", "int"):
-        kinds = tuple([_kind(low, n, guess) for n in arguments])
+        kinds = tuple([_kind(low, t, guess) for t in arguments])
         try:
             forms = rule.result_types(kinds)
         except NumbaError as err:
@@ -176,24 +169,24 @@ def _result_types(low: Calls, node: ast.Call, rule: Rule, arguments: list[ast.ex
     )  # fmt: skip
 
 
-def _kind(low: Calls, node: ast.expr, guess: str) -> Kind:
-    name = base_name(node)
+def _kind(low: Calls, term: Term, guess: str) -> Kind:
+    name = _array(term)
     rank = low.lowered_function.ranks.get(name, 0)
-    return rank, low.kind_of_tree(Leaf(low.whole_view(name)) if rank else Scalar(node)) or guess
+    return rank, low.kind_of_tree(Leaf(low.whole_view(name)) if rank else Scalar(term)) or guess
 
 
-def _inferred_lengths(low: Calls, rule: Rule, arguments: list[ast.expr], count: int) -> list[list[ast.expr | None]]:
-    """The lengths of the `count` results according to the primitive's `infer`, as code; None where unknown.
+def _inferred_lengths(low: Calls, rule: Rule, arguments: list[Term], count: int) -> list[list[Term | None]]:
+    """The lengths of the `count` results according to the primitive's `infer`; None where unknown.
 
     `infer` runs on stand-in arrays whose lengths are sentinels, one per axis of an argument;
-    in the result they are mapped back to code.
+    in the result they are mapped back to these lengths.
     """
-    unknown: list[list[ast.expr | None]] = [[] for _ in range(count)]
+    unknown: list[list[Term | None]] = [[] for _ in range(count)]
     if rule.infer is None:
         return unknown
-    lengths: dict[int, ast.expr] = {}
+    lengths: dict[int, Term] = {}
     stand_ins: list[Any] = []
-    for name in map(base_name, arguments):
+    for name in map(_array, arguments):
         sizes = low.size(name) if low.lowered_function.ranks.get(name) else []
         shape = range(_FIRST_SENTINEL + len(lengths), _FIRST_SENTINEL + len(lengths) + len(sizes))
         lengths |= dict(zip(shape, sizes, strict=True))
@@ -203,7 +196,7 @@ def _inferred_lengths(low: Calls, rule: Rule, arguments: list[ast.expr], count: 
     per_result = []
     for result in [inferred] if pair or not isinstance(inferred, tuple | list) else inferred:
         shape = result[0] if isinstance(result, tuple) else np.shape(result)
-        per_result.append([lengths.get(n, ast.Constant(n) if n < _FIRST_SENTINEL else None) for n in shape])
+        per_result.append([lengths.get(n, Constant(int(n)) if n < _FIRST_SENTINEL else None) for n in shape])
     return per_result if len(per_result) == count else unknown
 
 
@@ -211,15 +204,15 @@ def _inferred_lengths(low: Calls, rule: Rule, arguments: list[ast.expr], count: 
 _FIRST_SENTINEL = 1_000_003
 
 
-def _checked_lengths(low: Calls, rule: Rule, names: list[str], known: list) -> list[ast.expr]:
+def _checked_lengths(low: Calls, rule: Rule, names: list[str], known: list[Term | None]) -> list[Term]:
     """The lengths of a result: the inferred ones, checked at run time, and otherwise those measured after the call."""
-    sizes: list[ast.expr] = []
+    sizes: list[Term] = []
     for d, name in enumerate(names):
         n = known[d] if d < len(known) else None
         if n is not None:
             message = f"{low.lowered_function.name}: {rule.name} gives an array of another shape than its infer says"
-            low.out.append(Check(Compare(("!=",), (Variable(name), low.term(n))), message))
-        sizes.append(ast.Name(name, ast.Load()) if n is None else n)
+            low.out.append(Check(Compare(("!=",), (Variable(name), n)), message))
+        sizes.append(Variable(name) if n is None else n)
     return sizes
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..ir.affine import distance
+from ..ir.names import called as call_of
 from ..ir.statements import Assign, Block, If, Store
+from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from ..ir.type_inference import kind_of
-from .affine_syntax import distance
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, Leaf, Op, Scalar
 from .numpy_library import vector_norm
-from .syntax import parse, unparse
-from .views import ONE, ZERO, Axis, View, axis_length, compose
+from .syntax import unparse
+from .views import Axis, View, axis_length, compose, product
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -81,7 +85,7 @@ class Reductions:
         return self.array_of(tree, [t for t in turns if t is not turns[d]], hint,
                           lambda: self.reduce_over(tree, called, [turns[d]], turns))  # fmt: skip
 
-    def array_of(self, tree: ArrayExpr, turns: list[AxisLoop], hint: str, element: Callable[[], ast.expr]) -> Leaf:
+    def array_of(self, tree: ArrayExpr, turns: list[AxisLoop], hint: str, element: Callable[[], Term]) -> Leaf:
         """A new array with one axis per loop, whose elements are computed from those of `tree`."""
         low = self.low
         name = hint or low.names.fresh("table")
@@ -89,124 +93,107 @@ class Reductions:
         low.allocate(name, self.node, [axis_length(t.axis) for t in turns], "", self.loops.dtype(tree), "", line)
         saved, low.out = low.out, []
         value = element()
-        indices = [t.position() for t in turns]
-        low.emit(Store(name, tuple(map(low.term, indices)), low.term(value)))
+        low.emit(Store(name, tuple([t.position() for t in turns]), value))
         inner, low.out = low.out, saved
         self.loops.emit_loops(inner, "", turns)
         return Leaf(low.whole_view(name), True)
 
     # Scalars.
 
-    def reduce_over(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> ast.expr:
+    def reduce_over(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
         """The reduction over `turns` of the elements at the counters of `every`."""
         if called in (np.max, np.min, np.amax, np.amin, np.argmax, np.argmin):
             return self.lower_extremum(tree, called, turns, every)
         if called in (np.any, np.all):
             return self.any_or_all(tree, called is np.any, turns, every)
         if called is np.prod:
-            return self.fold("product", 1, ast.Mult(), self.loops.element(tree, every), turns)
+            return self.fold("product", 1, "*", self.loops.element(tree, every), turns)
         if called in (np.std, np.var):
             return self.variance_or_std(tree, called, turns, every)
         if called is np.linalg.norm:
-            tree = Op(lambda e: ast.BinOp(e, ast.Pow(), ast.Constant(2)), [tree])
-        total = self.fold("total", 0, ast.Add(), self.loops.element(tree, every), turns)
+            tree = Op(_square, [tree])
+        total = self.fold("total", 0, "+", self.loops.element(tree, every), turns)
         if called is np.linalg.norm:
-            return ast.Call(parse("math.sqrt"), [total], [])
-        return ast.BinOp(total, ast.Div(), self.size(turns)) if called is np.mean else total
+            return call_of(math.sqrt, total)
+        return Binary("/", total, self.size(turns)) if called is np.mean else total
 
-    def size(self, turns: list[AxisLoop]) -> ast.expr:
-        return parse(" * ".join(f"({unparse(axis_length(t.axis))})" for t in turns))
+    def size(self, turns: list[AxisLoop]) -> Term:
+        return product([axis_length(t.axis) for t in turns])
+
+    def is_float(self, element: Term) -> bool:
+        return kind_of(element, self.low.lowered_function) == "float"
 
     def fold(
-        self, name: str, start: int, op: ast.operator, element: ast.expr, turns: list[AxisLoop], free: bool = False
-    ) -> ast.expr:
-        integer = kind_of(self.low.term(element), self.low.lowered_function) != "float"
-        result = self.new_accumulator(name, ast.Constant(start if integer else float(start)))
-        self.emit_loop(self.assign(result, ast.BinOp(result, op, element), free and not integer), turns)
+        self, name: str, start: int, op: str, element: Term, turns: list[AxisLoop], reassociable: bool = False
+    ) -> Term:
+        """Combine the elements of `turns`, from `start` on; only sums of floats are `reassociable`."""
+        floats = self.is_float(element)
+        result = self.new_accumulator(name, Constant(float(start) if floats else start))
+        self.emit_loop(Assign(result.name, Binary(op, result, element), reassociable and floats), turns)
         return result
 
-    def dot(self, element: ast.expr, turns: list[AxisLoop]) -> ast.expr:
+    def dot(self, element: Term, turns: list[AxisLoop]) -> Term:
         """A sum of products; it may be reassociated, as in the BLAS that NumPy calls."""
-        return self.fold("total", 0, ast.Add(), element, turns, free=True)
+        return self.fold("total", 0, "+", element, turns, True)
 
-    def new_accumulator(self, name: str, value: ast.expr) -> ast.Name:
-        return ast.Name(self.low.fresh_scalar(name, value, final=False), ast.Load())
-
-    def assign(self, target: ast.Name, value: ast.expr, reassociable: bool = False) -> Assign:
-        return Assign(target.id, self.low.term(value), reassociable)
+    def new_accumulator(self, name: str, value: Term) -> Variable:
+        return Variable(self.low.fresh_scalar(name, value, final=False))
 
     def emit_loop(self, s: Assign | If, turns: list[AxisLoop]) -> None:
         self.loops.emit_loops([s], "", turns)
 
-    def variance_or_std(
-        self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]
-    ) -> ast.expr:
+    def variance_or_std(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
         mean = self.new_accumulator("mean", self.reduce_over(tree, np.mean, turns, every))
         second_pass = {t.counter: AxisLoop(self.low.names.fresh("k"), t.axis, t.size) for t in turns}
         turns, every = list(second_pass.values()), [second_pass.get(t.counter, t) for t in every]
-        deviation = ast.BinOp(ast.BinOp(self.loops.element(tree, every), ast.Sub(), mean), ast.Pow(), ast.Constant(2))
-        total = self.fold("total", 0, ast.Add(), deviation, turns)
-        variance = ast.BinOp(total, ast.Div(), self.size(turns))
-        return ast.Call(parse("math.sqrt"), [variance], []) if called is np.std else variance
+        deviation = Binary("-", self.loops.element(tree, every), mean)
+        variance = Binary("/", self.fold("total", 0, "+", _square(deviation), turns), self.size(turns))
+        return call_of(math.sqrt, variance) if called is np.std else variance
 
-    def any_or_all(self, tree: ArrayExpr, some: bool, turns: list[AxisLoop], every: list[AxisLoop]) -> ast.expr:
+    def any_or_all(self, tree: ArrayExpr, some: bool, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
         element = self.loops.element(tree, every)
-        result = self.new_accumulator("found", ast.Constant(not some))
-        test = element if some else ast.UnaryOp(ast.Not(), element)
-        self.emit_loop(If(self.low.term(test), [self.assign(result, ast.Constant(some))], []), turns)
+        result = self.new_accumulator("found", Constant(not some))
+        test = element if some else Unary("not", element)
+        self.emit_loop(If(test, [Assign(result.name, Constant(some))], []), turns)
         return result
 
-    def lower_extremum(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> ast.expr:
+    def lower_extremum(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
         """The extremum or its index: a search for the index, then a read there, which has the derivative."""
-        best_index = {t.counter: self.new_accumulator("place", t.axis.start) for t in turns}
-        at_best = [AxisLoop(best_index[t.counter].id, t.axis, t.size) if t.counter in best_index else t for t in every]
+        best_index = {t.counter: self.new_accumulator("place", t.axis.start).name for t in turns}
+        at_best = [AxisLoop(best_index[t.counter], t.axis, t.size) if t.counter in best_index else t for t in every]
         best = self.new_accumulator("best", self.loops.element(tree, at_best))
         element = self.loops.element(tree, every)
-        op = ast.Gt() if called in (np.max, np.amax, np.argmax) else ast.Lt()
-        test: ast.expr = ast.Compare(element, [op], [best])
-        if kind_of(self.low.term(element), self.low.lowered_function) == "float":
-            nan = ast.Compare(element, [ast.NotEq()], [element])
-            test = ast.BoolOp(ast.Or(), [test, ast.BoolOp(ast.And(), [nan, ast.Compare(best, [ast.Eq()], [best])])])
-        update: Block = [self.assign(best_index[t.counter], ast.Name(t.counter, ast.Load())) for t in turns]
-        self.emit_loop(If(self.low.term(test), [self.assign(best, element), *update], []), turns)
+        test: Term = Compare((">" if called in (np.max, np.amax, np.argmax) else "<",), (element, best))
+        if self.is_float(element):
+            first_nan = Logical("and", (Compare(("!=",), (element, element)), Compare(("==",), (best, best))))
+            test = Logical("or", (test, first_nan))
+        update: Block = [Assign(place, Variable(counter)) for counter, place in best_index.items()]
+        self.emit_loop(If(test, [Assign(best.name, element), *update], []), turns)
         if called not in (np.argmax, np.argmin):
             return self.loops.element(tree, at_best)
-        index: ast.expr | None = None
-        for t in (n for n in at_best if n.counter in {p.id for p in best_index.values()}):
-            position = t.position()
-            index = (
-                position
-                if index is None
-                else ast.BinOp(ast.BinOp(index, ast.Mult(), parse(t.size)), ast.Add(), position)
-            )
-        assert index is not None
+        first, *others = [t for t in at_best if t.counter in best_index.values()]
+        index = first.position()
+        for t in others:
+            index = Binary("+", Binary("*", index, t.size), t.position())
         return index
 
     def trace(self, node: ast.expr) -> ArrayExpr:
         view = self.low.view(node)
         if view.rank != 2:
             raise self.refuse("a trace", "pass a matrix")
-        sizes = dict.fromkeys(unparse(n) for n in self.low.shape(view))
-        turn = self.loops.axis_loop(
-            Axis(ZERO, parse(f"min({', '.join(sizes)})" if len(sizes) > 1 else next(iter(sizes))))
-        )
+        rows, columns = self.low.shape(view)
+        turn = self.loops.axis_loop(Axis(ZERO, rows if rows is columns else call_of(min, rows, columns)))
         element = view.at([turn.index_along(view.axis(0)), turn.index_along(view.axis(1))])
-        return Scalar(self.fold("total", 0, ast.Add(), element, [turn]))
+        return Scalar(self.fold("total", 0, "+", element, [turn]))
 
     def cumulative(self, tree: ArrayExpr, sums: bool, hint: str) -> ArrayExpr:
         self.loops.loop_over(tree)
         element = self.loops.element(tree)
-        total = self.new_accumulator(
-            "running",
-            ast.Constant(
-                float(not sums)
-                if kind_of(self.low.term(element), self.low.lowered_function) == "float"
-                else int(not sums)
-            ),
-        )
+        start = int(not sums)
+        total = self.new_accumulator("running", Constant(float(start) if self.is_float(element) else start))
 
-        def step() -> ast.expr:
-            self.low.assign_scalar(total.id, ast.BinOp(total, ast.Add() if sums else ast.Mult(), element))
+        def step() -> Term:
+            self.low.assign_scalar(total.name, Binary("+" if sums else "*", total, element))
             return total
 
         return self.array_of(tree, self.loops.axis_loops, hint, step)
@@ -216,13 +203,12 @@ class Reductions:
         axis, size = view.axis(0), axis_length(view.axis(0))
         (source,) = (p for p in view.order if p is not None)
 
-        def part(start: ast.expr, stop: ast.expr) -> Leaf:
+        def part(start: Term, stop: Term) -> Leaf:
             parts = list(view.parts)
             parts[source] = compose(axis, start, stop, ONE)
             return Leaf(View(view.name, tuple(parts), view.order))
 
-        later = part(ONE, size)
-        return Op(lambda a, b: ast.BinOp(a, ast.Sub(), b), [later, part(ZERO, parse(f"({unparse(size)}) - 1"))])
+        return Op(partial(Binary, "-"), [part(ONE, size), part(ZERO, Binary("-", size, ONE))])
 
     # Products.
 
@@ -231,27 +217,27 @@ class Reductions:
         if called is np.outer:
             column, row = self.vector(left, a), self.vector(right, b)
             expanded = Leaf(View(column.name, column.parts, (*column.order, None)))
-            return Op(lambda x, y: ast.BinOp(x, ast.Mult(), y), [expanded, Leaf(row)])
+            return Op(partial(Binary, "*"), [expanded, Leaf(row)])
         if not 1 <= min(left.rank, right.rank) <= max(left.rank, right.rank) <= 2:
             raise self.refuse(f"the product {unparse(self.node)}", "use vectors and matrices")
         if left.rank == right.rank == 1:
-            tree = Op(lambda x, y: ast.BinOp(x, ast.Mult(), y), [left, right])
+            tree = Op(partial(Binary, "*"), [left, right])
             self.loops.loop_over(tree)
             return Scalar(self.dot(self.loops.element(tree), self.loops.axis_loops))
         left, right = Leaf(self.low.view_of(left, a)), Leaf(self.low.view_of(right, b))
         inner = self.loops.axis_loop(left.view.axis(left.rank - 1))
         rows = [self.loops.axis_loop(left.view.axis(0))] if left.rank == 2 else []
         columns = [self.loops.axis_loop(right.view.axis(1))] if right.rank == 2 else []
-
-        x, y = self.loops.element(left, [*rows, inner]), self.loops.element(right, [inner, *columns])
-
-        def element() -> ast.expr:
-            return self.dot(ast.BinOp(x, ast.Mult(), y), [inner])
-
-        return self.array_of(Op(lambda *e: e[0], [left, right]), [*rows, *columns], hint, element)
+        term = Binary("*", self.loops.element(left, [*rows, inner]), self.loops.element(right, [inner, *columns]))
+        both = Op(lambda *e: e[0], [left, right])
+        return self.array_of(both, [*rows, *columns], hint, lambda: self.dot(term, [inner]))
 
     def vector(self, tree: ArrayExpr, node: ast.expr) -> View:
         view = self.low.view_of(tree, node)
         if view.rank != 1:
             raise self.refuse(f"the product {unparse(self.node)}", "pass vectors")
         return view
+
+
+def _square(e: Term) -> Term:
+    return Binary("**", e, Constant(2))

@@ -9,86 +9,88 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..ir.affine import is_length
 from ..ir.statements import Alloc, Check, Function, Like, Store, Swap, walk
-from ..ir.terms import Element, Term
-from .affine_syntax import is_array_length
-from .syntax import parse, unparse
-from .views import ZERO, Axis, View, add_indices, axis_length
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Shape, Term, Variable
+from .syntax import unparse
+from .views import Axis, View, add_indices, axis_length, product
 
 if TYPE_CHECKING:
     from .expressions import Expressions
-    from .scope import Scope
 
 __all__ = ["contiguous", "reshaped", "resolve_reshaped"]
 
 
-def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[ast.expr]) -> View:
+def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[Term]) -> View:
     """`view` with the shape `sizes`, of which one may be -1; it shares the elements."""
     if not contiguous(low, view):
         raise low.source.refuse(node, f"{unparse(node)}, of elements that are not contiguous", "copy them (.copy())")
     view = low.snapshot_view(view)
-    total = _product(low.shape(view))
-    codes = [unparse(n) for n in sizes]
-    if codes.count("-1") > 1:
+    total = _number(low.shape(view))
+    if sizes.count(MINUS_ONE) > 1:
         raise low.source.refuse(node, f"{unparse(node)}, with more than one unknown length", "give all lengths but one")
-    if "-1" in codes:
-        others = _product([n for n, code in zip(sizes, codes, strict=True) if code != "-1"])
-        inferred = total if others == "1" else f"({total}) // ({others})"
-        sizes = [parse(inferred) if code == "-1" else n for n, code in zip(sizes, codes, strict=True)]
-    if _product(sizes) != total:
+    if MINUS_ONE in sizes:
+        others = _number([n for n in sizes if n is not MINUS_ONE])
+        inferred = total if others is ONE else Binary("//", total, others)
+        sizes = [inferred if n is MINUS_ONE else n for n in sizes]
+    if (number := _number(sizes)) is not total:
         message = f"{low.lowered_function.name}: {unparse(node)} has another number of elements"
-        low.out.append(Check(low.term(parse(f"{_product(sizes)} != {total}")), message))
+        low.out.append(Check(Compare(("!=",), (number, total)), message))
     lengths = [_length(low, n) for n in sizes]
     name = low.names.fresh(f"{view.name}_reshaped")
     function, shared = low.lowered_function, low.shared
     function.ranks[name], function.kinds[name] = len(sizes), function.kinds[view.name]
     shared.sizes[name], shared.reshaped[name] = lengths, view
-    shared.dtypes[name] = shared.dtypes.get(view.name, f"{view.name}.dtype")
+    shared.dtypes[name] = shared.dtypes.get(view.name, DType(view.name))
     if view.name in shared.element_kinds:
         shared.element_kinds[name] = shared.element_kinds[view.name]
     return low.whole_view(name)
 
 
-def _length(low: Expressions, node: ast.expr) -> ast.expr:
-    """A length as a name or constant; an upper bound is recorded for a new name."""
-    if isinstance(node, ast.Constant) or is_array_length(node):
-        return node
-    bound, name = low.constant_upper_bound(node), low.name_or_constant(node)
-    if bound is not None and isinstance(name, ast.Name):
-        low.shared.length_upper_bounds.setdefault(name.id, bound)
-    return name
+def _length(low: Expressions, length: Term) -> Term:
+    """A length as a variable or constant; an upper bound is recorded for a new variable."""
+    if isinstance(length, Constant) or is_length(length):
+        return length
+    bound, saved = low.constant_upper_bound(length), low.name_or_constant(length)
+    if bound is not None and isinstance(saved, Variable):
+        low.shared.length_upper_bounds.setdefault(saved.name, bound)
+    return saved
 
 
 def contiguous(low: Expressions, view: View) -> bool:
     """Whether the elements are contiguous: all of an array, a range along its first axis, or a row."""
-    if list(view.order) != sorted(p for p in view.order if p is not None):
-        return False
-    first = view.order[0]
-    steps = all(unparse(view.axis(d).step) == "1" for d in range(view.rank))
     trailing = range(len(view.parts) - view.rank, len(view.parts))
-    full = [Axis(ZERO, n) for n in low.size(view.name)]
-    complete = all(_slice_bounds(view.parts[p]) == _slice_bounds(full[p]) for p in trailing if p != first)
-    return steps and list(view.order) == list(trailing) and complete
+    if list(view.order) != list(trailing):
+        return False
+    sizes = low.size(view.name)
+    return view.axis(0).step is ONE and all(view.parts[p] == Axis(ZERO, sizes[p]) for p in trailing[1:])
 
 
-def _slice_bounds(part: ast.expr | Axis) -> str:
-    return f"{unparse(part.start)}:{unparse(part.stop)}" if isinstance(part, Axis) else ""
+def _number(sizes: list[Term]) -> Term:
+    """The number of elements."""
+    return product([n for n in sizes if n is not ONE])
 
 
-def _product(sizes: list[ast.expr]) -> str:
-    factors = [t for t in map(unparse, sizes) if t != "1"]
-    return " * ".join(t if t.isidentifier() or len(factors) == 1 else f"({t})" for t in factors) or "1"
-
-
-def resolve_reshaped(low: Scope, f: Function, views: dict[str, View], sizes: dict[str, list[ast.expr]]) -> str:
+def resolve_reshaped(f: Function, views: dict[str, View], sizes: dict[str, list[Term]]) -> str:
     """Replace reshaped arrays by the arrays that they view.
 
     Returns the name of a parameter that is reshaped and written, which is not supported, or "" if there is none.
     """
-    transformer = _ResolveReshaped(views, sizes)
+
+    def root(name: str) -> str:
+        while name in views:
+            name = views[name].name
+        return name
 
     def resolved(t: Term) -> Term:
-        return t if t.named.isdisjoint(views) else low.term(transformer.visit(parse(str(t))))
+        if t.named.isdisjoint(views):
+            return t
+        match t:
+            case Variable(name) | DType(name) | Shape(name):
+                return type(t)(root(name))
+            case Element(array, index) if array in views:
+                return resolved(_element_of_view(views[array], sizes[array], index))
+        return t.rebuilt(tuple(map(resolved, t.operands)))
 
     for s in walk(f.body):
         for field, value in list(vars(s).items()):
@@ -100,45 +102,29 @@ def resolve_reshaped(low: Scope, f: Function, views: dict[str, View], sizes: dic
             s.array, s.index = target.array, target.index
         if isinstance(s, Alloc):
             s.shape = tuple(map(resolved, s.shape))
-            s.source = transformer.root(s.source)
-            s.kind = Like(transformer.root(s.kind.name)) if isinstance(s.kind, Like) else s.kind
+            s.source = root(s.source)
+            s.kind = Like(root(s.kind.name)) if isinstance(s.kind, Like) else s.kind
     for name in views:
         del f.ranks[name]
-    f.assumed_kinds = [(transformer.root(n), values, error) for n, values, error in f.assumed_kinds]
-    parameters = {transformer.root(n) for n in views} & set(f.parameters)
+    f.assumed_kinds = [(root(n), values, error) for n, values, error in f.assumed_kinds]
+    parameters = {root(n) for n in views} & set(f.parameters)
     written = {n for s in walk(f.body) for n in _written(s)}
     return next(iter(sorted(parameters & written)), "")
 
 
+def _element_of_view(view: View, sizes: list[Term], index: tuple[Term, ...]) -> Element:
+    """The element of a reshaped array with these `sizes` as one of the array that it views."""
+    flat = index[0]
+    for size, i in zip(sizes[1:], index[1:], strict=True):
+        flat = i if flat is ZERO else Binary("+", Binary("*", flat, size), i)
+    indices: list[Term] = []
+    for d in reversed(range(view.rank)):
+        axis = view.axis(d)
+        extent = axis_length(axis)
+        indices.insert(0, add_indices(axis.start, Binary("%", flat, extent) if d else flat))
+        flat = Binary("//", flat, extent)
+    return view.at(indices)
+
+
 def _written(s: object) -> list[str]:
     return [s.array] if isinstance(s, Store) else [s.first, s.second] if isinstance(s, Swap) else []
-
-
-class _ResolveReshaped(ast.NodeTransformer):
-    def __init__(self, views: dict[str, View], sizes: dict[str, list[ast.expr]]) -> None:
-        self.views, self.sizes = views, sizes
-
-    def root(self, name: str) -> str:
-        while name in self.views:
-            name = self.views[name].name
-        return name
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Name(self.root(node.id), node.ctx)
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
-        if not isinstance(node.value, ast.Name) or node.value.id not in self.views:
-            return self.generic_visit(node)  # type: ignore[return-value]
-        view, sizes = self.views[node.value.id], self.sizes[node.value.id]
-        indices = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        flat = unparse(indices[0])
-        for size, i in zip(sizes[1:], indices[1:], strict=True):
-            extent = unparse(size)
-            flat = f"({flat}) * ({extent}) + ({unparse(i)})" if flat != "0" else unparse(i)
-        index: list[ast.expr] = []
-        for d in reversed(range(view.rank)):
-            extent = unparse(axis_length(view.axis(d)))
-            position = parse(f"({flat}) % ({extent})" if d else flat)
-            index.insert(0, add_indices(view.axis(d).start, position))
-            flat = f"({flat}) // ({extent})"
-        return self.visit(view.at(index))

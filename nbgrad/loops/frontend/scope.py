@@ -8,26 +8,44 @@ top of the outermost function.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..ir.from_syntax import term_of_syntax
-from ..ir.names import RESERVED, Names
-from ..ir.statements import Alloc, Assign, Block, Call, Function, Like, Statement, walk, writes
-from ..ir.terms import Global, Term
-from .affine_syntax import is_array_length, offset, plus
+import numpy as np
+
+from ..ir.affine import is_length, offset, plus
+from ..ir.names import RESERVED, Names, called
+from ..ir.statements import Alloc, Assign, Block, Function, Like, Statement, walk, writes
+from ..ir.statements import Call as CallStatement
+from ..ir.terms import (
+    ZERO,
+    Binary,
+    Call,
+    Compare,
+    DType,
+    Global,
+    Length,
+    Logical,
+    Select,
+    Term,
+    Variable,
+    substitute,
+    subterms,
+)
+from ..ir.type_inference import DTYPES
 from .live_range_splitting import NeedsSplitting, count_webs
 from .source import Source, source_of
-from .syntax import SubstituteNames, bound_to, first_name, parse, reads, stored_names, subtrees, unparse
-from .views import ZERO, Axis, View
+from .syntax import bound_to, first_name, stored_names
+from .views import Axis, View
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
     from .lowering import Lowering
 
-__all__ = ["Pack", "Scope"]
+__all__ = ["Pack", "Scope", "name_of"]
 
 
 UNCERTAIN = object()  # bound to one of several functions, or perhaps to None
@@ -52,20 +70,20 @@ class LoweringState:
 
     lowered_function: Function
     names: Names
-    sizes: dict[str, list[ast.expr]] = field(default_factory=dict)  # lengths of arrays, along each axis
+    sizes: dict[str, list[Term]] = field(default_factory=dict)  # lengths of arrays, along each axis
     element_kinds: dict[str, str] = field(default_factory=dict)  # kinds of local arrays when allocated, "" if not known
     reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
-    dtypes: dict[str, str] = field(default_factory=dict)  # code for the dtypes of local arrays
+    dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
     hoisted: set[str] = field(default_factory=set)  # arrays created in loops, allocated once before them
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
-    ranges: dict[str, tuple[ast.expr, ast.expr]] = field(default_factory=dict)  # of loop variables: minimum, maximum
-    known_integers: dict[str, ast.expr] = field(default_factory=dict)  # integers as expressions of constants
+    ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
+    known_integers: dict[str, Term] = field(default_factory=dict)  # integers as expressions of constants
     set_in_loops: set[str] = field(default_factory=set)  # those of them that are set inside loops
     induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
-    length_upper_bounds: dict[str, ast.expr] = field(default_factory=dict)  # upper bounds of array lengths
-    view_lengths: dict[str, ast.expr] = field(default_factory=dict)  # from the length of a view to that of its array
+    length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
+    view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     read_only_copies: set[str] = field(default_factory=set)  # read-only copies of parameters that are rebound
     parallel: bool = False  # whether a loop over prange is being lowered
     split_names: set[str] = field(default_factory=set)  # names whose live ranges are split
@@ -137,32 +155,20 @@ class Scope:
         s.line, self.line = self.line, ""
         self.out.append(s)
 
-    def assign_scalar(self, name: str, value: ast.expr, final: bool = True) -> None:
+    def assign_scalar(self, name: str, value: Term, final: bool = True) -> None:
         """Set a scalar variable; `final`: it is not set again."""
-        self.emit(Assign(name, self.term(value)))
+        self.emit(Assign(name, value))
         if final:
             self.record_integer(name, value)
 
-    def term(self, node: ast.expr) -> Term:
-        """The term of a lowered expression."""
-        return term_of_syntax(node, self._outside)
-
-    def _outside(self, node: ast.expr) -> Global | None:
-        match node:
-            case ast.Name(id=name):
-                return Global(name, bound_to(node) or self.names.bound_to(name))
-            case ast.Attribute(value=ast.Name(id="np" | "math" as module), attr=name):
-                return Global(f"{module}.{name}", getattr(self.names.bound_to(module), name))
-        return None
-
-    def record_integer(self, name: str, value: ast.expr) -> None:
+    def record_integer(self, name: str, value: Term) -> None:
         """Record an integer computed from sizes and parameters that never change, or the upper bound of a length."""
         mine = [n for n in self.stores if self.rename.get(n, "") == name]
         if len(mine) + (name in self.scalar_parameters) > 1 or name in self.shared.induction_variables:
             return
-        simple = all(isinstance(n, _SIMPLE) for n in subtrees(value))
-        value = SubstituteNames(self.shared.known_integers).visit(parse(unparse(value)))
-        if simple and all(self.is_constant_scalar(n) for n in reads(value)):
+        simple = not any(isinstance(t, Compare | Logical | Select) for t in subterms(value))
+        value = self.with_known_integers(value)
+        if simple and all(map(self.is_constant_scalar, value.reads)):
             self.shared.known_integers[name] = value
             if not (self.runs_once and self.at_function_level):
                 self.shared.set_in_loops.add(name)
@@ -171,10 +177,15 @@ class Scope:
             if most is not None:
                 self.shared.length_upper_bounds[name] = most
 
-    def loop_invariant_bound(self, bound: ast.expr) -> ast.expr:
+    def with_known_integers(self, term: Term) -> Term:
+        """`term` with the values of known integers for their names."""
+        known = self.shared.known_integers
+        return substitute(term, {Variable(n): known[n] for n in term.reads & known.keys()})
+
+    def loop_invariant_bound(self, bound: Term) -> Term:
         """A loop bound without the scalars that an enclosing loop sets, to the same value in each iteration."""
-        known = {n: self.shared.known_integers[n] for n in self.shared.set_in_loops}
-        return SubstituteNames(known).visit(parse(unparse(bound))) if known else bound
+        known = self.shared.known_integers
+        return substitute(bound, {Variable(n): known[n] for n in bound.reads & self.shared.set_in_loops})
 
     def is_constant_scalar(self, name: str) -> bool:
         """Whether `name` is a scalar with one value throughout the function."""
@@ -184,9 +195,9 @@ class Scope:
         program = self.lowered_function
         set_again = {root.rename.get(n, n) for n in root.stores}
         parameter = name in program.parameters and not program.ranks.get(name) and name not in set_again
-        return parameter or (name in program.constants) or name in RESERVED
+        return parameter or name in program.constants
 
-    def fresh_scalar(self, name: str, value: ast.expr, final: bool = True) -> str:
+    def fresh_scalar(self, name: str, value: Term, final: bool = True) -> str:
         """Set a fresh scalar variable and return its name; not `final`: it is set again."""
         variable = self.names.fresh(name)
         self.lowered_function.ranks[variable] = 0
@@ -269,11 +280,11 @@ class Scope:
             name, tuple(Axis(ZERO, n) for n in self.size(name)), tuple(range(self.lowered_function.ranks[name]))
         )
 
-    def size(self, name: str) -> list[ast.expr]:
-        """Code for the lengths of an array."""
+    def size(self, name: str) -> list[Term]:
+        """The lengths of an array."""
         if name not in self.shared.sizes:
             rank = self.lowered_function.ranks[name]
-            self.shared.sizes[name] = [parse(f"{name}.shape[{d}]") for d in range(rank)]
+            self.shared.sizes[name] = [Length(name, d) for d in range(rank)]
         return self.shared.sizes[name]
 
     def storage_of(self, name: str) -> str:
@@ -285,69 +296,64 @@ class Scope:
     def is_whole(self, view: View) -> bool:
         return view.name not in self.shared.reshaped and view.is_whole_array(self.size(view.name))
 
-    def nonnegative(self, node: ast.expr) -> bool:
+    def nonnegative(self, term: Term) -> bool:
         """Whether an integer is provably non-negative."""
-        name, k = offset(node)
-        if not name:
+        base, k = offset(term)
+        if base is None:
             return k >= 0
+        name = name_of(base)
         if name in self.shared.length_upper_bounds:  # a length
             return k >= 0
         if name in self.shared.ranges:
             return self.nonnegative(plus(self.shared.ranges[name][0], k))
-        if name in self.shared.known_integers and unparse(self.shared.known_integers[name]) != name:
-            return self.nonnegative(plus(self.shared.known_integers[name], k))
-        match parse(name):
-            case ast.Call(func=ast.Name(id="max"), args=args):
-                return k >= 0 and any(map(self.nonnegative, args))
-            case ast.Call(func=ast.Name(id="min"), args=args):
-                return k >= 0 and all(map(self.nonnegative, args))
-            case ast.BinOp(left=left, op=ast.Add() | ast.Mult() | ast.FloorDiv(), right=right):
+        known = self.shared.known_integers.get(name, base)
+        if known is not base:
+            return self.nonnegative(plus(known, k))
+        match base:
+            case Call(Global(_, function), operands) if function in (max, min):
+                return k >= 0 and (any if function is max else all)(map(self.nonnegative, operands))
+            case Binary("+" | "*" | "//", left, right):
                 return k >= 0 and self.nonnegative(left) and self.nonnegative(right)
-            case ast.BinOp(op=ast.Mod(), right=divisor):
+            case Binary("%", _, divisor):
                 return k >= 0 and self.nonnegative(divisor)
-        return k >= 0 and is_array_length(parse(name))
+        return k >= 0 and is_length(base)
 
-    def provably_greater(self, a: ast.expr, b: ast.expr) -> bool:
+    def provably_greater(self, a: Term, b: Term) -> bool:
         """Whether a > b provably."""
-        name, k = offset(a)
-        other, j = offset(b)
-        if name == other:
+        (base, k), (other, j) = offset(a), offset(b)
+        if base is other:
             return k > j
-        if name in self.shared.ranges:
-            return self.provably_greater(plus(self.shared.ranges[name][0], k), b)
-        if other in self.shared.ranges:
-            return self.provably_greater(a, plus(self.shared.ranges[other][1], j))
-        return False
+        least, most = self.shared.ranges.get(name_of(base)), self.shared.ranges.get(name_of(other))
+        if least is not None:
+            return self.provably_greater(plus(least[0], k), b)
+        return most is not None and self.provably_greater(a, plus(most[1], j))
 
-    def constant_upper_bound(self, node: ast.expr) -> ast.expr | None:
-        """An upper bound of `node` in terms of constants; None if there is none."""
-        node = SubstituteNames(self.shared.known_integers).visit(parse(unparse(node)))
-        if all(self.is_constant_scalar(n) for n in reads(node)):
-            return node
-        name, k = offset(node)
-        whole = self.shared.view_lengths.get(unparse(node))
-        if whole is not None and unparse(whole) != unparse(node):
+    def constant_upper_bound(self, term: Term) -> Term | None:
+        """An upper bound of `term` in terms of constants; None if there is none."""
+        term = self.with_known_integers(term)
+        if all(map(self.is_constant_scalar, term.reads)):
+            return term
+        whole = self.shared.view_lengths.get(term, term)
+        if whole is not term:
             return self.constant_upper_bound(whole)
+        base, k = offset(term)
+        name = name_of(base)
         if name in self.shared.length_upper_bounds:
             return plus(self.shared.length_upper_bounds[name], k)
         if name in self.shared.ranges:
             return self.constant_upper_bound(plus(self.shared.ranges[name][1], k))
-        match node:
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                parts = [self.constant_upper_bound(left), self.constant_upper_bound(right)]
-                return ast.BinOp(parts[0], ast.Add(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
-            case ast.BinOp(left=left, op=ast.Mult(), right=right) if self.nonnegative(left) and self.nonnegative(right):
-                parts = [self.constant_upper_bound(left), self.constant_upper_bound(right)]
-                return ast.BinOp(parts[0], ast.Mult(), parts[1]) if all(parts) else None  # type: ignore[arg-type]
-            case ast.BinOp(left=left, op=ast.Sub(), right=right) if self.nonnegative(right):
+        match term:
+            case Binary("-", left, right) if self.nonnegative(right):
                 return self.constant_upper_bound(left)
-            case ast.Call(func=ast.Name(id="max"), args=args):
-                parts = [self.constant_upper_bound(n) for n in args]
-                return ast.Call(node.func, parts, []) if all(parts) else None  # type: ignore[arg-type]
-            case ast.Call(func=ast.Name(id="min"), args=args):
-                return next((n for n in map(self.constant_upper_bound, args) if n is not None), None)
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Call(args=[start, stop, _])]) if self.nonnegative(start):
+            case Call(Global(_, f), (Call(_, (start, stop, _)),)) if f is len and self.nonnegative(start):
                 return self.constant_upper_bound(stop)
+            case Call(Global(_, f), operands) if f is min:
+                return next((t for t in map(self.constant_upper_bound, operands) if t is not None), None)
+            case Binary("*", left, right) if not (self.nonnegative(left) and self.nonnegative(right)):
+                return None
+            case Binary("+" | "*") | Call(Global(_, builtins.max)):
+                bounds = [b for b in map(self.constant_upper_bound, term.operands) if b is not None]
+                return term.rebuilt(tuple(bounds)) if len(bounds) == len(term.operands) else None
         return None
 
     # Blocks.
@@ -396,23 +402,32 @@ class Scope:
 
     # Arrays.
 
-    def dtype_of_floats(self, names: Iterable[str]) -> str:
-        """Code for the dtype of an array computed from these float arrays. Arguments have one dtype, or it is known
-        which of them are float64."""
-        codes = dict.fromkeys(self.shared.dtypes.get(n, f"{n}.dtype") for n in names)
-        if len(codes) > 1:
-            codes.pop("np.float32", None)
-        is_wide = {f"{p}.dtype": p in self.shared.float64_parameters for p in self.lowered_function.parameters}
-        if len(codes) > 1 and not codes.keys() <= is_wide.keys():
-            return "np.float64"
-        return max(codes, key=lambda code: is_wide.get(code, False), default="np.float64")
+    def dtype_of_floats(self, names: Iterable[str]) -> Term:
+        """The dtype of an array computed from these float arrays. Arguments have one dtype, or it is known which of
+        them are float64."""
+        dtypes = dict.fromkeys(self.shared.dtypes.get(n, DType(n)) for n in names)
+        if len(dtypes) > 1:
+            dtypes.pop(_FLOAT32, None)
+        is_wide: dict[Term, bool] = {
+            DType(p): p in self.shared.float64_parameters for p in self.lowered_function.parameters
+        }
+        if len(dtypes) > 1 and not dtypes.keys() <= is_wide.keys():
+            return DTYPES["float"]
+        return max(dtypes, key=lambda dtype: is_wide.get(dtype, False), default=DTYPES["float"])
 
     def kind_of_tree(self, tree: ArrayExpr) -> str:
         """The kind of the elements of `tree`, or "" where that is not known yet."""
         raise NotImplementedError
 
     def allocate(
-        self, name: str, node: ast.AST, shape: list, kind: str | Like, dtype: str, like: str = "", line: str = ""
+        self,
+        name: str,
+        node: ast.AST,
+        sizes: list[Term],
+        kind: str | Like,
+        dtype: Term,
+        like: str = "",
+        line: str = "",
     ) -> None:
         """Allocate an array; one created in a loop or branch is allocated once, at the top of the function.
 
@@ -423,40 +438,37 @@ class Scope:
             looks.setdefault(name, looks[kind.name] if isinstance(kind, Like) else "")
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.runs_once and self.at_function_level
-        if not once:
-            shape = [SubstituteNames(self.shared.known_integers).visit(parse(unparse(n))) for n in shape]
+        known = [self.with_known_integers(n) for n in sizes]
+        shape = sizes if once else known
         if once or all(map(self.known_before_block, shape)):
-            codes = [unparse(SubstituteNames(self.shared.known_integers).visit(parse(unparse(n)))) for n in shape]
             ahead = self.out is not self.shared.top  # in a called function, whose hoisted arrays come before
-            short = [
-                (".shape[" in t[-12:] and " " not in t) or (ahead and self.known_before_block(parse(t))) for t in codes
-            ]
             self.shared.sizes[name] = [
-                parse(t if s else f"{name}.shape[{d}]") for d, (t, s) in enumerate(zip(codes, short, strict=True))
+                n
+                if (isinstance(n, Length) and n.axis is not None) or (ahead and self.known_before_block(n))
+                else Length(name, d)
+                for d, n in enumerate(known)
             ]
         else:
             # Allocate the largest size; the present lengths are scalars.
-            most = [self.constant_upper_bound(n) for n in shape]
-            if not all(n is not None and self.known_before_block(n) for n in most):
-                lengths = {
-                    n for n, most in self.shared.length_upper_bounds.items() if unparse(most) == n
-                }  # of a primitive's results
-                of_primitive = bool(lengths & {unparse(n) for n in shape})
+            bounds = [self.constant_upper_bound(n) for n in shape]
+            most = [b for b in bounds if b is not None and self.known_before_block(b)]
+            if len(most) < len(shape):
+                of_primitive = any(self.shared.length_upper_bounds.get(name_of(n)) is n for n in shape)  # its results
                 raise self.source.refuse(
                     node,
                     "a new array in a loop or branch, whose size is not known before it",
                     "make it at the beginning" + of_primitive * ", or give the primitive that it comes from an infer",
                 )
             self.shared.sizes[name] = [
-                n if self.known_before_block(n) else ast.Name(self.fresh_scalar("size", n), ast.Load()) for n in shape
+                n if self.known_before_block(n) else Variable(self.fresh_scalar("size", n)) for n in shape
             ]
             for n, bound in zip(self.shared.sizes[name], most, strict=True):
-                if isinstance(n, ast.Name) and bound is not None:
-                    self.shared.length_upper_bounds[n.id] = bound
+                if isinstance(n, Variable):
+                    self.shared.length_upper_bounds[n.name] = bound
             shape = most
             self.shared.over_allocated.add(name)
-        certain = [n if once or self.nonnegative(n) else parse(f"max({unparse(n)}, 0)") for n in shape]
-        statement = Alloc(name, tuple(map(self.term, certain)), self.term(parse(dtype)), like, kind)
+        certain = [n if once or self.nonnegative(n) else called(max, n, ZERO) for n in shape]
+        statement = Alloc(name, tuple(certain), dtype, like, kind)
         guessed = self.lowered_function.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
         self.lowered_function.ranks[name], self.lowered_function.kinds[name] = len(shape), guessed
         if once:
@@ -467,14 +479,19 @@ class Scope:
         self.shared.top.append(statement)
         self.shared.hoisted.add(name)
 
-    def known_before_block(self, size: ast.expr) -> bool:
+    def known_before_block(self, size: Term) -> bool:
         """Whether a size is known before the statement of the outermost block that is being lowered."""
-        used = {n.id for n in subtrees(size) if isinstance(n, ast.Name)} - RESERVED
         before = {*self.lowered_function.parameters, *self.lowered_function.constants}
-        before |= {n for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc | Call) for n in writes(s)}
-        numbers = {n for n in used if not self.lowered_function.ranks.get(n)}
-        return used <= before and not numbers & set(stored_names(self.shared.current))
+        before |= {
+            n for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc | CallStatement) for n in writes(s)
+        }
+        numbers = {n for n in size.named if not self.lowered_function.ranks.get(n)}
+        return size.named <= before and not numbers & set(stored_names(self.shared.current))
 
 
-_SIMPLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Attribute, ast.Subscript, ast.Call, ast.Load,
-           ast.operator, ast.unaryop)  # fmt: skip
+_FLOAT32 = Global("np.float32", np.float32)
+
+
+def name_of(term: Term | None) -> str:
+    """The name of a variable; "" for other terms."""
+    return term.name if isinstance(term, Variable) else ""

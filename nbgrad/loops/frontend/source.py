@@ -34,7 +34,7 @@ from .numpy_library import LIBRARY
 from .operator_functions import OPERATORS
 from .reductions import PRODUCTS, REDUCTIONS
 from .source_check import source_changed
-from .structured_control import LoopElse
+from .structured_control import LoopElse, with_location
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
@@ -286,10 +286,10 @@ class _SwapsToTuples(ast.NodeTransformer):
                 if all(pairs):
                     (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
                     if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses.count(t) == 2:
-                        swap = ast.parse(f"{a}, {b} = {b}, {a}").body[0]
-                        for n in subtrees(swap):
-                            ast.copy_location(n, block[k])
-                        block[k : k + 3] = [swap]
+                        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (a, b)]
+                        values: list[ast.expr] = [ast.Name(n, ast.Load()) for n in (b, a)]
+                        swap = ast.Assign([ast.Tuple(names, ast.Store())], ast.Tuple(values, ast.Load()))
+                        block[k : k + 3] = [with_location(swap, block[k])]
                 k += 1
         return node
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from weakref import WeakKeyDictionary
 
 __all__ = [
-    "SubstituteNames",
     "all_names",
     "assigns",
     "base_name",
@@ -15,13 +12,10 @@ __all__ = [
     "bound_to",
     "children",
     "count_mentions",
-    "duplicate",
     "first_name",
     "free_variables",
     "is_new_axis",
     "owner_of",
-    "parse",
-    "reads",
     "stored_names",
     "subtrees",
     "too_deep",
@@ -29,23 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def parse(code: str) -> ast.expr:
-    return ast.parse(code, mode="eval").body
-
-
-#: Caches of :func:`unparse` and :func:`reads`; an expression must not be modified once it is in them.
-_code_cache: WeakKeyDictionary[ast.AST, str] = WeakKeyDictionary()
-_reads_cache: WeakKeyDictionary[ast.AST, frozenset[str]] = WeakKeyDictionary()
-
-
 def unparse(node: ast.AST) -> str:
     """The code of an expression."""
-    if isinstance(node, ast.Name):
-        return node.id
-    text = _code_cache.get(node)
-    if text is None:
-        text = _code_cache[node] = ast.unparse(node)
-    return text
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
 
 
 #: The fields that may hold child nodes, by type of node, without contexts and operators.
@@ -89,53 +69,6 @@ def too_deep(tree: ast.FunctionDef) -> ast.stmt | None:
             return s
         stack += [(n, level + 1) for n in children(s) if isinstance(n, ast.stmt)]
     return None
-
-
-def duplicate(node: ast.AST) -> ast.AST:
-    """A deep copy, which is in no cache."""
-    copy = type(node).__new__(type(node))  # __init__ requires all fields
-    for name, value in vars(node).items():
-        if isinstance(value, list):
-            value = [duplicate(n) if isinstance(n, ast.AST) else n for n in value]
-        setattr(copy, name, duplicate(value) if isinstance(value, ast.AST) and value._fields else value)
-    return copy
-
-
-def reads(*nodes: ast.AST | None) -> set[str]:
-    """The names whose values the expressions read; reading the shape of an array does not count."""
-    names: set[str] = set()
-    for node in nodes:
-        if node is not None:
-            if node not in _reads_cache:
-                _reads_cache[node] = frozenset(_reads(node))
-            names |= _reads_cache[node]
-    return names
-
-
-def _reads(expression: ast.AST) -> Iterator[str]:
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            continue  # an array's shape, or a module
-        elif isinstance(node, ast.Call):
-            length = isinstance(node.func, ast.Name) and node.func.id == "len" and isinstance(node.args[0], ast.Name)
-            if not length:
-                stack += [a for a in node.args if not isinstance(a, ast.Starred)]
-        else:
-            stack += children(node)
-
-
-class SubstituteNames(ast.NodeTransformer):
-    """Substitutes expressions for names."""
-
-    def __init__(self, names: dict[str, ast.expr]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.names.get(node.id, node)
 
 
 def first_name(node: ast.expr) -> str:

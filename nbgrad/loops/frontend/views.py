@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, replace
+from functools import reduce
 
-from .affine_syntax import is_array_length, minus, offset, plus
-from .syntax import parse, unparse
+from ..ir.affine import is_length, minus, offset, plus
+from ..ir.names import called
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Constant, Element, Term, Unary
 
-__all__ = ["NUMBERS", "Axis", "View", "axis_length", "fold_negation", "index_of", "length_code"]
+__all__ = ["NUMBERS", "Axis", "View", "add_indices", "axis_length", "compose", "fold_negation", "multiply_indices",
+           "product", "raw_length"]  # fmt: skip
 
-ZERO, ONE = ast.Constant(0), ast.Constant(1)
 NUMBERS = (bool, int, float)
 
 
@@ -18,9 +19,9 @@ NUMBERS = (bool, int, float)
 class Axis:
     """The elements ``start:stop:step`` along one axis of an array; negative bounds do not count from the end."""
 
-    start: ast.expr
-    stop: ast.expr
-    step: ast.expr = ONE
+    start: Term
+    stop: Term
+    step: Term = ONE
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class View:
     """
 
     name: str
-    parts: tuple[ast.expr | Axis, ...]
+    parts: tuple[Term | Axis, ...]
     order: tuple[int | None, ...]
 
     @property
@@ -45,90 +46,82 @@ class View:
         assert isinstance(part, Axis)
         return part
 
-    def is_whole_array(self, sizes: list[ast.expr]) -> bool:
+    def is_whole_array(self, sizes: list[Term]) -> bool:
         """Whether it is all of an array with these sizes, in order."""
-        return self.order == tuple(range(len(self.parts))) and all(
-            isinstance(p, Axis) and unparse(p.start) == "0" and unparse(p.step) == "1" and unparse(p.stop) == unparse(n)
-            for p, n in zip(self.parts, sizes, strict=True)
-        )
+        return self.order == tuple(range(len(self.parts))) and self.parts == tuple([Axis(ZERO, n) for n in sizes])
 
     @property
     def transposed(self) -> View:
         return replace(self, order=self.order[::-1])
 
-    def at(self, indices: list[ast.expr]) -> ast.Subscript:
+    def at(self, indices: list[Term]) -> Element:
         """The element of the array at these indices; those are given per axis of the view, in terms of the array."""
         parts = list(self.parts)
         for axis, index in zip(self.order, indices, strict=True):
             if axis is not None:
                 parts[axis] = index
         assert not any(isinstance(p, Axis) for p in parts)
-        return ast.Subscript(ast.Name(self.name, ast.Load()), index_of(parts), ast.Load())
+        return Element(self.name, tuple(parts))  # type: ignore[arg-type]
 
 
-def index_of(parts: list) -> ast.expr:
-    return ast.Tuple(parts, ast.Load()) if len(parts) > 1 else parts[0]
+def fold_negation(term: Term) -> Term:
+    """Fold the negation of a constant unless the result is negative, which is a negation in terms as well."""
+    match term:
+        case Unary("-", Constant(value)) if -value >= 0:
+            return Constant(-value)
+    return term
 
 
-def fold_negation(node: ast.expr) -> ast.expr:
-    """Fold the negation of a constant unless the result is negative, which the parser writes as a negation."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        value = -node.operand.value  # type: ignore[operator]
-        return ast.Constant(value) if not isinstance(value, complex) and value >= 0 else node
-    return node
+def raw_length(axis: Axis) -> Term:
+    """The number of elements; it may be negative where there are none."""
+    if axis.step is ONE:
+        return minus(axis.stop, axis.start)
+    base, k = offset(axis.stop)
+    if axis.step is MINUS_ONE and base is None:
+        return plus(axis.start, -k)
+    return called(len, called(range, axis.start, axis.stop, axis.step))
 
 
-def length_code(axis: Axis) -> str:
-    """Code for the number of elements; it may be negative where there are none."""
-    if unparse(axis.step) == "1":
-        return unparse(minus(axis.stop, axis.start))
-    if unparse(axis.step) == "-1" and not offset(axis.stop)[0]:
-        return unparse(plus(axis.start, -offset(axis.stop)[1]))
-    return f"len(range({unparse(axis.start)}, {unparse(axis.stop)}, {unparse(axis.step)}))"
-
-
-def axis_length(axis: Axis) -> ast.expr:
+def axis_length(axis: Axis) -> Term:
     """The number of elements, at least 0."""
-    code = length_code(axis)
-    node = parse(code)
-    nonnegative = is_array_length(node) or isinstance(node, ast.Constant) or (
-        unparse(axis.start) == "0" and not isinstance(axis.stop, ast.BinOp)
-    )  # fmt: skip
-    return node if nonnegative else parse(f"max({code}, 0)")
+    length = raw_length(axis)
+    from_zero = axis.start is ZERO and not isinstance(axis.stop, Binary)
+    nonnegative = from_zero or is_length(length) or isinstance(length, Constant)
+    return length if nonnegative else called(max, length, ZERO)
 
 
-def compose(axis: Axis, start: ast.expr, stop: ast.expr, step: ast.expr) -> Axis:
+def compose(axis: Axis, start: Term, stop: Term, step: Term) -> Axis:
     """The slice ``start:stop:step`` of the elements along `axis`."""
-    if unparse(axis.step) == "1":
-        base = axis.start
-        if unparse(base) == "0":
-            return Axis(start, stop, step)
-        return Axis(add_indices(base, start), add_indices(base, stop), step)
-    stride = axis.step
 
-    def along(n: ast.expr) -> ast.expr:
-        return add_indices(axis.start, multiply_indices(n, stride))
+    def along(n: Term) -> Term:
+        return add_indices(axis.start, multiply_indices(n, axis.step))
 
-    return Axis(along(start), along(stop), multiply_indices(step, stride))
+    if axis.start is ZERO and axis.step is ONE:
+        return Axis(start, stop, step)
+    return Axis(along(start), along(stop), multiply_indices(step, axis.step))
 
 
-def add_indices(a: ast.expr, b: ast.expr) -> ast.expr:
+def add_indices(a: Term, b: Term) -> Term:
     for x, y in ((a, b), (b, a)):
-        name, k = offset(x)
-        if not name:
+        base, k = offset(x)
+        if base is None:
             return plus(y, k)
-    if isinstance(b, ast.UnaryOp) and isinstance(b.op, ast.USub):
-        return ast.BinOp(a, ast.Sub(), b.operand)
-    return ast.BinOp(a, ast.Add(), b)
+    if isinstance(b, Unary) and b.op == "-":
+        return Binary("-", a, b.operand)
+    return Binary("+", a, b)
 
 
-def multiply_indices(a: ast.expr, b: ast.expr) -> ast.expr:
+def multiply_indices(a: Term, b: Term) -> Term:
     for x, y in ((a, b), (b, a)):
-        match unparse(x):
-            case "1":
-                return y
-            case "0":
-                return ZERO
-            case "-1":
-                return ast.UnaryOp(ast.USub(), y)
-    return ast.BinOp(a, ast.Mult(), b)
+        if x is ONE:
+            return y
+        if x is ZERO:
+            return ZERO
+        if x is MINUS_ONE:
+            return Unary("-", y)
+    return Binary("*", a, b)
+
+
+def product(factors: list[Term]) -> Term:
+    """The product of some terms, 1 of none."""
+    return reduce(lambda a, b: Binary("*", a, b), factors) if factors else ONE

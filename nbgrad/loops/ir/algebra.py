@@ -32,7 +32,7 @@ from ...ir.expr import (
 )
 from ...kernels import scalar as vm
 from .from_syntax import term_of_syntax
-from .names import FUNCTION_NAMES, INTEGERS, Names
+from .names import FUNCTION_NAMES, INTEGERS, Names, literal
 from .selections import is_select, simplify_selects
 from .singularities import (
     as_strong_product,
@@ -326,7 +326,7 @@ def _inverse(e: Expr) -> Expr:
     if e.value is None:
         return ONE / e
     exact = math.frexp(e.value)[0] in (0.5, -0.5)
-    return const(1.0 / e.value) if exact else var(Binary("/", Constant(1.0), _constant(e.value)))
+    return const(1.0 / e.value) if exact else var(Binary("/", Constant(1.0), literal(e.value)))
 
 
 def common(roots: list[Expr]) -> list[Expr]:
@@ -439,7 +439,7 @@ def term_of(e: Expr, names: Names, ours: bool = False) -> Term:
         if node.name is not None:
             terms[node] = node.name
         elif node.fn is None:
-            terms[node] = _constant(node.value)  # type: ignore[arg-type]
+            terms[node] = literal(node.value)  # type: ignore[arg-type]
         else:
             root = node.fn.name == "power" and node.args[1].value == 0.5
             template, needed = ("math.sqrt({0})", {}) if root else _template(node.fn, ours)
@@ -470,12 +470,3 @@ def _pattern(template: str, imports: tuple[tuple[str, str, object], ...]) -> Ter
     holes = [_hole(k).name for k in range(template.count("{"))]
     term = term_of_syntax(ast.parse(template.format(*holes), mode="eval").body, outside)
     return substitute_terms(term, {Variable(name): value for name, value in known.items()})
-
-
-def _constant(value: float) -> Term:
-    if math.isinf(value):
-        infinity = Global("np.inf", np.inf)
-        return infinity if value > 0 else Unary("-", infinity)
-    if math.isnan(value):
-        return Global("np.nan", np.nan)
-    return Unary("-", Constant(-value)) if math.copysign(1.0, value) < 0 else Constant(value)

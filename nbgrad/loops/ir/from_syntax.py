@@ -24,12 +24,13 @@ from .terms import (
     Variable,
 )
 
-__all__ = ["term_of_syntax"]
+__all__ = ["BINARY", "COMPARE", "UNARY", "term_of_syntax"]
 
-_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+#: How terms spell the operators of syntax trees.
+BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
            ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&"}  # fmt: skip
-_UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not"}
-_COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not"}
+COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 #: What an attribute of an array is.
 _OF_ARRAYS: dict[str, Callable[[str], Term]] = {"size": lambda a: Length(a, None), "shape": Shape, "dtype": DType}
 
@@ -60,11 +61,11 @@ def term_of_syntax(node: ast.expr, outside: Callable[[ast.expr], Global | None])
             case ast.Attribute(value=ast.Name(id=array), attr=attribute):
                 return outside(node) or _OF_ARRAYS[attribute](array)
             case ast.UnaryOp(op=op, operand=operand):
-                return Unary(_UNARY[type(op)], of(operand))
+                return Unary(UNARY[type(op)], of(operand))
             case ast.BinOp(left=left, op=op, right=right):
-                return Binary(_BINARY[type(op)], of(left), of(right))
+                return Binary(BINARY[type(op)], of(left), of(right))
             case ast.Compare(left=left, ops=ops, comparators=comparators):
-                return Compare(tuple([_COMPARE[type(o)] for o in ops]), tuple(map(of, [left, *comparators])))
+                return Compare(tuple([COMPARE[type(o)] for o in ops]), tuple(map(of, [left, *comparators])))
             case ast.BoolOp(op=op, values=values):
                 return Logical("and" if isinstance(op, ast.And) else "or", tuple(map(of, values)))
             case ast.IfExp(test=test, body=body, orelse=orelse):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .terms import Call, Global, Term
+from .terms import Call, Constant, Global, Term, Unary
 
 __all__ = [
     "FUNCTION_NAMES",
@@ -25,6 +25,7 @@ __all__ = [
     "Import",
     "Names",
     "called",
+    "literal",
     "nfkc_name",
 ]  # fmt: skip
 
@@ -53,6 +54,16 @@ _MODULES = {"np": np, "math": math}
 def called(function: object, *operands: Term) -> Call:
     """A call of a function of Python's or NumPy's."""
     return Call(Global(FUNCTION_NAMES[function], function), operands)
+
+
+def literal(value: float) -> Term:
+    """The term of a number, as Python parses it: ``-0.5`` is the negative of ``0.5``, an infinity is NumPy's."""
+    if math.isinf(value):
+        infinity = Global("np.inf", np.inf)
+        return infinity if value > 0 else Unary("-", infinity)
+    if math.isnan(value):
+        return Global("np.nan", np.nan)
+    return Unary("-", Constant(-value)) if math.copysign(1.0, value) < 0 else Constant(value)
 
 
 class Import(NamedTuple):
