@@ -105,10 +105,16 @@ def all_names(tree: ast.AST) -> set[str]:
 
 def free_variables(tree: ast.AST) -> set[str]:
     """The free variables of a function: names that it reads and nowhere binds."""
-    set_here = {n.id for n in subtrees(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    set_here |= {n.arg for n in subtrees(tree) if isinstance(n, ast.arg)}
-    set_here |= {n.name for n in subtrees(tree) if isinstance(n, ast.FunctionDef)}
-    return all_names(tree) - set_here
+    read: set[str] = set()
+    bound: set[str] = set()
+    for n in subtrees(tree):
+        if isinstance(n, ast.Name):
+            (read if isinstance(n.ctx, ast.Load) else bound).add(n.id)
+        elif isinstance(n, ast.arg):
+            bound.add(n.arg)
+        elif isinstance(n, ast.FunctionDef):
+            bound.add(n.name)
+    return read - bound
 
 
 def stored_names(body: list[ast.stmt], added: bool = True) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from .terms import Binary, Constant, Term, Unary
@@ -17,6 +17,8 @@ from .terms import Binary, Constant, Term, Unary
 __all__ = ["Form", "comparison_forms", "is_infeasible", "less_or_equal", "linear"]
 
 Form = dict[str, int]
+#: The items of a form without zeros.
+_Key = frozenset[tuple[str, int]]
 #: Systems with more inequalities than this are given up.
 _MAX_INEQUALITIES = 150
 
@@ -71,35 +73,41 @@ def _scaled(form: Form, k: int) -> Form:
 
 def is_infeasible(forms: list[Form]) -> bool:
     """Whether no integers satisfy all `forms`; False where that cannot be proven."""
-    return _impossible(frozenset(_key(_tightened(f)) for f in forms))
+    return _impossible(frozenset([_tightened(form.items()) for form in forms]))
 
 
 @lru_cache(4096)
-def _impossible(current: frozenset | set) -> bool:
+def _impossible(current: frozenset[_Key] | set[_Key]) -> bool:
     while True:
-        if any(all(not n for n, _ in f) and sum(k for _, k in f) < 0 for f in current):
+        if any(len(f) == 1 and not n and k < 0 for f in current for n, k in f):
             return True
         above, below = (Counter(n for f in current for n, k in f if n and (k > 0) == up) for up in (True, False))
         names = {*above, *below}
         if not names or len(current) > _MAX_INEQUALITIES:
             return False
         name = min(sorted(names), key=lambda n: above[n] * below[n])
-        dicts = [dict(f) for f in current]
-        low = [d for d in dicts if d.get(name, 0) > 0]
-        high = [d for d in dicts if d.get(name, 0) < 0]
-        current = {_key(d) for d in dicts if not d.get(name)}
+        low: list[Form] = []
+        high: list[Form] = []
+        rest: set[_Key] = set()
+        for f in current:
+            form = dict(f)
+            k = form.get(name, 0)
+            if k:
+                (low if k > 0 else high).append(form)
+            else:
+                rest.add(f)
         for a in low:
             for b in high:
                 p, q = -b[name], a[name]
-                current.add(_key(_tightened(less_or_equal(_scaled(a, -p), _scaled(b, q)))))
+                combined = {n: q * k for n, k in b.items()}
+                for n, k in a.items():
+                    combined[n] = combined.get(n, 0) + p * k
+                rest.add(_tightened(combined.items()))
+        current = rest
 
 
-def _tightened(form: Form) -> Form:
-    """Divide by the common divisor of the coefficients and round the constant down."""
-    common = math.gcd(*(k for n, k in form.items() if n)) if any(form) else 1
-    return {n: (k // common) for n, k in form.items()} if common > 1 else form
-
-
-def _key(form: Form) -> frozenset:
-    """A hashable copy without zero coefficients."""
-    return frozenset((n, k) for n, k in form.items() if k)
+def _tightened(items: Iterable[tuple[str, int]]) -> _Key:
+    """The items of a form, divided by the common divisor of the coefficients, with the constant rounded down."""
+    nonzero = [(n, k) for n, k in items if k]
+    common = math.gcd(*[k for n, k in nonzero if n])
+    return frozenset([(n, k // common) for n, k in nonzero if k // common] if common > 1 else nonzero)
