@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from ..ir.affine import distance, is_length, offset
-from ..ir.linear_inequalities import Form, comparison_forms, is_infeasible, less_or_equal, linear
+from ..ir.linear_inequalities import Form, is_infeasible, less_or_equal, linear, test_forms
 from ..ir.statements import Alloc, Assign, Block, Function, If, Loop, Statement, Store, walk, writes
-from ..ir.terms import Compare, Length, Logical, Term, Unary, Variable
+from ..ir.terms import Length, Term, Variable
 from ..ir.type_inference import kind_of
 
 __all__ = ["DependenceTests"]
@@ -198,22 +198,7 @@ class DependenceTests:
 
     def _test_constraints(self, test: Term, holds: bool, names: dict[str, str]) -> list[Form]:
         """Inequalities implied by the outcome of an integer test."""
-        match test:
-            case Unary("not", operand):
-                return self._test_constraints(operand, not holds, names)
-            case Logical(op, operands) if (op == "and") == holds:
-                return [form for part in operands for form in self._test_constraints(part, holds, names)]
-            case Compare(ops, sides) if holds or len(ops) == 1:
-                if any(kind_of(n, self.f) != "int" for n in sides):
-                    return []
-                forms = [self._linear_form(n, names) for n in sides]
-                return [
-                    form
-                    for a, op, b in zip(forms, ops, forms[1:], strict=False)
-                    if a is not None and b is not None
-                    for form in comparison_forms(a, op, b, holds)
-                ]
-        return []
+        return test_forms(test, holds, lambda t: self._linear_form(t, names), lambda t: kind_of(t, self.f) == "int")
 
     def _linear_form(self, term: Term, names: dict[str, str]) -> Form | None:
         """An index or bound as a linear form; `names` are for loop variables, others must have a single value."""

@@ -8,20 +8,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..ir.affine import offset
-from ..ir.linear_inequalities import Form, comparison_forms, is_infeasible, less_or_equal, linear
+from ..ir.linear_inequalities import Form, is_infeasible, less_or_equal, linear, test_forms
 from ..ir.statements import Alloc, Assign, If, Loop, Statement, walk, writes
 from ..ir.terms import (
     ZERO,
     Binary,
     Call,
-    Compare,
     Constant,
     Element,
     Global,
     Length,
-    Logical,
     Term,
-    Unary,
     Variable,
     reads,
     subterms,
@@ -215,22 +212,7 @@ class IndexFacts(Accesses):
 
     def _test_constraints(self, test: Term, holds: bool, form: Callable[[Term], Form | None]) -> list[Form]:
         """Inequalities implied by the outcome of an integer test."""
-        match test:
-            case Unary("not", operand):
-                return self._test_constraints(operand, not holds, form)
-            case Logical(op, operands) if (op == "and") == holds:
-                return [inequality for t in operands for inequality in self._test_constraints(t, holds, form)]
-            case Compare(ops, operands) if holds or len(ops) == 1:
-                if any(kind_of(t, self.f) != "int" for t in operands):
-                    return []
-                forms = [form(t) for t in operands]
-                return [
-                    inequality
-                    for a, op, b in zip(forms, ops, forms[1:], strict=False)
-                    if a is not None and b is not None
-                    for inequality in comparison_forms(a, op, b, holds)
-                ]
-        return []
+        return test_forms(test, holds, form, lambda t: kind_of(t, self.f) == "int")
 
 
 def end_bounds(loop: Loop) -> list[Term]:

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from .terms import Binary, Constant, Term, Unary
+from .terms import Binary, Compare, Constant, Logical, Term, Unary
 
-__all__ = ["Form", "comparison_forms", "is_infeasible", "less_or_equal", "linear"]
+__all__ = ["Form", "is_infeasible", "less_or_equal", "linear", "test_forms"]
 
 Form = dict[str, int]
 #: The items of a form without zeros.
@@ -58,10 +58,33 @@ def less_or_equal(a: Form, b: Form, gap: int = 0) -> Form:
     return {n: k for n, k in form.items() if k}
 
 
-def comparison_forms(a: Form, op: str, b: Form, holds: bool = True) -> list[Form]:
+def test_forms(
+    test: Term, holds: bool, form: Callable[[Term], Form | None], is_integer: Callable[[Term], bool]
+) -> list[Form]:
+    """The forms that follow from the outcome of a test.
+
+    `form` gives that of an operand, or None; comparisons of operands that are not `is_integer` say nothing.
+    """
+    match test:
+        case Unary("not", operand):
+            return test_forms(operand, not holds, form, is_integer)
+        case Logical(op, operands) if (op == "and") == holds:
+            return [f for t in operands for f in test_forms(t, holds, form, is_integer)]
+        case Compare(ops, operands) if (holds or len(ops) == 1) and all(map(is_integer, operands)):
+            sides = [form(t) for t in operands]
+            return [
+                f
+                for a, op, b in zip(sides, ops, sides[1:], strict=False)
+                if a is not None and b is not None
+                for f in _comparison_forms(a, op, b, holds)
+            ]
+    return []
+
+
+def _comparison_forms(a: Form, op: str, b: Form, holds: bool = True) -> list[Form]:
     """The forms that follow from ``a op b`` if it holds, or from its negation; none if that is no conjunction."""
     if op in (">", ">="):
-        return comparison_forms(b, "<" if op == ">" else "<=", a, holds)
+        return _comparison_forms(b, "<" if op == ">" else "<=", a, holds)
     if op in ("<", "<="):
         return [less_or_equal(a, b, int(op == "<"))] if holds else [less_or_equal(b, a, int(op == "<="))]
     return [less_or_equal(a, b), less_or_equal(b, a)] if (op == "==") == holds and op in ("==", "!=") else []
