@@ -178,13 +178,11 @@ class _Differentiated(Derived):
         self, source: Source, ranks: dict[str, int], kinds: dict[str, str], single: bool, doubles: frozenset[str]
     ) -> tuple[Function, list[str]]:
         """The lowered function, with types, and the parameters to differentiate with respect to."""
-        f = checked(lower(source, ranks, kinds, self._fixed_buffers, doubles), "lowering")
+        f = lower(source, ranks, kinds, self._fixed_buffers, doubles)
         infer(f)
         f.checked = self._boundscheck
         f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
-        return checked(f, "type inference"), [
-            f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)
-        ]
+        return checked(f, "lowering"), [f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)]
 
     def _source_for(self, args: tuple) -> Source:
         """The source to differentiate; that of an adjoint or a tangent depends on its arguments."""

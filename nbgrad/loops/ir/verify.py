@@ -39,7 +39,7 @@ class InvalidIRError(AssertionError):
 
 
 def verify(f: Function, after: str) -> None:
-    """Check a lowered function; `after` names the pass that has run.
+    """Check a lowered function with types; `after` names the pass that has run.
 
     Checked are: no statement and no block is in the function twice; names are defined before they are used, and results
     on some path to the end; arrays have as many axes in each use as in their definition, and are used as a whole only
