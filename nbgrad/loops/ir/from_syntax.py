@@ -1,4 +1,4 @@
-"""Terms of syntax trees: how the frontend's expressions, and the templates of functions, enter the IR."""
+"""Terms of syntax trees: how the templates of functions enter the IR, and how terms spell operators."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_ARRAYS: dict[str, Callable[[str], Term]] = {"size": lambda a: Length(a, None
 
 
 def term_of_syntax(node: ast.expr, outside: Callable[[ast.expr], Global | None]) -> Term:
-    """The term of a lowered expression, or of a template.
+    """The term of a template, or of what a term was printed as.
 
     `outside` gives what is called by a name, and what an attribute of a module is; None for an attribute of an array.
     """
