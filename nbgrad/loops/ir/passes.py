@@ -53,7 +53,7 @@ class Pass(Enum):
     DEAD_ADJOINTS = "dead adjoints"
 
 
-_history: ContextVar[list[tuple[str, str]] | None] = ContextVar("texts after passes", default=None)
+_history: ContextVar[list[tuple[str, str]] | None] = ContextVar("listings after passes", default=None)
 _off: ContextVar[frozenset[Pass]] = ContextVar("passes that are switched off", default=frozenset())
 
 
@@ -82,7 +82,7 @@ def run_pass(optional: Pass, run: Callable[..., _T], f: Function, *args: object)
 
 
 def checked(f: Function, after: str) -> Function:
-    """`f` after a pass: verified, and its text recorded, if that is asked for."""
+    """`f` after a pass: verified, and its listing recorded, if that is asked for."""
     if VERIFIES:
         verify(f, after)
     history = _history.get()
@@ -93,7 +93,7 @@ def checked(f: Function, after: str) -> Function:
 
 @contextmanager
 def recorded() -> Iterator[list[tuple[str, str]]]:
-    """Record the text of functions after each pass over them; the list gets the name of the pass, and the text."""
+    """Record the listing of functions after each pass over them: the name of the pass, and the listing."""
     history: list[tuple[str, str]] = []
     token = _history.set(history)
     try:
