@@ -189,8 +189,6 @@ SPELLING = {
     ("frontend.source", "split"): "the package of a function; spaces in a message",
     ("frontend.source", "startswith"): "advice in a message",
     ("frontend.source", "endswith"): "advice in a message",
-    ("ir.algebra", "partition"): "the function that a template of the table calls",
-    ("ir.algebra", "rstrip"): "the slots in a template of the table",
     ("ir.statements", "search"): "which copies a message has to explain",
     ("ir.verify", "rpartition"): "which module the text of a function names",
     ("ir.reverse_ir", "isidentifier"): "where names end in a line of code, whatever they are",

@@ -55,9 +55,12 @@ class Fn:
         How often the function can be differentiated, if not indefinitely; or ``max_order(*args)``, an expression.
     finite : bool
         The result is finite where the arguments are: it has no poles, and does not grow exponentially.
+    vectorizes : bool
+        `helpers` holds arithmetic without branches, which LLVM turns into packed code in a loop.
     """
 
-    __slots__ = ("boolean", "finite", "fold", "helpers", "integer", "max_order", "name", "partials", "template")
+    __slots__ = ("boolean", "finite", "fold", "helpers", "integer", "max_order", "name", "partials", "template",
+                 "vectorizes")  # fmt: skip
 
     def __init__(
         self,
@@ -71,8 +74,10 @@ class Fn:
         integer: str | None = None,
         max_order: int | Callable | None = None,
         finite: bool = False,
+        vectorizes: bool = False,
     ) -> None:
         self.name = name
+        self.vectorizes = vectorizes
         self.finite = finite or boolean
         self.max_order = max_order
         self.integer = integer or template
@@ -90,6 +95,13 @@ class Fn:
             except (ArithmeticError, ValueError):  # e.g. 1/0: leave it to the kernel, which computes inf or nan
                 pass
         return _make(self, operands)
+
+    @property
+    def called(self) -> tuple[str, object] | None:
+        """What is called, with its name, if `template` is nothing but a call of one helper; else None."""
+        name, _, slots = self.template.partition("(")
+        plain = slots.rstrip(")") == ", ".join(f"{{{k}}}" for k in range(slots.count("{")))
+        return (name, self.helpers[name]) if plain and name in self.helpers else None
 
     def __repr__(self) -> str:
         return self.name

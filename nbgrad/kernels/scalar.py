@@ -42,10 +42,13 @@ def _special(name: str, partials=None, arguments: int = 1) -> Fn:
     return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(special, name)}, finite=True)
 
 
-def _own(name: str, module, partials=None, arguments: int = 1, max_order=None, finite: bool = False) -> Fn:
+def _own(name: str, module, partials=None, arguments: int = 1, **facts) -> Fn:
     slots = ", ".join(f"{{{k}}}" for k in range(arguments))
-    helpers = {name: getattr(module, name)}
-    return Fn(name, f"{name}({slots})", partials, helpers=helpers, max_order=max_order, finite=finite)
+    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(module, name)}, **facts)
+
+
+def _vector(*args, **facts) -> Fn:
+    return _own(*args, vectorizes=True, **facts)
 
 
 LN2 = math.log(2.0)
@@ -53,16 +56,16 @@ LN10 = math.log(10.0)
 SQRT_PI = math.sqrt(math.pi)
 
 # Exponentials and logarithms.
-exp = _own("exp", exponential, lambda x, y: y)
-expm1 = _own("expm1", exponential, lambda x, y: y + 1)
-log = _own("log", exponential, lambda x, y: 1 / x)
-log2 = _own("log2", exponential, lambda x, y: 1 / (x * LN2))
-log10 = _own("log10", exponential, lambda x, y: 1 / (x * LN10))
-log1p = _own("log1p", exponential, lambda x, y: 1 / (1 + x))
+exp = _vector("exp", exponential, lambda x, y: y)
+expm1 = _vector("expm1", exponential, lambda x, y: y + 1)
+log = _vector("log", exponential, lambda x, y: 1 / x)
+log2 = _vector("log2", exponential, lambda x, y: 1 / (x * LN2))
+log10 = _vector("log10", exponential, lambda x, y: 1 / (x * LN10))
+log1p = _vector("log1p", exponential, lambda x, y: 1 / (1 + x))
 
 # Roots and powers.
 sqrt = _math("sqrt", lambda x, y: 0.5 / y)
-cbrt = _own("cbrt", roots, lambda x, y: 1 / (3 * (y * y)), finite=True)
+cbrt = _vector("cbrt", roots, lambda x, y: 1 / (3 * (y * y)), finite=True)
 
 
 def _power_partials(x: Expr, p: Expr, y: Expr):
@@ -98,29 +101,29 @@ hypot = _own(
 )
 
 # Trigonometric and hyperbolic functions.
-sin = _own("sin", trigonometric, lambda x, y: cos(x), finite=True)
-cos: Fn = _own("cos", trigonometric, lambda x, y: -sin(x), finite=True)
-tan = _own("tan", trigonometric, lambda x, y: 1 + y * y)
+sin = _vector("sin", trigonometric, lambda x, y: cos(x), finite=True)
+cos: Fn = _vector("cos", trigonometric, lambda x, y: -sin(x), finite=True)
+tan = _vector("tan", trigonometric, lambda x, y: 1 + y * y)
 arcsin = _own("arcsin", trigonometric, lambda x, y: 1 / sqrt((1 - x) * (1 + x)))
 arccos = _own("arccos", trigonometric, lambda x, y: -(1 / sqrt((1 - x) * (1 + x))))
-arctan = _own("arctan", trigonometric, lambda x, y: 1 / (1 + x * x), finite=True)
+arctan = _vector("arctan", trigonometric, lambda x, y: 1 / (1 + x * x), finite=True)
 arctan2 = _own("arctan2", trigonometric, lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), arguments=2)
-sinh = _own("sinh", hyperbolic, lambda x, y: cosh(x))
-cosh: Fn = _own("cosh", hyperbolic, lambda x, y: sinh(x))
-tanh = _own("tanh", hyperbolic, lambda x, y: (1 - y) * (1 + y), finite=True)
+sinh = _vector("sinh", hyperbolic, lambda x, y: cosh(x))
+cosh: Fn = _vector("cosh", hyperbolic, lambda x, y: sinh(x))
+tanh = _vector("tanh", hyperbolic, lambda x, y: (1 - y) * (1 + y), finite=True)
 arcsinh = _own("arcsinh", inverse_hyperbolic, lambda x, y: 1 / hypot(x, 1), finite=True)
 arccosh = _own("arccosh", inverse_hyperbolic, lambda x, y: 1 / (sqrt(x - 1) * sqrt(x + 1)))
 arctanh = _own("arctanh", inverse_hyperbolic, lambda x, y: 1 / ((1 - x) * (1 + x)))
 
 # Sigmoids and friends.
-sigmoid = _own("sigmoid", exponential, lambda x, y: y * (1 - y), finite=True)
-silu = _own("silu", exponential, lambda x, y: sigmoid(x) + x * (sigmoid(x) * (1 - sigmoid(x))), finite=True)
-softplus = _own("softplus", exponential, lambda x, y: sigmoid(x), finite=True)
-log_sigmoid = _own("log_sigmoid", exponential, lambda x, y: sigmoid(-x), finite=True)
+sigmoid = _vector("sigmoid", exponential, lambda x, y: y * (1 - y), finite=True)
+silu = _vector("silu", exponential, lambda x, y: sigmoid(x) + x * (sigmoid(x) * (1 - sigmoid(x))), finite=True)
+softplus = _vector("softplus", exponential, lambda x, y: sigmoid(x), finite=True)
+log_sigmoid = _vector("log_sigmoid", exponential, lambda x, y: sigmoid(-x), finite=True)
 logaddexp = _own("logaddexp", exponential, lambda a, b, y: (sigmoid(a - b), sigmoid(b - a)), 2, finite=True)
 
 # The error function and the normal distribution.
-erf = _own("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)), finite=True)
+erf = _vector("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)), finite=True)
 erfc = _own("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)), finite=True)
 erfinv = _own("erfinv", quantile, lambda x, y: (SQRT_PI / 2) * exp(y * y))
 ndtr = _own("ndtr", error, lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)), finite=True)
@@ -134,7 +137,7 @@ gamma = _own("gamma", gamma_function, lambda x, y: y * digamma(x), max_order=171
 gammaln = _own("gammaln", gamma_function, lambda x, y: digamma(x), max_order=171)
 digamma: Fn = _own("digamma", psi, lambda x, y: trigamma(x), max_order=170)
 trigamma: Fn = _own("trigamma", psi, lambda x, y: polygamma(2, x), max_order=169)
-polygamma: Fn = _own("polygamma", psi, lambda n, x, y: (None, polygamma(n + 1, x)), 2, lambda n, x: 170 - n)
+polygamma: Fn = _own("polygamma", psi, lambda n, x, y: (None, polygamma(n + 1, x)), 2, max_order=lambda n, x: 170 - n)
 betaln = _own(
     "betaln", beta, lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2, max_order=171
 )

@@ -23,7 +23,7 @@ from ..backends.numba.result_types import result_form, result_type
 from ..core.source_text import identifier
 from ..errors import TraceError
 from ..ir.expr import Fn
-from .ir.algebra import FUNCTIONS
+from .ir.functions import FUNCTIONS, ScalarFunction
 from .ir.names import RESERVED
 
 __all__ = ["Forms", "Kind", "Rule", "adopted", "home", "rule_of"]
@@ -78,7 +78,7 @@ def _adopt(called: Any) -> None:
         return
     parts = form[1] if isinstance(form[1], tuple) else (form[1],)
     if form[0] == "number" and len(parts) == count and set(parts) <= {"number", None}:
-        FUNCTIONS[called] = _function(_rules[called], parts, isinstance(form[1], tuple))
+        FUNCTIONS[called] = ScalarFunction(_function(_rules[called], parts, isinstance(form[1], tuple)))
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..backends.numba.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, device_form, inline
 from . import coefficients as c
 from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quotient, pick, two_prod, two_sum
 from .exponential import exp, exp_factors, exp_sum, log_parts
@@ -86,9 +86,10 @@ def _erf64(x):
 
 
 #: The error function. [1.8 ulp]
-erf = by_precision(_erf32, _erf64)
+erf = device_form(math.erf)(by_precision(_erf32, _erf64))
 
 
+@device_form(math.erfc)
 @inline
 def erfc(x):
     """[1.4 ulp, as far as it is not 0]"""

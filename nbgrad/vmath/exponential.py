@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..backends.numba.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, device_form, inline
 from . import coefficients as c
 from .bits import (
     SQRT_HALF,
@@ -115,6 +115,7 @@ def exp_sum(high, low):
     return p * half * rest
 
 
+@device_form(math.exp)
 @inline
 def exp(x):
     """e to the power x. [1.1 ulp]"""
@@ -133,6 +134,7 @@ def exp2(x):
     return p * half * rest
 
 
+@device_form(math.expm1)
 @inline
 def expm1(x):
     """``exp(x) - 1``, without its cancellation near 0. [1.4 ulp]"""
@@ -167,6 +169,7 @@ def _at_edges(n, x, pole):
     return n if x >= type(x)(pole) else type(x)(math.nan)
 
 
+@device_form(math.log)
 @inline
 def log(x):
     """The natural logarithm. [1 ulp]"""
@@ -185,6 +188,7 @@ def _log_to_base(x, base):
     return _at_edges(n, x, 0.0), f * type(x)(base[0]), f * type(x)(base[1]) - w * type(x)(base[0])
 
 
+@device_form(math.log2)
 @inline
 def log2(x):
     """The logarithm to base 2, exact for its powers. [1.2 ulp]"""
@@ -192,6 +196,7 @@ def log2(x):
     return n + (high + low)
 
 
+@device_form(math.log10)
 @inline
 def log10(x):
     """The logarithm to base 10. [1.2 ulp]"""
@@ -215,6 +220,7 @@ def _quarter_split32(u):
 _quarter_split = by_precision(_quarter_split32, _quarter_split64)
 
 
+@device_form(math.log1p)
 @inline
 def log1p(x):
     """``log(1 + x)``, also for small x. [1 ulp]"""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..backends.numba.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, device_form, inline
 from . import coefficients as c
 from .bits import bits, copy_sign, estrin, fma, from_bits, horner, pick
 from .exponential import exp_factors
@@ -29,6 +29,7 @@ def _power32(shifted):
 _power = by_precision(_power32, _power64)
 
 
+@device_form(math.tanh)
 @inline
 def tanh(x):
     """The hyperbolic tangent. [1.4 ulp]"""
@@ -52,6 +53,7 @@ def _half_exp(x):
     return p * one * (type(x)(0.5) * two)
 
 
+@device_form(math.sinh)
 @inline
 def sinh(x):
     """The hyperbolic sine. [1.7 ulp]"""
@@ -61,6 +63,7 @@ def sinh(x):
     return small if abs(x) < type(x)(1.0) else copy_sign(e - type(x)(0.25) / e, x)
 
 
+@device_form(math.cosh)
 @inline
 def cosh(x):
     """The hyperbolic cosine. [1.5 ulp]"""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..backends.numba.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, device_form, inline
 from . import coefficients as c
 from .bits import SQRT_HALF, SQRT_HALF_F, bits, copy_sign, fast_two_sum, fma, from_bits, horner, pick
 from .exponential import log_of
@@ -51,6 +51,7 @@ def _arcsinh_near(s, z):
     return fma(s * z, horner(z, pick(s, c.ASINH_F, c.ASINH)), s)
 
 
+@device_form(math.asinh)
 @inline
 def arcsinh(x):
     """``log(x + sqrt(x² + 1))``, a polynomial near 0. [1.5 ulp]"""
@@ -59,6 +60,7 @@ def arcsinh(x):
     return copy_sign(_arcsinh_near(a, a * a) if a < type(x)(_NEAR) else far, x)
 
 
+@device_form(math.acosh)
 @inline
 def arccosh(x):
     """``log(x + sqrt(x² - 1))``, near 1 ``2*arcsinh(sqrt((x - 1)/2))``; NaN below 1. [1.6 ulp]"""
@@ -85,6 +87,7 @@ def _doublings32(a):
 _doublings = by_precision(_doublings32, _doublings64)
 
 
+@device_form(math.atanh)
 @inline
 def arctanh(x):
     """``log((1 + x)/(1 - x))/2``, a polynomial below 1/2. [1.3 ulp]"""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..backends.numba.compile import by_precision
+from ..backends.numba.compile import by_precision, device_form
 from .bits import bits, copy_sign, fma, from_bits, horner
 from .coefficients import CBRT, CBRT_F
 
@@ -77,4 +77,4 @@ def _hypot32(x, y):
 
 
 #: ``sqrt(x² + y²)`` without overflow; infinite as soon as one argument is. [1.2 ulp; float32 is rounded once]
-hypot = by_precision(_hypot32, _hypot64)
+hypot = device_form(math.hypot)(by_precision(_hypot32, _hypot64))

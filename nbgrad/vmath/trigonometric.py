@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..backends.numba.compile import by_precision, inline
+from ..backends.numba.compile import by_precision, device_form, inline
 from . import coefficients as c
 from .bits import bits, copy_sign, fast_two_sum, fma, from_bits, horner, pick, two_prod
 from .rare import cos_beyond, sin_beyond, tan_beyond
@@ -54,6 +54,7 @@ def _sin_cos(r, rest):
     return sin, fma(z, horner(z, pick(r, c.COS_F, c.COS)), type(r)(1.0))
 
 
+@device_form(math.sin)
 @inline
 def sin(x):
     """[1.2 ulp]"""
@@ -63,6 +64,7 @@ def sin(x):
     return sin_beyond(x, y if x != type(x)(0.0) else x)
 
 
+@device_form(math.cos)
 @inline
 def cos(x):
     """[1.2 ulp]"""
@@ -71,6 +73,7 @@ def cos(x):
     return cos_beyond(x, _flip_half(s if bits(shifted) & 1 else k, shifted + type(x)(1.0)))
 
 
+@device_form(math.tan)
 @inline
 def tan(x):
     """[1.9 ulp; 2 in float32]"""
@@ -91,6 +94,7 @@ def _arcsin_parts(a):
     return s, s * z * horner(z, pick(a, c.ASIN_F, c.ASIN))
 
 
+@device_form(math.asin)
 @inline
 def arcsin(x):
     """[1.3 ulp]"""
@@ -102,6 +106,7 @@ def arcsin(x):
     return copy_sign(far if a > type(x)(0.5) else s + more, x)
 
 
+@device_form(math.acos)
 @inline
 def arccos(x):
     """[1.3 ulp]"""
@@ -121,6 +126,7 @@ def _arctan_near(t):
     return fma(t * z, horner(z, pick(t, c.ATAN_F, c.ATAN)), t)
 
 
+@device_form(math.atan)
 @inline
 def arctan(x):
     """[1.6 ulp]"""
@@ -130,6 +136,7 @@ def arctan(x):
     return copy_sign(type(x)(high) - (u - type(x)(low)) if a > one else u, x)
 
 
+@device_form(math.atan2)
 @inline
 def arctan2(y, x):
     """The angle of the point (x, y), zeros and infinities as IEEE 754 has them. [1.7 ulp]"""

@@ -7,7 +7,6 @@ device. In the simulator, which runs kernels as Python, each is a host function 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import FunctionType
@@ -21,17 +20,6 @@ from . import driver, vectors
 from .buffers import DeviceBuffer, OnDevice
 
 __all__ = ["DeviceKernel", "cuda", "device", "device_kernel", "elementwise_entry"]
-
-#: Scalar functions that are bound to libdevice's on CUDA.
-LIBDEVICE = {
-    name: getattr(math, other)
-    for name, other in {
-        "exp": "exp", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p",
-        "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
-        "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh",
-        "arctanh": "atanh", "erf": "erf", "erfc": "erfc", "hypot": "hypot",
-    }.items()
-}  # fmt: skip
 
 
 class DeviceKernel:
@@ -151,7 +139,7 @@ def elementwise_entry(kernel: DeviceKernel, out: int, lanes: int) -> Callable:
 
 def _cuda_binding(name: str, value: object) -> object:
     """The object that a global name of a kernel is bound to on CUDA."""
-    return value.as_helper() if isinstance(value, Kernel) else LIBDEVICE.get(name, value)
+    return value.as_helper() if isinstance(value, Kernel) else getattr(value, "device_form", value)
 
 
 # The simulator.

@@ -55,6 +55,7 @@ __all__ = [
     "NO_REALIGN_STACK",
     "Kernel",
     "by_precision",
+    "device_form",
     "exec_unique",
     "for_c",
     "generate",
@@ -118,6 +119,16 @@ class _Helper(CPUDispatcher):
 def _for_python(helper: Callable) -> Callable:
     """A compiled function that calls a scalar helper, for generated files that run as Python."""
     return numba.njit(lambda *args: helper(*args), **_OPTIONS)
+
+
+def device_form(function: Callable) -> Callable[[Callable], Callable]:
+    """Decorator: on a GPU, kernels call `function`, of the math module, which NVIDIA's libdevice has, instead."""
+
+    def mark(helper: Callable) -> Callable:
+        helper.device_form = function  # type: ignore[attr-defined]  # read where kernels are bound
+        return helper
+
+    return mark
 
 
 def by_precision(single: Callable, double: Callable) -> Callable:

@@ -5,12 +5,8 @@ These are expensive calls, and factors computed from elements that would otherwi
 
 from __future__ import annotations
 
-import builtins
-import math
-
-import numpy as np
-
-from ..ir.algebra import FUNCTIONS, Algebra
+from ..ir import functions
+from ..ir.algebra import Algebra
 from ..ir.statements import (
     Assign,
     Block,
@@ -27,11 +23,7 @@ from ..ir.statements import (
 from ..ir.terms import Binary, Call, Compare, Constant, Element, Logical, Select, Term, Unary, Variable, subterms
 from ..ir.type_inference import kind_of
 
-__all__ = ["CHEAP", "SubexpressionNaming", "is_cheap_power", "is_expensive", "name_expensive_values"]
-
-#: Functions of the table that compile to a few instructions.
-CHEAP = {float, np.float64, np.float32, builtins.abs, math.fabs, np.abs, np.absolute, max, min, np.maximum, np.minimum,
-          np.fmax, np.fmin, math.sqrt, np.sqrt, np.square, math.copysign, np.copysign}  # fmt: skip
+__all__ = ["SubexpressionNaming", "is_cheap_power", "is_expensive", "name_expensive_values"]
 
 #: Expressions that evaluate some of their operands conditionally.
 _CONDITIONAL = (Select, Logical, Compare)
@@ -40,7 +32,7 @@ _CONDITIONAL = (Select, Logical, Compare)
 def is_expensive(term: Term) -> bool:
     """Whether `term` is an expensive call or power."""
     if isinstance(term, Call):
-        return term.function.value in FUNCTIONS and term.function.value not in CHEAP
+        return functions.is_expensive(term.function.value)
     return isinstance(term, Binary) and term.op == "**" and not is_cheap_power(term.right)
 
 

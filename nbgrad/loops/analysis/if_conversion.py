@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
-from ..ir.algebra import PASSIVE
+from ..ir.functions import is_cheap, is_passive
 from ..ir.statements import (
     Assign,
     Block,
@@ -26,7 +26,7 @@ from ..ir.statements import (
 )
 from ..ir.terms import Binary, Call, Compare, Element, Select, Term, Variable, reads, subterms
 from ..ir.type_inference import ZEROS, kind_of
-from .cost_model import CHEAP, is_cheap_power
+from .cost_model import is_cheap_power
 
 __all__ = ["convert_branches"]
 
@@ -141,7 +141,7 @@ def _compares_floats(f: Function, test: Term) -> bool:
 def _cheap(value: Term) -> bool:
     """Whether `value` is cheap arithmetic."""
     return all(
-        t.function.value in (CHEAP | PASSIVE)
+        is_cheap(t.function.value) or is_passive(t.function.value)
         if isinstance(t, Call)
         else not (isinstance(t, Binary) and t.op == "**") or is_cheap_power(t.right)
         for t in subterms(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.affine import distance, offset
-from ..ir.algebra import FUNCTIONS, VECTORIZABLE
+from ..ir.functions import is_cheap, vectorized
 from ..ir.statements import (
     Assign,
     Function,
@@ -21,7 +21,7 @@ from ..ir.statements import (
 )
 from ..ir.terms import ONE, Binary, Call, Compare, Global, Logical, Select, Term, Variable, elements_in, subterms
 from ..ir.type_inference import kind_of
-from .cost_model import CHEAP, is_expensive
+from .cost_model import is_expensive
 
 if TYPE_CHECKING:
     from .activity import Plan
@@ -36,19 +36,13 @@ def vectorize_calls(f: Function, plan: Plan) -> set[Statement]:
     """Replace the calls in eligible loops. Returns the statements of these loops."""
     statements: set[Statement] = set()
     for loop in [s for s in walk(f.body) if isinstance(s, Loop)]:
-        names = _functions(loop, f, plan) if _is_vectorizable(loop, plan) else {}
-        if names:
-            ours = {called: _imported(called, name, f) for called, name in names.items()}
+        equivalents = _functions(loop, f) if _is_vectorizable(loop, plan) else {}
+        if equivalents:
+            ours = {called: Global(f.names.imported(*ours, ours[1]), ours[1]) for called, ours in equivalents.items()}
             for s in loop.body:
                 s.value = _with_functions(s.value, ours)  # type: ignore[attr-defined]
                 statements.add(s)
     return statements
-
-
-def _imported(called: object, name: str, f: Function) -> Global:
-    """Our function in `f`."""
-    function = FUNCTIONS[called].helpers[name]  # type: ignore[attr-defined]
-    return Global(f.names.imported(name, function, function), function)
 
 
 def _with_functions(term: Term, ours: dict[object, Global]) -> Term:
@@ -79,18 +73,17 @@ def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
     return True
 
 
-def _functions(loop: Loop, f: Function, plan: Plan) -> dict[object, str]:
-    """The functions called, with the names of ours; empty if the loop cannot be vectorized."""
-    functions: dict[object, str] = {}
+def _functions(loop: Loop, f: Function) -> dict[object, tuple[str, object]]:
+    """The functions called, each with ours and its name; empty if the loop cannot be vectorized."""
+    functions: dict[object, tuple[str, object]] = {}
     for term in (t for s in loop.body for t in subterms(s.value)):  # type: ignore[attr-defined]
         if isinstance(term, Select | Logical | Compare):
             return {}
-        if isinstance(term, Call) and term.function.value not in CHEAP:
-            called = term.function.value
-            name = getattr(FUNCTIONS.get(called), "name", "")
-            if name not in VECTORIZABLE or any(kind_of(t, f) != "float" for t in term.operands):
+        if isinstance(term, Call) and not is_cheap(term.function.value):
+            ours = vectorized(term.function.value)
+            if ours is None or any(kind_of(t, f) != "float" for t in term.operands):
                 return {}
-            functions[called] = name
+            functions[term.function.value] = ours
         elif isinstance(term, Binary) and is_expensive(term):
             return {}
     return functions

@@ -15,13 +15,14 @@ from ..ir.statements import Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, copy_of_values
+from .function_table import lowers
 from .syntax import unparse
 from .views import View, add_indices, axis_length, multiply_indices
 
 if TYPE_CHECKING:
-    from .expressions import Expressions
+    from .calls import Calls
 
-__all__ = ["CREATION_FUNCTIONS", "ArrayCreation"]
+__all__ = ["ArrayCreation"]
 
 _LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
 #: Functions that create arrays, with the parameters that are supported.
@@ -41,7 +42,6 @@ _JOIN_FUNCTIONS: dict[Any, tuple[tuple[int, int], tuple | None]] = {
     np.stack: ((0, 0), (None, 0)),
     np.column_stack: ((1, 1), (0, None)),
 }
-CREATION_FUNCTIONS = {*_PARAMETERS, *_JOIN_FUNCTIONS}
 #: The conversion to each kind.
 _CASTS = {f.__name__: f for f in (float, int, bool)}
 
@@ -49,7 +49,7 @@ _CASTS = {f.__name__: f for f in (float, int, bool)}
 class ArrayCreation:
     """Lowers calls that create arrays."""
 
-    def __init__(self, lowering: Expressions, node: ast.Call) -> None:
+    def __init__(self, lowering: Calls, node: ast.Call) -> None:
         self.low = lowering
         self.node = node
         self.keywords: dict[str | None, ast.expr] = {k.arg: k.value for k in node.keywords}
@@ -297,3 +297,10 @@ class ArrayCreation:
             return advance if start is ZERO else Binary("+", start, advance)
 
         return FromFunction([size], element, kind, dtype)
+
+
+@lowers(np.asarray, np.ascontiguousarray, keywords=True, shares=True)
+@lowers(np.copy, methods=True, keywords=True)
+@lowers(*_PARAMETERS, *_JOIN_FUNCTIONS, keywords=True)  # applied first
+def _create(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return ArrayCreation(low, node).lower_creation(called, hint)

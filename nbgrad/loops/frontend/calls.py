@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import types
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import TraceError
 from ..custom_rules import rule_of
-from ..ir.algebra import FUNCTIONS, PASSIVE
-from ..ir.names import FUNCTION_NAMES, literal
-from ..ir.names import called as call_of
+from ..ir.functions import FUNCTIONS
+from ..ir.names import literal
 from ..ir.statements import Store, walk
-from ..ir.terms import MINUS_ONE, Binary, Constant, Length, Select, Variable
-from . import primitive_calls
-from .array_creation import CREATION_FUNCTIONS, ArrayCreation
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, combine, copy_of_values
+from ..ir.terms import Variable
+from . import array_functions, numpy_library, numpy_linalg, numpy_statistics, operator_functions, primitive_calls  # noqa: F401
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .captured_values import unsupported_constant
 from .expressions import Expressions
-from .numpy_library import LIBRARY, MODULES
-from .operator_functions import OPERATORS
-from .reductions import METHODS, PRODUCTS, REDUCTIONS, Reductions
-from .reshaping import contiguous, reshaped
+from .function_table import DEFINITIONS, MODULES, is_known, row_of
+from .reductions import Reductions
 from .scope import UNCERTAIN
 from .source import Source
 from .syntax import all_names, bound_name, children, unparse
-from .views import NUMBERS, fold_negation
+from .views import NUMBERS
 
 if TYPE_CHECKING:
     from .lowering import Lowering
@@ -48,16 +42,7 @@ class Calls(Expressions):
         called = self.function_of(node.func)
         if isinstance(called, Source):
             return called
-        try:
-            if (
-                called in FUNCTIONS
-                or called in PASSIVE
-                or called in REDUCTIONS
-                or called in PRODUCTS
-                or called in CREATION_FUNCTIONS
-            ):
-                return None
-        except TypeError:
+        if is_known(called):
             return None
         plain = getattr(called, "py_func", called)
         own = isinstance(plain, types.FunctionType) and (plain.__module__ or "").split(".")[0] not in ("numpy", "math")
@@ -76,17 +61,16 @@ class Calls(Expressions):
             return self.method(node, node.func, hint)
         if rule_of(called) is not None:
             return self.primitive_call(node, called, hint)
-        if called in REDUCTIONS:
-            return Reductions(self, node).reduce(called, node.args, node.keywords, hint)
-        if called in PRODUCTS and len(node.args) == 2 and not node.keywords:
-            return self.product(node, node.args[0], node.args[1], hint, called)
-        if called in (np.reshape, np.ravel) and node.args:
-            return self.reshape(node, called.__name__, node.args[0], node.args[1:])
-        if called in CREATION_FUNCTIONS:
-            return ArrayCreation(self, node).lower_creation(called, hint)
-        if node.keywords:
+        return self.known_call(node, called, hint)
+
+    def known_call(self, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+        """A call of a function of the table."""
+        row = row_of(called)
+        if row is None or row.lower is None:
+            raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
+        if node.keywords and not row.keywords:
             raise self.source.refuse(node, f"keywords in {unparse(node)}", "pass the arguments by position")
-        return self.elementwise_call(node, called)
+        return row.lower(self, node, row.function or called, hint)
 
     def expand_starred(self, node: ast.Call) -> ast.Call:
         """The call with ``*p`` expanded into the items of the tuple."""
@@ -104,38 +88,29 @@ class Calls(Expressions):
         self.root_expression = expanded if node is self.root_expression else self.root_expression
         return expanded
 
-    def elementwise_call(self, node: ast.Call, called: object) -> ArrayExpr:
-        """A function that is applied elementwise, or that only reads shapes."""
-        if called is len:
-            return self.length(node)
-        if called is np.where and len(node.args) == 3:
-            return combine(Select, [self.tree(a) for a in node.args])
-        if called is divmod:
-            a, b = (Scalar(self.name_or_constant(self.value(n))) for n in node.args)
-            return TupleExpr([combine(partial(Binary, op), [a, b]) for op in ("//", "%")])
-        args = [self.tree(a) for a in node.args]
-        if called is np.ndim:
-            return Scalar(Constant(args[0].rank))
-        if called is np.clip:
-            return self.clipped(*args)
-        if called is np.where and len(args) == 1:
-            return self.library(np.nonzero, node, args[0])
-        if called in OPERATORS:
-            return combine(OPERATORS[called], args)
-        if called in (builtins.max, builtins.min) and len(args) == 1:
-            if args[0].rank == 1:
-                argument = ast.copy_location(Lowered(args[0]), node)
-                return Reductions(self, node).reduce(np.max if called is builtins.max else np.min, [argument], [], "")
-            args = args[0].items if isinstance(args[0], TupleExpr) else args
-        if any(isinstance(a, TupleExpr) for a in args) or not (called in FUNCTION_NAMES or called in FUNCTIONS):
+    def operands(self, node: ast.Call, *numbers: int) -> list[ArrayExpr]:
+        """The arguments of a call that must have one of these `numbers` of them."""
+        if len(node.args) not in numbers:
+            wanted = " or ".join(map(str, numbers))
+            raise self.source.refuse(
+                node, f"the call {unparse(node)}", f"give it {wanted} argument{'s' * (wanted != '1')}"
+            )
+        return [self.tree(a) for a in node.args]
+
+    def elementwise_call(self, node: ast.Call, args: list[ArrayExpr] | None = None) -> ArrayExpr:
+        """A call of a scalar function; `args` are its arguments if they are lowered already."""
+        called = self.function_of(node.func)
+        if args is None:
+            args = (
+                self.operands(node, called.nin) if isinstance(called, np.ufunc) else [self.tree(a) for a in node.args]
+            )
+        if len(args) == 1 and called in (max, min) and isinstance(args[0], TupleExpr):
+            args = args[0].items
+        if any(isinstance(a, TupleExpr) for a in args):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
-        of_arrays = isinstance(called, np.ufunc) or called in (builtins.abs, builtins.pow, np.round, np.around, np.sinc)
-        if not of_arrays and any(a.rank for a in args):
+        if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         return self.apply(called, args)
-
-    def clipped(self, x: ArrayExpr, low: ArrayExpr, high: ArrayExpr) -> ArrayExpr:
-        return self.apply(np.minimum, [self.apply(np.maximum, [x, low]), high])
 
     def primitive_call(self, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         """A call of a primitive with a custom rule."""
@@ -148,62 +123,22 @@ class Calls(Expressions):
         results = primitive_calls.lower_primitive_call(self, node, rule, args, hint)
         return TupleExpr(results) if isinstance(results, list) else results
 
-    def length(self, node: ast.Call) -> ArrayExpr:
-        pack = self.tuple_of(node.args[0])
-        if pack is not None:
-            return Scalar(Constant(len(pack.items)))
-        inner = node.args[0]
-        if isinstance(inner, ast.Call) and self.function_of(inner.func) is range:
-            return Scalar(call_of(len, call_of(range, *map(self.value, inner.args))))
-        view = self.view(inner)
-        if self.is_whole(view) and isinstance(node.args[0], ast.Name) and view.name in self.lowered_function.parameters:
-            return Scalar(Length(view.name, 0))
-        return Scalar(self.shape(view)[0])
-
     def method(self, node: ast.Call, function: ast.Attribute, hint: str) -> ArrayExpr:
-        """A call of a method of an array."""
-        name = function.attr
-        if name == "copy" and not node.args:
-            return copy_of_values(Leaf(self.view(function.value)))
-        if name in ("flatten", "ravel", "reshape"):
-            return self.reshape(node, name, function.value, node.args)
-        if name == "transpose" and not node.args:
-            return Leaf(self.view(function.value).transposed)
-        if name == "astype" and len(node.args) == 1:
-            makers = ArrayCreation(self, node)
-            return makers.converted(self.tree(function.value), *makers.dtype_of(node.args[0]))
-        if name in ("argsort", "repeat", "take", "nonzero") and not node.keywords:
-            return self.library(getattr(np, name), node, *map(self.tree, (function.value, *node.args)))
-        if name == "clip" and len(node.args) == 2:
-            return self.clipped(*map(self.tree, (function.value, *node.args)))
-        if name == "dot" and len(node.args) == 1:
-            return self.product(node, function.value, node.args[0], hint, np.dot)
-        if name in METHODS and METHODS[name] in REDUCTIONS:
-            call = ast.copy_location(ast.Call(function, [function.value, *node.args], node.keywords), node)
-            return Reductions(self, call).reduce(METHODS[name], call.args, call.keywords, hint)
-        raise self.source.refuse(
-            node, f"the method {unparse(node.func)}", "use functions of the table, or write a loop"
-        )
-
-    def reshape(self, node: ast.Call, name: str, array: ast.expr, lengths: list[ast.expr]) -> ArrayExpr:
-        if node.keywords or (name == "reshape") != bool(lengths):
-            raise self.source.refuse(node, f"the call {unparse(node)}", "pass the array, and its lengths, in C order")
-        view = self.view(array)
-        if name == "reshape":
-            sizes = (
-                ArrayCreation(self, node).shape(lengths[0]) if len(lengths) == 1 else [self.value(n) for n in lengths]
+        """A call of a method of an array: of the function that it is equal to, with the array first."""
+        method = getattr(np.ndarray, function.attr, None)
+        row = row_of(method)
+        if row is None or row.lower is None:
+            raise self.source.refuse(
+                node, f"the method {unparse(node.func)}", "use functions of the table, or write a loop"
             )
-            return Leaf(reshaped(self, node, view, [fold_negation(n) for n in sizes]))
-        is_contiguous = contiguous(self, view)
-        if view.rank == 1:
-            return Leaf(view) if is_contiguous and name == "ravel" else copy_of_values(Leaf(view))
-        flat = Leaf(
-            reshaped(self, node, view if is_contiguous else self.view_of(copy_of_values(Leaf(view)), node), [MINUS_ONE])
-        )
-        return flat if is_contiguous and name == "ravel" else copy_of_values(flat)
+        name = bound_name(method, f"np.{function.attr}")
+        call = ast.copy_location(ast.Call(name, [function.value, *node.args], node.keywords), node)
+        call.written = node  # type: ignore[attr-defined]
+        self.root_expression = call if node is self.root_expression else self.root_expression
+        return self.known_call(call, method, hint)
 
-    def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str, called: object = np.dot) -> ArrayExpr:
-        return Reductions(self, node).product(called, a, b, hint)
+    def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str) -> ArrayExpr:
+        return Reductions(self, node).product(np.dot, a, b, hint)
 
     # Inlining.
 
@@ -224,9 +159,9 @@ class Calls(Expressions):
             raise self.source.refuse(node, "a call that returns nothing", "let it return a value")
         return result
 
-    def library(self, called: object, node: ast.expr, *args: ArrayExpr) -> ArrayExpr:
+    def library(self, called: Any, node: ast.expr, *args: ArrayExpr) -> ArrayExpr:
         """Inline a function of the library, with arguments that are lowered already."""
-        function = LIBRARY[called]
+        function: Any = DEFINITIONS.get(called, called)
         call = ast.Call(
             bound_name(function, function.__name__), [ast.copy_location(Lowered(a), node) for a in args], []
         )

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...core.source_text import constant_source
 from ..ir.affine import distance, plus, total
-from ..ir.algebra import helper_of
 from ..ir.from_syntax import BINARY, COMPARE, UNARY
+from ..ir.functions import helper_of
 from ..ir.names import called, literal
 from ..ir.statements import InRange
 from ..ir.terms import (
@@ -48,7 +48,7 @@ from .array_expressions import (
 )
 from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
 from .conditional_expressions import lower_boolean, lower_conditional
-from .numpy_library import MODULES
+from .function_table import MODULES
 from .partial_evaluation import static_truth
 from .scope import UNCERTAIN, Pack, Scope
 from .syntax import is_new_axis, owner_of, unparse

@@ -35,8 +35,8 @@ from ..ir.type_inference import DTYPES
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
 from .calls import Calls
+from .function_table import RANGES
 from .live_range_splitting import loop_target_text
-from .source import RANGES
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import bound_name, children, stored_names, subtrees, unparse
 from .views import View

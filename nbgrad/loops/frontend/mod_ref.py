@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..custom_rules import rule_of
-from .source import KNOWN, LOOPS, Source
+from .function_table import is_known, row_of
+from .source import Source
 from .syntax import first_name, subtrees
 
 __all__ = ["modified_arrays"]
-
-#: Functions of the subset whose result may share elements with an argument, and methods that return new arrays.
-_MAY_RETURN_ALIAS = {*LOOPS, np.asarray, np.ascontiguousarray, np.reshape, np.ravel}
-_ALLOCATING_METHODS = {"copy", "sum", "mean", "dot", "astype"}
 
 
 def modified_arrays(source: Source, node: ast.FunctionDef) -> set[str]:
@@ -93,16 +90,20 @@ class _ModRef:
         """Whether `node` is a call that returns a new array, or no array."""
         if not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in self.local):
             return False
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _ALLOCATING_METHODS:
-            return True
-        function = self.resolve(node.func)
-        return isinstance(function, Hashable) and (
-            function in KNOWN - _MAY_RETURN_ALIAS or rule_of(function) is not None
-        )
+        function = self.function_or_method(node.func)
+        row = row_of(function)
+        return rule_of(function) is not None if row is None else not row.shares
 
     def resolve(self, node: ast.expr) -> object:
         """The function from outside that a name is bound to; None for local names."""
         return None if first_name(node) in self.local else self.source.resolve(node)
+
+    def function_or_method(self, node: ast.expr) -> object:
+        """What a call calls: a function from outside, or a method of arrays; None if that is not known."""
+        function = self.resolve(node)
+        if function is None and isinstance(node, ast.Attribute):
+            return getattr(np.ndarray, node.attr, None)
+        return function
 
     def analyse_callee(self, call: ast.Call) -> _ModRef | None:
         """The analysis of the called function, if it is a known one of the user's."""
@@ -115,7 +116,7 @@ class _ModRef:
             return callee
         function = None if name in self.inner else self.resolve(call.func)
         plain = getattr(function, "py_func", function)
-        if not isinstance(plain, types.FunctionType) or plain in KNOWN or plain.__name__ in self.within:
+        if not isinstance(plain, types.FunctionType) or is_known(plain) or plain.__name__ in self.within:
             return None
         other = Source(plain)
         return _ModRef(other, other.node, self.within)
@@ -127,11 +128,9 @@ class _ModRef:
             return not called.modified_names() & called.parameters
         if isinstance(call.func, ast.Name) and (call.func.id in self.local or call.func.id in self.inner):
             return False
-        function = self.resolve(call.func)
-        if isinstance(call.func, ast.Attribute) and function is None:
-            return call.func.attr != "fill"
-        known = isinstance(function, Hashable) and (function in KNOWN or rule_of(function) is not None)
-        return isinstance(function, type) or known
+        function = self.function_or_method(call.func)
+        row = row_of(function)
+        return isinstance(function, type) or (rule_of(function) is not None if row is None else not row.writes)
 
 
 def _parts(call: ast.Call) -> list[ast.expr]:

@@ -6,16 +6,11 @@ to be stored on tapes, elements that derivatives read are written once, and sear
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from . import numpy_linalg, numpy_statistics
+from .function_table import definition
 
-__all__ = ["LIBRARY", "MODULES", "refuse_call", "vector_norm"]
-
-#: The modules that define these functions.
-MODULES = (__name__, numpy_statistics.__name__, numpy_linalg.__name__)
+__all__ = ["refuse_call", "vector_norm"]
 
 
 def refuse_call(what: str) -> None:
@@ -30,6 +25,7 @@ def less(a, b):
     return a < b or (a == a and b != b)
 
 
+@definition(np)
 def searchsorted(a, v, side="left"):
     if np.ndim(v) == 0:
         found = place(a, v, side)
@@ -55,6 +51,7 @@ def place(a, v, side):
     return low
 
 
+@definition(np)
 def interp(x, xp, fp):
     if xp.size == 0:
         raise ValueError("array of sample points is empty")
@@ -82,6 +79,7 @@ def between(x, xp, fp):
     return y
 
 
+@definition(np)
 def digitize(x, bins, right=False):
     falls = bins.size > 1 and bins[0] > bins[bins.size - 1]
     if right:
@@ -91,6 +89,7 @@ def digitize(x, bins, right=False):
     return np.where(falls, down, up)
 
 
+@definition(np)
 def argsort(a, kind="quicksort"):
     """Bottom-up merge sort of indices; it is stable."""
     if np.ndim(a) != 1:
@@ -119,6 +118,7 @@ def argsort(a, kind="quicksort"):
     return found
 
 
+@definition(np)
 def sort(a):
     order = argsort(a)
     found = np.empty_like(a)
@@ -127,12 +127,14 @@ def sort(a):
     return found
 
 
+@definition(np)
 def median(a):
     order, n = argsort(a), a.size
     last = a[order[n - 1]]  # NaN, if there is any
     return last if last != last else 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
 
 
+@definition(np)
 def quantile(a, q):
     if np.ndim(q) != 0:
         refuse_call("several quantiles: call it for each")
@@ -145,10 +147,12 @@ def quantile(a, q):
     return last if last != last else low + (high - low) * (at - k)
 
 
+@definition(np)
 def percentile(a, q):
     return quantile(a, q / 100.0)
 
 
+@definition(np)
 def flatnonzero(a):
     count = 0
     for k in range(a.size):
@@ -163,12 +167,14 @@ def flatnonzero(a):
     return found
 
 
+@definition(np)
 def argwhere(a):
     if np.ndim(a) != 1:
         refuse_call("the places in several axes: write loops over them")
     return flatnonzero(a)[:, None]
 
 
+@definition(np)
 def nonzero(a):
     if np.ndim(a) != 1:
         refuse_call("the places in several axes: write loops over them")
@@ -178,6 +184,7 @@ def nonzero(a):
 # Rearranging elements.
 
 
+@definition(np)
 def roll(a, shift, axis=-9):
     found = np.empty_like(a)
     if np.ndim(a) == 1 or axis == 0 or axis == -np.ndim(a):
@@ -199,6 +206,7 @@ def roll(a, shift, axis=-9):
     return found
 
 
+@definition(np)
 def rot90(m, k=1):
     if np.ndim(m) != 2:
         refuse_call("np.rot90 of several axes: give a matrix")
@@ -213,16 +221,19 @@ def rot90(m, k=1):
     return found
 
 
+@definition(np)
 def swapaxes(a, axis1, axis2):
     if np.ndim(a) != 2:
         refuse_call("np.swapaxes of others than matrices: write a loop")
     return a.T
 
 
+@definition(np)
 def extract(condition, arr):
     return arr[condition]
 
 
+@definition(np)
 def delete(arr, obj):
     if np.ndim(arr) != 1 or np.ndim(obj) != 0:
         refuse_call("np.delete of this: give a vector and one index, or take a mask")
@@ -233,12 +244,14 @@ def delete(arr, obj):
     return found
 
 
+@definition(np)
 def take(a, indices):
     if np.ndim(a) != 1:
         refuse_call("np.take from several axes: write a[indices] or a[:, indices]")
     return a[indices]
 
 
+@definition(np)
 def flip(a):
     if np.ndim(a) > 2:
         refuse_call("np.flip of more than two axes: write a[::-1]")
@@ -249,18 +262,22 @@ def flip(a):
     return found
 
 
+@definition(np)
 def flipud(a):
     return a[::-1]
 
 
+@definition(np)
 def fliplr(a):
     return a[:, ::-1]
 
 
+@definition(np)
 def transpose(a):
     return a.T
 
 
+@definition(np)
 def expand_dims(a, axis):
     if np.ndim(a) != 1:
         refuse_call("np.expand_dims of several axes: write None among the indices")
@@ -271,6 +288,7 @@ def expand_dims(a, axis):
     return found
 
 
+@definition(np)
 def repeat(a, repeats):
     if np.ndim(repeats) != 0 or np.ndim(a) != 1:
         refuse_call("np.repeat of this: repeat a vector, a number of times")
@@ -281,6 +299,7 @@ def repeat(a, repeats):
     return found
 
 
+@definition(np)
 def tile(a, reps):
     if np.ndim(a) != 1:
         refuse_call("np.tile of several axes: write a loop")
@@ -291,6 +310,7 @@ def tile(a, reps):
     return found
 
 
+@definition(np)
 def diag(v, k=0):
     if np.ndim(v) == 1:
         found = np.zeros((v.size + abs(k), v.size + abs(k)), v.dtype)
@@ -304,14 +324,17 @@ def diag(v, k=0):
     return found
 
 
+@definition(np)
 def diagflat(v, k=0):
     return diag(v.ravel(), k)
 
 
+@definition(np)
 def tri(N, M=-1, k=0):
     return tril(np.ones((N, N if M < 0 else M)), k)
 
 
+@definition(np)
 def vander(x, N=-1):
     n = x.size if N < 0 else N
     found = np.ones((x.size, n))
@@ -321,6 +344,7 @@ def vander(x, N=-1):
     return found
 
 
+@definition(np)
 def fill_diagonal(a, val):
     if np.ndim(a) != 2 or np.ndim(val) != 0:
         refuse_call("np.fill_diagonal of this: give a matrix and a number")
@@ -328,6 +352,7 @@ def fill_diagonal(a, val):
         a[i, i] = val
 
 
+@definition(np)
 def tril(m, k=0):
     found = np.zeros_like(m)
     for i in range(m.shape[0]):
@@ -336,6 +361,7 @@ def tril(m, k=0):
     return found
 
 
+@definition(np)
 def triu(m, k=0):
     found = np.zeros_like(m)
     for i in range(m.shape[0]):
@@ -365,6 +391,7 @@ def vector_norm(x, ord):
     return found
 
 
+@definition(np)
 def trapezoid(y, x=0, dx=1.0):
     if np.ndim(y) != 1:
         refuse_call("np.trapezoid of several axes: write a loop over rows")
@@ -380,11 +407,13 @@ def trapezoid(y, x=0, dx=1.0):
     return total
 
 
+@definition(np)
 def logaddexp(x1, x2):
     high, low = np.where(x1 > x2, x1, x2), np.where(x1 > x2, x2, x1)
     return high + np.log1p(np.exp(np.where(np.isinf(high), 0.0, low - high)))
 
 
+@definition(np)
 def polyval(p, x):
     if np.ndim(x) == 0:
         found = polynomial(p, x)
@@ -402,6 +431,7 @@ def polynomial(p, x):
     return y
 
 
+@definition(np)
 def convolve(a, v, mode="full"):
     if a.size == 0 or v.size == 0:
         raise ValueError("np.convolve of an array without elements")
@@ -417,15 +447,18 @@ def convolve(a, v, mode="full"):
     return found
 
 
+@definition(np)
 def correlate(a, v, mode="valid"):
     return convolve(a, v[::-1], mode)
 
 
+@definition(np)
 def ediff1d(ary):
     flat = ary.ravel()
     return flat[1:] - flat[:-1]
 
 
+@definition(np)
 def cov(m, y):
     if np.ndim(m) != 1 or np.ndim(y) != 1:
         refuse_call("np.cov of this: give two vectors, or sum in loops")
@@ -434,12 +467,14 @@ def cov(m, y):
     return np.array([[np.sum(x * x) / (m.size - 1), between], [between, np.sum(z * z) / (m.size - 1)]])
 
 
+@definition(np)
 def corrcoef(x, y):
     found = cov(x, y)
     r = found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
     return np.array([[1.0, r], [r, 1.0]])
 
 
+@definition(np)
 def cross(a, b):
     if np.ndim(a) != 1 or np.ndim(b) != 1:
         refuse_call("np.cross of several vectors: write a loop over rows")
@@ -448,6 +483,7 @@ def cross(a, b):
     return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
+@definition(np)
 def kron(a, b):
     if np.ndim(a) != 2 or np.ndim(b) != 2:
         refuse_call("np.kron of others than matrices: give both two axes")
@@ -459,16 +495,3 @@ def kron(a, b):
                 for l in range(m):  # noqa: E741
                     found[i * n + k, j * m + l] = a[i, j] * b[k, l]
     return found
-
-
-#: NumPy's functions, with their definitions in the subset.
-LIBRARY: dict[object, Callable] = {
-    getattr(np, f.__name__): f
-    for f in (searchsorted, interp, digitize, argsort, sort, median, quantile, percentile, flatnonzero, argwhere,
-              nonzero, roll, rot90, swapaxes, extract, delete, take, flip, flipud, fliplr, transpose, expand_dims,
-              repeat, tile, diag, diagflat, tri, vander, fill_diagonal, tril, triu, trapezoid, logaddexp, polyval,
-              convolve, correlate, ediff1d, cov, corrcoef, cross, kron,
-              *(getattr(numpy_statistics, name) for name in numpy_statistics.__all__))
-} | {getattr(np.linalg, name): getattr(numpy_linalg, name) for name in numpy_linalg.__all__} | {
-    vector_norm: vector_norm
-}  # fmt: skip

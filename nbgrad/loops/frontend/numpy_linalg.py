@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["cholesky", "det", "inv", "matrix_power", "qr", "slogdet", "solve"]
+from .function_table import definition
+
+__all__: list[str] = []  # they are found through the table
 
 
 def pivots(a):
@@ -51,6 +53,7 @@ def factors(a, order):
     return lu
 
 
+@definition(np.linalg)
 def solve(a, b):
     n = a.shape[0]
     if b.shape[0] != n:
@@ -71,6 +74,7 @@ def solve(a, b):
     return x
 
 
+@definition(np.linalg)
 def inv(a):
     return solve(a, np.eye(a.shape[0]))
 
@@ -85,6 +89,7 @@ def sign_of(order):
     return sign
 
 
+@definition(np.linalg)
 def det(a):
     order = pivots(a)
     lu = factors(a, order)
@@ -94,6 +99,7 @@ def det(a):
     return found
 
 
+@definition(np.linalg)
 def slogdet(a):
     order = pivots(a)
     lu = factors(a, order)
@@ -105,6 +111,7 @@ def slogdet(a):
     return sign, total
 
 
+@definition(np.linalg)
 def cholesky(a):
     n = a.shape[0]
     if a.shape[1] != n:
@@ -125,6 +132,7 @@ def cholesky(a):
     return found
 
 
+@definition(np.linalg)
 def matrix_power(a, n):
     if n < 0:
         raise ValueError("a negative power of a matrix; invert it before")
@@ -134,6 +142,7 @@ def matrix_power(a, n):
     return found
 
 
+@definition(np.linalg)
 def qr(a):
     """QR factors by Householder reflections, with LAPACK's signs."""
     m, n = a.shape

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["allclose", "array_equal", "average", "bincount", "count_nonzero", "isclose", "nan_to_num", "nanmax",
-           "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "ptp"]  # fmt: skip
+from .function_table import definition
+
+__all__: list[str] = []  # they are found through the table
 
 
 LARGEST = float(np.finfo(np.float64).max)
 
 
+@definition(np)
 def nansum(a):
     return np.sum(np.where(a == a, a, 0.0))
 
 
+@definition(np)
 def nanprod(a):
     return np.prod(np.where(a == a, a, 1.0))
 
 
+@definition(np)
 def nanmean(a):
     return np.sum(np.where(a == a, a, 0.0)) / np.sum(a == a)
 
 
+@definition(np)
 def nanvar(a):
     mean = nanmean(a)
     return np.sum(np.where(a == a, (a - mean) ** 2, 0.0)) / np.sum(a == a)
 
 
+@definition(np)
 def nanstd(a):
     return np.sqrt(nanvar(a))
 
 
+@definition(np)
 def nanmax(a):
     found = np.nan
     if np.any(a == a):
@@ -39,6 +46,7 @@ def nanmax(a):
     return found
 
 
+@definition(np)
 def nanmin(a):
     found = np.nan
     if np.any(a == a):
@@ -46,15 +54,18 @@ def nanmin(a):
     return found
 
 
+@definition(np)
 def nan_to_num(x, copy=True, nan=0.0):
     return np.where(x != x, nan, np.clip(x, -LARGEST, LARGEST))
 
 
+@definition(np)
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)
     return near | (a == b) | (equal_nan & (a != a) & (b != b))
 
 
+@definition(np)
 def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     if np.ndim(a) == 0 and np.ndim(b) == 0:
         found = isclose(a, b, rtol, atol, equal_nan)
@@ -63,6 +74,7 @@ def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     return found
 
 
+@definition(np)
 def array_equal(a, b):
     if np.ndim(a) != np.ndim(b):
         found = False
@@ -73,10 +85,12 @@ def array_equal(a, b):
     return found
 
 
+@definition(np)
 def ptp(a):
     return np.max(a) - np.min(a)
 
 
+@definition(np)
 def average(a, weights=None):
     if weights is None:
         found = np.mean(a)
@@ -85,6 +99,7 @@ def average(a, weights=None):
     return found
 
 
+@definition(np)
 def bincount(x, weights=None, minlength=0):
     n = minlength
     for k in range(x.size):
@@ -104,6 +119,7 @@ def bincount(x, weights=None, minlength=0):
     return found
 
 
+@definition(np)
 def count_nonzero(a):
     count = 0
     for index in np.ndindex(a.shape):

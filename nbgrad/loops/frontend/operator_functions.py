@@ -1,16 +1,23 @@
-"""NumPy's functions that are operators, such as ``np.add``."""
+"""Functions that are operators, such as ``np.add``: the term of one element for each."""
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..ir.terms import Binary, Compare, Constant, Global, Logical, Term, Unary
+from .array_expressions import ArrayExpr, combine
+from .function_table import lowers
 
-__all__ = ["OPERATORS"]
+if TYPE_CHECKING:
+    from .calls import Calls
+
+__all__: list[str] = []  # it registers
 
 _PI, _HALF_TURN = Global("math.pi", math.pi), Constant(180.0)
 
@@ -31,8 +38,7 @@ def _joined(op: str) -> Callable[..., Term]:
     return lambda a, b: Logical(op, (a, b))
 
 
-#: Functions that are operators: the function object to the function that builds the term of one element.
-OPERATORS: dict[object, Callable[..., Term]] = {
+_OPERATORS: dict[object, Callable[..., Term]] = {
     np.add: partial(Binary, "+"), np.subtract: partial(Binary, "-"), np.multiply: partial(Binary, "*"),
     np.divide: partial(Binary, "/"), np.remainder: partial(Binary, "%"), np.floor_divide: partial(Binary, "//"),
     np.negative: partial(Unary, "-"), np.positive: partial(Unary, "+"), np.logical_not: partial(Unary, "not"),
@@ -42,3 +48,8 @@ OPERATORS: dict[object, Callable[..., Term]] = {
     math.radians: _radians, np.radians: _radians, np.deg2rad: _radians,
     math.degrees: _degrees, np.degrees: _degrees, np.rad2deg: _degrees,
 }  # fmt: skip
+
+
+@lowers(*_OPERATORS)
+def _operator(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return combine(_OPERATORS[called], low.operands(node, getattr(called, "nin", 1)))

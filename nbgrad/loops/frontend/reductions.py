@@ -17,30 +17,24 @@ from ..ir.statements import Assign, Block, If, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from ..ir.type_inference import kind_of
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, Leaf, Op, Scalar
+from .function_table import lowers
 from .numpy_library import vector_norm
 from .syntax import unparse
 from .views import Axis, View, axis_length, compose, product
 
 if TYPE_CHECKING:
-    from .expressions import Expressions
+    from .calls import Calls
 
-__all__ = ["METHODS", "PRODUCTS", "REDUCTIONS", "Reductions"]
+__all__ = ["Reductions"]
 
-REDUCTIONS = {np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin, np.any,
-              np.all, np.linalg.norm, np.trace, np.cumsum, np.cumprod, np.diff, builtins.sum}  # fmt: skip
-PRODUCTS = {np.dot, np.outer, np.vdot}
-#: Methods of arrays, with the functions that they are equivalent to.
-METHODS = {f.__name__: f for f in (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argmax, np.argmin,
-                                   np.any, np.all, np.trace, np.cumsum, np.cumprod)}  # fmt: skip
-
-_AXIS_REDUCTIONS = {np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.amax, np.amin, np.argmax, np.argmin,
-                    np.any, np.all}  # fmt: skip
+#: Reductions over all axes, or over one.
+_OVER_AXES = (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argmax, np.argmin, np.any, np.all)
 
 
 class Reductions:
     """Lowers one call of a reduction or product."""
 
-    def __init__(self, lowering: Expressions, node: ast.expr) -> None:
+    def __init__(self, lowering: Calls, node: ast.expr) -> None:
         self.low = lowering
         self.node = node
         self.loops = Elementwise(lowering, node)
@@ -74,7 +68,7 @@ class Reductions:
 
     def reduce_axis(self, tree: ArrayExpr, called: object, axis: ast.expr, hint: str) -> ArrayExpr:
         d = distance(self.low.value(axis), ZERO)
-        if called not in _AXIS_REDUCTIONS or d is None or not -tree.rank <= d < tree.rank:
+        if called not in (*_OVER_AXES, np.amax, np.amin) or d is None or not -tree.rank <= d < tree.rank:
             raise self.refuse("a reduction along this axis", "use np.sum, np.mean, np.max or np.min, or write a loop")
         if tree.rank == 1:
             return self.reduce(called, [self.node.args[0]], [], hint)  # type: ignore[attr-defined]
@@ -241,3 +235,19 @@ class Reductions:
 
 def _square(e: Term) -> Term:
     return Binary("**", e, Constant(2))
+
+
+@lowers(*_OVER_AXES, np.trace, np.cumsum, np.cumprod, methods=True, keywords=True)
+@lowers(np.amax, np.amin, np.linalg.norm, np.diff, builtins.sum, keywords=True)
+def _reduce(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    if not node.args:
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give it an array first")
+    return Reductions(low, node).reduce(called, node.args, node.keywords, hint)
+
+
+@lowers(np.dot, methods=True)
+@lowers(np.outer, np.vdot)
+def _product(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    if len(node.args) != 2:
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give it two arrays")
+    return Reductions(low, node).product(called, node.args[0], node.args[1], hint)

@@ -15,30 +15,25 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import numba
 import numpy as np
 
 from ...backends.numba.generated_module import is_generated
 from ...core.source_text import lines_of
 from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
-from ..ir.algebra import FUNCTIONS, PASSIVE
 from ..ir.names import Names
 from ..runtime.index_errors import outside
 from ..runtime.tape_memory import in_large_pages
-from .array_creation import CREATION_FUNCTIONS
 from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
+from .function_table import DEFINITIONS, is_known
 from .live_range_splitting import split_live_ranges
-from .numpy_library import LIBRARY
-from .operator_functions import OPERATORS
-from .reductions import PRODUCTS, REDUCTIONS
 from .source_check import source_changed
 from .structured_control import LoopElse, with_location
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
-__all__ = ["KNOWN", "LOOPS", "RANGES", "Source", "source_of"]
+__all__ = ["Source", "source_of"]
 
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Return, ast.Break,
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
@@ -70,21 +65,6 @@ _INSTEAD = {
     ast.Match: "write if and elif",
 }
 
-RANGES = {range, numba.prange}
-LOOPS = {enumerate, zip, reversed, np.ndindex, np.ndenumerate}
-_OTHERS = {
-    np.where,
-    np.shape,
-    np.ndim,
-    np.reshape,
-    np.ravel,
-    divmod,
-    np.clip,
-}
-KNOWN = {*FUNCTIONS, *PASSIVE, *OPERATORS, *CREATION_FUNCTIONS, *REDUCTIONS, *PRODUCTS, *RANGES, *LOOPS, *_OTHERS}
-_METHODS = {"copy", "sum", "prod", "mean", "std", "var", "max", "min", "argmax", "argmin", "any", "all", "trace",
-            "cumsum", "cumprod", "dot", "fill", "astype", "flatten", "ravel", "reshape", "transpose", "clip",
-            "argsort", "repeat", "take", "nonzero"}  # fmt: skip
 _ADVICE = {
     "print": "leave it out",
     "slice": "write x[a:b]",
@@ -247,7 +227,7 @@ class Source:
             value = adopted(getattr(self.resolve(node.value), node.attr, None), self.generated)
         else:
             return None
-        return LIBRARY.get(value, value) if callable(value) and isinstance(value, Hashable) else value
+        return DEFINITIONS.get(value, value) if callable(value) and isinstance(value, Hashable) else value
 
 
 Packed = str | list | StaticArgument
@@ -405,14 +385,11 @@ class _Check:
 
     def call(self, node: ast.Call) -> None:
         called = self.source.resolve(node.func)
-        try:
-            known = called in KNOWN or called in FUNCTIONS or rule_of(called) is not None
-        except TypeError:
-            known = False
+        known = is_known(called) or rule_of(called) is not None
         if isinstance(node.func, ast.Name) and node.func.id in self.local:
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
-            known = node.func.attr in _METHODS
+            known = is_known(getattr(np.ndarray, node.func.attr, None))
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)

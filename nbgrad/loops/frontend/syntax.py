@@ -24,8 +24,8 @@ __all__ = [
 
 
 def unparse(node: ast.AST) -> str:
-    """The code of an expression."""
-    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+    """The code of an expression, as it was written: that of a method, where a function stands for it."""
+    return node.id if isinstance(node, ast.Name) else ast.unparse(getattr(node, "written", node))
 
 
 #: The fields that may hold child nodes, by type of node, without contexts and operators.

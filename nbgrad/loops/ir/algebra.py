@@ -17,10 +17,10 @@ from ...ir.expr import (
     ONE,
     ZERO,
     Expr,
-    Fn,
     as_expr,
+    both,
     const,
-    lt,
+    either,
     ne,
     rebuild,
     select,
@@ -32,7 +32,8 @@ from ...ir.expr import (
 )
 from ...kernels import scalar as vm
 from .from_syntax import term_of_syntax
-from .names import FUNCTION_NAMES, INTEGERS, Names, literal
+from .functions import FUNCTIONS, MATH_FUNCTIONS, is_passive
+from .names import Names, called, literal
 from .selections import is_select, simplify_selects
 from .singularities import (
     as_strong_product,
@@ -51,6 +52,7 @@ from .terms import (
     Element,
     Global,
     Item,
+    Logical,
     Select,
     Term,
     Unary,
@@ -60,13 +62,9 @@ from .terms import substitute as substitute_terms
 
 __all__ = [
     "COTANGENT",
-    "FUNCTIONS",
-    "PASSIVE",
     "VALUE",
-    "VECTORIZABLE",
     "Algebra",
     "common",
-    "helper_of",
     "term_of",
 ]  # fmt: skip
 
@@ -74,67 +72,6 @@ __all__ = [
 COTANGENT = var(Variable("@"))
 #: The value that a statement wrote, where its derivative reads it.
 VALUE = var(Variable("@value"))
-
-#: Functions with a branch-free version in :mod:`nbgrad.vmath`, which LLVM can vectorize.
-VECTORIZABLE = {"exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan",
-          "cbrt", "erf", "sigmoid", "softplus", "log_sigmoid", "silu"}  # fmt: skip
-
-#: Functions of Python's math module whose names in the table differ.
-_MATH = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
-         "acosh": "arccosh", "atanh": "arctanh", "lgamma": "gammaln", "pow": "power", "fabs": "absolute"}  # fmt: skip
-_SAME = ["exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-         "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "hypot", "erf", "erfc", "gamma",
-         "copysign", "maximum", "minimum", "absolute", "power"]  # fmt: skip
-
-
-def _table() -> dict[object, Callable]:
-    table: dict[object, Callable] = {}
-    for module in (math, np):
-        for name in _SAME:
-            if hasattr(module, name):
-                table[getattr(module, name)] = getattr(vm, name)
-    for name, ours in _MATH.items():
-        table[getattr(math, name)] = getattr(vm, ours)
-
-    def same(x: Expr) -> Expr:
-        return x
-
-    table |= {float: same, np.float64: same, np.float32: same, builtins.abs: vm.absolute, np.fmax: vm.maximum,
-              np.fmin: vm.minimum, np.square: lambda x: x * x, builtins.pow: vm.power, np.float_power: vm.power,
-              np.fabs: vm.absolute, np.cbrt: vm.cbrt, np.reciprocal: lambda x: 1 / x,
-              np.exp2: lambda x: vm.power(const(2.0), x), np.sinc: vm.sinc,
-              np.fmod: _remainder}  # fmt: skip
-    for fn in vars(vm).values():  # functions that generated code calls
-        if isinstance(fn, Fn):
-            name, _, slots = fn.template.partition("(")
-            if name in fn.helpers and slots.rstrip(")") == ", ".join(f"{{{k}}}" for k in range(slots.count("{"))):
-                function = fn.helpers[name]
-                table[function] = fn
-    table[builtins.max] = lambda *args: _fold(lambda a, b: select(b > a, b, a), args)
-    table[builtins.min] = lambda *args: _fold(lambda a, b: select(b < a, b, a), args)
-    return table
-
-
-def _remainder(a: Expr, b: Expr) -> Expr:
-    """The remainder of a division rounded towards zero."""
-    divisor = vm.absolute(b)
-    return select(lt(a, ZERO), -vm.floor_mod(-a, divisor), vm.floor_mod(a, divisor))
-
-
-def _fold(function: Callable, args: tuple) -> Expr:
-    result = args[0]
-    for a in args[1:]:
-        result = function(result, a)
-    return result
-
-
-#: Scalar functions: the function object to the function that builds its expression.
-FUNCTIONS = _table()
-#: Functions whose derivative is zero wherever it exists, and those that return integers or truth values.
-PASSIVE = {int, bool, len, round, math.floor, math.ceil, math.trunc, math.isnan, math.isinf, math.isfinite,
-           np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, np.sign,
-           np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_, *INTEGERS}  # fmt: skip
-
 
 #: Operators whose results are integers.
 _INTEGER_OPERATORS = {"//", "&", "|", "^", "<<", ">>"}
@@ -182,7 +119,7 @@ class Algebra:
             case Item(whole):
                 return self.depends(whole, names)
             case Call(function, operands):
-                return function.value not in PASSIVE and any(self.depends(t, names) for t in operands)
+                return not is_passive(function.value) and any(self.depends(t, names) for t in operands)
         return False
 
     def expression(self, term: Term) -> Expr:
@@ -212,7 +149,9 @@ class Algebra:
                             return strong(chosen, factor)
                 return select(var(test), chosen, other)
             case Call(function, operands):
-                return as_expr(FUNCTIONS[function.value](*[self.expression(t) for t in operands]))
+                build = FUNCTIONS[function.value].expression
+                assert build is not None  # passive functions depend on nothing
+                return as_expr(build(*[self.expression(t) for t in operands]))
         return var(term)
 
     def atoms(self, term: Term) -> list[Variable | Element]:
@@ -403,34 +342,6 @@ def _fold_comparisons(e: Expr, table: dict[Expr, Expr]) -> Expr:
 
 # Expressions to terms.
 
-_NAMES = {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "arctan2": "math.atan2",
-          "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "gammaln": "math.lgamma",
-          "abs": "abs"}  # fmt: skip
-
-
-def _template(fn: Fn, ours: bool) -> tuple[str, dict[str, object]]:
-    """The Python template for a call of `fn`, and the helpers that it needs besides math and np, by name."""
-    if ours and fn.name in VECTORIZABLE:
-        return fn.template, fn.helpers
-    if fn.name == "power":
-        return "({0}) ** ({1})", {}
-    if fn.name in ("and", "or"):
-        return f"({{0}} {fn.name} {{1}})", {}
-    name = _NAMES.get(fn.name) or (f"math.{fn.name}" if fn.name in _SAME and hasattr(math, fn.name) else "")
-    if name:
-        slots = fn.template.count("{")
-        return f"{name}({', '.join(f'{{{k}}}' for k in range(slots))})", {}
-    return fn.template, {k: v for k, v in fn.helpers.items() if k not in ("math", "np") and k in fn.template}
-
-
-def helper_of(called: object) -> tuple[str, object] | None:
-    """The name and function to import in order to call a function of the table; None for those of Python and NumPy."""
-    fn = FUNCTIONS.get(called)
-    if not isinstance(fn, Fn) or called in FUNCTION_NAMES:
-        return None
-    name = fn.template.partition("(")[0]
-    return name, fn.helpers[name]
-
 
 def term_of(e: Expr, names: Names, ours: bool = False) -> Term:
     """`e` as a term; the functions that it calls are added to the imports. `ours`: use those that vectorize."""
@@ -441,12 +352,25 @@ def term_of(e: Expr, names: Names, ours: bool = False) -> Term:
         elif node.fn is None:
             terms[node] = literal(node.value)  # type: ignore[arg-type]
         else:
-            root = node.fn.name == "power" and node.args[1].value == 0.5
-            template, needed = ("math.sqrt({0})", {}) if root else _template(node.fn, ours)
-            imports = tuple([(n, names.imported(n, f, f), f) for n, f in needed.items()])
-            pattern = _pattern(template, imports)
-            terms[node] = substitute_terms(pattern, {_hole(k): terms[a] for k, a in enumerate(node.args)})
+            terms[node] = _application(node, tuple([terms[a] for a in node.args]), names, ours)
     return terms[e]
+
+
+def _application(e: Expr, operands: tuple[Term, ...], names: Names, ours: bool) -> Term:
+    """The application of a function to these operands, as a term."""
+    fn = e.fn
+    assert fn is not None
+    if not (ours and fn.vectorizes):
+        if fn is vm.power:
+            return called(math.sqrt, operands[0]) if e.args[1].value == 0.5 else Binary("**", *operands)
+        if fn in (both, either):
+            return Logical(fn.name, operands)
+        if fn in MATH_FUNCTIONS:
+            return called(MATH_FUNCTIONS[fn], *operands)
+    needed = {k: v for k, v in fn.helpers.items() if k not in ("math", "np") and k in fn.template}
+    imports = tuple([(n, names.imported(n, f, f), f) for n, f in needed.items()])
+    pattern = _pattern(fn.template, imports)
+    return substitute_terms(pattern, {_hole(k): t for k, t in enumerate(operands)})
 
 
 def _hole(k: int) -> Variable:

@@ -20,7 +20,6 @@ from .terms import Call, Constant, Global, Term, Unary
 
 __all__ = [
     "FUNCTION_NAMES",
-    "INTEGERS",
     "RESERVED",
     "Import",
     "Names",
@@ -36,10 +35,7 @@ for _module, _prefix in ((np, "np"), (math, "math")):
         with contextlib.suppress(TypeError):  # unhashable: no function
             FUNCTION_NAMES.setdefault(getattr(_module, _name), f"{_prefix}.{_name}")
 FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, round, len, pow, range)}
-FUNCTION_NAMES[np.float64], FUNCTION_NAMES[np.float32] = "np.float64", "np.float32"
-#: NumPy's integer types, as casts.
-INTEGERS = (np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8)
-FUNCTION_NAMES |= {f: f"np.{f.__name__}" for f in INTEGERS}
+FUNCTION_NAMES |= {t: f"np.{t.__name__}" for t in vars(np).values() if isinstance(t, type) and issubclass(t, np.number)}
 #: Names with a fixed meaning throughout generated code: none of its variables may use them.
 RESERVED = {
     *("np", "math", "njit", "prange", "grown", "plus", "ahead", "in_large_pages", "OutOfRange", "outside"),

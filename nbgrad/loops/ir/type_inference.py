@@ -5,7 +5,6 @@ Also checks what depends on kinds: operators, indices, loop bounds, and integers
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -13,8 +12,9 @@ from numba.core.errors import NumbaError
 
 from ...errors import TraceError
 from ..custom_rules import Kind
+from .functions import FUNCTIONS
 from .integer_powers import guard_powers
-from .names import INTEGERS, called
+from .names import called
 from .statements import Alloc, Assign, Call, Check, Function, If, InRange, Like, Loop, Statement, Store, walk
 from .terms import (
     Binary,
@@ -44,9 +44,6 @@ DTYPES = {
     "int": Global("np.int64", np.int64),
     "bool": Global("np.bool_", np.bool_),
 }
-_INTEGERS = (int, len, math.floor, math.ceil, math.trunc, *INTEGERS)
-_TRUTH = (bool, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite, np.signbit, np.bool_)
-_WIDEST = (abs, min, max, pow, np.abs, np.maximum, np.minimum, np.square, np.sign)
 
 
 def infer(f: Function) -> None:
@@ -192,11 +189,10 @@ def kind_of(term: Term, f: Function) -> str:
         case Select(_, body, orelse):
             return _widest((body, orelse), f)
         case CallTerm(function, operands):
-            if function.value in _TRUTH:
-                return "bool"
-            if function.value in _INTEGERS or (function.value is round and len(operands) == 1):
+            row = FUNCTIONS.get(function.value)
+            if function.value is round and len(operands) == 1:
                 return "int"
-            return _widest(operands, f) if function.value in _WIDEST else "float"
+            return "float" if row is None else row.kind or _widest(operands, f)
     return "float"
 
 

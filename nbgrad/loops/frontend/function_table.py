@@ -1,0 +1,120 @@
+"""The table of functions that loops may call: how the frontend lowers a call of each.
+
+There are four kinds of rows, and adding a function of NumPy is adding one of them, in one place:
+
+* a function of scalars, applied elementwise: :mod:`nbgrad.loops.ir.functions`, with its derivative;
+* an operator, such as ``np.add``: :mod:`.operator_functions`, with the term of one element;
+* a function written in the subset itself: :mod:`.numpy_library`, under :func:`definition`;
+* one that is lowered by code of its own, such as ``np.sum``: under :func:`lowers`.
+
+A method of arrays is the function ``np.ndarray.sum``; its calls are lowered with the array as the first argument.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+
+from ..ir import functions
+
+if TYPE_CHECKING:
+    from .array_expressions import ArrayExpr
+    from .calls import Calls
+
+    Lower = Callable[[Calls, ast.Call, Any, str], ArrayExpr]
+
+__all__ = ["DEFINITIONS", "MODULES", "RANGES", "Known", "definition", "is_known", "lowers", "method", "row_of"]
+
+
+class Known(NamedTuple):
+    """How a call is lowered.
+
+    Attributes
+    ----------
+    function : object
+        The function that `lower` is given: that of NumPy which a method is equal to.
+    lower : callable or None
+        ``lower(lowering, call, function, hint)`` gives the result; `hint` is the name for a new array. None if a call
+        is understood only where it stands in a special place, such as ``range`` in the head of a loop.
+    keywords : bool
+        Whether `lower` takes the call's keywords.
+    shares : bool
+        Whether the result may share elements with an argument.
+    writes : bool
+        Whether an argument is written.
+    """
+
+    function: object
+    lower: Lower | None
+    keywords: bool = False
+    shares: bool = False
+    writes: bool = False
+
+
+_ROWS: dict[object, Known] = {}
+#: Functions of NumPy's that are written in the subset; a call of one is lowered like a call of its definition.
+DEFINITIONS: dict[object, Callable] = {}
+#: The modules with these definitions.
+MODULES: set[str] = set()
+
+
+def lowers(*functions: object, methods: bool = False, **facts: bool) -> Callable[[Lower], Lower]:
+    """Decorator: how calls of these functions are lowered, and of the methods of arrays with their names."""
+
+    def register(lower: Lower) -> Lower:
+        for function in functions:
+            _ROWS[function] = Known(function, lower, **facts)
+            if methods:
+                method(function)
+        return lower
+
+    return register
+
+
+def method(function: Any, lower: Lower | None = None) -> None:
+    """The method of arrays with the name of `function` is lowered like it, or by `lower`."""
+    _ROWS[getattr(np.ndarray, function.__name__)] = _ROWS[function] if lower is None else Known(function, lower)
+
+
+def definition(of: Any) -> Callable[[Callable], Callable]:
+    """Decorator: this function, written in the subset, is that of the module `of` with its name."""
+
+    def register(function: Callable) -> Callable:
+        DEFINITIONS[getattr(of, function.__name__)] = function
+        MODULES.add(function.__module__)
+        return function
+
+    return register
+
+
+def row_of(function: object) -> Known | None:
+    """The row of a function; None if it is not known."""
+    if not isinstance(function, Hashable):
+        return None
+    row = _ROWS.get(function)
+    return _ELEMENTWISE if row is None and function in functions.FUNCTIONS else row
+
+
+def is_known(function: object) -> bool:
+    """Whether calls of a function are lowered without a look at its source."""
+    return row_of(function) is not None
+
+
+def _elementwise(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return low.elementwise_call(node)
+
+
+_ELEMENTWISE = Known(None, _elementwise)
+
+#: What counts loops.
+RANGES = {range, numba.prange}
+for _function in RANGES:
+    _ROWS[_function] = Known(_function, None)
+for _function in (enumerate, zip, reversed, np.ndindex, np.ndenumerate):
+    _ROWS[_function] = Known(_function, None, shares=True)
+_ROWS[np.shape] = Known(np.shape, None)
+_ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, writes=True)  # a statement: Lowering.call_statement
