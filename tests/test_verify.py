@@ -12,7 +12,7 @@ from nbgrad.loops.ir.reverse_ir import Branch, Comment, For, Step
 from nbgrad.loops.ir.statements import Alloc, Assign, Loop, Store, Swap, walk
 from nbgrad.loops.ir.terms import ONE, ZERO, Binary, Call, Constant, Element, Global, Length, Shape, Variable
 from nbgrad.loops.ir.type_inference import infer
-from nbgrad.loops.ir.verify import InvalidIRError, verify, verify_sweep
+from nbgrad.loops.ir.verify import InvalidIRError, verify, verify_sweep, verify_sweeps
 
 
 def smoothed(u, c):
@@ -170,3 +170,24 @@ def test_what_is_switched_off_does_not_run():
     off = history(Pass.INVARIANT_FACTORS)
     assert "loop-invariant factors" not in off
     assert "factor" not in off["storage planning"]
+
+
+def sweeps(recorded="t[i] = x", pushed="top += 1", begun="x_bar = 0.0", read="x = t[i]", popped="top -= 1"):
+    lines = ["for i in range(n):", f"    {recorded}", f"    {pushed}", begun, "for i in range(n):", f"    {popped}"]
+    verify_sweeps([*lines, f"    {read}", "    x_bar += x"], {"t"}, {"top"}, {"x_bar"}, "f")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"recorded": "pass"}, "f: recorded or read, but not both: t"),
+        ({"read": "x = 1.0"}, "f: recorded or read, but not both: t"),
+        ({"pushed": "pass"}, "f: pushed and popped a different number of times: top"),
+        ({"popped": "top += 1"}, "f: pushed and popped a different number of times: top"),
+        ({"begun": "pass"}, "f: the cotangent x_bar is used before it has a value"),
+    ],
+)
+def test_sweeps_that_do_not_fit(changed, message):
+    sweeps()
+    with pytest.raises(InvalidIRError, match=f"^{message}$"):
+        sweeps(**changed)

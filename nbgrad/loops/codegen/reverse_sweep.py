@@ -11,7 +11,7 @@ from ..analysis.iteration_local_reversal import cotangent_name
 from ..analysis.must_execute import guarded_contribution
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
-from ..ir.passes import Pass, checked_sweep, enabled
+from ..ir.passes import Pass, check_sweeps, checked_sweep, enabled
 from ..ir.reverse_ir import (
     FLOAT_ZERO,
     Branch,
@@ -137,7 +137,11 @@ class AdjointPrinter(AugmentedForward):
         if enabled(Pass.DEAD_ADJOINTS):
             items, gone = remove_dead_adjoints(items, [*there, *middle], made, lambda bar: self.fresh(f"{bar}_here"))
             checked_sweep(items, self.f.name, Pass.DEAD_ADJOINTS.value)
-        return [line for line in there if line.strip() not in gone], [*middle, *flatten_items(items)]
+        there, back = [line for line in there if line.strip() not in gone], [*middle, *flatten_items(items)]
+        given = {*self.extra_parameters, *map(self.seed, dict.fromkeys([*self.seeds, *self.arrays]))}
+        tops = {stack.top for stack in self.stacks}
+        check_sweeps([*there, *back], self.arrays_of_tapes, tops, made.keys() - given, self.f.name)
+        return there, back
 
     def forward_lines(self) -> list[str]:
         """The lines of the augmented forward sweep."""

@@ -16,9 +16,9 @@ from ...core import config
 from .listing import listing
 from .reverse_ir import Item
 from .statements import Function
-from .verify import verify, verify_sweep
+from .verify import verify, verify_sweep, verify_sweeps
 
-__all__ = ["Pass", "checked", "checked_sweep", "enabled", "recorded", "run_pass", "without"]
+__all__ = ["Pass", "check_sweeps", "checked", "checked_sweep", "enabled", "recorded", "run_pass", "without"]
 
 _T = TypeVar("_T")
 
@@ -107,3 +107,9 @@ def checked_sweep(items: list[Item], where: str, after: str) -> list[Item]:
     if VERIFIES:
         verify_sweep(items, where, after)
     return items
+
+
+def check_sweeps(lines: list[str], tapes: set[str], tops: set[str], cotangents: set[str], where: str) -> None:
+    """Verify both sweeps together if that is asked for, by :func:`.verify_sweeps`."""
+    if VERIFIES:
+        verify_sweeps(lines, tapes, tops, cotangents, where)

@@ -6,7 +6,8 @@ pass under ``NBGRAD_CHECKED=1`` and in the tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 from .names import Names
@@ -31,7 +32,7 @@ from .statements import (
 from .terms import ZERO, DType, Element, Global, Length, Logical, Prefix, Select, Shape, Term, Variable, subterms
 from .terms import Call as CallTerm
 
-__all__ = ["InvalidIRError", "verify", "verify_sweep"]
+__all__ = ["InvalidIRError", "verify", "verify_sweep", "verify_sweeps"]
 
 
 class InvalidIRError(AssertionError):
@@ -205,3 +206,49 @@ def verify_sweep(items: list[Item], where: str, after: str) -> None:
             before = before if isinstance(item, Comment) else item
 
     block(items)
+
+
+def verify_sweeps(lines: list[str], tapes: set[str], tops: set[str], cotangents: set[str], where: str) -> None:
+    """Check both sweeps as they were printed: what the forward sweep records is read in reverse, and nothing else;
+    stacks are popped as often as they are pushed; and cotangents begin with a value.
+
+    Parameters
+    ----------
+    lines : list of str
+        Both sweeps.
+    tapes, tops, cotangents : set of str
+        The names of the tapes, of the variables with the tops of their stacks, and of the cotangents that are created.
+
+    Raises
+    ------
+    InvalidIRError
+        If one of these does not hold.
+    """
+    recorded, read, depth, begun = set[str](), set[str](), dict.fromkeys(tops, 0), set[str]()
+    for node in _in_order(ast.parse("\n".join(lines))):
+        match node:
+            case ast.Subscript(value=ast.Name(name), ctx=context) if name in tapes:
+                (recorded if isinstance(context, ast.Store) else read).add(name)
+            case ast.AugAssign(target=ast.Name(name), op=op) if name in tops:
+                depth[name] += 1 if isinstance(op, ast.Add) else -1
+        match node:
+            case ast.Name(name, ast.Store()):
+                begun.add(name)
+            case ast.Name(name) | ast.AugAssign(target=ast.Name(name)) if name in cotangents - begun:
+                raise InvalidIRError(f"{where}: the cotangent {name} is used before it has a value")
+    if recorded != read:
+        raise InvalidIRError(f"{where}: recorded or read, but not both: {', '.join(sorted(recorded ^ read))}")
+    if wrong := [name for name, n in depth.items() if n]:
+        raise InvalidIRError(f"{where}: pushed and popped a different number of times: {', '.join(wrong)}")
+
+
+def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a program, in the order in which they are evaluated if every branch is taken once."""
+    yield tree
+    fields = list(ast.iter_child_nodes(tree))
+    if isinstance(tree, ast.Assign):
+        fields = [tree.value, *tree.targets]
+    elif isinstance(tree, ast.For):
+        fields = [tree.iter, tree.target, *tree.body]
+    for child in fields:
+        yield from _in_order(child)
