@@ -192,7 +192,7 @@ SPELLING = {
     ("ir.statements", "search"): "which copies a message has to explain",
     ("ir.verify", "rpartition"): "which module the text of a function names",
     ("ir.reverse_ir", "isidentifier"): "where names end in a line of code, whatever they are",
-    ("codegen.printer", "replace"): "lines without anything in them",
+    ("ir.printer", "replace"): "lines without anything in them",
 }
 TAKE_APART = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit",
               "find", "rfind", "isidentifier", "replace", "lstrip", "rstrip", "search", "match", "fullmatch", "findall",

@@ -6,6 +6,7 @@ from ..analysis.activity import Plan
 from ..analysis.parallelization import ParallelLegality, final_value_stores, forward_legality
 from ..frontend.primitive_calls import CallTape
 from ..ir.passes import Pass, enabled
+from ..ir.printer import indent
 from ..ir.reverse_ir import Item, Step, loop_head
 from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, walk, writes
 from ..ir.tapes import Stack, Tape
@@ -13,7 +14,7 @@ from ..ir.terms import DType, Term, Variable
 from ..ir.type_inference import DTYPES, ZEROS
 from ..runtime.tape_memory import in_large_pages
 from .copy_elimination import CopyElimination
-from .printer import Printer, indent
+from .printer import Printer
 
 __all__ = ["AugmentedForward"]
 

@@ -16,6 +16,7 @@ from ..analysis.activity import Plan
 from ..frontend.source import Source
 from ..frontend.syntax import subtrees, unparse
 from ..ir.names import nfkc_name
+from ..ir.printer import definition, indent
 from ..ir.reverse_ir import For, Step, flatten_items, loops_over
 from ..ir.statements import (
     Assign,
@@ -36,7 +37,7 @@ from ..ir.tapes import Tape, trip_count
 from ..ir.terms import ONE, ZERO, Binary, Element, Term, Variable, reads, variables
 from ..ir.type_inference import DTYPES
 from . import bounds_checks
-from .printer import Printer, definition, indent
+from .printer import Printer
 from .reverse_sweep import AdjointPrinter
 
 __all__ = ["Checkpointed", "check", "choose_loop", "rerun_iterations"]

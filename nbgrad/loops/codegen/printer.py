@@ -1,43 +1,20 @@
-"""Printing of statements as Python source; the printers of tangents and adjoints extend it."""
+"""The printer of generated functions: statements with index checks and derivatives; tangents and adjoints extend it."""
 
 from __future__ import annotations
 
 from ..analysis.activity import Plan
 from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_legality, parallel_loop
 from ..frontend.primitive_calls import primal_call
+from ..ir.printer import StatementPrinter
 from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, flatten_items, loop_head
-from ..ir.statements import (
-    Alloc,
-    Assign,
-    Block,
-    Call,
-    Check,
-    Function,
-    Grow,
-    If,
-    Loop,
-    Statement,
-    Store,
-    Swap,
-    walk,
-)
+from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Swap, walk
 from ..ir.terms import ZERO, Binary, Term, Variable, substitute
 from . import bounds_checks
 
-__all__ = ["Printer", "definition", "indent"]
+__all__ = ["Printer"]
 
 
-def indent(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines] or ["    pass"]
-
-
-def definition(name: str, parameters: list[str], lines: list[str]) -> str:
-    """The source of a function definition."""
-    lines = lines if any(lines) else []  # an empty function
-    return f"def {name}({', '.join(parameters)}):\n" + "\n".join(indent(lines)).replace("    \n", "\n") + "\n"
-
-
-class Printer:
+class Printer(StatementPrinter):
     """Prints statements. `derivatives_of` maps variables to their tangents or cotangents, allocated and swapped with
     them."""
 
@@ -72,34 +49,8 @@ class Printer:
         lines: list[str] = []
         for s in block:
             lines += bounds_checks.guard_lines(self.bounds.before.get(s, []))
-            if self.is_elided(s):
-                continue
-            match s:
-                case Assign():
-                    lines += self.assign(s)
-                case Store():
-                    lines += self.store(s)
-                case Check():
-                    lines += s.code()
-                case Call():
-                    lines += self.call(s)
-                case Alloc():
-                    shape = ", ".join(map(str, s.shape))
-                    lines.append(f"{s.name} = np.empty({f'({shape})' if len(s.shape) > 1 else shape}, {s.dtype})")
-                    if s.name in self.derivatives_of:
-                        lines.append(
-                            f"{self.derivatives_of[s.name]} = np.{self.beside_initializer(s.name)}_like({s.name})"
-                        )
-                case Grow():
-                    lines += [f"{n} = grown({n}, {s.size})" for n in (s.name, self.derivatives_of.get(s.name)) if n]
-                case Swap():
-                    lines += [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_derivatives(s)]
-                case If():
-                    lines += [f"if {s.test}:", *indent(self.block(s.body))]
-                    if s.orelse:
-                        lines += ["else:", *indent(self.block(s.orelse))]
-                case Loop():
-                    lines += self.loop_lines(s)
+            if not self.is_elided(s):
+                lines += self.statement(s)
         return lines
 
     def is_elided(self, s: Statement) -> bool:
@@ -112,6 +63,18 @@ class Printer:
             return [f"{name} = plus({value.left}, {value.right})"]
         return [f"{name} = {value}"]
 
+    def in_range(self, s: InRange) -> list[str]:
+        return []  # its check is among those of the index
+
+    def alloc(self, s: Alloc) -> list[str]:
+        beside = self.derivatives_of.get(s.name)
+        zeros = [f"{beside} = np.{self.beside_initializer(s.name)}_like({s.name})"] if beside else []
+        return [*super().alloc(s), *zeros]
+
+    def grow(self, s: Grow) -> list[str]:
+        beside = self.derivatives_of.get(s.name)
+        return [*super().grow(s), *(super().grow(Grow(beside, s.size)) if beside else [])]
+
     def beside_initializer(self, name: str) -> str:
         """The NumPy constructor, without ``_like``, for the array beside `name`."""
         return "zeros"
@@ -119,14 +82,13 @@ class Printer:
     def call(self, s: Call) -> list[str]:
         return primal_call(s, self.f)
 
-    def store(self, s: Store) -> list[str]:
-        return [f"{s.target} = {s.value}"]
+    def swap(self, s: Swap) -> list[str]:
+        return [*super().swap(s), *self.swap_derivatives(s)]
 
     def swap_derivatives(self, s: Swap) -> list[str]:
         if s.first not in self.derivatives_of:
             return []
-        a, b = self.derivatives_of[s.first], self.derivatives_of[s.second]
-        return [f"{a}, {b} = {b}, {a}"]
+        return super().swap(Swap(self.derivatives_of[s.first], self.derivatives_of[s.second]))
 
     def with_private_sums(self, term: Term) -> Term:
         """`term`, with the iteration's private names of the sums in it."""
@@ -167,9 +129,8 @@ class Printer:
         return LoopReduction(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
 
     def iteration_items(self, s: Loop) -> list[Item]:
-        exits: list[Item] = [f"if {s.exit_flag}:", "    break"] if s.exit_flag else []
         guards = bounds_checks.guard_lines(self.bounds.after_iteration.get(s, []))
-        return [*self.block(s.body), *self.end_of_iteration(s), *exits, *guards]
+        return [*self.block(s.body), *self.end_of_iteration(s), *self.loop_exit(s), *guards]
 
     def end_of_iteration(self, s: Loop) -> list[str]:
         """Further code at the end of an iteration."""

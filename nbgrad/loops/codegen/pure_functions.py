@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..analysis.activity import Plan, plan_tangents
 from ..arguments import output_names
+from ..ir.printer import definition
 from ..ir.statements import Function, Swap, walk
 from .module_source import module
-from .printer import definition
 from .reverse_sweep import AdjointPrinter
 from .tangent import TangentPrinter
 

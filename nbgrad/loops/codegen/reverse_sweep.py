@@ -12,6 +12,7 @@ from ..analysis.must_execute import guarded_contribution
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
 from ..ir.passes import Pass, check_sweeps, checked_sweep, enabled
+from ..ir.printer import definition
 from ..ir.reverse_ir import (
     FLOAT_ZERO,
     Branch,
@@ -48,7 +49,7 @@ from ..transforms.loop_reversal import LoopReversal
 from ..transforms.unroll_and_jam import unrolled_and_jammed
 from . import bounds_checks
 from .augmented_forward import AugmentedForward
-from .printer import Printer, definition
+from .printer import Printer
 
 __all__ = ["AdjointPrinter"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 
 from ..frontend.syntax import children, subtrees
+from ..ir.printer import definition
 from ..ir.reverse_ir import Item, Step, flatten_items, loops_over
 from ..ir.statements import Swap, walk
 from ..ir.terms import Element, variables
-from .printer import definition
 from .pure_functions import Pullback
 
 __all__ = ["SplitAdjointPrinter"]

@@ -7,13 +7,14 @@ from ..analysis.activity import Plan
 from ..analysis.must_execute import guarded_contribution
 from ..frontend.primitive_calls import tangent_call
 from ..ir.algebra import COTANGENT, term_of
+from ..ir.printer import definition
 from ..ir.reverse_ir import FLOAT_ZERO
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
 from ..ir.statements import Assign, Call, Function, Store, walk, writes
 from ..ir.terms import Element, Term, Variable
 from . import bounds_checks
-from .printer import Printer, definition
+from .printer import Printer
 
 __all__ = ["TangentPrinter"]
 

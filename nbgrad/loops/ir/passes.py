@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TypeVar
 
 from ...core import config
-from .listing import listing
+from .printer import listing
 from .reverse_ir import Item
 from .statements import Function
 from .verify import verify, verify_sweep, verify_sweeps
