@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.dtypes import DType
-from ..core.shapes import size
+from ..core.shapes import size, strides_of
 from ..ir.graph import Value
 from .memory_plan import SharedBuffers
 from .parallel_chunks import Chunks, result_layout
@@ -87,12 +87,9 @@ class BufferPlacement:
 
     def _array(self, s: Statement, item: int) -> BufferLocation:
         coefficients = []
-        stride = 1
         if s.how in _REGULAR and s.axes:
-            for k, n in zip(reversed(s.kept), reversed(s.value.shape), strict=True):
-                if n != 1:
-                    coefficients.append((s.axes[k].root(), stride))
-                stride *= n
+            steps = zip(s.kept, s.value.shape, strides_of(s.value.shape), strict=True)
+            coefficients = [(s.axes[k].root(), step) for k, n, step in steps if n != 1]
         if self.chunks is not None and s in self.chunks.partial:
             name = f"q{self.chunks.partial.index(s)}"
             own = [(axis, n) for axis, n, _ in result_layout(s, self.program)]
@@ -102,7 +99,7 @@ class BufferPlacement:
             self.arrays.append(name)
         else:
             name = self._allocate_slot(s, size(s.value.shape), item, exact=s.how in EXACT_LENGTH)
-        return BufferLocation(name, s.value.dtype, coefficients[::-1])
+        return BufferLocation(name, s.value.dtype, coefficients)
 
     def _place_scratch(self, s: Statement, item: int, readers: list[Statement]) -> None:
         """Scratch memory for a value, if some reader is outside the scope of its local variable."""
@@ -124,12 +121,11 @@ class BufferPlacement:
         ]
         rank = {a: n for n, a in enumerate(self.program.loops[s])}
         axes.sort(key=lambda a: rank.get(a, -1))
-        coefficients, n = [], 1
-        for a in reversed(axes):
-            coefficients.append((a, n))
-            n *= a.extent
+        extents = tuple([a.extent for a in axes])
         self.location_of[s.value] = BufferLocation(
-            self._allocate_slot(s, n, item, exact=False), s.value.dtype, coefficients[::-1]
+            self._allocate_slot(s, size(extents), item, exact=False),
+            s.value.dtype,
+            list(zip(axes, strides_of(extents), strict=True)),
         )
 
 

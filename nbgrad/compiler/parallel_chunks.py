@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..arrays.templates import load, store
 from ..backends.threads import GRAIN
-from ..core.shapes import size
+from ..core.shapes import size, strides_of
 from ..ir.expr import topological_order
 from ..ir.graph import Value
 from .schedule import Loop, Program, reduction_axes
@@ -92,17 +92,12 @@ def result_layout(s: Statement, program: Program) -> list[tuple[Axis, int, int]]
     In a chunk's result, unrolled axes are outermost, so that the elements accumulated into within a loop are
     contiguous.
     """
-    strides, stride = [], 1
-    for k in reversed(s.kept):
-        axis = s.axes[k].root()
-        if axis.extent != 1:
-            strides.append((axis, stride))
-        stride *= axis.extent
-    result, n = [], 1
-    for axis, step in sorted(strides, key=lambda pair: pair[0] in program.unrolled[s]):
-        result.append((axis, n, step))
-        n *= axis.extent
-    return result
+    axes = [s.axes[k].root() for k in s.kept]
+    strides = zip(axes, strides_of(tuple([axis.extent for axis in axes])), strict=True)
+    moving = [(axis, step) for axis, step in strides if axis.extent != 1]
+    moving.sort(key=lambda pair: pair[0] not in program.unrolled[s])
+    own = strides_of(tuple([axis.extent for axis, _ in moving]))
+    return [(axis, n, step) for (axis, step), n in zip(moving, own, strict=True)][::-1]
 
 
 def combine_chunks(name: str, chunks: Chunks, program: Program, names: dict[Value, str]) -> tuple[str, list[str]]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..core.shapes import Shape
+from ..core.shapes import Shape, strides_of
 from ..ir.expr import Expr, const, select, substitute, topological_order, var
 from ..ir.graph import Graph, ShapedValue, Value, is_large_product
 
@@ -194,7 +194,7 @@ class _Builder:
             self.must_materialize.add(value)
         coefficients: dict[int, int] = {}
         offset = 0
-        for (axis, step, start), stride in zip(m, _strides(shape), strict=True):
+        for (axis, step, start), stride in zip(m, strides_of(shape), strict=True):
             offset += stride * start
             if axis >= 0 and step:
                 coefficients[axis] = coefficients.get(axis, 0) + stride * step
@@ -283,7 +283,7 @@ def _statement(builder: _Builder, value: Value) -> Statement:
         lowered = Statement(value, "embed", x.shape, range(len(x.shape)))
         lowered.expr = builder.read(lowered, x, [(k, 1, 0) for k in range(len(x.shape))])
         begin, step = value.attrs
-        strides = _strides(value.shape)
+        strides = strides_of(value.shape)
         coefficients = tuple([(k, s * n) for k, (s, n) in enumerate(zip(strides, step, strict=True))])
         lowered.target = Access(value, coefficients, sum(s * b for s, b in zip(strides, begin, strict=True)), None)
         builder.must_materialize.add(value)
@@ -338,7 +338,7 @@ def _indexed(builder: _Builder, value: Value) -> Statement:
     lowered = Statement(value, "map" if value.op == "take" else "scatter", wide, range(len(wide)))
     position = builder.read(lowered, index, [(axis + k, 1, 0) for k in range(rank)])
     assert position.name is not None  # an index is never guarded
-    strides = _strides(target)
+    strides = strides_of(target)
     others = [(k, strides[k]) for k in range(axis)]
     others += [(k + rank - 1, strides[k]) for k in range(axis + 1, len(target))]
     through = ((int(position.name[1:]), strides[axis]),)
@@ -382,14 +382,6 @@ def _product(builder: _Builder, value: Value) -> Statement:
 
 
 # Indices.
-
-
-def _strides(shape: Shape) -> list[int]:
-    strides, n = [], 1
-    for length in reversed(shape):
-        strides.append(n)
-        n *= length
-    return strides[::-1]
 
 
 def _broadcast_index(shape: Shape, wide: Shape, m: Sequence) -> list:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import ShapeError
 
-__all__ = ["Broadcast", "as_shape", "axes", "axis", "broadcast", "broadcast_shape", "distinct_axes", "size"]
+__all__ = [
+    "Broadcast",
+    "as_shape",
+    "axes",
+    "axis",
+    "broadcast",
+    "broadcast_shape",
+    "distinct_axes",
+    "size",
+    "strides_of",
+]
 
 Shape = tuple[int, ...]
 
@@ -21,6 +32,15 @@ def size(shape: Sequence[int]) -> int:
     for length in shape:
         n *= length
     return n
+
+
+@lru_cache(4096)
+def strides_of(shape: Shape) -> tuple[int, ...]:
+    """Strides, in elements, of a contiguous array."""
+    strides = [1] * len(shape)
+    for k in range(len(shape) - 2, -1, -1):
+        strides[k] = strides[k + 1] * shape[k + 1]
+    return tuple(strides)
 
 
 def as_shape(given, what: str = "shape") -> Shape:

@@ -9,12 +9,12 @@ import numpy as np
 from ..arrays.ndarray import NDArray, from_value
 from ..core.dtypes import promote
 from ..core.shapes import axis as resolve_axis
-from ..core.shapes import size
+from ..core.shapes import size, strides_of
 from ..errors import AttrError, ShapeError
 from ..operators.entry import as_array
 from ..operators.samples import sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
-from .move import gather, scatter, strides_of
+from .move import gather, scatter
 from .shape import expand_dims, reshape
 
 __all__ = ["concat", "pieces", "stack", "unstacked"]

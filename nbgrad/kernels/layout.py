@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays.launch import fill, kind_of
 from ..arrays.ndarray import NDArray, from_value
 from ..core.dtypes import int64
-from ..core.shapes import as_shape, broadcast_shape, distinct_axes, size
+from ..core.shapes import as_shape, broadcast_shape, distinct_axes, size, strides_of
 from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
 from ..operators.entry import as_array
@@ -19,7 +19,7 @@ from ..operators.structured import REQUIRED, Spec, composite, structured
 from .broadcasting import broadcast_to
 from .indexing import take_axis
 from .join import pieces
-from .move import band, move, strides_of, surround
+from .move import band, move, surround
 from .shape import embed, expand_dims, fixed, reshape, slice_axis, slices, squeeze, transpose
 
 __all__ = ["split", "tile"]

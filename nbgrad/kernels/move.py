@@ -17,9 +17,9 @@ from ..backends import threads
 from ..backends.cuda.buffers import DeviceBuffer
 from ..backends.cuda.kernels import DeviceKernel, cuda, device, device_kernel
 from ..backends.numba.compile import kernel
-from ..core.shapes import Shape, size
+from ..core.shapes import Shape, size, strides_of
 
-__all__ = ["band", "gather", "move", "scatter", "scatter_add", "strides_of", "surround"]
+__all__ = ["band", "gather", "move", "scatter", "scatter_add", "surround"]
 
 
 @kernel
@@ -158,15 +158,6 @@ _BITS = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 
 
 def _bits(buf):
     return buf.view(_BITS[buf.dtype.itemsize])
-
-
-@lru_cache(4096)
-def strides_of(shape: Shape) -> tuple[int, ...]:
-    """Strides, in elements, of a contiguous array."""
-    strides = [1] * len(shape)
-    for k in range(len(shape) - 2, -1, -1):
-        strides[k] = strides[k + 1] * shape[k + 1]
-    return tuple(strides)
 
 
 def _collapse(shape: Shape, *strides: tuple[int, ...]) -> tuple[list[int], list[tuple[int, ...]]]:

@@ -16,13 +16,13 @@ from ..autodiff import tape, tracing
 from ..autodiff.cotangents import pass_on_cotangent
 from ..autodiff.observers import observers
 from ..autodiff.state import recording
-from ..core.shapes import Shape, distinct_axes, size
+from ..core.shapes import Shape, distinct_axes, size, strides_of
 from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
 from ..operators.entry import Entry, as_array, store_out
 from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
-from .move import gather, scatter, scatter_add, strides_of, surround
+from .move import gather, scatter, scatter_add, surround
 from .reshape_codes import resolve
 
 __all__ = ["embed", "expand_dims", "fixed", "flip", "reshape", "slice_", "slice_axis", "squeeze",

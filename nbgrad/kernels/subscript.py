@@ -21,13 +21,12 @@ from ..autodiff.writes import IN_PLACE, check_target, overwrite
 from ..backends.buffer_pool import extend_in_place
 from ..core.context import untraced_context
 from ..core.dtypes import int64, without_subclass
-from ..core.shapes import size
+from ..core.shapes import size, strides_of
 from ..errors import DTypeError, MaskWarning, NBGradError, RangeError, ShapeError
 from ..operators.cast import cast
 from .broadcasting import broadcast_to
 from .host import demand_shape
 from .indexing import flat_positions, in_range, integers, take_axis
-from .move import strides_of
 from .shape import block_slices, embed, reshape, slice_, transpose
 
 __all__ = ["check_write", "getitem", "setitem", "slice_assign", "slice_assign_scalar"]

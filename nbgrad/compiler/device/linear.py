@@ -11,7 +11,7 @@ from copy import copy
 
 from ...backends.cuda.cublas import Product
 from ...core.dtypes import DType
-from ...core.shapes import size
+from ...core.shapes import size, strides_of
 from ...ir.expr import ZERO, Expr, topological_order
 from ...ir.graph import Value
 from ..statements import Access
@@ -31,11 +31,7 @@ def product_sizes(value: Value) -> tuple[int, tuple[int, int, int]]:
 
 def contiguous_strides(g: Group) -> dict[int, int]:
     """The strides of a contiguous array along a group's axes."""
-    strides, stride = {}, 1
-    for k in reversed(range(len(g.extents))):
-        strides[k] = stride
-        stride *= g.extents[k]
-    return strides
+    return dict(enumerate(strides_of(tuple(g.extents))))
 
 
 def access_strides(m: Member, access: Access) -> dict[int, int] | None:

@@ -19,7 +19,7 @@ from ...arrays.templates import load, store
 from ...backends.cuda import driver, vectors
 from ...backends.numba import casts
 from ...core.dtypes import DType, as_dtype
-from ...core.shapes import size
+from ...core.shapes import size, strides_of
 from ...ir.expr import Expr, topological_order
 from ...ir.expr_source import literal
 from ...ir.graph import Value
@@ -146,11 +146,8 @@ class KernelWriter:
 
     def array_strides(self, m: Member) -> list[tuple[int, int]]:
         """The strides of a member's own array along the group's axes."""
-        strides, stride = [], 1
-        for k in reversed(m.s.kept):
-            strides.append((m.axes[k], stride))
-            stride *= m.s.axes[k].extent
-        return [(k, c) for k, c in strides if k >= 0]
+        strides = strides_of(tuple([m.s.axes[k].extent for k in m.s.kept]))
+        return [(m.axes[k], c) for k, c in zip(m.s.kept, strides, strict=True) if m.axes[k] >= 0][::-1]
 
     def merge_contiguous(self, axes: Sequence[int]) -> list[tuple[list[int], int]]:
         """Merge axes that all accesses traverse contiguously: (axes, extent)."""
