@@ -17,13 +17,14 @@ from ..core.shapes import size, strides_of
 from ..ir.graph import Value
 from .memory_plan import SharedBuffers
 from .parallel_chunks import Chunks, result_layout
+from .reductions import REDUCTIONS
 from .schedule import Loop, Program, TileAxis, reduction_axes
 from .statements import Axis, Statement
 
 __all__ = ["EXACT_LENGTH", "BufferLocation", "BufferPlacement", "defining_scope", "flat_index"]
 
 #: Statements whose value has the axes of their loops, in the order of the array's axes.
-_REGULAR = ("map", "sum", "max", "min", "product")
+_REGULAR = ("map", *REDUCTIONS, "product")
 #: Statements that write into an array of zeros, or get whole arrays as arguments: the array has its exact length.
 EXACT_LENGTH = ("embed", "scatter", "product", "opaque")
 

@@ -14,12 +14,12 @@ from ..backends.threads import GRAIN
 from ..core.shapes import size, strides_of
 from ..ir.expr import topological_order
 from ..ir.graph import Value
+from .reductions import REDUCTIONS, accumulation_type, combined
 from .schedule import Loop, Program, reduction_axes
 from .statements import Axis, Statement
 
-__all__ = ["COMBINE", "Chunks", "choose_chunks", "combine_chunks", "result_layout"]
+__all__ = ["Chunks", "choose_chunks", "combine_chunks", "result_layout"]
 
-COMBINE = {"sum": "add({0}, {1})", "max": "greater({0}, {1})", "min": "smaller({0}, {1})"}
 #: The maximum number of chunks of a loop.
 _MAX_CHUNKS = 64
 #: Combining partial results may take 1 / _SHARE of the work at most.
@@ -105,9 +105,9 @@ def combine_chunks(name: str, chunks: Chunks, program: Program, names: dict[Valu
     lines: list[str] = []
     for k, s in enumerate(chunks.partial):
         dtype, n = s.value.dtype, size(s.value.shape)
-        how = s.how if s.how in COMBINE else "sum"
-        compute = "int64" if not dtype.is_float else "float64" if how == "sum" else dtype.compute
-        axes = [(axis.extent, a, b) for axis, a, b in result_layout(s, program)] if s.how in COMBINE else [(n, 1, 1)]
+        how = s.how if s.how in REDUCTIONS else "sum"
+        compute = accumulation_type(how, dtype)
+        axes = [(axis.extent, a, b) for axis, a, b in result_layout(s, program)] if s.how in REDUCTIONS else [(n, 1, 1)]
         pad = "    "
         for d, (extent, _, _) in enumerate(reversed(axes)):
             lines.append(f"{pad}for i{len(axes) - 1 - d} in range(u({extent})):")
@@ -118,7 +118,7 @@ def combine_chunks(name: str, chunks: Chunks, program: Program, names: dict[Valu
             f"{pad}x = np.{compute}({load(dtype, f'q{k}[{own}]')})",
             f"{pad}for c in range(u(1), u({chunks.count})):",
             f"{pad}    y = np.{compute}({load(dtype, f'q{k}[c * u({n}) + {own}]')})",
-            f"{pad}    x = {'x + y' if how == 'sum' else COMBINE[how].format('x', 'y')}",
+            f"{pad}    x = {combined(how, 'x', 'y')}",
             f"{pad}{names[s.value]}[{at}] = {store(dtype, 'x', compute)}",
         ]
     outs = [names[s.value] for s in chunks.partial]

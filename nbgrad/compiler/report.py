@@ -10,6 +10,7 @@ from ..ir.expr_source import pretty
 from ..ir.graph import Value
 from .compiled_program import Compiled
 from .device.program import DeviceProgram
+from .reductions import REDUCTIONS
 from .schedule import Loop, TileAxis
 from .statements import Statement
 
@@ -35,7 +36,7 @@ def _operations(s: Statement) -> int:
         a, _ = s.value.inputs
         k = a.shape[-2] if s.value.attrs[0] else a.shape[-1]
         return 2 * size(s.value.shape[:-2]) * m * n * k
-    each = sum(1 for node in topological_order([s.expr]) if node.fn is not None) + (s.how in ("sum", "max", "min"))
+    each = sum(1 for node in topological_order([s.expr]) if node.fn is not None) + (s.how in REDUCTIONS)
     return each * _points(s)
 
 

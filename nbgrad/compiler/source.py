@@ -16,7 +16,8 @@ from ..ir.graph import Value
 from .buffer_placement import BufferLocation, BufferPlacement, defining_scope, flat_index
 from .elements import element_compute_type, rounded
 from .kernel_source import Source
-from .parallel_chunks import COMBINE, Chunks
+from .parallel_chunks import Chunks
+from .reductions import accumulation_type, combined, identity
 from .runtime_helpers import product, used_helpers
 from .schedule import Loop, Program, TileAxis, reduction_axes
 from .statements import Access, Axis, Guard, Statement
@@ -27,8 +28,6 @@ __all__ = ["generate_source"]
 _NO_VECTOR_VARIANT = {"exp", "expm1", "log", "log1p", "np", "math", "sigmoid", "sqrt", "tanh"}
 #: Bytes of the stack that a kernel may use, which cost a call nothing. None where the stack grows page by page.
 _STACK = 0 if os.name == "nt" else 1 << 16
-
-_START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
 
 
 def generate_source(
@@ -269,13 +268,8 @@ class _Writer:
 
     # Reductions.
 
-    def _type(self, s: Statement) -> str:
-        return f"np.{s.value.dtype.compute if s.value.dtype.is_float else 'int64'}"
-
     def _first(self, s: Statement) -> str:
-        if s.value.dtype.is_float or s.how == "sum":
-            return f"{self._type(s)}({_START[s.how]})"
-        return f"{self._type(s)}({-(2**63) + 1 if s.how == 'max' else 2**63 - 1})"
+        return identity(s.how, element_compute_type(s.value.dtype))
 
     def _accumulator(self, s: Statement, combo) -> str:
         return f"r{s.value.number}" + "".join(f"_{n}" for _, n in combo)
@@ -285,9 +279,8 @@ class _Writer:
         _, spread = defining_scope(s, self.program)
         combos = list(self._unrolled_indices(s.kept, s))
         if not spread:
-            wide = s.value.dtype.is_float and s.how == "sum"
+            first = identity(s.how, accumulation_type(s.how, s.value.dtype))
             for combo in combos:
-                first = "np.float64(0)" if wide else self._first(s)
                 self.line(f"w{self._accumulator(s, combo)[1:]} = {first}")
             return
         location = self.value_locations.location_of[s.value]
@@ -328,27 +321,25 @@ class _Writer:
                 if s.value.dtype.is_float and s.how == "sum":
                     self.line(f"{total} += np.float64({name})")
                 else:
-                    self.line(
-                        f"{total} = {COMBINE[s.how].format(total, name) if s.how != 'sum' else f'{total} + {name}'}"
-                    )
+                    self.line(f"{total} = {combined(s.how, total, name)}")
             else:
                 self._combine_in_memory(s, combo, name)
 
     def _combine_in_memory(self, s: Statement, combo, code: str) -> None:
         location = self.value_locations.location_of[s.value]
         at = self._element_code(location, combo)
-        old = load(s.value.dtype, at)
-        both = f"{old} + {code}" if s.how == "sum" else COMBINE[s.how].format(old, code)
+        both = combined(s.how, load(s.value.dtype, at), code)
         self.line(f"{at} = {store(s.value.dtype, both, self._compute(s))}")
 
     def _finish_outer(self, s: Statement) -> None:
         _, spread = defining_scope(s, self.program)
         if spread:
             return
+        compute = element_compute_type(s.value.dtype)
+        wide = compute != accumulation_type(s.how, s.value.dtype)
         for combo in self._unrolled_indices(s.kept, s):
             total = "w" + self._accumulator(s, combo)[1:]
-            wide = s.value.dtype.is_float and s.how == "sum" and s.value.dtype.compute != "float64"
-            self._result(s, combo, f"{self._type(s)}({total})" if wide else total)
+            self._result(s, combo, f"np.{compute}({total})" if wide else total)
 
     def _result(self, s: Statement, combo, code: str) -> None:
         """Name the computed value `code`, and store it if it has a location in memory."""
@@ -358,8 +349,7 @@ class _Writer:
         self.env[s.value, combo] = code
 
     def _compute(self, s: Statement) -> str:
-        dtype = s.value.attrs[1] if s.value.op == "map" else s.value.dtype
-        return dtype.compute if dtype.is_float else "int64"
+        return element_compute_type(s.value.attrs[1] if s.value.op == "map" else s.value.dtype)
 
     # Statements.
 
@@ -376,7 +366,7 @@ class _Writer:
             elements = [self._element(s, dict([*combo, *rest])) for rest in self._unrolled_indices(s.reduced, s)]
             code = elements[0] if elements else self._first(s)
             for more in elements[1:]:
-                code = f"({code} + {more})" if s.how == "sum" else COMBINE[s.how].format(code, more)
+                code = f"({code} + {more})" if s.how == "sum" else combined(s.how, code, more)
             if s.target is not None:
                 begin = f"u({self.chunks.begin(s)}) + " if self.chunks is not None and self._partial(s) else ""
                 at = f"{self._array(s.value)}[{begin}{self._index_of(s, s.target, dict(combo))}]"
@@ -387,8 +377,7 @@ class _Writer:
                 self._result(s, combo, code)
             elif loops[-1] in reduction:
                 name = self._accumulator(s, combo)
-                combine = COMBINE[s.how] if s.value.dtype.is_float or s.how != "sum" else "{0} + {1}"
-                self.line(f"{name} = {combine.format(name, code)}")
+                self.line(f"{name} = {combined(s.how, name, code, reorder=s.value.dtype.is_float)}")
             else:
                 self._combine_in_memory(s, combo, code)
 

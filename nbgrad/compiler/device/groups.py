@@ -21,9 +21,10 @@ from ...backends.cuda.cublas import Product
 from ...core.shapes import size
 from ...ir.expr import topological_order, var
 from ...ir.graph import Value
+from ..reductions import REDUCTIONS
 from ..statements import Access, Statement
 
-__all__ = ["MAX_SERIAL_REDUCTION", "REDUCTIONS", "Group", "Member", "group_statements"]
+__all__ = ["MAX_SERIAL_REDUCTION", "Group", "Member", "group_statements"]
 
 #: Reductions of up to this many elements have a thread per result.
 MAX_SERIAL_REDUCTION = 32
@@ -38,8 +39,6 @@ _MEMBERS, _ARRAYS = 40, 32
 _MAX_CANDIDATES = 16
 #: The maximum cost of recomputing a value, in operations; a scalar function counts five.
 _MAX_KERNEL_RECOMPUTE = 12
-
-REDUCTIONS = ("sum", "max", "min")
 
 
 class Member(NamedTuple):

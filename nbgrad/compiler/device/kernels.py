@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...core.shapes import size
-from .groups import MAX_SERIAL_REDUCTION, REDUCTIONS, Group
+from ..reductions import REDUCTIONS
+from .groups import MAX_SERIAL_REDUCTION, Group
 from .source import Kernel, KernelWriter
 from .totals import combine_in_block, combine_statement, initial_total
 

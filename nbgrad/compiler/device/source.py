@@ -24,9 +24,10 @@ from ...ir.expr import Expr, topological_order
 from ...ir.expr_source import literal
 from ...ir.graph import Value
 from ..elements import element_compute_type, rounded
+from ..reductions import REDUCTIONS
 from ..statements import Access
-from .groups import REDUCTIONS, Group, Member
-from .totals import accumulation_type, combine_in_block, combine_statement, initial_total, shared_totals_size
+from .groups import Group, Member
+from .totals import combine_in_block, combine_statement, initial_total, shared_totals_size, total_type
 
 __all__ = ["Kernel", "KernelWriter"]
 
@@ -342,7 +343,7 @@ class KernelWriter:
         self.known[1] = {}
         head = self.index_statements("j", self.within, "j")
         for m, total in totals.items():
-            value = f"np.{accumulation_type(m)}({self.element(m)[0]})"
+            value = f"np.{total_type(m)}({self.element(m)[0]})"
             self.per_element += [f"value = {value}", combine_statement(m, total, "value")]
         for m in self.members:
             later = self.splits > 1 and not self.is_per_element(m)  # left to the combining kernel
@@ -376,7 +377,7 @@ class KernelWriter:
         dtype = m.s.value.dtype
         if self.splits > 1:
             rows = self.g.sizes()[0]
-            self.parts.append((as_dtype(accumulation_type(m)), rows * self.splits))
+            self.parts.append((as_dtype(total_type(m)), rows * self.splits))
             self.write(f"{self.array(len(self.parts) - 1)}[q]", total, False)
             return
         calculated = element_compute_type(dtype)
@@ -449,8 +450,7 @@ class KernelWriter:
         elif self.shared:
             shared = [(k, m) for k, m in enumerate(self.members) if m.s.how in REDUCTIONS]
             lines = [
-                f"parts_total{k} = cuda.shared.array({shared_totals_size()}, np.{accumulation_type(m)})"
-                for k, m in shared
+                f"parts_total{k} = cuda.shared.array({shared_totals_size()}, np.{total_type(m)})" for k, m in shared
             ]
             lines += ["t = cuda.threadIdx.x", f"for q in range(cuda.blockIdx.x, {total}, cuda.gridDim.x):"]
             body = [*body, "cuda.syncthreads()"]  # before the next row's totals

@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from ...backends.cuda import driver
-from ..elements import element_compute_type
+from ..reductions import REDUCTIONS, accumulation_type, identity
 from .groups import Member
 
-__all__ = ["accumulation_type", "combine_in_block", "combine_statement", "initial_total", "shared_totals_size"]
-
-_FIRST = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
-#: NaN propagates: a comparison with it is false.
-_COMBINE = {
-    "sum": "{0} = {0} + {1}",
-    "max": "{0} = {0} if {0} >= {1} or {0} != {0} else {1}",
-    "min": "{0} = {0} if {0} <= {1} or {0} != {0} else {1}",
-}
+__all__ = ["combine_in_block", "combine_statement", "initial_total", "shared_totals_size", "total_type"]
 
 
 def combine_statement(m: Member, total: str, value: str) -> str:
     """The statement that combines a value with a total, as the reduction does."""
-    return _COMBINE[m.s.how].format(total, value)
+    return f"{total} = {REDUCTIONS[m.s.how].both_on_device.format(total, value)}"
 
 
-def accumulation_type(m: Member) -> str:
-    """The type in which a reduction accumulates: float64 for sums of floats of any precision."""
-    return "float64" if m.s.how == "sum" and m.s.value.dtype.is_float else element_compute_type(m.s.value.dtype)
+def total_type(m: Member) -> str:
+    """The type of a total."""
+    return accumulation_type(m.s.how, m.s.value.dtype)
 
 
 def initial_total(m: Member) -> str:
     """The initial value of a total."""
-    if m.s.how == "sum" or m.s.value.dtype.is_float:
-        return f"np.{accumulation_type(m)}({_FIRST[m.s.how]})"
-    return f"np.int64({-(2**63) + 1 if m.s.how == 'max' else 2**63 - 1})"
+    return identity(m.s.how, total_type(m))
 
 
 def shared_totals_size() -> int:
