@@ -17,61 +17,61 @@ __all__ = ["outline_parallel_loops"]
 _MAX_CHUNKS = 64
 
 
-def outline_parallel_loops(source: str) -> str:
-    """Outline the ``prange`` loops of a source file. The first function with such a loop keeps its line number."""
+def outline_parallel_loops(source: str) -> str | ast.Module:
+    """What to compile of a file: its ``prange`` loops are outlined, and all statements keep their line numbers."""
     if " in prange(" not in source:
         return source
-    lines, more = source.split("\n"), list[str]()
-    for function in (node for node in reversed(ast.parse(source).body) if isinstance(node, ast.FunctionDef)):
-        for loop in reversed(_loops(function.body)):
-            lines[loop.lineno - 1 : loop.end_lineno], outlined = _outline_loop(lines, function, loop)
-            more += outlined
-    return "\n".join([*lines, *more, ""])
+    tree = ast.parse(source)
+    outlining = _Outlining()
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        outlining.function, outlining.names = function, _names([function])
+        outlining.visit(function)
+    tree.body += outlining.outlined
+    return tree
 
 
-def _loops(body: list[ast.stmt]) -> list[ast.For]:
-    """The outermost ``prange`` loops."""
-    loops: list[ast.For] = []
-    for s in body:
-        if isinstance(s, ast.For) and isinstance(s.iter, ast.Call) and ast.unparse(s.iter.func) == "prange":
-            loops.append(s)
-        elif isinstance(s, ast.For | ast.While | ast.If):
-            loops += [*_loops(s.body), *_loops(s.orelse)]
-    return loops
+class _Outlining(ast.NodeTransformer):
+    """Replaces the outermost ``prange`` loops of `function`; `outlined` are the functions that they then call."""
+
+    function: ast.FunctionDef
+    names: tuple[set[str], set[str]]
+
+    def __init__(self) -> None:
+        self.outlined: list[ast.stmt] = []
+
+    def visit_For(self, loop: ast.For) -> ast.AST | list[ast.stmt]:
+        if not isinstance(loop.iter, ast.Call) or ast.unparse(loop.iter.func) != "prange":
+            return self.generic_visit(loop)
+        parameters = {a.arg for a in self.function.args.args}
+        assigned, used = self.names
+        mine, used_inside = _names([loop.target, *loop.body])
+        captured = sorted((assigned | parameters) & used_inside - mine)
+        first, last, turns, pieces, piece = (
+            _fresh(n, used | parameters) for n in ("first", "last", "turns", "pieces", "piece")
+        )
+        name = f"{self.function.name}_turns{loop.lineno}"
+        start, stop = ["0", *map(ast.unparse, loop.iter.args)][-2:]
+        range_bounds = [f"{start} + {turns} * {k} // {pieces}" for k in (piece, f"({piece} + 1)")]
+        least = f"max({first}, {start})" if start.isdecimal() else first  # provably non-negative indices
+        head = f"def {name}({', '.join([first, last, *captured])}):"
+        (outlined,) = _parsed(f"{head}\n for {ast.unparse(loop.target)} in range({least}, {last}): pass", loop)
+        assert isinstance(outlined, ast.FunctionDef) and isinstance(outlined.body[0], ast.For)
+        outlined.body[0].body = loop.body
+        outlined.decorator_list = [_serial(node) for node in self.function.decorator_list]
+        self.outlined.append(outlined)
+        code = f"""{turns} = max({stop} - ({start}), 0)
+{pieces} = min({turns}, {_MAX_CHUNKS})
+for {piece} in prange({pieces}):
+    {name}({", ".join([*range_bounds, *captured])})"""
+        return _parsed(code, loop)
 
 
-def _outline_loop(lines: list[str], function: ast.FunctionDef, loop: ast.For) -> tuple[list[str], list[str]]:
-    """The lines that replace a loop, and those of the function that they call."""
-    assert isinstance(loop.iter, ast.Call)
-    parameters = {a.arg for a in function.args.args}
-    assigned, used = _names([function])
-    mine, used_inside = _names([loop.target, *loop.body])
-    captured = sorted((assigned | parameters) & used_inside - mine)
-    first, last, turns, pieces, piece = (
-        _fresh(n, used | parameters) for n in ("first", "last", "turns", "pieces", "piece")
-    )
-    name = f"{function.name}_turns{loop.lineno}"
-    bounds = [ast.unparse(n) for n in loop.iter.args]
-    start, stop = ["0", *bounds][-2:]
-    range_bounds = [f"{start} + {turns} * {k} // {pieces}" for k in (piece, f"({piece} + 1)")]
-    least = f"max({first}, {start})" if start.isdecimal() else first  # provably non-negative indices
-    indent = " " * loop.col_offset
-    replacement = [
-        f"{turns} = max({stop} - ({start}), 0)",
-        f"{pieces} = min({turns}, {_MAX_CHUNKS})",
-        f"for {piece} in prange({pieces}):",
-        f"    {name}({', '.join([*range_bounds, *captured])})",
-    ]
-    body = [line[len(indent) - 4 :] for line in lines[loop.lineno : loop.end_lineno]]
-    outlined = [
-        "",
-        "",
-        *(f"@{_serial(node)}" for node in function.decorator_list),
-        f"def {name}({', '.join([first, last, *captured])}):",
-        f"    for {ast.unparse(loop.target)} in range({least}, {last}):",
-        *body,
-    ]
-    return [indent + line for line in replacement], outlined
+def _parsed(code: str, at: ast.AST) -> list[ast.stmt]:
+    """The statements of `code`, located where `at` is."""
+    statements = ast.parse(code).body
+    for node in (node for s in statements for node in ast.walk(s)):
+        ast.copy_location(node, at)
+    return statements
 
 
 def _names(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
@@ -80,10 +80,11 @@ def _names(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
     return {n.id for n in names if isinstance(n.ctx, ast.Store)}, {n.id for n in names}
 
 
-def _serial(decorator: ast.expr) -> str:
+def _serial(decorator: ast.expr) -> ast.expr:
     """The decorator without ``parallel``."""
     assert isinstance(decorator, ast.Call)
-    return ast.unparse(ast.Call(decorator.func, [], [k for k in decorator.keywords if k.arg != "parallel"]))
+    serial = ast.Call(decorator.func, [], [k for k in decorator.keywords if k.arg != "parallel"])
+    return ast.copy_location(serial, decorator)
 
 
 def _fresh(name: str, taken: set[str]) -> str:
