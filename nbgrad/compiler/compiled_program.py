@@ -127,16 +127,16 @@ class Compiled:
     @cached_property
     def allocations_by_name(self) -> dict[str, str]:
         """Name of an array that is written -> code that allocates it."""
-        return {name: self._empty(_kind(dtype), n) for name, (dtype, n) in self.buffers.items()}
+        return {name: self.empty_code(dtype, n) for name, (dtype, n) in self.buffers.items()}
 
-    def _empty(self, kind: Kind, n: int) -> str:
-        dtype = f"d_{kind.dtype.name}"
-        self.globals[dtype] = kind.storage
+    def empty_code(self, dtype: DType, n: int) -> str:
+        """Code that allocates `n` elements; its names are among the global ones."""
+        kind, storage, empty = _kind(dtype), f"d_{dtype.name}", f"e_{dtype.name}"
+        self.globals[storage] = kind.storage
         if n < LARGE:
-            return f"small({n}, {dtype})"
-        empty = f"e_{kind.dtype.name}"
+            return f"small({n}, {storage})"
         self.globals[empty] = kind.empty
-        return f"{empty}({n}, {dtype})"
+        return f"{empty}({n}, {storage})"
 
     def _kernel(self, part: list, number: int) -> None:
         chunks = self.chunks.get(part[0])
@@ -192,7 +192,7 @@ class Compiled:
         if not call.count:
             return f"{call.entry}({', '.join(call.arguments)})"
         self.globals["each"] = parallel_ranges
-        own = [self._empty(_kind(dtype), n) for dtype, n in call.scratch]
+        own = [self.empty_code(*shape) for shape in call.scratch]
         inside = ", ".join([*call.arguments, *own, "start", "stop"])
         return f"each(lambda start, stop: {call.entry}({inside}), {call.count}, {call.weight})"
 

@@ -6,7 +6,7 @@ selects the rows of the loop's arrays that an iteration reads and writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..backends.numba.compile import Kernel, generate, nopython, python
 from ..core.context import CPU0, Context
 from ..core.dtypes import DType, int64
 from ..core.shapes import size
+from ..ir.graph import ShapedValue
 from .compiled_program import Compiled, allocation_code
 from .device.iteration import DeviceLoop
 from .subprograms import Aval, Step, TracedSubprogram
@@ -69,6 +70,32 @@ class LoopStep:
         """Whether it runs user code."""
         return self.traced.foreign
 
+    @property
+    def lengths(self) -> list[int]:
+        """The sizes of the arguments of a step."""
+        return [size(v.shape) for v in self.traced.arguments]
+
+    def avals(self, ctx: Context) -> list:
+        """Shapes and kinds of the operands."""
+        arguments = enumerate(self.traced.arguments)
+        avals = [((self.n, *v.shape) if k < self.counts[0] else v.shape, kind_of(v.dtype, ctx)) for k, v in arguments]
+        return [*avals, ((), kind_of(int64, ctx))] if self.counted else avals
+
+    def read_outputs(self, read: Collection[int]) -> list[int]:
+        """Which outputs are among the results in `read`, by their number there."""
+        _, states, outputs = self.counts
+        return [k for k in range(states, states + outputs) if k in read]
+
+    def read_history(self, read: Collection[int]) -> set[int]:
+        """The states whose history is among the results in `read`."""
+        _, states, outputs = self.counts
+        return {k for k in range(states) if states + outputs + k in read}
+
+    def results_of_step(self, read: Collection[int]) -> list[ShapedValue]:
+        """What a step must compute: the states, the outputs that are read, and whether it is the last step."""
+        last = [] if self.stops is None else [self.stops]
+        return [self.traced.results[k] for k in (*range(self.counts[1]), *self.read_outputs(read), *last)]
+
     def concrete(self, read: Collection[int], ctx: Context = CPU0) -> LoopRunner | DeviceLoop:
         return DeviceLoop(self, read, ctx) if ctx.device_type == "gpu" else LoopRunner(self, read)
 
@@ -85,28 +112,20 @@ class LoopRunner:
     single = False
 
     def __init__(self, whole: LoopStep, read: Collection[int]) -> None:
-        rows, states, outputs = whole.counts
         inside = whole.traced
         self.loop_step = whole
         self.name = whole.name
-        self.read_outputs = [states + k for k in range(outputs) if states + k in read]
-        self.history = {k for k in range(states) if states + outputs + k in read}
-        self.lengths = [size(v.shape) for v in inside.arguments]
-        self.avals = [
-            ((whole.n, *v.shape) if k < rows else v.shape, kind_of(v.dtype, CPU0))
-            for k, v in enumerate(inside.arguments)
-        ]
-        if whole.counted:
-            self.avals.append(((), kind_of(int64, CPU0)))
-        selected = [*range(states), *self.read_outputs, *([] if whole.stops is None else [whole.stops])]
-        results = [inside.results[k] for k in selected]
+        self.read = frozenset(read)
+        self.read_outputs = whole.read_outputs(read)
+        self.history = whole.read_history(read)
+        self.lengths = whole.lengths
+        self.avals = whole.avals(CPU0)
+        results = whole.results_of_step(read)
         self.compiled = compiled = Compiled(
             f"{whole.name}_step", inside.graph, inside.arguments, results, is_nested=True
         )
-        space = {name: code for name, code in compiled.allocations_by_name.items() if not name.startswith("out")}
-        code = f"def call():\n    return [{', '.join(space.values())}]"
-        self.allocate_scratch = python(f"{whole.name}_space", code, compiled.globals)
-        self.arrays = self._arrays(space)
+        self.scratch = {name: buffer for name, buffer in compiled.buffers.items() if not name.startswith("out")}
+        self.arrays = self._arrays()
         self.foreign = any(runner.foreign for runner, _, _ in compiled.opaque.values())
         self.native = self._native if compiled.nopython else None
         self.texts = [*compiled.texts, self._text(whole.name, compiled.steps)]
@@ -142,7 +161,7 @@ class LoopRunner:
         lines = [f"def {name}({', '.join(['n', *self.arrays])}):", "    for t in range(n):"]
         return "\n".join([*lines, *(f"        {line}" for line in self._lines(steps))]) + "\n"
 
-    def _arrays(self, space: Iterable[str]) -> dict[str, DType]:
+    def _arrays(self) -> dict[str, DType]:
         """The arguments of the loop's code, in order, with their dtypes."""
         rows, states, _ = self.loop_step.counts
         inside = self.loop_step.traced
@@ -157,7 +176,7 @@ class LoopRunner:
         dtypes |= {f"y{k}": inside.results[number].value.dtype for k, number in enumerate(self.read_outputs)}
         if self.loop_step.stops is not None:
             dtypes |= {"go": inside.results[self.loop_step.stops].value.dtype, "done": int64}
-        return dtypes | {name: self.compiled.buffers[name][0] for name in space}
+        return dtypes | {name: dtype for name, (dtype, _) in self.scratch.items()}
 
     def _lines(self, steps: list[str]) -> list[str]:
         """The code of one iteration around these steps."""
@@ -188,55 +207,34 @@ class LoopRunner:
     def run(self, *arrays) -> None:
         """Run on the operands, and the list of results: None for those that nothing reads."""
         *operands, outs = arrays
-        rows, states, outputs = self.loop_step.counts
-        bufs = [x._buf for x in operands]
-        m = int(bufs[-1][0]) if self.loop_step.counted else self.loop_step.n
-        first = m - 1 if self.loop_step.backward and m else 0
-        arguments: list[Any] = bufs[:rows]
-        for k in range(rows, rows + states):
-            n, kind = self.lengths[k], self.avals[k][1]
-            last = kind.empty(n, kind.storage) if outs[k - rows] is None else outs[k - rows]._buf
-            if k - rows in self.history:
-                other = outs[states + outputs + k - rows]._buf
-                other[first * n : (first + 1) * n] = bufs[k]
-            else:
-                other = kind.empty(n, kind.storage)
-            arguments += [bufs[k], last, other]
-        arguments += [*bufs[rows + states : len(self.lengths)], *(outs[k]._buf for k in self.read_outputs)]
-        done_steps = m
-        if self.loop_step.stops is None:
-            self.call(m, *arguments, *self.allocate_scratch())
-        else:
-            go = np.empty(1, self.loop_step.traced.results[self.loop_step.stops].value.dtype.storage)
-            done = np.full(1, m, np.int64)
-            self.call(m, *arguments, go, done, *self.allocate_scratch())
-            done_steps = int(done[0])
-            if outs[-1] is not None:
-                outs[-1]._buf[:] = done
-        if done_steps < self.loop_step.n:
-            self._finish(m, done_steps, arguments, outs)
+        self._around(*(x._buf for x in operands), *(y._buf for y in outs if y is not None))
 
-    def _finish(self, m: int, done_steps: int, arguments: list, outs: list) -> None:
-        """After fewer steps than there are rows: copy the last states to the results, and zero the other outputs."""
-        rows, states, _ = self.loop_step.counts
-        for k in range(states):
-            start, last, other = arguments[rows + 3 * k : rows + 3 * k + 3]
-            n = self.lengths[rows + k]
-            if not done_steps:
-                last[:] = start
-            elif k in self.history and done_steps < m:
-                last[:] = other[done_steps * n : (done_steps + 1) * n]
-            elif k not in self.history and (m - done_steps) % 2:
-                last[:] = other
-        for k in self.read_outputs:
-            n = size(self.loop_step.traced.results[k].shape)
-            outs[k]._buf[done_steps * n :] = 0
+    @cached_property
+    def _around(self) -> Callable:
+        """:meth:`run` on buffers."""
+        operands = [f"x{k}" for k in range(len(self.avals))]
+        results = [f"y{k}" if k in self.read else None for k in range(len(self.loop_step.results))]
+        lines = self._lines_around(
+            operands, results, "loop", lambda name, dtype, n: f"{name} = {self.compiled.empty_code(dtype, n)}"
+        )
+        code = "\n    ".join([f"def call({', '.join([*operands, *filter(None, results)])}):", *lines])
+        return python(self.name, code, {**self.compiled.globals, "loop_call": self.call})
 
     def _native(self, operands: list[str], results: list[str | None], prefix: str) -> tuple[list[str], dict[str, Any]]:
         """:meth:`run` as lines of a nopython function, and their global names."""
+        lines = self._lines_around(operands, results, prefix, allocation_code)
+        return lines, {f"{prefix}_call": self._nopython_call}
+
+    def _lines_around(
+        self, operands: list[str], results: list[str | None], prefix: str, allocate: Callable[[str, DType, int], str]
+    ) -> list[str]:
+        """Code that allocates what the loop needs besides the operands and results, and runs it.
+
+        After fewer steps than there are rows, the last states are copied to the results, and other outputs are zeroed.
+        """
         rows, states, outputs = self.loop_step.counts
         m, done_steps = f"{prefix}_m", f"{prefix}_taken"
-        lines = [f"{m} = {f'{operands[-1]}[0]' if self.loop_step.counted else self.loop_step.n}"]
+        lines = [f"{m} = {f'int({operands[-1]}[0])' if self.loop_step.counted else self.loop_step.n}"]
         first = f"max({m} - 1, 0)" if self.loop_step.backward else "0"
         arguments, after = operands[:rows], []
         for k in range(states):
@@ -244,7 +242,7 @@ class LoopRunner:
             last = results[k]
             if last is None:
                 last = f"{prefix}_f{k}"
-                lines.append(allocation_code(last, dtype, n))
+                lines.append(allocate(last, dtype, n))
             other = results[states + outputs + k]
             if k in self.history:
                 lines.append(f"{other}[{first} * {n} : {first} * {n} + {n}] = {start}")
@@ -254,7 +252,7 @@ class LoopRunner:
                 ]
             else:
                 other = f"{prefix}_b{k}"
-                lines.append(allocation_code(other, dtype, n))
+                lines.append(allocate(other, dtype, n))
                 after += [f"    elif ({m} - {done_steps}) % 2:", f"        {last}[:] = {other}"]
             after[-2:-2] = [f"    if {done_steps} == 0:", f"        {last}[:] = {start}"]
             arguments += [start, last, str(other)]
@@ -262,20 +260,17 @@ class LoopRunner:
         arguments += [*operands[rows + states : len(self.lengths)], *outputs_read]
         if self.loop_step.stops is not None:
             arguments += [f"{prefix}_go", f"{prefix}_done"]
-            lines.append(
-                allocation_code(f"{prefix}_go", self.loop_step.traced.results[self.loop_step.stops].value.dtype, 1)
-            )
-            lines += [allocation_code(f"{prefix}_done", int64, 1), f"{prefix}_done[0] = {m}"]
-        for name, (dtype, n) in self.compiled.buffers.items():
-            if not name.startswith("out"):
-                arguments.append(f"{prefix}_{name}")
-                lines.append(allocation_code(arguments[-1], dtype, n))
+            lines.append(allocate(f"{prefix}_go", self.loop_step.traced.results[self.loop_step.stops].value.dtype, 1))
+            lines += [allocate(f"{prefix}_done", int64, 1), f"{prefix}_done[0] = {m}"]
+        for name, (dtype, n) in self.scratch.items():
+            arguments.append(f"{prefix}_{name}")
+            lines.append(allocate(arguments[-1], dtype, n))
         lines.append(f"{prefix}_call({', '.join([m, *arguments])})")
-        lines.append(f"{done_steps} = {m if self.loop_step.stops is None else f'{prefix}_done[0]'}")
+        lines.append(f"{done_steps} = {m if self.loop_step.stops is None else f'int({prefix}_done[0])'}")
         if self.loop_step.stops is not None and results[-1] is not None:
             lines.append(f"{results[-1]}[0] = {done_steps}")
         for k, name in zip(self.read_outputs, outputs_read, strict=True):
             after.append(f"    {name}[{done_steps} * {size(self.loop_step.traced.results[k].shape)} :] = 0")
         if after and (self.loop_step.counted or self.loop_step.stops is not None):
             lines += [f"if {done_steps} < {self.loop_step.n}:", *after]
-        return lines, {f"{prefix}_call": self._nopython_call}
+        return lines

@@ -12,7 +12,6 @@ from typing import Any
 from ...arrays.launch import kind_of
 from ...backends.cuda.buffers import DeviceBuffer
 from ...core.context import Context
-from ...core.dtypes import int64
 from ...core.shapes import size
 from ..subprograms import TracedSubprogram
 from .program import DeviceProgram
@@ -34,22 +33,15 @@ class DeviceLoop:
     native = None
 
     def __init__(self, whole: Any, read: Collection[int], ctx: Context) -> None:
-        rows, states, outputs = whole.counts
         inside = whole.traced
         self.whole = whole
         self.name = whole.name
         self.foreign = whole.foreign
-        self.given = [states + k for k in range(outputs) if states + k in read]
-        self.history = {k for k in range(states) if states + outputs + k in read}
-        self.lengths = [size(v.shape) for v in inside.arguments]
-        self.avals = [
-            ((whole.n, *v.shape) if k < rows else v.shape, kind_of(v.dtype, ctx))
-            for k, v in enumerate(inside.arguments)
-        ]
-        if whole.counted:
-            self.avals.append(((), kind_of(int64, ctx)))
-        selected = [*range(states), *self.given, *([] if whole.stops is None else [whole.stops])]
-        self.results = [inside.results[k] for k in selected]
+        self.given = whole.read_outputs(read)
+        self.history = whole.read_history(read)
+        self.lengths = whole.lengths
+        self.avals = whole.avals(ctx)
+        self.results = whole.results_of_step(read)
         self.kinds = [kind_of(y.value.dtype, ctx) for y in self.results]
         self.step = DeviceProgram(f"{whole.name}_step", inside.graph, inside.arguments, self.results, ctx)
         self.texts = self.step.texts
