@@ -11,7 +11,7 @@ from ..arrays.templates import load, store
 from ..core.dtypes import DType
 from ..core.shapes import size
 from ..ir.expr import Expr, const, free_variables, substitute, topological_order, var
-from ..ir.expr_source import literal
+from ..ir.expr_source import expression_code
 from ..ir.graph import Value
 from .buffer_placement import BufferLocation, BufferPlacement, defining_scope, flat_index
 from .elements import element_compute_type, rounded
@@ -406,20 +406,10 @@ class _Writer:
         return guard.start <= start < guard.stop
 
     def _expression(self, expr: Expr, names: dict[str, str], compute: str) -> str:
-        cast = f"np.{compute}"
-        code: dict[Expr, str] = {}
-        for node in topological_order([expr]):
-            if node.name is not None:
-                code[node] = names[node.name]
-            elif node.fn is None:
-                assert node.value is not None
-                code[node] = literal(node.value, cast)
-            else:
-                template = node.fn.integer if compute == "int64" else node.fn.template
-                text = template.format(*(code[a] for a in node.args))
-                self.source.helpers.update(node.fn.helpers)
-                code[node] = self._local_for(f"{compute}:{text}", text, "x")
-        return code[expr]
+        def local(text: str) -> str:
+            return self._local_for(f"{compute}:{text}", text, "x")
+
+        return expression_code([expr], names, f"np.{compute}", local, self.source.helpers)[0]
 
     def _local_for(self, key: Any, text: str, letter: str) -> str:
         """The local variable that holds the value of `text`."""

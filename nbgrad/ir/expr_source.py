@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..core.source_text import constant_source
 from .expr import Expr, strip_strong, topological_order
 
-__all__ = ["emit", "literal", "pretty"]
+__all__ = ["emit", "expression_code", "pretty"]
 
 
 def literal(value: float | int, cast: str) -> str:
@@ -36,22 +36,52 @@ def emit(outputs: Sequence[Expr], names: dict[str, str], cast: str) -> tuple[lis
     helpers : dict
         Global names that the statements use.
     """
-    code: dict[Expr, str] = {}
     constants: list[str] = []
     body: list[str] = []
     helpers: dict[str, object] = {}
+
+    def constant(text: str) -> str:
+        constants.append(f"c{len(constants)} = {text}")
+        return f"c{len(constants) - 1}"
+
+    def local(text: str) -> str:
+        body.append(f"t{len(body)} = {text}")
+        return f"t{len(body) - 1}"
+
+    return constants, body, expression_code(outputs, names, cast, local, helpers, constant), helpers
+
+
+def expression_code(
+    outputs: Sequence[Expr],
+    names: dict[str, str],
+    cast: str,
+    local: Callable[[str], str],
+    helpers: dict,
+    constant: Callable[[str], str] = str,
+) -> list[str]:
+    """The code of `outputs`, with a local variable for each application of a function.
+
+    Parameters
+    ----------
+    outputs : sequence of Expr
+    names, cast
+        As for :func:`emit`.
+    local, constant : callable
+        Give the variable that holds the value of some code: of an application, of a constant.
+    helpers : dict
+        Gets the global names that the code uses.
+    """
+    code: dict[Expr, str] = {}
     for node in topological_order(outputs):
         if node.name is not None:
             code[node] = names[node.name]
         elif node.fn is None:
-            code[node] = f"c{len(constants)}"
-            constants.append(f"c{len(constants)} = {literal(node.value, cast)}")  # type: ignore[arg-type]
+            code[node] = constant(literal(node.value, cast))  # type: ignore[arg-type]
         else:
-            code[node] = f"t{len(body)}"
             template = node.fn.integer if cast == "np.int64" else node.fn.template
-            body.append(f"t{len(body)} = " + template.format(*(code[a] for a in node.args)))
             helpers.update(node.fn.helpers)
-    return constants, body, [code[e] for e in outputs], helpers
+            code[node] = local(template.format(*(code[a] for a in node.args)))
+    return [code[e] for e in outputs]
 
 
 # For people.

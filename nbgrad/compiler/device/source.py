@@ -11,6 +11,7 @@ owns all elements that can coincide.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from ...backends.numba import casts
 from ...core.dtypes import DType, as_dtype
 from ...core.shapes import size, strides_of
 from ...ir.expr import Expr, topological_order
-from ...ir.expr_source import literal
+from ...ir.expr_source import expression_code
 from ...ir.graph import Value
 from ..elements import element_compute_type, rounded
 from ..reductions import REDUCTIONS
@@ -293,18 +294,8 @@ class KernelWriter:
         return f"{self.fetched[code]}[{self.lane}]"
 
     def expression(self, expr: Expr, values: dict[str, str], compute: str, inside: bool) -> str:
-        code: dict[Expr, str] = {}
-        for node in topological_order([expr]):
-            if node.name is not None:
-                code[node] = values[node.name]
-            elif node.fn is None:
-                assert node.value is not None
-                code[node] = literal(node.value, f"np.{compute}")
-            else:
-                template = node.fn.integer if compute == "int64" else node.fn.template
-                self.helpers.update(node.fn.helpers)
-                code[node] = self.local_for(template.format(*(code[a] for a in node.args)), inside)
-        return code[expr]
+        local = partial(self.local_for, inside=inside)
+        return expression_code([expr], values, f"np.{compute}", local, self.helpers)[0]
 
     # Phases.
 
