@@ -8,16 +8,14 @@ import platform
 import time
 from pathlib import Path
 
-import llvmlite
-import numba
 import numpy as np
 import scipy
-from llvmlite import binding as llvm
 
 from . import __version__
 from .backends.buffer_pool import pool
 from .backends.cuda import cublas
 from .backends.numba import disk_cache
+from .backends.numba.internals import VERSIONS, host_processor
 from .backends.threads import get_num_threads
 from .core import config
 from .core.context import gpu_memory_info, num_gpus
@@ -94,10 +92,10 @@ def info() -> None:
     rows = {
         "nbgrad": __version__,
         "python": platform.python_version(),
-        "numba": f"{numba.__version__} (llvmlite {llvmlite.__version__})",
+        "numba": f"{VERSIONS[0]} (llvmlite {VERSIONS[1]})",
         "numpy, scipy": f"{np.__version__}, {scipy.__version__}",
         "system": platform.platform(),
-        "processor": llvm.get_host_cpu_name(),
+        "processor": host_processor()[0],
         "cores": f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} usable",
         "threads": f"up to {get_num_threads()} on a large operation (BLAS has its own)",
         "threading layer": "Python threads that run ranges of a loop; none of Numba's",

@@ -306,14 +306,16 @@ def test_the_key_follows_source_options_signature_and_versions(monkeypatch, fres
 def test_the_environment_is_in_the_key(monkeypatch):
     monkeypatch.setattr(machine_code, "_environment", "")
     before = machine_code._environment_fingerprint()
-    for target, name in (
-        (config, "__version__"),
-        (machine_code.numba, "__version__"),
-        (machine_code.llvmlite, "__version__"),
+    of_numba, of_llvmlite = machine_code.VERSIONS
+    for target, name, other in (
+        (config, "__version__", "0.0.0"),
+        (machine_code, "VERSIONS", ("0.0.0", of_llvmlite)),
+        (machine_code, "VERSIONS", (of_numba, "0.0.0")),
+        (machine_code, "host_processor", lambda: ("another", "")),
     ):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(machine_code, "_environment", "")
-            patch.setattr(target, name, "0.0.0")
+            patch.setattr(target, name, other)
             assert machine_code._environment_fingerprint() != before
 
 

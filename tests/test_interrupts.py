@@ -162,6 +162,27 @@ def test_a_fork_waits_for_a_thread_that_compiles():
     assert script(HEAD + _dedented(source)) == ["True"]
 
 
+def test_a_thread_that_compiles_may_ask_for_a_logger_while_a_fork_waits():
+    source = """
+    import logging
+    from nbgrad.backends.numba.compile_guard import COMPILING
+    held = threading.Event()
+    def work():
+        with COMPILING:
+            held.set()
+            time.sleep(0.3)
+            logging.getLogger("another")
+    threading.Thread(target=work).start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0)
+    """
+    head = "import faulthandler\nfaulthandler.dump_traceback_later(60, exit=True)\n"
+    assert script(head + HEAD + _dedented(source)) == ["True"]
+
+
 IMPORTED = """
 import numba
 import numpy as np

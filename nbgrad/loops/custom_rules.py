@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.core.errors import NumbaError
-from numba.np.numpy_support import as_dtype
 
 from ..backends.numba.compile import is_nopython
+from ..backends.numba.internals import NumbaError, as_dtype
 from ..backends.numba.result_types import result_form, result_type
 from ..core.source_text import identifier
 from ..errors import TraceError

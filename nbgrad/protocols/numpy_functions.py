@@ -15,11 +15,11 @@ from operator import attrgetter, index
 from typing import Any
 
 import numpy as np
-from numba.core.typing.typeof import typeof_impl
 
 from ..arrays.ndarray import NDArray, from_value
 from ..autodiff.constants import carries_gradient
 from ..autodiff.state import state
+from ..backends.numba.internals import register_typeof
 from ..core.registry import operators
 from ..errors import AttrError, DTypeError, LostGradientError, ShapeError, TraceError
 from ..kernels import linear, shape
@@ -448,7 +448,7 @@ def _plain(x):
     return {key: _plain(value) for key, value in x.items()} if type(x) is dict else x
 
 
-@typeof_impl.register(NDArray)
+@register_typeof(NDArray)
 def _refuse_typeof(x: NDArray, context: object) -> None:
     """Raise where Numba asks for the type of an NDArray: as an argument or a global of a compiled function."""
     raise DTypeError(

@@ -13,9 +13,9 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba.core.dispatcher import Dispatcher
 
 from ..numba.compile import Kernel, exec_unique, generate
+from ..numba.internals import Dispatcher, Intrinsic
 from . import driver, vectors
 from .buffers import DeviceBuffer, OnDevice
 
@@ -151,11 +151,7 @@ def _simulator_binding(name: str, value: object) -> object:
         return vectors.SIMULATED[name]
     if isinstance(value, Kernel):
         return lambda *args: value(*[np.asarray(x) if np.ndim(x) else np.asarray(x).item() for x in args])
-    return (
-        _host(name, value)
-        if isinstance(value, Dispatcher) or hasattr(value, "bodies") or hasattr(value, "_defn")
-        else value
-    )
+    return _host(name, value) if isinstance(value, Dispatcher | Intrinsic) or hasattr(value, "bodies") else value
 
 
 @cache

@@ -15,13 +15,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir as llvm
-from numba.core import ir, types
-from numba.core.compiler_machinery import register_pass
-from numba.core.dispatcher import Dispatcher
-from numba.core.typed_passes import NativeLowering
+from numba import types
 
 from .direct_calls import REPLACED_FUNCTION
+from .internals import Dispatcher, NativeLowering, ir, llvm, register_pass
 from .lowering import ElementLowering
 from .ssa import SsaDestruction
 

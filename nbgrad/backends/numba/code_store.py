@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import pickle
-import re
 import secrets
 import sys
 import time
 from collections.abc import Callable
 
-import llvmlite
 import numba
 import numpy as np
-from llvmlite import binding as llvm
 from numba import types
-from numba.core import serialize
-from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import NullCache
-from numba.core.codegen import RuntimeLinker
-from numba.core.compiler import CompileResult
-from numba.core.registry import cpu_target
-from numba.core.runtime import rtsys
 
 from ...core import config
 from . import disk_cache, package_sources, staleness
 from .fingerprint import of_function, of_options, of_value
+from .internals import (
+    VERSIONS,
+    CompileResult,
+    NullCache,
+    function_compiler,
+    function_numbers,
+    host_processor,
+    is_process_bound,
+    links_at_runtime,
+    number_functions_from,
+    packed,
+    unpacked,
+)
 from .known_names import NoFingerprint, of_type
 
 __all__ = ["DispatcherCache", "ExternalCache", "history", "key", "load", "log", "store"]
@@ -58,7 +60,6 @@ staleness.watch()
 
 #: Above every number that Numba gave to functions before :func:`_randomize_unique_ids` ran.
 _FIRST_UNIQUE_ID = 1 << 60
-_UNIQUE_ID = re.compile(r"B\d+v(\d+)")
 
 
 def _randomize_unique_ids() -> None:
@@ -68,7 +69,7 @@ def _randomize_unique_ids() -> None:
     Where two modules define the same symbol, the linker keeps the first. If every process counted from 1, two of them
     could give one symbol to different functions, and a third that loads both would call the wrong one.
     """
-    FunctionIdentity._unique_ids = itertools.count(_FIRST_UNIQUE_ID + secrets.randbits(60))
+    number_functions_from(_FIRST_UNIQUE_ID + secrets.randbits(60))
 
 
 _randomize_unique_ids()
@@ -95,7 +96,7 @@ class DispatcherCache(ExternalCache):
     def key(self, signature: tuple) -> str:
         """The key for one signature; "" if the function cannot be stored."""
         source, function = self.parts
-        options = {**function.targetoptions, "pipeline_class": function._compiler.pipeline_class}
+        options = {**function.targetoptions, "pipeline_class": function_compiler(function).pipeline_class}
 
         def fingerprint() -> str:
             staleness.check(function.py_func)
@@ -150,7 +151,7 @@ def store(key: str, name: str, result: CompileResult) -> None:
             print(f"nbgrad: {name} is not kept on disk: it holds {why}", file=sys.stderr)
         return
     try:
-        disk_cache.store(key, serialize.dumps(result._reduce()))
+        disk_cache.store(key, packed(result))
     except (
         AttributeError,
         TypeError,
@@ -163,12 +164,11 @@ def store(key: str, name: str, result: CompileResult) -> None:
 
 def _process_bound(result: CompileResult) -> str:
     """Why code can run in this process only; "" if it can run in others."""
-    library = result.library
-    if library.has_dynamic_globals or result.lifted or result.objectmode:
+    if is_process_bound(result):
         return "addresses of this process"
-    if any(g.name.startswith(RuntimeLinker.PREFIX) for g in library._final_module.global_variables):
+    if links_at_runtime(result):
         return "functions that call each other, which Numba links in this process alone"
-    if any(int(n) < _FIRST_UNIQUE_ID for f in library.get_defined_functions() for n in _UNIQUE_ID.findall(f.name)):
+    if any(number < _FIRST_UNIQUE_ID for number in function_numbers(result)):
         return "functions that were compiled before nbgrad was imported, under names that others may have"
     return ""
 
@@ -179,12 +179,7 @@ def load(key: str) -> CompileResult | None:
     if payload is None:
         return None
     try:
-        # Loaded code needs nothing of Numba but the symbols of its runtime. A first *dispatch* would also load every
-        # typing and lowering registry, which takes 0.3 to 0.5 s.
-        context = cpu_target.target_context
-        if b"NRT_" in payload:
-            rtsys.initialize(context)
-        return CompileResult._rebuild(context, *pickle.loads(payload))
+        return unpacked(payload)
     except Exception:  # whatever is wrong with a stored kernel, recompiling repairs it
         return None
 
@@ -194,7 +189,6 @@ def _environment_fingerprint() -> str:
     global _environment
     if not _environment:
         _environment = "|".join(
-            [config.__version__, numba.__version__, llvmlite.__version__, np.__version__, sys.version,
-             sys.platform, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+            [config.__version__, *VERSIONS, np.__version__, sys.version, sys.platform, *host_processor()]
         )  # fmt: skip
     return "|".join([_environment, *[f"{knob}={getattr(numba.config, knob, None)}" for knob in _NUMBA_SETTINGS]])

@@ -20,32 +20,39 @@ from typing import ClassVar
 import numba
 import numpy as np
 from numba import types
-from numba.core.compiler import Compiler, CompileResult
-from numba.core.compiler_machinery import register_pass
-from numba.core.dispatcher import Dispatcher
-from numba.core.lowering import Lower
-from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import (
+
+from ...core import config
+from ...core.source_text import file_lines
+from ..cuda.buffers import OnDevice
+from . import code_store
+from .alias_analysis import AliasRootAnalysis, NoAliasLowering
+from .compile_guard import COMPILING, compilation_scope, run_uninterrupted
+from .direct_calls import DirectCalls
+from .exported import CheckedDispatcher, GeneratedDispatcher
+from .fingerprint import identity, of_function, of_source
+from .generated_module import GeneratedModule
+from .internals import (
+    Compiler,
+    CompileResult,
+    CPUDispatcher,
+    DeadBranchPrune,
+    Dispatcher,
+    InlineClosureLikes,
+    IRProcessing,
+    Lower,
     NativeLowering,
     NativeParforLowering,
     NopythonRewrites,
     NopythonTypeInference,
     PreLowerStripPhis,
+    ReconstructSSA,
+    WithLifting,
+    function_compiler,
+    intrinsic,
+    overload,
+    register_pass,
+    use_cache,
 )
-from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
-from numba.extending import intrinsic, overload
-
-from ...core import config
-from ...core.fork_safety import COMPILING
-from ...core.source_text import file_lines
-from ..cuda.buffers import OnDevice
-from . import code_store
-from .alias_analysis import AliasRootAnalysis, NoAliasLowering
-from .compile_guard import compilation_scope, run_uninterrupted
-from .direct_calls import DirectCalls
-from .exported import CheckedDispatcher, GeneratedDispatcher
-from .fingerprint import identity, of_function, of_source
-from .generated_module import GeneratedModule
 from .linking import ParallelLowering
 from .outlining import outline_parallel_loops
 from .ssa import SsaConstruction, SsaDestruction
@@ -274,11 +281,11 @@ def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
     function = vars(generated)[name]
     for f in vars(generated).values():
         if is_nopython(f) and f.py_func.__globals__ is vars(generated):  # not an imported one
-            f._compiler.pipeline_class = _GeneratedCompiler
+            function_compiler(f).pipeline_class = _GeneratedCompiler
             f.py_func.tapes = frozenset(tapes)  # for lowering
     if is_nopython(function):
-        function._cache = code_store.DispatcherCache(name, source, function)
-        function._compiler.compile = _with_fresh_options(function._compiler, name)
+        use_cache(function, code_store.DispatcherCache(name, source, function))
+        function_compiler(function).compile = _with_fresh_options(function_compiler(function), name)
         function.__class__ = GeneratedDispatcher
     return function
 
@@ -366,9 +373,7 @@ class Kernel:
 
     def _compile_now(self, key: str, signature: tuple) -> CompileResult:
         dispatcher = numba.njit(self._build(), **self._options)
-        dispatcher._cache = (
-            code_store.ExternalCache()
-        )  # only a function with a cache keeps the object code we want to store
+        use_cache(dispatcher, code_store.ExternalCache())  # only so it keeps the object code we want to store
         with compilation_scope(self.name):
             dispatcher.compile(signature)
         result = dispatcher.overloads[signature]

@@ -18,9 +18,15 @@ from contextvars import copy_context
 from typing import Any
 
 from ...core import config
-from ...core.fork_safety import inside_compiler
+from ...core.fork_safety import adopt
+from .internals import COMPILER_LOCK, LLVM_LOCK
 
-__all__ = ["compilation_scope", "run_uninterrupted"]
+__all__ = ["COMPILING", "compilation_scope", "inside_compiler", "run_uninterrupted"]
+
+#: One lock for Numba's compiler and for nbgrad's compilations, so that there is no lock order to violate.
+COMPILING = adopt(COMPILER_LOCK, "compiling")
+if LLVM_LOCK is not None:
+    adopt(LLVM_LOCK, "llvm")
 
 #: Seconds after which a line tells what is being compiled; seconds without a compilation after which they count anew.
 PATIENCE, _PAUSE = 2.0, 0.5
@@ -85,6 +91,11 @@ class _Task:
             self.error = err
         finally:
             self.done.set()
+
+
+def inside_compiler() -> bool:
+    """Whether this thread is compiling or inside LLVM, so that another thread would wait for it."""
+    return COMPILING._is_owned() or (LLVM_LOCK is not None and LLVM_LOCK._is_owned())
 
 
 def run_uninterrupted(call: Callable, *args: Any) -> Any:

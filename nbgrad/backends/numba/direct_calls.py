@@ -12,14 +12,23 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from llvmlite import ir as llvm
-from numba.core import cgutils, ir, types
-from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.dispatcher import Dispatcher
-from numba.core.typing.npydecl import parse_dtype, parse_shape
-from numba.cpython.builtins import do_minmax
-from numba.extending import intrinsic
-from numba.np.arrayobj import _empty_nd_impl, _parse_empty_like_args, _parse_shape
+from numba import types
+
+from .internals import (
+    Dispatcher,
+    FunctionPass,
+    cgutils,
+    definitions,
+    do_minmax,
+    emit_empty,
+    emit_empty_like,
+    intrinsic,
+    ir,
+    llvm,
+    parse_dtype,
+    parse_shape,
+    register_pass,
+)
 
 __all__ = ["REPLACED_FUNCTION", "DirectCalls"]
 
@@ -58,8 +67,8 @@ def _allocation_intrinsic(name: str, dtyped: bool):
         return None if kind is None or axes is None else types.Array(kind, axes, "C")
 
     def inside(context, builder, signature, args):
-        shapes = _parse_shape(context, builder, signature.args[0], args[0])
-        return _filled(name, context, builder, _empty_nd_impl(context, builder, signature.return_type, shapes))
+        array = emit_empty(context, builder, signature.return_type, signature.args[0], args[0])
+        return _filled(name, builder, array)
 
     code = _outlined(name, inside)
 
@@ -78,8 +87,7 @@ def _like_intrinsic(name: str):
     """An intrinsic for ``np.empty_like`` or ``np.zeros_like``."""
 
     def inside(context, builder, signature, args):
-        kind, shapes = _parse_empty_like_args(context, builder, signature, args)
-        return _filled(name, context, builder, _empty_nd_impl(context, builder, kind, shapes))
+        return _filled(name, builder, emit_empty_like(context, builder, signature, args))
 
     code = _outlined(name, inside)
 
@@ -92,7 +100,7 @@ def _like_intrinsic(name: str):
     return _intrinsic(name, typed)
 
 
-def _filled(name: str, context, builder, array):
+def _filled(name: str, builder, array):
     if name.startswith("zeros"):
         cgutils.memset(builder, array.data, builder.mul(array.itemsize, array.nitems), 0)
     return array._getvalue()
@@ -158,24 +166,24 @@ class DirectCalls(FunctionPass):
 
     def run_pass(self, state):
         found, names, blocks = False, state.func_id.func.__globals__, state.func_ir.blocks.values()
-        definitions = {s.target.name: s for block in blocks for s in block.find_insts(ir.Assign)}
+        assigned = {s.target.name: s for block in blocks for s in block.find_insts(ir.Assign)}
         for block in blocks:
             for call in block.find_exprs("call"):
-                s = definitions.get(call.func.name)
+                s = assigned.get(call.func.name)
                 if s is None or call.kws or call.vararg:
                     continue
-                direct = _DIRECT.get((_callee(s.value, definitions, names), len(call.args)))
+                direct = _DIRECT.get((_callee(s.value, assigned, names), len(call.args)))
                 if direct is not None:
                     s.value = ir.Global(direct._name, direct, s.loc)
-                    state.func_ir._definitions[s.target.name] = [s.value]
+                    definitions(state.func_ir)[s.target.name] = [s.value]
                     found = True
         return found
 
 
-def _callee(value: Any, definitions: dict[str, ir.Assign], names: dict[str, Any]) -> Any:
+def _callee(value: Any, assigned: dict[str, ir.Assign], names: dict[str, Any]) -> Any:
     """The function that a value refers to: a global or an attribute of NumPy; for one of the same file, its name."""
-    if isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in definitions:
-        module = definitions[value.value.name].value
+    if isinstance(value, ir.Expr) and value.op == "getattr" and value.value.name in assigned:
+        module = assigned[value.value.name].value
         return getattr(np, value.attr, None) if isinstance(module, ir.Global) and module.value is np else None
     function = value.value if isinstance(value, ir.Global) else None
     if isinstance(function, Dispatcher) and function.py_func.__globals__ is names:

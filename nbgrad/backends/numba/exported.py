@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from numba.core import sigutils, types
-from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
+from numba import types
 
 from ...core.dtypes import require_readable
 from ...errors import DTypeError
 from .compile_guard import run_uninterrupted
+from .internals import NO_MATCH, CPUDispatcher, Dispatcher, argument_types
 
 __all__ = ["CheckedDispatcher", "GeneratedDispatcher", "unchecked_call"]
-
-_NO_MATCH = "No matching definition for argument type(s) "
 
 
 class CheckedDispatcher(CPUDispatcher):
@@ -25,7 +22,7 @@ class CheckedDispatcher(CPUDispatcher):
         try:
             return super().__call__(*args, **kwargs)
         except TypeError as err:
-            given = str(err).removeprefix(_NO_MATCH)
+            given = str(err).removeprefix(NO_MATCH)
             if given == str(err):
                 raise
         wanted = ", ".join(map(str, self.nopython_signatures[0].args))
@@ -44,7 +41,7 @@ class GeneratedDispatcher(CheckedDispatcher):
     floats: tuple[int, ...] = ()
 
     def compile(self, sig):
-        for k, kind in enumerate(sigutils.normalize_signature(sig)[0]) if self.floats else ():
+        for k, kind in enumerate(argument_types(sig)) if self.floats else ():
             if k in self.floats and isinstance(kind, types.Array) and not isinstance(kind.dtype, types.Float):
                 name = self.py_func.__code__.co_varnames[k]
                 raise DTypeError(

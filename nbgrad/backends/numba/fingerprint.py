@@ -23,11 +23,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numba.core import types as numba_types
-from numba.core.dispatcher import Dispatcher
-from numba.extending import _Intrinsic
-from numba.np.ufunc.dufunc import DUFunc
+from numba import types as numba_types
 
+from .internals import Dispatcher, DUFunc, Intrinsic, can_compile, definition_of, dispatcher_of, function_compiler
 from .known_names import (
     NoFingerprint,
     is_own_function,
@@ -347,25 +345,23 @@ class _FingerprintWalk:
 
     def options(self, value: Any) -> bytes:
         target_options = {name: value.targetoptions[name] for name in sorted(value.targetoptions)}
-        signatures = () if value._can_compile else tuple(value.overloads)
+        signatures = () if can_compile(value) else tuple(value.overloads)
         kinds = {name: value.locals[name] for name in sorted(getattr(value, "locals", None) or {})}
-        return self.tokens((type(value), target_options, signatures, kinds, value._compiler.pipeline_class))
+        return self.tokens((type(value), target_options, signatures, kinds, function_compiler(value).pipeline_class))
 
     def ufunc(self, value: Any) -> bytes:
         """A ufunc created by ``numba.vectorize``."""
-        inner = value._dispatcher
+        inner = dispatcher_of(value)
         target_options = {name: inner.targetoptions[name] for name in sorted(inner.targetoptions)}
         return self.tokens((target_options, tuple(value.types), str(value.identity))) + self.function(inner.py_func)
 
-    def intrinsic(self, value: _Intrinsic) -> bytes:
-        if value in _known:
-            return _known[value]
-        if not is_own_function(value._defn):
-            raise NoFingerprint(f"{value!r}, of which Python makes the code")
-        digest = self.own_function(value._defn)
-        if not value._defn.__closure__:
-            _known[value] = digest
-        return digest
+    def intrinsic(self, value: Intrinsic) -> bytes:
+        if value not in _known:
+            definition = definition_of(value)
+            if not is_own_function(definition):
+                raise NoFingerprint(f"{value!r}, of which Python makes the code")
+            _known[value] = _all_of(definition)
+        return _known[value]
 
     def other(self, value: Any) -> bytes:
         if (known := library_name(value)) is not None:
@@ -401,11 +397,11 @@ _BY_TYPE: dict[type, Callable[..., bytes]] = {
     types.ModuleType: _FingerprintWalk.module,
     Dispatcher: _FingerprintWalk.dispatcher,
     DUFunc: _FingerprintWalk.ufunc,
-    _Intrinsic: _FingerprintWalk.intrinsic,
+    Intrinsic: _FingerprintWalk.intrinsic,
 }
 _MISSING = object()
 #: Attributes of libraries that are hashed by content nevertheless: users may have set them, and it costs as little.
-_CONTENT = (bool, int, float, complex, str, bytes, tuple, list, np.generic, np.ndarray, Dispatcher, DUFunc, _Intrinsic)
+_CONTENT = (bool, int, float, complex, str, bytes, tuple, list, np.generic, np.ndarray, Dispatcher, DUFunc, Intrinsic)
 
 
 def _reads(code: types.CodeType) -> Iterator[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numba.core import types as _types
+from numba import types as _types
 
 from .package_sources import PACKAGE
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from llvmlite.binding import Linkage
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeParforLowering
+from .internals import Linkage, NativeParforLowering, before_optimizing, register_pass
 
 __all__ = ["ParallelLowering"]
-
 
 #: The linkage of functions from other libraries.
 _LINKED = (Linkage.linkonce_odr, Linkage.weak_odr)
@@ -25,16 +22,11 @@ class ParallelLowering(NativeParforLowering):
     _name = "nbgrad_parallel_lowering"
 
     def run_pass(self, state):
-        if state.library is None:  # as Numba creates it
-            state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
-            state.library.enable_object_caching()
-        library, optimize = state.library, state.library._optimize_final_module
-
-        def optimized():
-            for function in library._final_module.functions:
-                if not function.is_declaration and function.linkage in _LINKED:
-                    function.linkage = Linkage.internal
-            optimize()
-
-        library._optimize_final_module = optimized
+        before_optimizing(state, _link_internally)
         return super().run_pass(state)
+
+
+def _link_internally(functions) -> None:
+    for function in functions:
+        if not function.is_declaration and function.linkage in _LINKED:
+            function.linkage = Linkage.internal

@@ -9,11 +9,17 @@ half the time.
 from __future__ import annotations
 
 from numba import types
-from numba.core import cgutils, ir
-from numba.core.analysis import compute_cfg_from_blocks
-from numba.core.lowering import Lower
-from numba.np.arrayobj import fix_integer_index, load_item, store_item
 
+from .internals import (
+    Lower,
+    cgutils,
+    compute_cfg_from_blocks,
+    definitions,
+    fix_integer_index,
+    ir,
+    load_item,
+    store_item,
+)
 from .ssa import definitions_and_uses
 from .value_range import LowerBounds
 
@@ -30,7 +36,7 @@ class ElementLowering(Lower):
         self._operations = {}
         self._values = {}
         self._arrays = {}
-        self._bounds = LowerBounds(self.func_ir._definitions)
+        self._bounds = LowerBounds(definitions(self.func_ir))
         self._tapes: frozenset[str] = getattr(self.func_ir.func_id.func, "tapes", frozenset())
         before = compute_cfg_from_blocks(self.blocks).dominators()
         sets, uses = definitions_and_uses(self.blocks)

@@ -11,11 +11,15 @@ from collections import defaultdict
 from collections.abc import Set
 from copy import copy
 
-from numba.core import ir, ir_utils
-from numba.core.analysis import compute_cfg_from_blocks
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import PreLowerStripPhis
-from numba.core.untyped_passes import ReconstructSSA
+from .internals import (
+    PreLowerStripPhis,
+    ReconstructSSA,
+    compute_cfg_from_blocks,
+    ir,
+    ir_utils,
+    rebuild_definitions,
+    register_pass,
+)
 
 __all__ = ["SsaConstruction", "SsaDestruction", "definitions_and_uses"]
 
@@ -32,7 +36,7 @@ class SsaConstruction(ReconstructSSA):
     def run_pass(self, state):
         construct_ssa(state.func_ir.blocks, _growing_tapes(state.func_ir.blocks))
         self._patch_locals(state)
-        state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
+        rebuild_definitions(state.func_ir)
         return True
 
 
@@ -46,7 +50,7 @@ class SsaDestruction(PreLowerStripPhis):
         if state.flags.auto_parallel.enabled:
             return super().run_pass(state)
         self._strip_phi_nodes(state.func_ir)
-        state.func_ir._definitions = ir_utils.build_definitions(state.func_ir.blocks)
+        rebuild_definitions(state.func_ir)
         return True
 
 

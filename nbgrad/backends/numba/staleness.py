@@ -11,10 +11,8 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from numba.core import event
-from numba.core.dispatcher import Dispatcher
-
 from .fingerprint import dispatchers, of_value
+from .internals import Dispatcher, on_compilation
 from .known_names import NoFingerprint
 
 __all__ = ["check", "record_compilation", "watch"]
@@ -49,19 +47,17 @@ def check(value: Any) -> None:
             raise NoFingerprint(f"{function.py_func.__qualname__}, of which the compiled code may be an older one")
 
 
-class _Listener(event.Listener):
-    def on_start(self, event):
-        function = event.data["dispatcher"]
-        record_compilation(function, None)
-        _begun.setdefault(function, []).append(_now(function))
+def _begin(function: Dispatcher) -> None:
+    record_compilation(function, None)
+    _begun.setdefault(function, []).append(_now(function))
 
-    def on_end(self, event):
-        function = event.data["dispatcher"]
-        begun = _begun.get(function)
-        before = begun.pop() if begun else None
-        record_compilation(function, before if before is not None and before == _now(function) else None)
+
+def _end(function: Dispatcher) -> None:
+    begun = _begun.get(function)
+    before = begun.pop() if begun else None
+    record_compilation(function, before if before is not None and before == _now(function) else None)
 
 
 def watch() -> None:
     """Record what Numba compiles from now on."""
-    event.register("numba:compile", _Listener())
+    on_compilation(_begin, _end)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NopythonTypeInference
+from .internals import NopythonTypeInference, register_pass
 
 __all__ = ["TypeInference"]
 

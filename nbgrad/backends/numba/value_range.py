@@ -6,9 +6,8 @@ import operator
 from math import inf
 from typing import Any
 
-from numba.core import ir
-
 from .direct_calls import REPLACED_FUNCTION
+from .internals import ir
 
 __all__ = ["LowerBounds"]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.core.errors import NumbaError
 
+from ...backends.numba.internals import NumbaError
 from ...core.source_text import constant_source
 from ..custom_rules import Forms, Kind, Rule
 from ..ir.reverse_ir import flatten_items, loops_over

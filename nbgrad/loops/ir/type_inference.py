@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numba.core.errors import NumbaError
 
+from ...backends.numba.internals import NumbaError
 from ...errors import TraceError
 from ..custom_rules import Kind
 from .functions import FUNCTIONS

@@ -1,0 +1,326 @@
+"""What this library relies on in Numba and llvmlite beyond Numba's public names; no other module imports that.
+
+Each entry says the contract relied on, and where Numba's versions differ, the difference ends here.
+``tests/test_numba_internals.py`` has a test of each, by its name, so a new version of Numba shows at once which of them
+does not hold any more. (Numba's CUDA target is the matter of ``backends/cuda/driver.py``.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import llvmlite
+import numba
+from llvmlite import binding as _binding
+from llvmlite import ir as llvm
+from llvmlite.binding import Linkage
+from numba.core import cgutils, event, ir, ir_utils, serialize, sigutils
+from numba.core.analysis import compute_cfg_from_blocks
+from numba.core.bytecode import FunctionIdentity
+from numba.core.caching import NullCache
+from numba.core.codegen import RuntimeLinker
+from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+from numba.core.lowering import Lower
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.runtime import rtsys
+from numba.core.typed_passes import (
+    NativeLowering,
+    NativeParforLowering,
+    NopythonRewrites,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
+from numba.core.typing.npydecl import parse_dtype, parse_shape
+from numba.core.typing.typeof import typeof_impl
+from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
+from numba.cpython.builtins import do_minmax
+from numba.extending import _Intrinsic as Intrinsic
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import (
+    _empty_nd_impl,
+    _parse_empty_like_args,
+    _parse_shape,
+    fix_integer_index,
+    load_item,
+    populate_array,
+    store_item,
+)
+from numba.np.numpy_support import as_dtype
+from numba.np.ufunc.dufunc import DUFunc
+
+__all__ = [
+    "COMPILER_LOCK",
+    "LLVM_LOCK",
+    "NO_MATCH",
+    "VERSIONS",
+    "CPUDispatcher",
+    "CompileResult",
+    "Compiler",
+    "DUFunc",
+    "DeadBranchPrune",
+    "Dispatcher",
+    "FunctionPass",
+    "IRProcessing",
+    "InlineClosureLikes",
+    "Intrinsic",
+    "Linkage",
+    "Lower",
+    "NativeLowering",
+    "NativeParforLowering",
+    "NopythonRewrites",
+    "NopythonTypeInference",
+    "NullCache",
+    "NumbaError",
+    "PreLowerStripPhis",
+    "ReconstructSSA",
+    "WithLifting",
+    "add_symbol",
+    "argument_types",
+    "as_dtype",
+    "before_optimizing",
+    "can_compile",
+    "cgutils",
+    "compute_cfg_from_blocks",
+    "definition_of",
+    "definitions",
+    "dispatcher_of",
+    "do_minmax",
+    "emit_empty",
+    "emit_empty_like",
+    "fix_integer_index",
+    "function_compiler",
+    "function_numbers",
+    "host_processor",
+    "intrinsic",
+    "ir",
+    "ir_utils",
+    "is_process_bound",
+    "links_at_runtime",
+    "llvm",
+    "load_item",
+    "number_functions_from",
+    "on_compilation",
+    "overload",
+    "packed",
+    "parse_dtype",
+    "parse_shape",
+    "populate_array",
+    "rebuild_definitions",
+    "register_pass",
+    "register_typeof",
+    "store_item",
+    "unpacked",
+    "use_cache",
+]
+
+# Versions, the processor, and locks.
+
+#: The versions of Numba and llvmlite: machine code of one cannot be loaded by another.
+VERSIONS = numba.__version__, llvmlite.__version__
+#: The lock that is held while Numba compiles: reentrant, and it knows whether this thread owns it.
+COMPILER_LOCK: Any = global_compiler_lock._lock
+#: The lock that llvmlite holds while it is inside LLVM, likewise; None if this version of llvmlite has none.
+LLVM_LOCK: Any = getattr(getattr(_binding.ffi.lib, "_lock", None), "_lock", None)
+
+
+def host_processor() -> tuple[str, str]:
+    """The processor that code is generated for: LLVM's name of it, and its features."""
+    return _binding.get_host_cpu_name(), _binding.get_host_cpu_features().flatten()
+
+
+# Dispatchers: the objects that ``njit`` makes.
+#
+# Dispatcher: the type of all compiled functions, weakly referable; ``py_func``, ``targetoptions`` and ``overloads``
+#     (by the tuple of argument types; each has ``signature``, ``entry_point``, ``library``) are what they say.
+# CPUDispatcher: the type of what ``njit`` returns; an instance may be given a subclass as its ``__class__``.
+# DUFunc: the type of what ``numba.vectorize`` returns.
+# NullCache: a cache of a dispatcher that does nothing; its methods may be overridden (:func:`use_cache`).
+# NumbaError: what Numba raises when it cannot compile a function.
+# overload: a function of the argument types chooses the body of a Python function that compiled code calls.
+
+#: How the error begins that a dispatcher raises which has no code for its arguments and must not compile.
+NO_MATCH = "No matching definition for argument type(s) "
+
+
+def argument_types(signature: Any) -> tuple:
+    """The argument types of a signature as Numba takes them: a tuple, a signature or a string."""
+    return sigutils.normalize_signature(signature)[0]
+
+
+def can_compile(function: Any) -> bool:
+    """Whether a dispatcher compiles for further argument types."""
+    return function._can_compile
+
+
+def dispatcher_of(ufunc: DUFunc) -> Any:
+    """What compiles the scalar function of a ufunc; it has ``py_func`` and ``targetoptions``."""
+    return ufunc._dispatcher
+
+
+def use_cache(function: Any, cache: NullCache) -> None:
+    """Ask `cache` for code before compiling (``load_overload(sig, target_context)``), and hand it what was compiled
+    (``save_overload(sig, result)``). A function with a cache keeps its object code, which :func:`packed` needs."""
+    function._cache = cache
+
+
+def function_compiler(function: Any) -> Any:
+    """What a dispatcher compiles with: ``compile(args, return_type)`` returns the result; ``targetoptions`` and
+    ``pipeline_class``, a :class:`Compiler`, may be replaced."""
+    return function._compiler
+
+
+def on_compilation(start: Callable[[Dispatcher], None], end: Callable[[Dispatcher], None]) -> None:
+    """Call functions whenever Numba begins and ends to compile a dispatcher; the calls are nested like parentheses."""
+
+    class Listener(event.Listener):
+        def on_start(self, event):
+            start(event.data["dispatcher"])
+
+        def on_end(self, event):
+            end(event.data["dispatcher"])
+
+    event.register("numba:compile", Listener())
+
+
+def register_typeof(kind: type) -> Callable[[Callable], Callable]:
+    """Decorator: ``function(value, context)`` gives the type of a class's values to dispatchers, or raises."""
+    return typeof_impl.register(kind)
+
+
+# The compiler: passes over functions.
+#
+# Compiler: its ``define_pipelines()`` returns pipelines; ``passes`` of each is a list of (pass, reason), replaceable
+#     before ``finalize()``. Its constructor is given the flags (``noalias`` among them).
+# FunctionPass, register_pass: a pass is a class with a ``_name`` and ``run_pass(state)``, which returns whether it has
+#     changed the function; ``state`` has func_id, func_ir, typemap, flags, typingctx, targetctx, library.
+# The passes of Numba that are replaced, extended or left out; a function goes through each, with NativeParforLowering
+#     if it is parallel, and else with NativeLowering:
+#     IRProcessing (canonical loops; lifetimes of variables, for generators), DeadBranchPrune, InlineClosureLikes,
+#     WithLifting, NopythonRewrites (array expressions), ReconstructSSA (its ``_patch_locals(state)`` carries declared
+#     types over to new versions), NopythonTypeInference (uses ``state.typingctx``), PreLowerStripPhis (its
+#     ``_strip_phi_nodes(func_ir)``), NativeLowering (``lowering_class``), NativeParforLowering.
+# Lower: lowering of one function. Overridden are init, setup_function, lower_function_body, pre_block, lower_inst,
+#     storevar, loadvar, delvar, lower_binop, lower_getitem, lower_setitem; blocks are lowered in the order of labels.
+
+
+def before_optimizing(state: Any, action: Callable[[Any], None]) -> None:
+    """Run ``action(functions)`` on the LLVM functions of what is compiled, once other libraries are linked in."""
+    if state.library is None:  # as Numba creates it
+        state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+        state.library.enable_object_caching()
+    library, optimize = state.library, state.library._optimize_final_module
+
+    def optimized() -> None:
+        action(library._final_module.functions)
+        optimize()
+
+    library._optimize_final_module = optimized
+
+
+# Numba's IR.
+#
+# ir: blocks by label, with a ``body`` of statements; Assign, SetItem, Branch, Expr, Var, Const, Global, FreeVar, Arg.
+# ir_utils: ``build_definitions``, ``replace_vars_stmt`` and ``replace_vars_inner``.
+# compute_cfg_from_blocks: dominators, dominance frontiers and predecessors of blocks.
+
+
+def definitions(func_ir: Any) -> dict[str, list[Any]]:
+    """The values that are assigned to each variable; passes keep them true."""
+    return func_ir._definitions
+
+
+def rebuild_definitions(func_ir: Any) -> None:
+    """Compute them anew, after a pass that has renamed variables."""
+    func_ir._definitions = ir_utils.build_definitions(func_ir.blocks)
+
+
+# LLVM code.
+#
+# llvm: llvmlite's types, values and builder of LLVM IR.
+# cgutils: ``unpack_tuple``, ``alloca_once``, ``memset``, ``get_item_pointer2`` and their like.
+# Linkage: the linkage of a function, which may be set; functions of other libraries are linkonce_odr or weak_odr.
+# Intrinsic, intrinsic: a function given by its types and LLVM instructions, emitted where it is called. The type takes
+#     a subclass as its ``__class__``. (:mod:`.intrinsics` is for those who write one.)
+# do_minmax: LLVM code of ``max`` or ``min``, as Numba has it for arguments of other types.
+# load_item, store_item: an array's element to and from memory. fix_integer_index: negative indices from the end.
+# populate_array: sets the fields of an array's structure.
+# parse_dtype, parse_shape: the element type and the rank of a new array, from the types of NumPy's arguments; or None.
+# as_dtype: NumPy's dtype of a type of elements.
+
+
+def definition_of(function: Intrinsic) -> Callable:
+    """The function that gives an intrinsic's types and instructions."""
+    return function._defn
+
+
+def add_symbol(name: str, address: Any) -> None:
+    """Let compiled code call what is at an address by name, also code that was stored by other processes."""
+    _binding.add_symbol(name, address)
+
+
+def emit_empty(context: Any, builder: Any, kind: Any, shape_type: Any, shape: Any) -> Any:
+    """Emit the allocation of an array; the result has its fields, and `_getvalue`. Raises for impossible shapes."""
+    return _empty_nd_impl(context, builder, kind, _parse_shape(context, builder, shape_type, shape))
+
+
+def emit_empty_like(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The same for an array like another one: its shape, dtype and layout."""
+    kind, shapes = _parse_empty_like_args(context, builder, signature, args)
+    return _empty_nd_impl(context, builder, kind, shapes)
+
+
+# Compiled code in other processes.
+
+_FUNCTION_NUMBER = re.compile(r"B\d+v(\d+)")
+
+
+def number_functions_from(start: int) -> None:
+    """Numba numbers the functions that it compiles, and their symbols contain the number: count from `start`."""
+    FunctionIdentity._unique_ids = itertools.count(start)
+
+
+def function_numbers(result: CompileResult) -> Iterator[int]:
+    """The numbers of all functions in compiled code."""
+    for function in result.library.get_defined_functions():
+        yield from map(int, _FUNCTION_NUMBER.findall(function.name))
+
+
+def is_process_bound(result: CompileResult) -> bool:
+    """Whether code contains addresses, or goes back to the interpreter."""
+    return bool(result.library.has_dynamic_globals or result.lifted or result.objectmode)
+
+
+def links_at_runtime(result: CompileResult) -> bool:
+    """Whether code calls functions that Numba links when it is run: functions that call each other."""
+    return any(g.name.startswith(RuntimeLinker.PREFIX) for g in result.library._final_module.global_variables)
+
+
+def packed(result: CompileResult) -> bytes:
+    """Compiled code of a function with a cache, for :func:`unpacked` in another process.
+
+    Raises
+    ------
+    AttributeError, TypeError, ValueError, pickle.PicklingError
+        If it cannot be stored.
+    """
+    return serialize.dumps(result._reduce())
+
+
+def unpacked(payload: bytes) -> CompileResult:
+    """Compiled code that can be called. Raises whatever is wrong with it.
+
+    It needs nothing of Numba but the symbols of its runtime. A first *dispatch* would also load every typing and
+    lowering registry, which takes 0.3 to 0.5 s.
+    """
+    context = cpu_target.target_context
+    if b"NRT_" in payload:
+        rtsys.initialize(context)
+    return CompileResult._rebuild(context, *pickle.loads(payload))
