@@ -6,15 +6,12 @@ in full to every element that equals the extreme, which is the derivative where 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
 
 from ..arrays.ndarray import NDArray
 from ..backends.cuda.kernels import cuda, device
-from ..backends.numba.compile import inline, intrinsic, kernel
+from ..backends.numba.compile import inline, kernel
+from ..backends.numba.intrinsics import intrinsic, types
 from ..core.shapes import axes as resolve_axes
 from ..core.shapes import axis as resolve_axis
 from ..errors import ShapeError
@@ -42,39 +39,25 @@ def _beats(a, b, sign):
     return (a > b if sign > 0 else a < b) | ((a != a) & (b == b))
 
 
-def _choose(kind: str, builder, type_, args):
+def _choose(kind: str, emit, a, b):
     # LLVM's own functions, for it knows how to reduce with them in vector registers; no comparison is that welcome.
     # A NaN among floats wins. nsz: which zero is returned for 0 and -0 does not matter.
-    t = args[0].type
-    name = f"u{kind}"
-    flags: tuple[str, ...] = ()
-    if isinstance(type_, types.Float):
-        name, flags = f"{kind}imum", ("nsz",)
-    elif isinstance(type_, types.Integer) and type_.signed:
-        name = f"s{kind}"
-    function = builder.module.declare_intrinsic(f"llvm.{name}", [t], ir.FunctionType(t, [t, t]))
-    return builder.call(function, args, fastmath=flags)
+    if isinstance(emit.result, types.Float):
+        return emit.llvm_intrinsic(f"{kind}imum", a, b, flags=("nsz",))
+    signed = isinstance(emit.result, types.Integer) and emit.result.signed
+    return emit.llvm_intrinsic(f"{'s' if signed else 'u'}{kind}", a, b)
 
 
-def _greater_of_two(typingctx, a, b):
-
-    def lower(context, builder, signature, args):
-        return _choose("max", builder, a, args)
-
-    return a(a, b), lower
+@intrinsic()
+def greater(emit, a, b):
+    """The greater of two numbers of one type; NaN if either is."""
+    return _choose("max", emit, a, b)
 
 
-def _smaller_of_two(typingctx, a, b):
-
-    def lower(context, builder, signature, args):
-        return _choose("min", builder, a, args)
-
-    return a(a, b), lower
-
-
-#: The greater and the smaller of two numbers of one type; NaN if either is.
-greater: Any = intrinsic(_greater_of_two)
-smaller: Any = intrinsic(_smaller_of_two)
+@intrinsic()
+def smaller(emit, a, b):
+    """The smaller of two numbers of one type; NaN if either is."""
+    return _choose("min", emit, a, b)
 
 
 @inline

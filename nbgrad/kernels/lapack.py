@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import types
 
 from ..backends.numba.compile import inline, kernel
+from ..backends.numba.intrinsics import types
 
 __all__ = ["FAILED", "NOT_FINITE", "letter"]
 

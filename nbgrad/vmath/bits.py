@@ -7,11 +7,9 @@ by the compiler; the exact ones here stay exact if they are.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
-from ..backends.numba.compile import by_precision, inline, intrinsic
+from ..backends.numba.compile import by_precision, inline
+from ..backends.numba.intrinsics import call_external, call_llvm_intrinsic, intrinsic, llvm, on_gpu, types
 
 __all__ = [
     "SQRT_HALF",
@@ -42,70 +40,56 @@ _INTEGER = {types.float32: types.int32, types.float64: types.int64}
 _FLOAT = {integer: number for number, integer in _INTEGER.items()}
 
 
-@intrinsic
-def fma(typing, a, b, c):
+@intrinsic()
+def fma(emit, a, b, c):
     """``a*b + c`` of three numbers of one type, rounded once."""
-
-    def build(context, builder, signature, args):
-        return builder.fma(*args)
-
-    return a(a, a, a), build
+    return emit.builder.fma(a, b, c)
 
 
 def libdevice(builder, name: str, args):
     """A call of the function that CUDA's library of scalar functions has under this name."""
     number = args[0].type
-    symbol = f"__nv_{name}{'f' if isinstance(number, ir.FloatType) else ''}"
-    kind = ir.FunctionType(number, [number] * len(args))
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, symbol), args)
+    return call_external(builder, f"__nv_{name}{'f' if isinstance(number, llvm.FloatType) else ''}", number, args)
 
 
 def rounded(name: str, builder, args):
     """LLVM's function of this name, which CUDA's compiler does not know."""
-    if "nvptx" in builder.module.triple:
-        return libdevice(builder, name, args)
-    return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", [args[0].type]), args)
+    return (libdevice if on_gpu(builder) else call_llvm_intrinsic)(builder, name, args)
 
 
-@intrinsic
-def rint(typing, x):
+@intrinsic()
+def rint(emit, x):
     """The nearest integer, halves to the even one; the sign of a zero is kept."""
-    return x(x), lambda context, builder, signature, args: rounded("rint", builder, args)
+    return rounded("rint", emit.builder, [x])
 
 
-@intrinsic
-def floor(typing, x):
+@intrinsic()
+def floor(emit, x):
     """The nearest integer that is not more."""
-    return x(x), lambda context, builder, signature, args: rounded("floor", builder, args)
+    return rounded("floor", emit.builder, [x])
 
 
-@intrinsic
-def ceil(typing, x):
+@intrinsic()
+def ceil(emit, x):
     """The nearest integer that is not less."""
-    return x(x), lambda context, builder, signature, args: rounded("ceil", builder, args)
+    return rounded("ceil", emit.builder, [x])
 
 
-@intrinsic
-def trunc(typing, x):
+@intrinsic()
+def trunc(emit, x):
     """The nearest integer on the side of zero."""
-    return x(x), lambda context, builder, signature, args: rounded("trunc", builder, args)
+    return rounded("trunc", emit.builder, [x])
 
 
-@intrinsic
-def pick(typing, x, single, double):
+@intrinsic(lambda x, single, double: single if x == types.float32 else double)
+def pick(emit, x, single, double):
     """`single` if `x` is a float32, else `double`; decided when compiled."""
-    place = 1 if x == types.float32 else 2
-
-    def build(context, builder, signature, args):
-        return args[place]
-
-    return (single if place == 1 else double)(x, single, double), build
+    return single if emit.types[0] == types.float32 else double
 
 
-def _coefficients(context, builder, signature, packed):
-    given, number = signature.args[1].dtype, signature.args[0]
-    count = packed.type.count
-    return [context.cast(builder, builder.extract_value(packed, k), given, number) for k in range(count)]
+def _coefficients(emit, packed):
+    number, given = emit.types[0], emit.types[1].dtype
+    return [emit.cast(value, given, number) for value in emit.unpack(packed, packed.type.count)]
 
 
 def _fused(builder, a, b, c):
@@ -123,62 +107,38 @@ def _side_by_side(builder, x, terms):
     return terms[0]
 
 
-@intrinsic
-def horner(typing, x, coefficients):
+@intrinsic(lambda x, coefficients: x)
+def horner(emit, x, coefficients):
     """``coefficients[0] + coefficients[1]*x + ...``, all in the type of `x`.
 
     The last step is Horner's, and so is rounding; those before it are :func:`estrin`'s.
     """
-
-    def build(context, builder, signature, args):
-        x, packed = args
-        first, *terms = _coefficients(context, builder, signature, packed)
-        return _fused(builder, _side_by_side(builder, x, terms), x, first) if terms else first
-
-    return x(x, coefficients), build
+    first, *terms = _coefficients(emit, coefficients)
+    return _fused(emit.builder, _side_by_side(emit.builder, x, terms), x, first) if terms else first
 
 
-@intrinsic
-def estrin(typing, x, coefficients):
+@intrinsic(lambda x, coefficients: x)
+def estrin(emit, x, coefficients):
     """The same in the fewest steps one after the other, rounded twice."""
-
-    def build(context, builder, signature, args):
-        x, packed = args
-        return _side_by_side(builder, x, _coefficients(context, builder, signature, packed))
-
-    return x(x, coefficients), build
+    return _side_by_side(emit.builder, x, _coefficients(emit, coefficients))
 
 
-@intrinsic
-def bits(typing, x):
+@intrinsic(lambda x: _INTEGER[x])
+def bits(emit, x):
     """The bits of a float64 as int64, of a float32 as int32."""
-
-    def build(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return _INTEGER[x](x), build
+    return emit.builder.bitcast(x, emit.value_type(emit.result))
 
 
-@intrinsic
-def from_bits(typing, i):
+@intrinsic(lambda i: _FLOAT[i])
+def from_bits(emit, i):
     """The float64 that has the bits of an int64, the float32 of an int32."""
-
-    def build(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
-
-    return _FLOAT[i](i), build
+    return emit.builder.bitcast(i, emit.value_type(emit.result))
 
 
-@intrinsic
-def copy_sign(typing, x, y):
+@intrinsic()
+def copy_sign(emit, x, y):
     """`x` with the sign of `y`."""
-
-    def build(context, builder, signature, args):
-        kind = args[0].type
-        function = builder.module.declare_intrinsic("llvm.copysign", [kind], ir.FunctionType(kind, [kind, kind]))
-        return builder.call(function, args)
-
-    return x(x, x), build
+    return emit.llvm_intrinsic("copysign", x, y)
 
 
 @inline

@@ -8,13 +8,13 @@ thousands of units off there, sees only what is left.
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from ..backends.numba.intrinsics import call_llvm_intrinsic, llvm
 from .coefficients import HALF_PI, TWO_OVER_PI
 
 __all__ = ["huge_angle"]
 
-DOUBLE, BYTE, WORD, WINDOW, LOADED = ir.DoubleType(), ir.IntType(8), ir.IntType(64), ir.IntType(192), ir.IntType(256)
+DOUBLE = llvm.DoubleType()
+BYTE, WORD, WINDOW, LOADED = (llvm.IntType(bits) for bits in (8, 64, 192, 256))
 FRACTION = 64 * (len(TWO_OVER_PI) - 2)  # bits of 2/pi behind the point; two words before it are zero
 
 
@@ -38,7 +38,7 @@ def _window(builder, start):
     """192 bits of 2/pi from the bit `start` upwards."""
     module, name = builder.module, "nbgrad_two_over_pi"
     if name not in module.globals:
-        table = ir.GlobalVariable(module, ir.ArrayType(WORD, len(TWO_OVER_PI)), name)
+        table = llvm.GlobalVariable(module, llvm.ArrayType(WORD, len(TWO_OVER_PI)), name)
         table.linkage, table.global_constant = "internal", True
         table.initializer = table.value_type([WORD(word) for word in TWO_OVER_PI])
     first = builder.bitcast(module.globals[name], BYTE.as_pointer())
@@ -68,10 +68,10 @@ def _fast_two_sum(builder, a, b):
 
 def _of_quadrant(builder, name, quadrant, r, rest, x):
     def call(function, *args):
-        return builder.call(builder.module.declare_intrinsic(f"llvm.{function}", [DOUBLE]), args)
+        return call_llvm_intrinsic(builder, function, args)
 
     def bit(number, place):
-        return builder.trunc(builder.lshr(number, WORD(place)), ir.IntType(1))
+        return builder.trunc(builder.lshr(number, WORD(place)), llvm.IntType(1))
 
     def negated(condition, y):
         return builder.select(condition, builder.fneg(y), y)

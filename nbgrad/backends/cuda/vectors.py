@@ -10,85 +10,66 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from ..numba.compile import intrinsic
+from ..numba.intrinsics import intrinsic, llvm, types
 
 __all__ = ["HELPERS", "SIMULATED", "WIDTH", "lanes"]
 
 #: Bytes of a load.
 WIDTH = 16
 _LANES = (2, 4, 8)
+_INDEX = llvm.IntType(32)
 
 
-def _vector(context, builder, kind, array, at, lanes: int) -> tuple[Any, int]:
+def _vector(emit, array, at, lanes: int) -> tuple[Any, int]:
     """Pointer to the vector number `at` of an array, and the alignment of vectors."""
-    element = context.get_data_type(kind.dtype)
-    data = context.make_array(kind)(context, builder, array).data
-    pointer = builder.gep(data, [builder.mul(at, ir.Constant(at.type, lanes))])
-    size = context.get_abi_sizeof(element) * lanes
-    return builder.bitcast(pointer, ir.VectorType(element, lanes).as_pointer()), size
-
-
-def _index(k: int) -> ir.Constant:
-    return ir.Constant(ir.IntType(32), k)
+    builder, kind = emit.builder, emit.types[0]
+    pointer = builder.gep(emit.array(kind, array).data, [builder.mul(at, at.type(lanes))])
+    vector = llvm.VectorType(emit.element_type(kind.dtype), lanes)
+    return builder.bitcast(pointer, vector.as_pointer()), emit.element_size(kind.dtype) * lanes
 
 
 def _fetcher(lanes: int) -> Any:
-    def fetched(typingctx, array, at):
-        if not isinstance(array, types.Array):
-            return None
-        result = types.UniTuple(array.dtype, lanes)
+    def typed(array, at):
+        return types.UniTuple(array.dtype, lanes)(array, types.int64) if isinstance(array, types.Array) else None
 
-        def lower(context, builder, signature, args):
-            pointer, size = _vector(context, builder, array, args[0], args[1], lanes)
-            whole = builder.load(pointer, align=size)
-            return context.make_tuple(
-                builder, result, [builder.extract_element(whole, _index(k)) for k in range(lanes)]
-            )
+    @intrinsic(typed)
+    def fetched(emit, array, at):
+        pointer, size = _vector(emit, array, at, lanes)
+        whole = emit.builder.load(pointer, align=size)
+        return emit.pack(emit.result, [emit.builder.extract_element(whole, _INDEX(k)) for k in range(lanes)])
 
-        return result(array, types.int64), lower
-
-    return intrinsic(fetched)
+    return fetched
 
 
 def _putter(lanes: int) -> Any:
-    def put(typingctx, array, at, values):
+    def typed(array, at, values):
         if not isinstance(array, types.Array):
             return None
-        given = types.UniTuple(array.dtype, lanes)
+        return types.void(array, types.int64, types.UniTuple(array.dtype, lanes))
 
-        def lower(context, builder, signature, args):
-            pointer, size = _vector(context, builder, array, args[0], args[1], lanes)
-            whole = ir.Constant(pointer.type.pointee, ir.Undefined)
-            for k in range(lanes):
-                whole = builder.insert_element(whole, builder.extract_value(args[2], k), _index(k))
-            builder.store(whole, pointer, align=size)
-            return context.get_dummy_value()
+    @intrinsic(typed)
+    def put(emit, array, at, values):
+        pointer, size = _vector(emit, array, at, lanes)
+        whole = llvm.Constant(pointer.type.pointee, llvm.Undefined)
+        for k, value in enumerate(emit.unpack(values, lanes)):
+            whole = emit.builder.insert_element(whole, value, _INDEX(k))
+        emit.builder.store(whole, pointer, align=size)
 
-        return types.void(array, types.int64, given), lower
-
-    return intrinsic(put)
+    return put
 
 
-def _aligned(typingctx, array):
+@intrinsic(lambda array: types.boolean if isinstance(array, types.Array) else None)
+def _aligned(emit, array):
     """Whether an array begins at a multiple of 16 bytes."""
-    if not isinstance(array, types.Array):
-        return None
-
-    def lower(context, builder, signature, args):
-        data = context.make_array(array)(context, builder, args[0]).data
-        word = builder.ptrtoint(data, ir.IntType(64))
-        rest = builder.and_(word, ir.Constant(word.type, WIDTH - 1))
-        return builder.icmp_unsigned("==", rest, ir.Constant(word.type, 0))
-
-    return types.boolean(array), lower
+    builder, word = emit.builder, llvm.IntType(64)
+    rest = builder.and_(builder.ptrtoint(emit.array(emit.types[0], array).data, word), word(WIDTH - 1))
+    return builder.icmp_unsigned("==", rest, word(0))
 
 
 #: Names that generated kernels use: ``fetched4(array, at)`` is a tuple of the elements of vector number `at`,
 #: ``put4(array, at, values)`` writes them.
-HELPERS: dict[str, Any] = {"aligned": intrinsic(_aligned)}
+HELPERS: dict[str, Any] = {"aligned": _aligned}
 HELPERS |= {f"fetched{n}": _fetcher(n) for n in _LANES} | {f"put{n}": _putter(n) for n in _LANES}
 
 

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from .compile import inline, intrinsic
+from .compile import inline
+from .intrinsics import intrinsic, llvm, types
 
 __all__ = ["float_to_half", "float_to_int32", "float_to_int64", "half_to_float"]
 
 
-@intrinsic
-def half_to_float(typingctx, bits):
+@intrinsic(lambda bits: types.float32(types.uint16))
+def half_to_float(emit, bits):
     """The float32 value of a float16 given by its 16 bits."""
-
-    def lower(context, builder, signature, args):
-        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
-
-    return types.float32(types.uint16), lower
+    return emit.builder.fpext(emit.builder.bitcast(bits, llvm.HalfType()), llvm.FloatType())
 
 
-@intrinsic
-def float_to_half(typingctx, value):
+@intrinsic(lambda value: types.uint16(types.float32))
+def float_to_half(emit, value):
     """The 16 bits of the float16 nearest to a float32 (ties to even)."""
-
-    def lower(context, builder, signature, args):
-        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
-
-    return types.uint16(types.float32), lower
+    return emit.builder.bitcast(emit.builder.fptrunc(value, llvm.HalfType()), llvm.IntType(16))
 
 
 _LIMIT64 = 2.0**63

@@ -13,20 +13,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.np.numpy_support import as_dtype
 
-from ...backends.numba.compile import intrinsic, module, python
+from ...backends.numba.compile import module, python
+from ...backends.numba.internals import add_symbol, as_dtype
+from ...backends.numba.intrinsics import intrinsic, llvm, types
 
 __all__ = ["OUTSIDE_NAME", "SEARCH_FUNCTION", "SEARCH_MESSAGES", "OutOfRange", "outside"]
 
 _latest_error = threading.local()
 _SYMBOL = "nbgrad_outside"
-_WORD = ir.IntType(64)
+_WORD = llvm.IntType(64)
 #: The names of the function that a program defines, and of its table of strings for errors.
 SEARCH_FUNCTION, SEARCH_MESSAGES = "call", "TEXTS"
 #: The name of :func:`outside` in generated code.
@@ -103,61 +100,49 @@ def _from_compiled(text: bytes, words: Any) -> int:
 
 
 _callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64))(_from_compiled)
-llvm.add_symbol(_SYMBOL, ctypes.cast(_callback, ctypes.c_void_p).value)
+add_symbol(_SYMBOL, ctypes.cast(_callback, ctypes.c_void_p).value)
 
 
-@intrinsic(prefer_literal=True)
-def outside(context, doubt, program, given):
+def _search_in_python(doubt: bool, program: str, given: tuple) -> None:
+    if doubt and _search(program, list(given), False):
+        raise OutOfRange
+
+
+@intrinsic(lambda doubt, program, given: types.void, literal=True, python=_search_in_python)
+def outside(emit, doubt, program, given):
     """If `doubt` holds, run a search program, and raise :class:`OutOfRange` if it finds an index out of range.
 
     `program` is its source, a literal string; `given` are its arguments.
     """
-    kinds = []
-    for t in given.types:
-        if isinstance(t, types.Array):
-            kinds.append(f"{t.ndim}:{as_dtype(t.dtype).str}")
-        else:
-            kinds.append("f" if isinstance(t, types.Float) else "i")
-
-    def code(context, builder, signature, args):
-        with builder.if_then(context.is_true(builder, doubt, args[0]), likely=False):
-            words = _words(context, builder, given, args[2])
-            buffer = cgutils.alloca_once(builder, _WORD, size=max(len(words), 1))
-            for k, value in enumerate(words):
-                builder.store(value, builder.gep(buffer, [ir.IntType(32)(k)]))
-            text = context.insert_const_string(builder.module, f"{','.join(kinds)}\n{program.literal_value}")
-            kind = ir.FunctionType(_WORD, [text.type, buffer.type])
-            callee = cgutils.get_or_insert_function(builder.module, kind, _SYMBOL)
-            out_of_range = builder.icmp_signed("!=", builder.call(callee, [text, buffer]), _WORD(0))
-            with builder.if_then(out_of_range, likely=False):
-                context.call_conv.return_user_exc(builder, OutOfRange, ())
-        return context.get_dummy_value()
-
-    return types.void(doubt, program, given), code
+    doubt_type, program_type, given_types = emit.types
+    kinds = ",".join([_letters(t) for t in given_types])
+    builder = emit.builder
+    with builder.if_then(emit.is_true(doubt_type, doubt), likely=False):
+        words = emit.stored(*_words(emit, given_types, given) or [_WORD(0)])
+        text = emit.string(f"{kinds}\n{program_type.literal_value}")
+        found = emit.external(_SYMBOL, _WORD, text, words)
+        with builder.if_then(builder.icmp_signed("!=", found, _WORD(0)), likely=False):
+            emit.raise_error(OutOfRange)
 
 
-def _words(context, builder, tuple_type, args) -> list:
+def _letters(kind: types.Type) -> str:
+    """An argument's type, for :func:`_from_compiled`."""
+    if isinstance(kind, types.Array):
+        return f"{kind.ndim}:{as_dtype(kind.dtype).str}"
+    return "f" if isinstance(kind, types.Float) else "i"
+
+
+def _words(emit, kinds, packed) -> list:
     """Scalars and arrays as 64-bit integers."""
-    words = []
-    parts = cgutils.unpack_tuple(builder, args, len(tuple_type.types))
-    for t, value in zip(tuple_type.types, parts, strict=True):
+    words, builder = [], emit.builder
+    for t, value in zip(kinds, emit.unpack(packed, len(kinds)), strict=True):
         if isinstance(t, types.Array):
-            array = context.make_array(t)(context, builder, value)
+            array = emit.array(t, value)
             words.append(builder.ptrtoint(array.data, _WORD))
-            words += cgutils.unpack_tuple(builder, array.shape, t.ndim)
-            words += cgutils.unpack_tuple(builder, array.strides, t.ndim)
+            words += emit.unpack(array.shape, t.ndim)
+            words += emit.unpack(array.strides, t.ndim)
         elif isinstance(t, types.Float):
-            words.append(builder.bitcast(context.cast(builder, value, t, types.float64), _WORD))
+            words.append(builder.bitcast(emit.cast(value, t, types.float64), _WORD))
         else:
-            words.append(context.cast(builder, value, t, types.int64))
+            words.append(emit.cast(value, t, types.int64))
     return words
-
-
-class _PythonFallback(type(outside)):  # type: ignore[misc]
-    def __call__(self, doubt: bool, program: str, given: tuple) -> None:
-        """The same when generated code runs in Python."""
-        if doubt and _search(program, list(given), False):
-            raise OutOfRange
-
-
-outside.__class__ = _PythonFallback

@@ -6,11 +6,8 @@ import mmap
 import sys
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
-from ...backends.numba.compile import intrinsic
+from ...backends.numba.intrinsics import intrinsic, llvm, types
 
 __all__ = ["in_large_pages"]
 
@@ -25,30 +22,16 @@ for _ in range(2):
     np.empty((1 << 25) - (1 << 16), np.uint8)
 
 
-@intrinsic
-def in_large_pages(context, array):
+@intrinsic(lambda array: types.void, python=lambda array: None)
+def in_large_pages(emit, array):
     """Request huge pages for a large array: page faults dominate the cost of memory that is used once."""
-
-    def code(context, builder, signature, args):
-        if sys.platform == "linux":
-            structure = context.make_array(array)(context, builder, args[0])
-            word = structure.nitems.type
-            size = builder.mul(structure.nitems, structure.itemsize)
-            with builder.if_then(builder.icmp_signed(">=", size, word(_LARGE)), likely=False):
-                first = builder.ptrtoint(structure.data, word)
-                start = builder.and_(builder.add(first, word(mmap.PAGESIZE - 1)), word(-mmap.PAGESIZE))
-                kind = ir.FunctionType(ir.IntType(32), [word, word, ir.IntType(32)])
-                advise = cgutils.get_or_insert_function(builder.module, kind, "madvise")
-                rest = builder.sub(builder.add(first, size), start)
-                builder.call(advise, [start, rest, ir.IntType(32)(_HUGE_PAGES)])
-        return context.get_dummy_value()
-
-    return types.void(array), code
-
-
-class _NoAdvice(type(in_large_pages)):  # type: ignore[misc]
-    def __call__(self, array) -> None:
-        """Nothing to do when generated code runs in Python."""
-
-
-in_large_pages.__class__ = _NoAdvice
+    if sys.platform != "linux":
+        return
+    builder, fields, number = emit.builder, emit.array(emit.types[0], array), llvm.IntType(32)
+    word = fields.nitems.type
+    size = builder.mul(fields.nitems, fields.itemsize)
+    with builder.if_then(builder.icmp_signed(">=", size, word(_LARGE)), likely=False):
+        first = builder.ptrtoint(fields.data, word)
+        start = builder.and_(builder.add(first, word(mmap.PAGESIZE - 1)), word(-mmap.PAGESIZE))
+        rest = builder.sub(builder.add(first, size), start)
+        emit.external("madvise", number, start, rest, number(_HUGE_PAGES))
