@@ -8,9 +8,10 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 ARGS ?=
+NUMBA_VERSIONS ?= 0.63 0.64 0.65 0.66 0.67 0.68
 BIN := .venv/bin
 
-.PHONY: demo test test-gpu faults lint bench docs clean help
+.PHONY: demo test test-gpu faults numba-versions $(addprefix build/numba-,$(NUMBA_VERSIONS)) lint bench docs clean help
 
 demo: .venv/.extra-demo ## run the demonstration
 	$(BIN)/python -m nbgrad demo $(ARGS)
@@ -23,6 +24,8 @@ test-gpu: .venv/.extra-test .venv/.extra-demo .venv/.extra-cublas13 ## run the t
 
 faults: .venv/.extra-test ## run the long fault campaign (hours); ARGS='cache json --count 1000' picks
 	cd tests && ../$(BIN)/python -m faults $(ARGS)
+
+numba-versions: $(addprefix build/numba-,$(NUMBA_VERSIONS)) ## test what is relied on in Numba with each version of it
 
 lint: .venv/.extra-lint ## check style, formatting and types
 	$(BIN)/ruff check .
@@ -47,11 +50,18 @@ clean: ## remove build output and caches (the environment stays: rm -r .venv dro
 	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "no Python >= 3.11 with venv found; set PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
+
+# Nothing of these environments but Numba and what it needs; each has a cache of its own.
+$(addprefix build/numba-,$(NUMBA_VERSIONS)): build/numba-%:
+	@test -d $@ || $(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check "numba==$*.*" scipy pytest pytest-xdist hypothesis
+	PYTHONPATH=. NBGRAD_CACHE_DIR=$@/cache $@/bin/python -m pytest -q -n 0 $(ARGS) \
+		tests/test_numba_internals.py tests/test_numba_internals_llvm.py
 
 # One stamp an extra: installed again only when pyproject.toml changes.
 .venv/.extra-%: pyproject.toml | $(BIN)/python

@@ -216,6 +216,47 @@ def test_who_compiles(word):
     assert found == ({"backends.numba.compile"} if word != "guvectorize" else set())
 
 
+#: What the backends use of Numba's public names; njit and cfunc: :func:`test_who_compiles`.
+NUMBA = {"cfunc", "config", "from_dtype", "njit", "types", "typeof"}
+#: What others use: public names, and entries of the one module that imports anything else of Numba, or llvmlite.
+NUMBA_OUTSIDE = {
+    "__main__": {"VERSIONS", "host_processor"},
+    "compiler.native": {"carray"},
+    "loops.custom_rules": {"NumbaError", "as_dtype", "types"},
+    "loops.frontend.iteration": {"prange"},
+    "loops.frontend.primitive_calls": {"NumbaError"},
+    "loops.frontend.source": {"prange"},
+    "loops.ir.type_inference": {"NumbaError"},
+    "loops.runtime.index_errors": {"add_symbol", "as_dtype"},
+    "protocols.numpy_functions": {"register_typeof"},
+}
+
+
+def names_of_numba(name, tree):
+    """The names that a module uses of Numba, llvmlite, and ``backends/numba/internals.py``; dotted if not public."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name.startswith(("numba.", "llvmlite")))
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "numba":
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            library = (node.module or "").split(".")[0] in ("numba", "llvmlite") and not node.level
+            if library or "backends.numba.internals" in imports(name, node):
+                public = not library or node.module == "numba"
+                yield from (alias.name if public else f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_who_uses_numba():
+    used = {name: set(names_of_numba(name, tree)) for name, tree in TREES.items()}
+    assert any("." in x for x in used.pop("backends.numba.internals"))
+    entries = set(ast.literal_eval(next(
+        s.value for s in TREES["backends.numba.internals"].body
+        if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == "__all__"
+    )))  # fmt: skip
+    assert {n: u for n, u in used.items() if u and top(n) != "backends"} == NUMBA_OUTSIDE
+    assert set().union(*(u for n, u in used.items() if top(n) == "backends")) - entries == NUMBA
+
+
 def test_one_module_talks_to_cuda():
     spells = re.compile(r"[\"' ]numba[._]cuda\b")
     found = [n for n, path in MODULES.items() if spells.search(path.read_text(encoding="utf-8"))]
