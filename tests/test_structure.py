@@ -185,6 +185,8 @@ SPELLING = {
     ("frontend.lowering", "partition"): "a text of the library's about what it refuses",
     ("frontend.assignments", "endswith"): "the whole text of a function: what it does, not its name",
     ("frontend.assignments", "replace"): "a new variable is called like an item of a tuple, for readers",
+    ("codegen.module_source", "findall"): "the routines that printed code calls; their names are reserved",
+    ("frontend.source_check", "startswith"): "where a function of a generated file begins",
     ("frontend.source", "lstrip"): "whether a file's text of a function is indented",
     ("frontend.source", "split"): "the package of a function; spaces in a message",
     ("frontend.source", "startswith"): "advice in a message",

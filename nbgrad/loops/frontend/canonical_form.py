@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,10 +25,13 @@ class Lists(ast.NodeTransformer):
         self.source = source
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        uses = Counter(n.id for n in subtrees(node) if isinstance(n, ast.Name))
+        nodes = subtrees(node)
+        if not any(isinstance(n, ast.List) for n in nodes):
+            return node
+        uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
         reads: Counter[str] = Counter()
         outside = free_variables(node)
-        for n in subtrees(node):
+        for n in nodes:
             match n:
                 case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()) | ast.For(iter=ast.Name(id=name)):
                     reads[name] += 1
@@ -46,7 +49,7 @@ class Lists(ast.NodeTransformer):
                     return _tuple(value)
             return value
 
-        for n in subtrees(node):
+        for n in nodes:
             match n:
                 case ast.Assign(targets=[target]):
                     n.value = fixed(target, n.value)
@@ -68,6 +71,9 @@ class OutArguments(ast.NodeTransformer):
     def __init__(self, source: Source) -> None:
         self.source = source
         self.outside: set[str] = set()
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         around, self.outside = self.outside, free_variables(node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import defaultdict
 from functools import cached_property
 
 import numba
@@ -38,7 +39,7 @@ from .calls import Calls
 from .function_table import RANGES
 from .live_range_splitting import loop_target_text
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
-from .syntax import bound_name, children, stored_names, subtrees, unparse
+from .syntax import bound_name, children, stored_names, subtrees
 from .views import View
 
 __all__ = ["Iteration"]
@@ -136,7 +137,7 @@ class Iteration(Calls):
             self.split_if_reused(name)
             raise self.source.refuse(s, f"the loop variable {name}, which was an array", "use another name")
         local = self.local(target)
-        outside = self.uses_outside_loops(name)
+        outside = self.uses_outside_loops[name]
         own = name in stored_names(body) or local in self.shared.induction_variables or ast.Load in outside
         if own and ast.Store in outside:
             self.split_if_reused(name)
@@ -148,32 +149,28 @@ class Iteration(Calls):
         self.lowered_function.ranks[counter], self.lowered_function.kinds[counter] = 0, "int"
         self.build_loop(s, [*first, *body], counter, bounds, parallel)
 
-    def uses_outside_loops(self, name: str) -> set[type]:
-        """Whether a loop variable is read (Load) or set (Store) outside of the loops that count with it."""
-        if name in self.outside_uses:
-            return self.outside_uses[name]
-        contexts: set[type] = set()
-        stack: list[ast.AST] = [self.source.node]
+    @cached_property
+    def uses_outside_loops(self) -> dict[str, set[type]]:
+        """Whether a name is read (Load) or set (Store) outside of the loops that count with it."""
+        contexts: dict[str, set[type]] = defaultdict(set)
+        stack: list[tuple[ast.AST, frozenset[str]]] = [(self.source.node, frozenset())]
         while stack:
-            node = stack.pop()
+            node, counters = stack.pop()
             if isinstance(node, ast.Name):
-                contexts |= {type(node.ctx)} if node.id == name else set()
-            elif isinstance(node, ast.For) and self.is_plain_counter(node, name):
-                stack += [node.iter, *node.orelse]
+                if node.id not in counters:
+                    contexts[node.id].add(type(node.ctx))
+            elif isinstance(node, ast.For) and (name := self.plain_counter(node)):
+                stack += [(n, counters) for n in (node.iter, *node.orelse)]
+                stack += [(n, counters | {name}) for n in node.body]
             else:
-                stack += children(node)
-        self.outside_uses[name] = contexts
+                stack += [(n, counters) for n in children(node)]
         return contexts
 
-    @cached_property
-    def outside_uses(self) -> dict[str, set[type]]:
-        """The results of `uses_outside_loops`."""
-        return {}
-
-    def is_plain_counter(self, s: ast.For, name: str) -> bool:
-        """Whether a loop counts with `name` and does not set it."""
+    def plain_counter(self, s: ast.For) -> str:
+        """The name that a loop counts with, and does not set; "" for other loops."""
+        name = s.target.id if isinstance(s.target, ast.Name) else ""
         called = self.function_of(s.iter.func) if isinstance(s.iter, ast.Call) else None
-        return unparse(s.target) == name and called in (*RANGES, reversed) and name not in stored_names(s.body)
+        return name if called in (*RANGES, reversed) and name not in stored_names(s.body) else ""
 
     def array_loop(self, s: ast.For) -> None:
         """A loop over an array, or ``enumerate`` or ``zip`` of arrays and ranges."""

@@ -12,6 +12,7 @@ import copy
 import functools
 import inspect
 import types
+from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -28,7 +29,7 @@ from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
 from .function_table import DEFINITIONS, is_known
 from .live_range_splitting import split_live_ranges
-from .source_check import source_changed
+from .source_check import source_changed, source_lines
 from .structured_control import LoopElse, with_location
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
@@ -100,6 +101,7 @@ class Source:
     generated functions inherit; `called`: the sources of the functions that are called, directly or indirectly.
     """
 
+    checked = False
     enclosing_scope: object = None
     packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and items; and fixed ones)
 
@@ -112,8 +114,8 @@ class Source:
         self.name = plain.__name__
         self.file = plain.__code__.co_filename
         try:
-            lines, self.first = inspect.getsourcelines(plain.__code__)  # of a decorated function, the wrapper
-        except (OSError, TypeError) as err:
+            lines, self.first = source_lines(plain)  # of a decorated function, the wrapper
+        except OSError as err:
             raise TraceError(
                 f"adjoint: the source of {self.name} cannot be read ({err}); define it in a file or a notebook cell"
             ) from None
@@ -258,14 +260,15 @@ class _SwapsToTuples(ast.NodeTransformer):
     """Rewrite ``t = a; a = b; b = t`` as ``a, b = b, a`` where `t` is not used elsewhere."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        uses = [n.id for n in subtrees(node) if isinstance(n, ast.Name)]
-        for block in (getattr(n, part) for n in subtrees(node) for part in ("body", "orelse") if hasattr(n, part)):
+        nodes = subtrees(node)
+        uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
+        for block in (getattr(n, part, None) for n in nodes for part in ("body", "orelse")):
             k = 0
             while isinstance(block, list) and k + 2 < len(block):
                 pairs = [_pair(s) for s in block[k : k + 3]]
                 if all(pairs):
                     (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
-                    if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses.count(t) == 2:
+                    if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses[t] == 2:
                         names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (a, b)]
                         values: list[ast.expr] = [ast.Name(n, ast.Load()) for n in (b, a)]
                         swap = ast.Assign([ast.Tuple(names, ast.Store())], ast.Tuple(values, ast.Load()))
@@ -293,17 +296,20 @@ def check(source: Source, within: tuple = ()) -> None:
     arguments = source.node.args
     if arguments.vararg or arguments.kwarg:
         raise source.refuse(source.node, "*args and **kwargs", "name each parameter")
-    local = {n.id for n in subtrees(source.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    local |= {n.arg for n in subtrees(source.node) if isinstance(n, ast.arg)}
-    local |= {n.name for s in source.node.body for n in subtrees(s) if isinstance(n, ast.FunctionDef)}
-    calls = [n for n in subtrees(source.node) if isinstance(n, ast.Call)]
+    nodes = subtrees(source.node)
+    local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    local |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    local |= {n.name for n in nodes[1:] if isinstance(n, ast.FunctionDef)}
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
     listed = {id(a) for n in calls for a in n.args[:1]}
-    listed |= {id(n.iter) for n in subtrees(source.node) if isinstance(n, ast.For)}
-    listed |= {id(r) for n in subtrees(source.node) if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
+    listed |= {id(n.iter) for n in nodes if isinstance(n, ast.For)}
+    listed |= {id(r) for n in nodes if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
     listed |= {id(a) for n in calls for a in n.args if isinstance(a, ast.Starred)}
+    checks = _Check(source, local, listed, within)
     for statement in source.node.body:
         for node in subtrees(statement):
-            _Check(source, local, listed, within).node(node)
+            checks.node(node)
+    source.checked = True
 
 
 class _Check:
@@ -316,11 +322,10 @@ class _Check:
         self.within = within
 
     def node(self, node: ast.AST) -> None:
+        if type(node) is ast.Name:
+            return
         refuse = self.source.refuse
-        instead = next(
-            (text for kind, text in _INSTEAD.items() if isinstance(node, kind)), "see the table of the subset"
-        )
-        what = type(node).__name__
+        what, instead = type(node).__name__, _instead(node)
         if isinstance(node, ast.stmt) and not isinstance(node, _STATEMENTS):
             raise refuse(node, f"{what} is outside of the subset", instead)
         if isinstance(node, ast.List) and isinstance(node.ctx, ast.Load) and id(node) not in self.listed:
@@ -358,8 +363,7 @@ class _Check:
 
     def operator(self, node: ast.AST, op: ast.AST) -> None:
         if not isinstance(op, _OPERATORS):
-            instead = next((t for kind, t in _INSTEAD.items() if isinstance(op, kind)), "see the table of the subset")
-            raise self.source.refuse(node, f"the operator {type(op).__name__} is outside of the subset", instead)
+            raise self.source.refuse(node, f"the operator {type(op).__name__} is outside of the subset", _instead(op))
 
     def own(self, node: ast.AST, called: object) -> bool:
         """Whether `called` is a function of the user's; if so, check it as well."""
@@ -372,9 +376,11 @@ class _Check:
             return False
         if plain in self.within:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
-        if plain not in self.source.called_sources:
-            self.source.called_sources[plain] = Source(plain, self.source.called_sources)
-        check(self.source.called_sources[plain], (*self.within, plain))
+        called_sources = self.source.called_sources
+        if plain not in called_sources:
+            called_sources[plain] = Source(plain, called_sources)
+        if not called_sources[plain].checked:
+            check(called_sources[plain], (*self.within, plain))
         return True
 
     def is_local_call(self, node: ast.expr) -> bool:
@@ -407,6 +413,11 @@ class _Check:
                 f"{text} has no derivative here",
                 _advice(text) or "write it with functions of the table, or as loops",
             )
+
+
+def _instead(node: ast.AST) -> str:
+    """What to write instead of a node outside of the subset."""
+    return _INSTEAD.get(type(node), "see the table of the subset")
 
 
 def _advice(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Staleness check: whether the source of a function is still the one that it was compiled from.
+"""Staleness check: the source lines of a function, and whether they are still those that it was compiled from.
 
 Files are edited and cells run again while functions stay in memory. The source is therefore compiled again and compared
 with the code of the function: names, constants and instructions, at the same line.
@@ -6,11 +6,35 @@ with the code of the function: names, constants and instructions, at the same li
 
 from __future__ import annotations
 
+import inspect
 import linecache
 from functools import lru_cache
 from types import CodeType, FunctionType
 
-__all__ = ["source_changed"]
+from ...backends.numba.generated_module import is_generated
+
+__all__ = ["source_changed", "source_lines"]
+
+
+def source_lines(function: FunctionType) -> tuple[list[str], int]:
+    """The lines of a function and the number of the first, as ``inspect.getsourcelines`` gives them, which looks for
+    the module of the function among all that are imported.
+
+    Raises
+    ------
+    OSError
+        If they cannot be read.
+    """
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
+    if not lines:
+        raise OSError("could not get source code")
+    if not is_generated(function):
+        return inspect.getblock(lines), code.co_firstlineno
+    body = next(k for k, line in enumerate(lines, 1) if line.startswith("def "))
+    end = next((k for k, line in enumerate(lines[body:], body) if line[:1] not in (" ", "\n")), None)
+    return lines[:end], code.co_firstlineno
 
 
 def source_changed(function: FunctionType) -> bool:

@@ -101,6 +101,9 @@ class LoopElse(ast.NodeTransformer):
     def __init__(self, names: Names) -> None:
         self.names = names
 
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, ast.expr) else super().visit(node)  # no loop is in an expression
+
     def visit_For(self, node: ast.For | ast.While) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
         if not node.orelse:

@@ -29,11 +29,15 @@ def unparse(node: ast.AST) -> str:
 
 
 #: The fields that may hold child nodes, by type of node, without contexts and operators.
-_CHILD_FIELDS = {
-    kind: tuple([name for name in kind._fields if name not in ("ctx", "op", "ops", "id", "arg", "attr", "kind")])
+_CHILD_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(
+        [name for name in kind._fields if name not in ("ctx", "op", "ops", "id", "arg", "attr", "kind", "name")]
+    )
     for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST) and kind not in (ast.Constant, ast.Name)
-}
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+} | {ast.Constant: (), ast.Name: ()}
+#: The fields with lists that may hold strings or None.
+_MIXED_FIELDS = {"names", "keys", "kw_defaults", "kwd_attrs"}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
@@ -41,18 +45,19 @@ def children(node: ast.AST) -> list[ast.AST]:
     nodes: list[ast.AST] = []
     for name in _CHILD_FIELDS.get(type(node), ()):
         value = getattr(node, name, None)
-        if isinstance(value, list):
-            nodes += [n for n in value if isinstance(n, ast.AST)]
+        if type(value) is list:
+            nodes += [n for n in value if isinstance(n, ast.AST)] if name in _MIXED_FIELDS else value
         elif isinstance(value, ast.AST):
             nodes.append(value)
     return nodes
 
 
 def subtrees(tree: ast.AST) -> list[ast.AST]:
-    """All nodes of a tree, breadth first, without contexts and operators; three times as fast as :func:`ast.walk`."""
+    """All nodes of a tree, breadth first, without contexts and operators; much faster than :func:`ast.walk`."""
     nodes = [tree]
     for node in nodes:
-        nodes += children(node)
+        if _CHILD_FIELDS.get(type(node), ()):
+            nodes += children(node)
     return nodes
 
 
