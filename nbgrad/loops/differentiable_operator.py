@@ -11,6 +11,7 @@ from ..errors import NBGradError
 from .analysis.activity import plan
 from .arguments import float64_among_float32, has_float32, parameters, ranks_and_kinds, with_defaults
 from .codegen.module_source import module as file_of
+from .codegen.module_source import refusing_deep_nesting
 from .codegen.pure_functions import Pullback, function
 from .frontend.captured_values import CapturedSnapshot
 from .frontend.lowering import lower
@@ -101,7 +102,8 @@ class OperatorVariant:
         # Numba read constants when it compiled; they may have changed before the source was read here.
         constants = any(s.captured_snapshot.constants for s in source.with_callees())
         plain = is_nopython(original) and not f.modified_parameters and not flat and not constants
-        self.function = original if plain else module(*function(f))
+        with refusing_deep_nesting(f):
+            self.function = original if plain else module(*function(f))
         results = list(f.results or [])
         self.outputs = [*results, *(n for n in f.modified_parameters if n not in results)]
         self._pulls: dict[tuple, tuple[Any, list[int]]] = {}
@@ -122,6 +124,7 @@ class OperatorVariant:
             f = self._lowered()
             wrt = [f.parameters[k] for k in positions]
             generated = Pullback(f, plan(f, set(wrt)), wrt)
-            compiled = module(generated.entry, file_of(generated.source(), f, generated.free))
+            with refusing_deep_nesting(f):
+                compiled = module(generated.entry, file_of(generated.source(), f, generated.free))
             cached = self._pulls[positions] = wrap(compiled), [self.outputs.index(n) for n in generated.cotangents]
         return cached

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
 
@@ -15,13 +15,19 @@ from ..backends.numba.exported import unchecked_call
 from .analysis.activity import plan, plan_tangents
 from .arguments import arrange_gradients, as_cotangent, check_no_aliasing, copies, output_names
 from .codegen.checkpointing import Checkpointed, rerun_iterations
-from .codegen.module_source import module
+from .codegen.module_source import module, refusing_deep_nesting
 from .codegen.reverse_sweep import AdjointPrinter
 from .codegen.split_mode import SplitAdjointPrinter
 from .codegen.tangent import TangentPrinter
 from .ir.statements import Function, Loop
 
 __all__ = ["AdjointVariant", "CheckpointedVariant", "SplitVariant", "TangentVariant"]
+
+
+def _compiled(entry: str, source: str, f: Function, tapes: Collection[str] = ()) -> Callable:
+    """The function `entry` of a module generated for `f`, which Numba compiles."""
+    with refusing_deep_nesting(f):
+        return compiled_module(entry, source, tapes)
 
 
 class AdjointVariant:
@@ -42,7 +48,7 @@ class AdjointVariant:
     def _write(self, reverse: AdjointPrinter) -> None:
         self.reverse = reverse
         self.text = module(reverse.source(), self.f, reverse.free)
-        self.entry = compiled_module(reverse.entry, self.text, reverse.arrays_of_tapes)
+        self.entry = _compiled(reverse.entry, self.text, self.f, reverse.arrays_of_tapes)
         self._call = unchecked_call(self.entry)
 
     def extra_arguments(self, args: tuple) -> tuple:
@@ -62,7 +68,7 @@ class AdjointVariant:
         if not names:
             return {}
         text = module(self.reverse.measure(), self.f, self.reverse.free)
-        entry = compiled_module(self.reverse.entry, text)
+        entry = _compiled(self.reverse.entry, text, self.f)
         return dict(
             zip(
                 map(self.f.with_user_names, names),
@@ -125,9 +131,8 @@ class CheckpointedVariant(AdjointVariant):
         self.count = count
         self.memory = memory
         self._write(Checkpointed(self.f, self.plan, self.wrt, loop))
-        self._budget = compiled_module(
-            self.reverse.budget_entry, module(self.reverse.budget(), self.f, self.reverse.free)
-        )
+        budget = module(self.reverse.budget(), self.f, self.reverse.free)
+        self._budget = _compiled(self.reverse.budget_entry, budget, self.f)
 
     def snapshots(self, args: tuple) -> tuple[int, int, int]:
         """The number of snapshots for these arguments (0 if all tapes fit), the size of one, and the iterations."""
@@ -193,8 +198,8 @@ class SplitVariant:
         self.split_tape_axes = sweeps.tape_axes() if sweeps.state_always_defined else None
         tapes = sweeps.arrays_of_tapes
         forward_entry, backward_entry = sweeps.entries
-        self._forward = unchecked_call(compiled_module(forward_entry, module(forward, f, sweeps.free), tapes))
-        self._backward = unchecked_call(compiled_module(backward_entry, module(backward, f, sweeps.free), tapes))
+        self._forward = unchecked_call(_compiled(forward_entry, module(forward, f, sweeps.free), f, tapes))
+        self._backward = unchecked_call(_compiled(backward_entry, module(backward, f, sweeps.free), f, tapes))
 
     def forward(self, args: tuple) -> tuple[tuple, tuple]:
         """Call the function; its results, and the state for the reverse sweep."""
@@ -226,7 +231,7 @@ class TangentVariant:
         self.wrt = wrt
         self.forward = TangentPrinter(f, plan_tangents(f, set(wrt)), wrt)
         self.text = module(self.forward.source(), f, self.forward.free)
-        self.entry = compiled_module(self.forward.entry, self.text)
+        self.entry = _compiled(self.forward.entry, self.text, f)
         self._call = unchecked_call(self.entry)
 
     def __call__(self, args: tuple, tangents: dict[str, Any]) -> tuple[tuple, tuple]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import ast
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ...core.source_text import constant_source
 from ...errors import TraceError
 from ..custom_rules import home
-from ..frontend.syntax import subtrees
 from ..ir.names import Names
 from ..ir.statements import Function
 from ..ir.tapes import GROWN
 
-__all__ = ["module", "routines"]
+__all__ = ["module", "refusing_deep_nesting", "routines"]
 
 #: The schedule of checkpoints.
 _AHEAD = '''def ahead(turns, snapshots):
@@ -48,20 +49,17 @@ def routines(calls: set[str]) -> str:
     return "".join(f"{text}\n\n" for name, text in _ROUTINES.items() if name in calls)
 
 
+#: Calls of these, and loops over prange. In the lines that are printed no string and no comment comes before them.
+_CALLS = re.compile(rf"""^[^#"'\n]*\b({"|".join([*_ROUTINES, "prange"])})\(""", re.MULTILINE)
+
+
 #: Numba options that parallelize loops over prange, and nothing else.
 _PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
 
 
 def module(body: str, f: Function, names: Names) -> str:
     """The source of a self-contained module around the generated function `body`; `names` are the names in it."""
-    try:
-        tree = ast.parse(body)
-    except (IndentationError, RecursionError, MemoryError):  # depending on how deep the nesting is
-        raise TraceError(
-            f"adjoint: {f.where}: branches and loops are nested too deeply, where each elif counts as a level: Python "
-            "allows 100; choose by an index into an array, or in a loop"
-        ) from None
-    calls = {n.func.id for n in subtrees(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    calls = set(_CALLS.findall(body))
     parallel = "prange" in calls  # the name is reserved, so it is no variable
     head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
     head += [f"from {home(i.name, i.function)} import {i.name}{f' as {k}' * (k != i.name)}"
@@ -76,3 +74,15 @@ def module(body: str, f: Function, names: Names) -> str:
         + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel}{options})\n"
         + body
     )
+
+
+@contextmanager
+def refusing_deep_nesting(f: Function) -> Iterator[None]:
+    """Compile code generated for `f`; an error about its nesting becomes one about the function."""
+    try:
+        yield
+    except (IndentationError, RecursionError, MemoryError):  # depending on how deep the nesting is
+        raise TraceError(
+            f"adjoint: {f.where}: branches and loops are nested too deeply, where each elif counts as a level: Python "
+            "allows 100; choose by an index into an array, or in a loop"
+        ) from None

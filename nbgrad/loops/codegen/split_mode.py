@@ -48,12 +48,13 @@ class SplitAdjointPrinter(Pullback):
                 loops_over(bar, counters, Step(Element(bar, index), "=", Element(self.cotangent_args[n], index)))
             )
         back = [*flatten_items(begun), *back, _returned(gradients)]
-        found = {n.id for n in subtrees(_parsed(there)) if isinstance(n, ast.Name) and _set(n)}
-        live = _live(_parsed(back).body, set(), set())
+        forward_sweep, reverse_sweep = _parsed(there), _parsed(back)
+        found = {n.id for n in subtrees(forward_sweep) if isinstance(n, ast.Name) and _set(n)}
+        live = _live(reverse_sweep.body, set(), set())
         state = sorted(live & {*found, *f.parameters} - set(given))
-        steering = _control_names(_parsed(back)) & {p for p in f.parameters if f.ranks[p]} - set(changed)
+        steering = _control_names(reverse_sweep) & {p for p in f.parameters if f.ranks[p]} - set(changed)
         self.state_always_defined = not self.calls and set(state) <= {
-            *_definitely_assigned(_parsed(there).body),
+            *_definitely_assigned(forward_sweep.body),
             *f.parameters,
         }
         results = [f"{n}.copy()" if f.ranks.get(n) and n in live else n for n in f.results or []]
