@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from ..ir.affine import distance, is_length, offset
-from ..ir.linear_inequalities import Form, is_infeasible, less_or_equal, linear, test_forms
+from ..ir.linear_inequalities import Form, System, is_infeasible, less_or_equal, linear, system, test_forms
 from ..ir.statements import Alloc, Assign, Block, Function, If, Loop, Statement, Store, walk, writes
 from ..ir.terms import Length, Term, Variable
 from ..ir.type_inference import kind_of
@@ -80,10 +80,10 @@ class DependenceTests:
         one, other = _prefixed_variables(first, "first "), _prefixed_variables(later, "later ")
         from_tests = [form for s, names in ((reader, one), (write, other)) for test, holds in self.tests[s]
                 for form in self._test_constraints(test, holds, names)]  # fmt: skip
-        forms = self._equality_constraints(index, first, one, write.index, later, other, from_tests)
-        if forms is None:
+        known = self._equality_constraints(index, first, one, write.index, later, other, from_tests)
+        if known is None:
             return False
-        if is_infeasible(forms):
+        if is_infeasible(known):
             return True
         common = [a for a, b in zip(first, later, strict=False) if a is b]
         for loop in common:
@@ -92,22 +92,22 @@ class DependenceTests:
                 return False
             a, b = {f"first {loop.index}": 1}, {f"later {loop.index}": 1}
             before, after = (a, b) if step > 0 else (b, a)
-            if not is_infeasible([*forms, less_or_equal(before, after, 1)]):
+            if not is_infeasible(known, less_or_equal(before, after, 1)):
                 return False
-            forms += [less_or_equal(a, b), less_or_equal(b, a)]
+            known |= system([less_or_equal(a, b), less_or_equal(b, a)])
         ordered = self.program_order[reader] < self.program_order[write] or (reader is write and itself)
-        return not ordered or is_infeasible(forms)
+        return not ordered or is_infeasible(known)
 
     def index_in_range(self, s: Statement, array: str, index: Index) -> bool:
         """Whether an index is provably in range at `s`."""
         loops = self.enclosing[s]
         names = {p.index: p.index for p in loops if p.index}
         forms = [form for test, holds in self.tests[s] for form in self._test_constraints(test, holds, names)]
-        forms += [*self._loop_constraints(loops, names), *self.length_equalities]
+        known = system([*forms, *self._loop_constraints(loops, names), *self.length_equalities])
         for k, part in enumerate(index):
             x, length = self._linear_form(part, names), {_length(array, k): 1}
             if x is None or not all(
-                is_infeasible([*forms, wrong]) for wrong in (less_or_equal(x, {}, 1), less_or_equal(length, x))
+                is_infeasible(known, wrong) for wrong in (less_or_equal(x, {}, 1), less_or_equal(length, x))
             ):
                 return False
         return True
@@ -120,7 +120,7 @@ class DependenceTests:
             [form for test in tests for form in self._test_constraints(*test, names)],
         )
         return x is not None and is_infeasible(
-            [*self._loop_constraints(loops, names), *from_tests, less_or_equal(x, {}, 1)]
+            system([*self._loop_constraints(loops, names), *from_tests]), less_or_equal(x, {}, 1)
         )
 
     @cached_property
@@ -147,12 +147,12 @@ class DependenceTests:
         outer = self.enclosing[loop]
         loops = (*outer, loop)
         first, later = ({**{p.index: p.index for p in outer}, loop.index: which} for which in ("first", "later"))
-        forms = self._equality_constraints(a, loops, first, b, loops, later)
-        if forms is None:
+        known = self._equality_constraints(a, loops, first, b, loops, later)
+        if known is None:
             return True
         if not differ:
-            return not is_infeasible(forms)
-        return not all(is_infeasible([*forms, less_or_equal({p: 1}, {q: 1}, 1)]) for p, q in ways)
+            return not is_infeasible(known)
+        return not all(is_infeasible(known, less_or_equal({p: 1}, {q: 1}, 1)) for p, q in ways)
 
     def may_conflict_forward(self, loop: Loop, a: Index, b: Index) -> bool:
         """Whether an iteration may access the element `a` that one with a larger variable accesses as `b`."""
@@ -161,23 +161,23 @@ class DependenceTests:
     def _equality_constraints(
         self, a: Index, first: tuple[Loop, ...], one: dict[str, str],
         b: Index, later: tuple[Loop, ...], other: dict[str, str], extra: Sequence[Form] = (),
-    ) -> list[Form] | None:  # fmt: skip
+    ) -> System | None:  # fmt: skip
         """Inequalities that hold where two indices are equal; None if there is nothing to compare.
 
         `one` and `other` name the variables of the loops around each index; `extra` are further inequalities.
         """
-        forms = [*self._loop_constraints(first, one), *self._loop_constraints(later, other), *extra]
+        known = system([*self._loop_constraints(first, one), *self._loop_constraints(later, other), *extra])
         equal = False
         for p, q in zip(a, b, strict=True):
             x, y = self._linear_form(p, one), self._linear_form(q, other)
             if x is None or y is None:
                 continue
-            if not all(self.provably_nonnegative(n, loops) or is_infeasible([*forms, less_or_equal(z, {}, 1)])
+            if not all(self.provably_nonnegative(n, loops) or is_infeasible(known, less_or_equal(z, {}, 1))
                        for n, loops, z in ((p, first, x), (q, later, y))):  # fmt: skip
                 continue  # it may be negative and count from the end
-            forms += [less_or_equal(x, y), less_or_equal(y, x)]
+            known |= system([less_or_equal(x, y), less_or_equal(y, x)])
             equal = True
-        return forms if equal else None
+        return known if equal else None
 
     def _loop_constraints(self, loops: tuple[Loop, ...], names: dict[str, str]) -> list[Form]:
         """Inequalities between the loops' variables and their bounds."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..ir.affine import offset
-from ..ir.linear_inequalities import Form, is_infeasible, less_or_equal, linear, test_forms
+from ..ir.linear_inequalities import Form, contradict, is_infeasible, less_or_equal, linear, system, test_forms
 from ..ir.statements import Alloc, Assign, If, Loop, Statement, walk, writes
 from ..ir.terms import (
     ZERO,
@@ -41,6 +41,7 @@ class IndexFacts(Accesses):
         self.symbol_terms: dict[str, Term] = {}  # the terms that symbols of linear forms represent
         self.symbol_expressions: dict[str, Term] = {}  # of these, the minima, maxima, quotients and remainders
         self.branches_write: dict[Statement | None, set[str]] = {}
+        self.path_facts: dict[tuple, list[Form]] = {}
         self.passed_checks = set(self.checks)  # the checks that have already passed
 
     # What can be proven.
@@ -61,15 +62,20 @@ class IndexFacts(Accesses):
         constant = x.get("", 0) if set(x) <= {""} else None
         if constant is not None:
             a.low, a.high = constant < 0, constant >= 0
-        facts = self._connected_facts({*x, *size}, self._facts_at(a))
+        negative, large = less_or_equal(x, {}, 1), less_or_equal(size, x)
+        at_hand = self._facts_on_path(a)
+        a.low, a.high = a.low and not contradict(at_hand, negative), a.high and not contradict(at_hand, large)
+        if not (a.low or a.high):
+            return True
+        facts = at_hand + self._definition_equalities({n for f in at_hand for n in f} | reads(a.index, a.size), a)
+        facts = self._connected_facts({*x, *size}, facts)
         facts += self._symbol_constraints({n for form in (*facts, x, size) for n in form}, facts)
+        known = system(facts)
         if a.low:
-            a.low = not (
-                is_infeasible([*facts, less_or_equal(x, {}, 1)])
-                or is_infeasible([*facts, less_or_equal(less_or_equal(size, {}), x, 1)])
-            )
+            too_small = less_or_equal(less_or_equal(size, {}), x, 1)
+            a.low = not (is_infeasible(known, negative) or is_infeasible(known, too_small))
         if a.high:
-            a.high = not is_infeasible([*facts, less_or_equal(size, x)])
+            a.high = not is_infeasible(known, large)
         return not (a.low or a.high)
 
     def _connected_facts(self, names: set[str], forms: list[Form]) -> list[Form]:
@@ -83,13 +89,20 @@ class IndexFacts(Accesses):
                     t for t in subterms(self.symbol_expressions[name]) if isinstance(t, Variable | Length | Element)
                 ]
                 names = names | {s for t in atoms if (s := self._symbol(t))}
-            near = [form for form in rest if names & form.keys()]
-            rest = [form for form in rest if not names & form.keys()]
+            near = [form for form in rest if not names.isdisjoint(form)]
+            rest = [form for form in rest if names.isdisjoint(form)]
             new = {n for form in near for n in form} - names - {""}
             names, connected = names | new, connected + near
         return connected
 
-    def _facts_at(self, a: Access) -> list[Form]:
+    def _facts_on_path(self, a: Access) -> list[Form]:
+        """What the loops, tests and checks around an access say."""
+        key = a.path, id(self.blocks[a.statement][-1]), len(self.passed_checks)
+        if key not in self.path_facts:
+            self.path_facts[key] = self._path_constraints(a)
+        return self.path_facts[key]
+
+    def _path_constraints(self, a: Access) -> list[Form]:
         forms: list[Form] = [*self.length_constraints]
         for p in a.path:
             if isinstance(p, PathCondition):
@@ -117,7 +130,7 @@ class IndexFacts(Accesses):
                 and not (s.test.reads & self.plan.dependence_tests.varying or self._resized_in(s.test))
             ):
                 forms += self._test_constraints(s.test, False, self._linear_form)
-        return forms + self._definition_equalities({n for form in forms for n in form} | reads(a.index, a.size), a)
+        return forms
 
     def _written_in(self, s: Statement | None) -> set[str]:
         """The names that the branches of a statement write."""
@@ -128,10 +141,8 @@ class IndexFacts(Accesses):
     def _definition_equalities(self, names: set[str], a: Access) -> list[Form]:
         """Equalities from the definitions of integers that are assigned once per iteration."""
         forms: list[Form] = []
-        done: set[str] = set()
-        while names - done:
-            name = min(names - done)
-            done.add(name)
+        pending = sorted(names & self.definitions.keys())
+        for name in pending:
             definition = self._definition(name, a.statement)
             if definition is None or kind_of(definition.value, self.f) != "int":
                 continue
@@ -143,7 +154,7 @@ class IndexFacts(Accesses):
             value = self._linear_form(definition.value)
             if fixed == read and value is not None and (around or not read & self.plan.dependence_tests.varying):
                 forms += [less_or_equal(value, {name: 1}), less_or_equal({name: 1}, value)]
-                names |= read
+                pending += sorted((read & self.definitions.keys()) - {*pending})
         return forms
 
     def _definition(self, name: str, s: Statement) -> Assign | None:
@@ -189,11 +200,9 @@ class IndexFacts(Accesses):
     def _symbol_constraints(self, names: set[str], facts: list[Form]) -> list[Form]:
         """Inequalities for symbols that represent minima, maxima, quotients and remainders."""
         inequalities: list[Form] = []
-        done: set[str] = set()
-        while names - done:
-            name = min(names - done)
-            done.add(name)
-            me, new = {name: 1}, []
+        pending = sorted(names & self.symbol_expressions.keys())
+        for name in pending:
+            me, new = {name: 1}, list[Form]()
             match self.symbol_expressions.get(name):
                 case Call(Global(value=function), operands):
                     bounds = [form for form in map(self._linear_form, operands) if form is not None]
@@ -204,10 +213,10 @@ class IndexFacts(Accesses):
                         new = [less_or_equal({name: k}, form), less_or_equal(form, {name: k, "": k - 1})]
                 case Binary("%", _, right):
                     form = self._linear_form(right)
-                    if form is not None and is_infeasible([*facts, less_or_equal(form, {})]):  # the divisor is positive
+                    if form is not None and is_infeasible(system(facts), less_or_equal(form, {})):  # a positive divisor
                         new = [me, less_or_equal(me, form, 1)]
             inequalities += new
-            names = names | {n for form in new for n in form}
+            pending += sorted({n for form in new for n in form} & self.symbol_expressions.keys() - {*pending})
         return inequalities
 
     def _test_constraints(self, test: Term, holds: bool, form: Callable[[Term], Form | None]) -> list[Form]:

@@ -8,17 +8,18 @@ not complete: large systems are given up.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from .terms import Binary, Compare, Constant, Logical, Term, Unary
 
-__all__ = ["Form", "is_infeasible", "less_or_equal", "linear", "test_forms"]
+__all__ = ["Form", "System", "contradict", "is_infeasible", "less_or_equal", "linear", "system", "test_forms"]
 
 Form = dict[str, int]
 #: The items of a form without zeros.
 _Key = frozenset[tuple[str, int]]
+#: Inequalities, ready for tests.
+System = frozenset[_Key]
 #: Systems with more inequalities than this are given up.
 _MAX_INEQUALITIES = 150
 
@@ -94,21 +95,44 @@ def _scaled(form: Form, k: int) -> Form:
     return {name: c * k for name, c in form.items()}
 
 
-def is_infeasible(forms: list[Form]) -> bool:
-    """Whether no integers satisfy all `forms`; False where that cannot be proven."""
-    return _impossible(frozenset([_tightened(form.items()) for form in forms]))
+def system(forms: Iterable[Form]) -> System:
+    """The inequalities of `forms`, to be tested together with others."""
+    return frozenset([_tightened(form.items()) for form in forms])
+
+
+def contradict(forms: Iterable[Form], form: Form) -> bool:
+    """Whether one of `forms` alone contradicts `form`: their sum is a negative number. Found without elimination."""
+    opposite = {n: -k for n, k in form.items() if n}
+    least = -form.get("", 0)
+    return any(
+        len(f) == len(opposite) + ("" in f) and f.get("", 0) < least and opposite.items() <= f.items() for f in forms
+    )
+
+
+def is_infeasible(known: System, *forms: Form) -> bool:
+    """Whether no integers satisfy all that is `known` and all `forms`; False where that cannot be proven."""
+    return _impossible(known.union([_tightened(form.items()) for form in forms]))
 
 
 @lru_cache(4096)
-def _impossible(current: frozenset[_Key] | set[_Key]) -> bool:
+def _impossible(current: System | set[_Key]) -> bool:
     while True:
-        if any(len(f) == 1 and not n and k < 0 for f in current for n, k in f):
+        if any([len(f) == 1 and not n and k < 0 for f in current for n, k in f]):
             return True
-        above, below = (Counter(n for f in current for n, k in f if n and (k > 0) == up) for up in (True, False))
-        names = {*above, *below}
-        if not names or len(current) > _MAX_INEQUALITIES:
+        above: dict[str, int] = {}
+        below: dict[str, int] = {}
+        for f in current:
+            for n, k in f:
+                if n:
+                    signs = above if k > 0 else below
+                    signs[n] = signs.get(n, 0) + 1
+        if not (above or below) or len(current) > _MAX_INEQUALITIES:
             return False
-        name = min(sorted(names), key=lambda n: above[n] * below[n])
+        unbounded = above.keys() ^ below.keys()
+        if unbounded:  # these have values that satisfy all that they are in
+            current = {f for f in current if unbounded.isdisjoint([n for n, _ in f])}
+            continue
+        name = min(sorted(above), key=lambda n: above[n] * below[n])
         low: list[Form] = []
         high: list[Form] = []
         rest: set[_Key] = set()
