@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import lru_cache
 
 import numpy as np
@@ -98,11 +98,11 @@ class Algebra:
         Variables that are sums of squares: where one is zero, so are all its terms.
     """
 
-    def __init__(self, active: set[str]) -> None:
+    def __init__(self, active: set[str], square_sums: Set[Term] = frozenset()) -> None:
         self.active = active
-        self.square_sums: set[Term] = set()
+        self.square_sums = square_sums
 
-    def depends(self, term: Term, names: set[str] | None = None) -> bool:
+    def depends(self, term: Term, names: Set[str] | None = None) -> bool:
         """Whether the derivative of `term` with respect to one of `names` (default: the active ones) may be nonzero."""
         names = self.active if names is None else names
         if names.isdisjoint(term.reads):
@@ -183,6 +183,14 @@ class Algebra:
         `known` holds the value of `term` where the results are evaluated. If the results are for a tangent instead,
         `dot` gives the tangent of a variable or element.
         """
+        if dot is not None:
+            return self._pull(term, g, known, dot)
+        squares = frozenset([t for t in self.square_sums if not t.reads.isdisjoint(term.reads)])
+        return list(_pulled(term, g, known, frozenset(self.active & term.reads), squares))
+
+    def _pull(
+        self, term: Term, g: Expr, known: Expr | None, dot: Callable[[Variable | Element], Expr] | None
+    ) -> list[tuple[Variable | Element, Expr]]:
         e = self.expression(term)
         atoms = self.atoms(term)
 
@@ -207,6 +215,14 @@ class Algebra:
             partials = [as_strong_product(p, g, tame) for p in partials]
         partials = [normalize_strong(p) for p in partials]
         return [(a, p) for a, p in zip(atoms, partials, strict=True) if p is not ZERO]
+
+
+@lru_cache(2048)
+def _pulled(
+    term: Term, g: Expr, known: Expr | None, active: frozenset[str], squares: frozenset[Term]
+) -> tuple[tuple[Variable | Element, Expr], ...]:
+    """What :meth:`Algebra.pull` returns: the adjoint of a function, and its halves, pull the same terms."""
+    return tuple(Algebra(set(active), squares)._pull(term, g, known, None))
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:

@@ -5,7 +5,7 @@ Infinite factors are guarded by selects, and products with poles become strong p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import reduce
 
@@ -61,7 +61,7 @@ class Root:
     radicand: Expr | None
 
 
-def singular_factors(e: Expr, moved: Callable[[Expr], Expr], squares: set[Term]) -> dict[Expr, Root]:
+def singular_factors(e: Expr, moved: Callable[[Expr], Expr], squares: Set[Term]) -> dict[Expr, Root]:
     """The factors in derivatives of `e` that are infinite where the operand of a root is 0, with their replacements.
 
     `moved` gives what the derivative of a root is multiplied by, as far as it is known, and `squares` the variables
@@ -209,7 +209,7 @@ def _numerator(e: Expr) -> Expr:
     return ONE if e.value else e
 
 
-def is_sum_of_squares(e: Expr, names: set[Term]) -> bool:
+def is_sum_of_squares(e: Expr, names: Set[Term]) -> bool:
     """Whether `e` is a sum of squares (`names` are known ones), whose derivatives vanish where it is zero."""
     if e.fn is None:
         return e.name in names if e.value is None else e.value >= 0
