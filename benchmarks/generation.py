@@ -1,10 +1,14 @@
 """The time that it takes to generate an adjoint, by the length of a function, and the exponent with which it grows.
 
     python benchmarks/generation.py [kind ...] [--most 1000] [--budget 60] [--calls]
+    python benchmarks/generation.py --programs
 
 Kinds: elif chains, nests of branches and of loops, and straight lines, loops and calls of other functions. Nothing is
 compiled. ``--calls`` counts calls of Python functions instead of seconds, which does not depend on the machine. A row
 ends when a program has taken more than the budget, in seconds. The exponent is that of the two longest.
+
+``--programs`` measures every fourth program of ``tests/frozen.py`` instead: its adjoint, halves, tangent and the
+adjoint of its tangent, in processor seconds for all. To compare two checkouts, run it in both by turns.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import linecache
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import process_time
 
 import numpy as np
@@ -167,13 +172,31 @@ def calls(work: Callable, *args, **options) -> int:
     return count
 
 
+def programs() -> tuple[int, float]:
+    """How many programs are generated, and the seconds for all of them."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    import frozen
+
+    tasks = [task for name, task in frozen.loops() if not name.startswith("generation")][::4]
+    for task in tasks[:5]:  # what is computed once
+        frozen.generated(task)
+    start = process_time()
+    for task in tasks:
+        frozen.generated(task)
+    return len(tasks), process_time() - start
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kinds", nargs="*", choices=[[], *KINDS], metavar="kind")
     parser.add_argument("--most", type=int, default=1000, help="statements at most")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for one program, about")
     parser.add_argument("--calls", action="store_true", help="count calls instead of seconds")
+    parser.add_argument("--programs", action="store_true", help="measure programs of the tests instead")
     options = parser.parse_args()
+    if options.programs:
+        print("{} programs: {:.1f} s".format(*programs()))
+        return
     sys.setrecursionlimit(20_000)
     generate(function(chain(3)))  # what is kept from one to the next
     print("| kind     |" + "".join(f"{n:>9} |" for n in sorted({*SHORT, *LONG})) + " exponent |")
