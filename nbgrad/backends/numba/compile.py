@@ -19,6 +19,7 @@ from typing import ClassVar
 
 import numba
 import numpy as np
+from llvmlite.binding import ffi, newpassmanagers
 from numba import types
 
 from ...core import config
@@ -93,6 +94,10 @@ NO_REALIGN_STACK = '"no-realign-stack"'
 
 if numba.config.DISABLE_JIT:
     raise ImportError("nbgrad: NUMBA_DISABLE_JIT is set, but kernels are what Numba compiles; unset it")
+
+for _manager in (newpassmanagers.ModulePassManager, newpassmanagers.FunctionPassManager):
+    if _manager._dispose is ffi.ObjectRef._dispose:  # llvmlite hides its own, so LLVM's managers would never be freed
+        _manager._dispose = newpassmanagers.NewPassManager._dispose
 
 
 def inline(function=None, *, reorder: bool = False, runtime: bool = False):
