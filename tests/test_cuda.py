@@ -1,6 +1,6 @@
 """The tests of tests/cuda without a GPU: in Numba's simulator, compiled to PTX, and with a stub of the driver.
 
-In a process for each of these, which takes its time to begin; the table of operators has another.
+In a process for each of these, which takes its time to begin; the longer ones have several.
 """
 
 import os
@@ -15,6 +15,8 @@ import pytest
 FOLDER = Path(__file__).resolve().parent / "cuda"
 ELSEWHERE = ("test_compile.py", "test_driver.py", "test_library.py", "test_products.py", "test_registry.py")
 OTHERS = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in ELSEWHERE)
+#: Processes that run a part of the longer ones each, so that there is work for all of pytest's workers.
+PARTS = [f"{k}/4" for k in (1, 2, 3, 4)]
 
 
 def run(*files, **settings):
@@ -32,14 +34,19 @@ def run(*files, **settings):
     assert " passed" in last[0] and "skipped" not in last[0], last
 
 
-@pytest.mark.parametrize("files", [("test_registry.py",), OTHERS], ids=["operators", "others"])
-def test_simulated(files):
-    run(*files, NUMBA_ENABLE_CUDASIM="1")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="NVIDIA's compiler is installed for Linux alone")
-def test_compiled():
-    run("test_compile.py", NUMBA_ENABLE_CUDASIM="0")
+@pytest.mark.parametrize("part", PARTS)
+def test_compiled(part):
+    run("test_compile.py", NUMBA_ENABLE_CUDASIM="0", NBGRAD_PART=part)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_operators_simulated(part):
+    run("test_registry.py", NUMBA_ENABLE_CUDASIM="1", NBGRAD_PART=part)
+
+
+def test_simulated():
+    run(*OTHERS, NUMBA_ENABLE_CUDASIM="1")
 
 
 needs_stubs = pytest.mark.skipif(

@@ -16,6 +16,8 @@ from nbgrad.errors import NBGradError
 from nbgrad.kernels import random_device, sorting_device
 
 CAPABILITIES = (8, 0), (9, 0)
+#: Of tests of every operator: the older one refuses whatever the newer one does, and no kernel asks which one it is.
+OLDEST = CAPABILITIES[:1]
 #: The PTX of all kernels that were made in this process, by their names: each is made once, by whichever test is first.
 MADE: dict[str, list[str]] = {}
 
@@ -36,12 +38,13 @@ class Memory:
 
 
 @pytest.fixture(autouse=True)
-def compiled(monkeypatch):
+def compiled(monkeypatch, request):
     """The driver, replaced: memory is the host's, and kernels are compiled instead of run; name -> PTX."""
     texts = {}
+    capabilities = OLDEST if request.node.originalname == "test_kernels_of" else CAPABILITIES
 
     def compile_only(function, kinds):
-        made = ptx(function, kinds, CAPABILITIES)
+        made = ptx(function, kinds, capabilities)
         for known in (texts, MADE):
             known.setdefault(function.__name__, []).extend(made)
         return lambda *arguments: None
@@ -60,6 +63,7 @@ def compiled(monkeypatch):
     return texts
 
 
+# Derivatives are made of functions that other operators are: those in float64 are enough, where all samples are drawn.
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(
     "entry", sorted({e.name: e for e, _ in ROWS}.values(), key=lambda e: e.name), ids=lambda e: e.name
@@ -69,13 +73,12 @@ def test_kernels_of(entry, dtype, compiled):
         warnings.simplefilter("ignore", RuntimeWarning)
         for sample in entry.samples if dtype == "float64" else entry.samples[:1]:
             try:
-                outcome(entry, sample, sample.draw(dtype), nb.gpu(0), 1)
+                outcome(entry, sample, sample.draw(dtype), nb.gpu(0), int(dtype == "float64"))
             except NBGradError as err:  # what was not computed is zero
                 assert "has a zero on its diagonal" in str(err)
     every = [text for texts in compiled.values() for text in texts]
     assert all(".entry" in text for text in every)
-    for major, minor in CAPABILITIES:
-        assert 2 * sum(f".target sm_{major}{minor}" in text for text in every) == len(every)
+    assert all(f".target sm_{major}{minor}" in text for text in every for major, minor in OLDEST)
 
 
 def normalized(x):
@@ -125,7 +128,7 @@ def test_strong_zeros_are_selected(dtype, compile_first, compiled):
     (nb.jit(f) if compile_first else f)(x)
     for name in ["map"] if compile_first else ["sqrt_pullback", "log_pullback"]:
         every = [t for key, texts in (compiled if compile_first else MADE).items() for t in texts if name in key]
-        assert len(every) >= len(CAPABILITIES), (name, list(compiled))
+        assert every, (name, list(compiled))
         for text in every:
             assert "selp" in text and ".local" not in text
 
