@@ -225,14 +225,15 @@ def test_unknown_keyword(entry):
 
 
 @pytest.mark.parametrize("bad", [5, "text", None, [1.0, 2.0]], ids=repr)
-@pytest.mark.parametrize("entry", SAMPLED)
-def test_data_that_is_no_array(entry, bad):
-    sample = entry.samples[0]
-    if bad == 5 and isinstance(entry.rule, Elementwise) and len(sample.inputs) == 2:
-        assert isinstance(entry.call(5, 5), float)  # two numbers give a number
-        return
-    with pytest.raises(TypeError, match=f"{entry.name}: "):
-        entry.call(*[bad] * len(sample.inputs), **sample.attrs)
+def test_data_that_is_no_array(bad):
+    for entry in [e for e in ENTRIES if e.samples]:
+        sample = entry.samples[0]
+        if bad == 5 and isinstance(entry.rule, Elementwise) and len(sample.inputs) == 2:
+            assert isinstance(entry.call(5, 5), float)  # two numbers give a number
+            continue
+        with pytest.raises(TypeError, match=f"{entry.name}: "):
+            entry.call(*[bad] * len(sample.inputs), **sample.attrs)
+            pytest.fail(f"{entry.name} takes it")
 
 
 @pytest.mark.parametrize("entry", BY_OP)
