@@ -21,7 +21,6 @@ from time import process_time
 
 import numpy as np
 
-from nbgrad.loops.analysis.activity import plan, plan_tangents
 from nbgrad.loops.codegen.module_source import module
 from nbgrad.loops.codegen.reverse_sweep import AdjointPrinter
 from nbgrad.loops.codegen.split_mode import SplitAdjointPrinter
@@ -29,6 +28,7 @@ from nbgrad.loops.codegen.tangent import TangentPrinter
 from nbgrad.loops.frontend.lowering import lower
 from nbgrad.loops.frontend.source import source_of
 from nbgrad.loops.ir.type_inference import infer
+from nbgrad.loops.planning import plan, plan_tangents
 
 SHORT, LONG = [5, 10, 20, 40], [10, 30, 100, 300, 1000]
 

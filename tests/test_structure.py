@@ -38,6 +38,7 @@ LOOPS = [
     {"arguments"},
     {"analysis"},
     {"transforms"},
+    {"planning"},
     {"codegen"},
     {"explanation"},
     {"variants", "differentiable_operator", "pullback", "differentiated", "api", ""},
@@ -176,7 +177,7 @@ def names_spelled(tree):
 #: What takes a string apart, in adjoints, and why that takes no meaning from how a user called something.
 SPELLING = {
     ("custom_rules", "startswith"): "Python's own attributes of modules",
-    ("analysis.cost_model", "rpartition"): "a new variable is called like a function, for readers",
+    ("transforms.common_subexpressions", "rpartition"): "a new variable is called like a function, for readers",
     ("differentiated", "rpartition"): "the name in a repr",
     ("runtime.index_errors", "partition"): "a program of ours, and what it is given",
     ("runtime.index_errors", "split"): "the kinds of what a program is given",

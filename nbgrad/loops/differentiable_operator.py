@@ -8,7 +8,6 @@ from typing import Any
 
 from ..backends.numba.compile import is_nopython, module
 from ..errors import NBGradError
-from .analysis.activity import plan
 from .arguments import float64_among_float32, has_float32, parameters, ranks_and_kinds, with_defaults
 from .codegen.module_source import module as file_of
 from .codegen.module_source import refusing_deep_nesting
@@ -18,6 +17,7 @@ from .frontend.lowering import lower
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import structure
 from .ir.type_inference import infer
+from .planning import plan
 
 __all__ = ["LoopOperator", "OperatorVariant", "without_constants"]
 

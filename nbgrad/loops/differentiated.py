@@ -10,7 +10,6 @@ import numpy as np
 
 from ..core.pickling import Derived
 from ..errors import AttrError, DTypeError, TraceError
-from .analysis.activity import plan
 from .arguments import (
     arrange_gradients,
     arrange_outputs,
@@ -41,6 +40,7 @@ from .frontend.tuple_arguments import Structure, argnum_indices, structure
 from .ir.passes import checked, recorded
 from .ir.statements import Alloc, Function, If, walk
 from .ir.type_inference import infer
+from .planning import plan
 from .pullback import Pullback
 from .variants import AdjointVariant, CheckpointedVariant, SplitVariant, TangentVariant
 

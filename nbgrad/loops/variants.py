@@ -12,7 +12,6 @@ import numpy as np
 from ..backends.numba.compile import module as compiled_module
 from ..backends.numba.compile import python
 from ..backends.numba.exported import unchecked_call
-from .analysis.activity import plan, plan_tangents
 from .arguments import arrange_gradients, as_cotangent, check_no_aliasing, copies, output_names
 from .codegen.checkpointing import Checkpointed, rerun_iterations
 from .codegen.module_source import module, refusing_deep_nesting
@@ -20,6 +19,7 @@ from .codegen.reverse_sweep import AdjointPrinter
 from .codegen.split_mode import SplitAdjointPrinter
 from .codegen.tangent import TangentPrinter
 from .ir.statements import Function, Loop
+from .planning import plan, plan_tangents
 
 __all__ = ["AdjointVariant", "CheckpointedVariant", "SplitVariant", "TangentVariant"]
 

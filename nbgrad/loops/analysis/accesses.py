@@ -26,7 +26,7 @@ from ..ir.statements import (
 from ..ir.terms import Compare, Element, Length, Logical, Select, Term, named
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from .reverse_plan import Plan
 
 __all__ = ["Access", "Accesses", "Path", "PathCondition"]
 

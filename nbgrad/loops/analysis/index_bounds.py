@@ -38,7 +38,7 @@ from .accesses import Access, Path, PathCondition
 from .index_facts import IndexFacts, end_bounds, minmax_operands
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from .reverse_plan import Plan
 
 __all__ = ["Guard", "IndexBounds"]
 

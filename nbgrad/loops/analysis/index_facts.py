@@ -28,7 +28,7 @@ from .accesses import Access, Accesses, PathCondition
 
 if TYPE_CHECKING:
     from ..ir.statements import Function
-    from .activity import Plan
+    from .reverse_plan import Plan
 
 __all__ = ["IndexFacts", "end_bounds", "minmax_operands"]
 

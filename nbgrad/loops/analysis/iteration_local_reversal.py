@@ -36,7 +36,7 @@ from ..ir.terms import Call, Element, Variable, named, reads, subterms
 from .dependence import Index
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from .reverse_plan import Plan
 
 __all__ = ["IterationLocalReversal", "cotangent_name"]
 

@@ -9,7 +9,7 @@ from ..ir.statements import Assign, Store
 from ..ir.terms import Compare, Element, Logical, Select, Term
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from .reverse_plan import Plan
 
 __all__ = ["guarded_contribution", "must_evaluate"]
 

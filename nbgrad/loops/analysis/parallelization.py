@@ -36,7 +36,7 @@ from ..ir.type_inference import DTYPES
 from .dependence import DependenceTests, Index
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from .reverse_plan import Plan
 
 __all__ = [
     "LoopReduction",

@@ -23,13 +23,12 @@ from ..ir.statements import (
 )
 from ..ir.tapes import pushes_per_iteration
 from ..ir.terms import Call as CallTerm
-from ..ir.terms import Global, Term, Variable, elements_in, reads
+from ..ir.terms import Element, Global, Term, Variable, elements_in, reads
 from .cost_model import is_expensive
 from .dependence import DependenceTests
-from .scalar_replacement import scalar_copies_of
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from .reverse_plan import Plan
 
 __all__ = [
     "adjoint_element_reads",
@@ -122,7 +121,7 @@ def choose_storage(f: Function, plan: Plan) -> None:
         _fixed_point(f, plan, costly)
         if _stored_values(plan) > size:
             plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions = initial
-    plan.scalar_copies = scalar_copies_of(plan)
+    plan.scalar_copies = _scalar_copies_of(plan)
     plan.restored = {writes(s)[0] for s in plan.saved_overwrites}
     plan.restored |= {n for s in walk(f.body) if isinstance(s, Loop) for n in s.values_before_loop}
     plan.restored |= {n for s in walk(f.body) if isinstance(s, Call) and plan.enclosing[s] and not s.value_name
@@ -172,7 +171,7 @@ def _stored_values(plan: Plan) -> int:
     return sum(
         1000 ** len(plan.enclosing[s])
         for s in (
-            *plan.saved_overwrites - scalar_copies_of(plan).keys() - plan.inverse_increments.keys(),
+            *plan.saved_overwrites - _scalar_copies_of(plan).keys() - plan.inverse_increments.keys(),
             *plan.stored_definitions,
         )
     )
@@ -303,3 +302,36 @@ def _record_required(block: Block, required: dict[str, dict], plan: Plan, indepe
 def _merge_required(required: dict[str, dict], other: dict[str, dict]) -> None:
     for name, statements in other.items():
         required.setdefault(name, {}).update(statements)
+
+
+def _scalar_copies_of(plan: Plan) -> dict[Statement, str]:
+    """Statements that overwrite an element which a stored scalar holds, and that scalar.
+
+    The scalar is stored anyway, so the element need not be saved.
+    """
+    overwrites: dict[Statement, str] = {}
+    for s, block in plan.defined.items():
+        if s in plan.stored_definitions and isinstance(s, Assign) and isinstance(s.value, Element):
+            _find_overwrites(s, s.value, block[block.index(s) + 1 :], plan, overwrites)
+    return overwrites
+
+
+def _find_overwrites(s: Assign, element: Element, block: Block, plan: Plan, overwrites: dict[Statement, str]) -> bool:
+    """Find the first overwrites of the element that `s` reads.
+
+    Returns whether `block` provably leaves the element and its index unchanged.
+    """
+    array, index = element.array, element.index
+    for t in block:
+        if isinstance(t, If):
+            if not all([_find_overwrites(s, element, inner, plan, overwrites) for inner in nested_blocks(t)]):
+                return False
+        elif isinstance(t, Store) and t.array == array and array not in reads(*index):
+            if t.index == index:
+                overwrites[t] = s.name
+                return False
+            if not plan.dependence_tests.provably_distinct(t, s, [index]):
+                return False
+        elif {n for u in walk([t]) for n in writes(u)} & element.reads:
+            return False
+    return True

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..analysis.activity import Plan
 from ..analysis.parallelization import ParallelLegality, final_value_stores, forward_legality
+from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import CallTape
 from ..ir.passes import Pass, enabled
 from ..ir.printer import indent

@@ -12,7 +12,7 @@ from copy import copy
 
 from ...core.source_text import comment_source
 from ...errors import AttrError, TraceError
-from ..analysis.activity import Plan
+from ..analysis.reverse_plan import Plan
 from ..frontend.source import Source
 from ..frontend.syntax import subtrees, unparse
 from ..ir.names import nfkc_name

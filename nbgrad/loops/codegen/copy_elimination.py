@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..analysis.activity import Plan
+from ..analysis.reverse_plan import Plan
 from ..analysis.tbr import adjoint_reads
 from ..ir.affine import offset
 from ..ir.passes import Pass, enabled

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..analysis.activity import Plan
 from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_legality, parallel_loop
+from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import primal_call
 from ..ir.printer import StatementPrinter
 from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, flatten_items, loop_head

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..analysis.activity import Plan, plan_tangents
+from ..analysis.reverse_plan import Plan
 from ..arguments import output_names
 from ..ir.printer import definition
 from ..ir.statements import Function, Swap, walk
+from ..planning import plan_tangents
 from .module_source import module
 from .reverse_sweep import AdjointPrinter
 from .tangent import TangentPrinter

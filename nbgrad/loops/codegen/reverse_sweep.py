@@ -6,9 +6,9 @@ from functools import cached_property
 
 from ...core.source_text import constant_source
 from ...ir.expr import ONE, ZERO, Expr, neg, substitute, var
-from ..analysis.activity import Plan
 from ..analysis.iteration_local_reversal import cotangent_name
 from ..analysis.must_execute import guarded_contribution
+from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
 from ..ir.passes import Pass, check_sweeps, checked_sweep, enabled

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ir.expr import ONE, ZERO, Expr, scaled_partial, select, substitute, topological_order, var
-from ..analysis.activity import Plan
 from ..analysis.must_execute import guarded_contribution
+from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import tangent_call
 from ..ir.algebra import COTANGENT, term_of
 from ..ir.printer import definition

@@ -36,7 +36,7 @@ from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, copy_of_val
 from .syntax import unparse
 
 if TYPE_CHECKING:
-    from ..analysis.activity import Plan
+    from ..analysis.reverse_plan import Plan
     from .calls import Calls
 
 __all__ = ["CallTape", "lower_primitive_call", "primal_call", "reverse_call", "tangent_call"]

@@ -23,8 +23,8 @@ from ..ir.statements import Alloc, Call, Function, Statement, Swap, uses, walk, 
 from ..ir.terms import Element, Term, Variable, reads, subterms, variables
 
 if TYPE_CHECKING:
-    from ..analysis.activity import Plan
     from ..analysis.dependence import Index
+    from ..analysis.reverse_plan import Plan
 
 __all__ = ["Accessed", "Gather", "fuse_loops", "merge_zero_and_add", "replace_by_scalar", "single_read_arrays"]
 

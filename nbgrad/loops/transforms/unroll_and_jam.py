@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..analysis.activity import Plan
+from ..analysis.reverse_plan import Plan
 from ..analysis.tbr import adjoint_reads
 from ..ir.affine import plus
 from ..ir.statements import (

@@ -5,6 +5,8 @@ Scalars get a name of their own, arrays one more axis.
 
 from __future__ import annotations
 
+from ..analysis.dependence import Index
+from ..analysis.parallelization import is_private
 from ..ir.statements import (
     Alloc,
     Assign,
@@ -22,8 +24,6 @@ from ..ir.statements import (
 )
 from ..ir.tapes import iteration_number, trip_count
 from ..ir.terms import ONE, DType, Element, Length, Shape, Term, Variable, elements_in, named, reads, subterms
-from .dependence import Index
-from .parallelization import is_private
 from .ssa import rename_scalar
 
 __all__ = ["privatize_arrays", "rename_private_scalars"]

@@ -6,6 +6,7 @@ Also moves updates to the end of an iteration (:func:`defer_update`), and hoists
 
 from __future__ import annotations
 
+from ..analysis.def_use import Web, webs
 from ..ir.algebra import Algebra
 from ..ir.statements import (
     Assign,
@@ -37,7 +38,6 @@ from ..ir.terms import (
     subterms,
 )
 from ..ir.terms import Call as CallTerm
-from .def_use import Web, webs
 
 __all__ = ["defer_update", "hoist_factors", "rename_reassigned", "rename_scalar"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
+from ..analysis.cost_model import is_cheap_power
 from ..ir.functions import is_cheap, is_passive
 from ..ir.statements import (
     Assign,
@@ -26,7 +27,6 @@ from ..ir.statements import (
 )
 from ..ir.terms import Binary, Call, Compare, Element, Select, Term, Variable, reads, subterms
 from ..ir.type_inference import ZEROS, kind_of
-from .cost_model import is_cheap_power
 
 __all__ = ["convert_branches"]
 

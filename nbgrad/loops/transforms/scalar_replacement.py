@@ -1,52 +1,19 @@
-"""Scalar replacement: array elements that scalars hold as well, or should hold."""
+"""Scalar replacement: array elements that derivatives read are loaded into scalars, if this stores less."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Assign, Block, Function, If, Statement, Store, nested_blocks, walk, writes
+from ..analysis.dependence import Index
+from ..ir.statements import Assign, Block, Function, Statement, Store, nested_blocks, walk
 from ..ir.terms import Element, Term, reads
-from .cost_model import SubexpressionNaming
-from .dependence import Index
+from .common_subexpressions import SubexpressionNaming
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from ..analysis.reverse_plan import Plan
 
-__all__ = ["replace_elements", "scalar_copies_of"]
-
-
-def scalar_copies_of(plan: Plan) -> dict[Statement, str]:
-    """Statements that overwrite an element which a stored scalar holds, and that scalar.
-
-    The scalar is stored anyway, so the element need not be saved.
-    """
-    overwrites: dict[Statement, str] = {}
-    for s, block in plan.defined.items():
-        if s in plan.stored_definitions and isinstance(s, Assign) and isinstance(s.value, Element):
-            _find_overwrites(s, s.value, block[block.index(s) + 1 :], plan, overwrites)
-    return overwrites
-
-
-def _find_overwrites(s: Assign, element: Element, block: Block, plan: Plan, overwrites: dict[Statement, str]) -> bool:
-    """Find the first overwrites of the element that `s` reads.
-
-    Returns whether `block` provably leaves the element and its index unchanged.
-    """
-    array, index = element.array, element.index
-    for t in block:
-        if isinstance(t, If):
-            if not all([_find_overwrites(s, element, inner, plan, overwrites) for inner in nested_blocks(t)]):
-                return False
-        elif isinstance(t, Store) and t.array == array and array not in reads(*index):
-            if t.index == index:
-                overwrites[t] = s.name
-                return False
-            if not plan.dependence_tests.provably_distinct(t, s, [index]):
-                return False
-        elif {n for u in walk([t]) for n in writes(u)} & element.reads:
-            return False
-    return True
+__all__ = ["replace_elements"]
 
 
 def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement, str, Plan], list[Index]]) -> bool:

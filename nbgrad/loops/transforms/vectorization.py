@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..analysis.cost_model import is_expensive
 from ..ir.affine import distance, offset
 from ..ir.functions import is_cheap, vectorized
 from ..ir.statements import (
@@ -21,10 +22,9 @@ from ..ir.statements import (
 )
 from ..ir.terms import ONE, Binary, Call, Compare, Global, Logical, Select, Term, Variable, elements_in, subterms
 from ..ir.type_inference import kind_of
-from .cost_model import is_expensive
 
 if TYPE_CHECKING:
-    from .activity import Plan
+    from ..analysis.reverse_plan import Plan
 
 __all__ = ["vectorize_calls"]
 
