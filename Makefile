@@ -60,7 +60,7 @@ $(BIN)/python:
 $(addprefix build/numba-,$(NUMBA_VERSIONS)): build/numba-%:
 	@test -d $@ || $(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check "numba==$*.*" scipy pytest pytest-xdist hypothesis
-	PYTHONPATH=. NBGRAD_CACHE_DIR=$@/cache $@/bin/python -m pytest -q -n 0 $(ARGS) \
+	PYTHONPATH=$(CURDIR) NBGRAD_CACHE_DIR=$(CURDIR)/$@/cache $@/bin/python -m pytest -q -n 0 $(ARGS) \
 		tests/test_numba_internals.py tests/test_numba_internals_llvm.py
 
 # One stamp an extra: installed again only when pyproject.toml changes.
