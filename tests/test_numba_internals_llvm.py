@@ -7,10 +7,12 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
 import pytest
+from llvmlite import binding
 from numba import types
 from numba.core.compiler import run_frontend
 
@@ -194,6 +196,19 @@ def test_dtypes_of_types():
     for name in ("float64", "float32", "int8", "uint64"):
         assert n.as_dtype(getattr(types, name)) == np.dtype(name)
     assert n.as_dtype(types.boolean) == np.bool_
+
+
+@pytest.mark.parametrize("kind", ["Module", "Function"])
+def test_pass_managers_are_freed(kind, monkeypatch):
+    n.free_pass_managers()
+    freed, dispose = [], f"LLVMPY_DisposeNew{kind}PassManger"
+    original = getattr(binding.ffi.lib, dispose)
+    recorded = SimpleNamespace(**{dispose: lambda manager: (freed.append(kind), original(manager))})
+    manager = getattr(binding.newpassmanagers, f"{kind}PassManager")()
+    with monkeypatch.context() as patch:
+        patch.setattr(binding.newpassmanagers, "ffi", SimpleNamespace(lib=recorded))
+        manager.close()
+    assert freed == [kind]
 
 
 # Intrinsics of nbgrad.

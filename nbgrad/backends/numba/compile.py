@@ -19,7 +19,6 @@ from typing import ClassVar
 
 import numba
 import numpy as np
-from llvmlite.binding import ffi, newpassmanagers
 from numba import types
 
 from ...core import config
@@ -48,6 +47,7 @@ from .internals import (
     PreLowerStripPhis,
     ReconstructSSA,
     WithLifting,
+    free_pass_managers,
     function_compiler,
     overload,
     register_pass,
@@ -95,9 +95,7 @@ NO_REALIGN_STACK = '"no-realign-stack"'
 if numba.config.DISABLE_JIT:
     raise ImportError("nbgrad: NUMBA_DISABLE_JIT is set, but kernels are what Numba compiles; unset it")
 
-for _manager in (newpassmanagers.ModulePassManager, newpassmanagers.FunctionPassManager):
-    if _manager._dispose is ffi.ObjectRef._dispose:  # llvmlite hides its own, so LLVM's managers would never be freed
-        _manager._dispose = newpassmanagers.NewPassManager._dispose
+free_pass_managers()
 
 
 def inline(function=None, *, reorder: bool = False, runtime: bool = False):

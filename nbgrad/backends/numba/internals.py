@@ -17,7 +17,7 @@ import llvmlite
 import numba
 from llvmlite import binding as _binding
 from llvmlite import ir as llvm
-from llvmlite.binding import Linkage
+from llvmlite.binding import Linkage, newpassmanagers
 from numba.core import cgutils, event, ir, ir_utils, serialize, sigutils
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.bytecode import FunctionIdentity
@@ -96,6 +96,7 @@ __all__ = [
     "emit_empty",
     "emit_empty_like",
     "fix_integer_index",
+    "free_pass_managers",
     "function_compiler",
     "function_numbers",
     "host_processor",
@@ -275,6 +276,13 @@ def emit_empty_like(context: Any, builder: Any, signature: Any, args: Any) -> An
     """The same for an array like another one: its shape, dtype and layout."""
     kind, shapes = _parse_empty_like_args(context, builder, signature, args)
     return _empty_nd_impl(context, builder, kind, shapes)
+
+
+def free_pass_managers() -> None:
+    """Let llvmlite free LLVM's pass managers from now on; its classes hide the method that does."""
+    for manager in (newpassmanagers.ModulePassManager, newpassmanagers.FunctionPassManager):
+        if manager._dispose is _binding.ffi.ObjectRef._dispose:
+            manager._dispose = newpassmanagers.NewPassManager._dispose
 
 
 # Compiled code in other processes.
