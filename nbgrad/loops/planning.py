@@ -40,18 +40,28 @@ from .transforms.vectorization import vectorize_calls
 __all__ = ["plan", "plan_tangents"]
 
 
-def plan_tangents(f: Function, wrt: set[str], deferred: tuple[Statement, ...] = ()) -> Plan:
+def plan_tangents(f: Function, wrt: set[str]) -> Plan:
     """Analyze `f` for differentiation with respect to the parameters `wrt`: all that tangents need.
 
     Inserts definitions for expensive calls, and for tests and loop bounds that change in what they control.
     """
-    algebra = Algebra(set())
+    _prepare(f)
+    return _collect(f, wrt, ())
+
+
+def _prepare(f: Function) -> None:
+    """The passes whose form of the function later ones keep: they run once."""
     rename_private_scalars(f)
     checked(f, "privatization of scalars")
     run_pass(Pass.PRIVATIZATION, privatize_arrays, f)
     if not f.single_precision:
         run_pass(Pass.IF_CONVERSION, convert_branches, f)
     run_pass(Pass.RENAMING, rename_reassigned, f)
+
+
+def _collect(f: Function, wrt: set[str], deferred: tuple[Statement, ...]) -> Plan:
+    """Activity, names for expensive values, and the facts about each statement."""
+    algebra = Algebra(set())
     outputs = {*(f.results or []), *(s.array for s in walk(f.body) if isinstance(s, Store) and s.array in f.parameters)}
     outputs |= {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second) if n in f.parameters}
     algebra.active = active_names(f, algebra, wrt, outputs)
@@ -72,6 +82,7 @@ def plan(f: Function, wrt: set[str], fused: bool = True) -> Plan:
     Where a plan shows that another form of the function would store less (an update at the end of an iteration, a
     scalar saved before a loop, an element in a scalar), the function is rewritten, and the plan is made again for it.
     """
+    _prepare(f)
     deferred: tuple[Statement, ...] = ()
     while True:
         result = _storage_plan(f, wrt, deferred, fused)
@@ -87,7 +98,7 @@ def plan(f: Function, wrt: set[str], fused: bool = True) -> Plan:
 
 def _storage_plan(f: Function, wrt: set[str], deferred: tuple[Statement, ...], fused: bool) -> Plan:
     """A plan for `f` as it is, in which updates are `deferred` already."""
-    result = plan_tangents(f, wrt, deferred)
+    result = _collect(f, wrt, deferred)
     for s in walk(f.body):
         if isinstance(s, Assign | Store):
             result.statement_adjoints[s] = _statement_adjoint(s, result)
