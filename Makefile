@@ -11,13 +11,20 @@ ARGS ?=
 NUMBA_VERSIONS ?= 0.63 0.64 0.65 0.66 0.67 0.68
 BIN := .venv/bin
 
-.PHONY: demo test test-gpu faults numba-versions $(addprefix build/numba-,$(NUMBA_VERSIONS)) lint bench docs clean help
+.PHONY: demo test quick test-gpu faults numba-versions $(addprefix build/numba-,$(NUMBA_VERSIONS)) lint bench docs clean help
 
 demo: .venv/.extra-demo ## run the demonstration
 	$(BIN)/python -m nbgrad demo $(ARGS)
 
 test: .venv/.extra-test .venv/.extra-demo ## run the tests; ARGS='-k tanh -x' is handed to pytest
 	$(BIN)/python -m pytest $(ARGS)
+
+# Files that compile little, of every package but that of CUDA.
+QUICK := adjoint_explain adjoint_places adjoint_refused axes blocks cache_owners compiler_passes \
+	function functional_trees jit_errors messages ndarray optimizer output pieces protocols rare \
+	serialization sorting state structure symbol_wrong terms views
+quick: .venv/.extra-test ## run the tests of files that take seconds, between edits
+	$(BIN)/python -m pytest $(QUICK:%=tests/test_%.py) $(ARGS)
 
 test-gpu: .venv/.extra-test .venv/.extra-demo .venv/.extra-cublas13 ## run the tests of devices on a GPU
 	$(BIN)/python -m pytest -n 0 tests/cuda --ignore tests/cuda/test_compile.py $(ARGS)
