@@ -144,7 +144,7 @@ def test_what_is_parallel(f):
         found = nb.adjoint(f).parallel(*copies(args))
     assert found
     for head, how in found.items():
-        expected = backwards if head.endswith("backwards") else forwards
+        expected = backwards if head.endswith("in reverse") else forwards
         assert how.startswith("parallel") == expected, (head, how)
 
 

@@ -112,7 +112,7 @@ def test_no_weights(f):
 
 def how(f, *args):
     with uncompiled():
-        (found,) = (said for loop, said in nb.adjoint(f).parallel(*args).items() if "backwards" in loop)
+        (found,) = (said for loop, said in nb.adjoint(f).parallel(*args).items() if "in reverse" in loop)
     return found
 
 

@@ -422,7 +422,7 @@ class Adjoint(_Differentiated):
         -------
         dict
             "parallel", or "serial" and why, by the first line of the loop; the keys of loops of the reverse sweep end
-            with "backwards".
+            with "in reverse".
         """
         args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(args)) is not None:

@@ -158,7 +158,7 @@ class CheckpointedVariant(AdjointVariant):
         snapshots = f"{count} snapshots of {', '.join(self.reverse.state)}"
         return {
             snapshots: count * each,
-            "turns run again": rerun_iterations(iterations, count),
+            "iterations run again": rerun_iterations(iterations, count),
             **super().tape_bytes(args, values),
         }
 

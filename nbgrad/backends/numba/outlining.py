@@ -46,12 +46,12 @@ class _Outlining(ast.NodeTransformer):
         assigned, used = self.names
         mine, used_inside = _names([loop.target, *loop.body])
         captured = sorted((assigned | parameters) & used_inside - mine)
-        first, last, turns, pieces, piece = (
-            _fresh(n, used | parameters) for n in ("first", "last", "turns", "pieces", "piece")
+        first, last, trips, pieces, piece = (
+            _fresh(n, used | parameters) for n in ("first", "last", "trips", "pieces", "piece")
         )
         name = f"{self.function.name}_turns{loop.lineno}"
         start, stop = ["0", *map(ast.unparse, loop.iter.args)][-2:]
-        range_bounds = [f"{start} + {turns} * {k} // {pieces}" for k in (piece, f"({piece} + 1)")]
+        range_bounds = [f"{start} + {trips} * {k} // {pieces}" for k in (piece, f"({piece} + 1)")]
         least = f"max({first}, {start})" if start.isdecimal() else first  # provably non-negative indices
         head = f"def {name}({', '.join([first, last, *captured])}):"
         (outlined,) = _parsed(f"{head}\n for {ast.unparse(loop.target)} in range({least}, {last}): pass", loop)
@@ -59,8 +59,8 @@ class _Outlining(ast.NodeTransformer):
         outlined.body[0].body = loop.body
         outlined.decorator_list = [_serial(node) for node in self.function.decorator_list]
         self.outlined.append(outlined)
-        code = f"""{turns} = max({stop} - ({start}), 0)
-{pieces} = min({turns}, {_MAX_CHUNKS})
+        code = f"""{trips} = max({stop} - ({start}), 0)
+{pieces} = min({trips}, {_MAX_CHUNKS})
 for {piece} in prange({pieces}):
     {name}({", ".join([*range_bounds, *captured])})"""
         return _parsed(code, loop)

@@ -128,17 +128,17 @@ def forward_legality(
     if grows:
         return ParallelLegality("what is stored for the sweep back grows")
     if any(isinstance(s, Check) for s in walk(loop.body)):
-        return ParallelLegality("a turn may raise an error")
+        return ParallelLegality("an iteration may raise an error")
     if any(isinstance(s, Call) for s in walk(loop.body)):
         return ParallelLegality("a primitive with a vjp of its own makes arrays")
     if plan.bounds is not None and loop in plan.bounds.loops_with_checks:
-        return ParallelLegality("an index is known in its turn only")
+        return ParallelLegality("an index is known in its iteration only")
     items = _items(loop.body, stored)
     names = {s.name for s in walk(loop.body) if isinstance(s, Assign)}
     sums = reduction_variables(items)
     for name in sorted(names - sums):
         if first_access(items, name) == "read" or not is_private(f, loop, name):
-            return ParallelLegality(f"{name} goes from turn to turn")
+            return ParallelLegality(f"{name} is carried from iteration to iteration")
     return iteration_legality(plan, loop, items, sums)
 
 
@@ -149,13 +149,13 @@ def iteration_legality(plan: Plan, loop: Loop, items: list[Item], sums: Iterable
     `shares` are the arrays of which groups of iterations can have private copies, with the lengths of a copy.
     """
     if loop.step is not ONE or loop.trip_counter or loop.exit_flag:
-        return ParallelLegality("its turns are not counted one by one")
+        return ParallelLegality("its iterations are not counted one by one")
     if any(isinstance(item, str) for item in _all(items)):
         return ParallelLegality("arrays change places or grow")
     met, shares = _conflicting_elements(plan.dependence_tests, loop, items, set(own)), shares or {}
     for name, element in met.items():
         if name not in shares:
-            return ParallelLegality(f"{element} may be met in several turns")
+            return ParallelLegality(f"{element} may be met in several iterations")
     return ParallelLegality(reduction_names=sorted(sums), privatized_arrays={name: shares[name] for name in met})
 
 

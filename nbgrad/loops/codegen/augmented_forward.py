@@ -50,8 +50,8 @@ class AugmentedForward(Printer):
                 name = writes(s)[0]
                 dtype = DType(name) if isinstance(s, Store) else DTYPES[f.kinds.get(name, "float")]
                 loops = plan.local_reversal.without_local_reversal(plan.enclosing[s])
-                turn = self.reverse_variable(loops[0]) if loops else ""
-                self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, turn, stacks, self.fresh)
+                iteration = self.reverse_variable(loops[0]) if loops else ""
+                self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, iteration, stacks, self.fresh)
         self.stacks = list(stacks.values())
         self.elided_copies = CopyElimination(f, plan, self.tapes)
 
@@ -77,7 +77,7 @@ class AugmentedForward(Printer):
 
     def reverse_variable(self, s: Loop) -> str:
         """The variable of a loop in the reverse sweep; a while loop gets one."""
-        return s.index or self.named(s, "turn", "")
+        return s.index or self.named(s, "iteration", "")
 
     def zero(self, name: str, like: str = "") -> str:
         """Code that sets a scalar to the zero of its kind, or of the kind of `like`."""

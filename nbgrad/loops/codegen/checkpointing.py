@@ -43,13 +43,13 @@ from .reverse_sweep import AdjointPrinter
 __all__ = ["Checkpointed", "check", "choose_loop", "rerun_iterations"]
 
 
-def rerun_iterations(turns: int, snapshots: int) -> int:
+def rerun_iterations(trips: int, snapshots: int) -> int:
     """The number of iterations that the schedule runs besides those that record."""
     repeats, reach, once = 0, 1, 0
-    while reach < turns:
+    while reach < trips:
         repeats += 1
         once, reach = reach, reach * (snapshots + repeats) // repeats
-    return repeats * turns - once * (snapshots + repeats) // (snapshots + 1)
+    return repeats * trips - once * (snapshots + repeats) // (snapshots + 1)
 
 
 def check(source: Source, name: str | None) -> None:
@@ -140,8 +140,8 @@ class Checkpointed(AdjointPrinter):
             *self.plain(self.before),
             *([] if self.trip_count_known else self.plain([self.loop])),
         ]
-        turns = trip_count(self.loop) if self.trip_count_known else self.loop.trip_counter
-        lines.append(f"return {turns}, {' + '.join(['0', *each])}, {tapes}")
+        trips = trip_count(self.loop) if self.trip_count_known else self.loop.trip_counter
+        lines.append(f"return {trips}, {' + '.join(['0', *each])}, {tapes}")
         return definition(self.budget_entry, self.f.parameters, lines)
 
     def sweeps(self) -> list[str]:
@@ -150,9 +150,9 @@ class Checkpointed(AdjointPrinter):
         self.hoisted_tapes.clear()
         self.zeroed = False
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
-        turns, turn, left, stop = (self.fresh(n) for n in ("turns", "turn", "left", "stop"))
-        first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("kept_at")
-        at_turn = [f"{loop.index} = {self.index(turn)}"] if loop.index else []
+        trips, iteration, left, stop = (self.fresh(n) for n in ("trips", "iteration", "left", "stop"))
+        first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("saved_at")
+        at_iteration = [f"{loop.index} = {self.index(iteration)}"] if loop.index else []
         before = self.block(self.before)
         self.recording = True
         record = self.block(loop.body)
@@ -163,44 +163,44 @@ class Checkpointed(AdjointPrinter):
             flatten_items(self.reverse_statements(self.after)),
         )
         reverse = flatten_items(self.reverse_block(loop.body))
-        most = f"min({self.snapshots}, {turns})" if self.trip_count_known else self.snapshots
+        most = f"min({self.snapshots}, {trips})" if self.trip_count_known else self.snapshots
         made = [
             *self.initial_values(),
             *before,
             *(bounds_checks.guard_lines(self.bounds.before.get(loop, [])) if self.trip_count_known else []),
-            *([f"{turns} = {trip_count(loop)}"] if self.trip_count_known else []),
+            *([f"{trips} = {trip_count(loop)}"] if self.trip_count_known else []),
             f"{self.snapshots} = max({most}, 1)",
             *(f"{kept} = {self.snapshot_alloc(n)}" for n, kept in self.snapshots_of.items()),
-            f"{when} = np.zeros({self.snapshots}, np.int64)  # the turn before which each was taken",
+            f"{when} = np.zeros({self.snapshots}, np.int64)  # the iteration before which each was taken",
             *self.hoisted_tapes,
             *self.copy_state(ZERO),
             *(
                 []
                 if self.trip_count_known
-                else [*self.plain([loop]), f"{turns} = {loop.trip_counter}", *self.copy_state(ZERO, back=True)]
+                else [*self.plain([loop]), f"{trips} = {loop.trip_counter}", *self.copy_state(ZERO, back=True)]
             ),
-            f"{turn}, {left}, {latest}, {first} = 0, {turns}, 0, True",
+            f"{iteration}, {left}, {latest}, {first} = 0, {trips}, 0, True",
             f"while {first} or {left} > 0:",
-            f"    while {turn} < {left} - 1:",
-            f"        {stop} = {turn} + ahead({left} - {turn}, {self.snapshots} - {latest})",
+            f"    while {iteration} < {left} - 1:",
+            f"        {stop} = {iteration} + ahead({left} - {iteration}, {self.snapshots} - {latest})",
             f"        {comment_source(loop.line)}",
-            f"        {self.head(turn, stop)}",
+            f"        {self.head(iteration, stop)}",
             *indent(indent(indent(self.plain(loop.body)))),
-            f"        {turn} = {stop}",
-            f"        if {turn} < {left} - 1:",
+            f"        {iteration} = {stop}",
+            f"        if {iteration} < {left} - 1:",
             f"            {latest} += 1",
-            f"            {when}[{latest}] = {turn}",
+            f"            {when}[{latest}] = {iteration}",
             *indent(indent(indent(self.copy_state(Variable(latest))))),
             f"    if {left} > 0:",
-            *indent(indent([*at_turn, *record])),
+            *indent(indent([*at_iteration, *record])),
             f"    if {first}:",
             *indent(indent([*after, *middle, *back, f"{first} = False"])),
             f"    if {left} > 0:",
-            *indent(indent([*(at_turn if after or back else []), *reverse])),
+            *indent(indent([*(at_iteration if after or back else []), *reverse])),
             f"        {left} -= 1",
             f"        while {latest} > 0 and {when}[{latest}] >= {left}:",
             f"            {latest} -= 1",
-            f"        {turn} = {when}[{latest}]",
+            f"        {iteration} = {when}[{latest}]",
             *indent(indent(self.copy_state(Variable(latest), back=True))),
             *flatten_items(self.reset(loop)),
             *flatten_items(self.reverse_statements(self.before)),
@@ -218,16 +218,16 @@ class Checkpointed(AdjointPrinter):
             lines += flatten_items([loops_over(n, counters, step)])
         return lines
 
-    def head(self, turn: str, stop: str) -> str:
-        """The first line of a loop over the iterations from `turn` to `stop`."""
+    def head(self, iteration: str, stop: str) -> str:
+        """The first line of a loop over the iterations from `iteration` to `stop`."""
         if self.loop.index:
-            return For(self.loop.index, self.index(turn), self.index(stop), self.loop.step).head
-        return For(self.fresh("again"), Variable(turn), Variable(stop)).head
+            return For(self.loop.index, self.index(iteration), self.index(stop), self.loop.step).head
+        return For(self.fresh("again"), Variable(iteration), Variable(stop)).head
 
-    def index(self, turn: str) -> Term:
-        """The value of the loop variable in iteration `turn`."""
+    def index(self, iteration: str) -> Term:
+        """The value of the loop variable in iteration `iteration`."""
         start, step = self.loop.start, self.loop.step
-        moved = Variable(turn) if step is ONE else Binary("*", Variable(turn), step)
+        moved = Variable(iteration) if step is ONE else Binary("*", Variable(iteration), step)
         return moved if start is ZERO else Binary("+", start, moved)
 
     def snapshot_alloc(self, name: str) -> str:

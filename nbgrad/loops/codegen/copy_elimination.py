@@ -94,10 +94,10 @@ class CopyElimination:
         names, stores = self._matching_loops(loops, later, moving), self._copied_stores(array, copy)
         if not isinstance(store, Store) or store not in stores or names is None or copy.array in names_written(first):
             return
-        place, turns = copy.index, [offset(p)[0] for p in copy.index]
+        place, variables = copy.index, [offset(p)[0] for p in copy.index]
         own = place == copy.value.index == tuple([substitute(p, names) for p in store.index])
         value = self._available_value(store.value, loops, moving)
-        if value is None or not own or any(turns.count(Variable(p.index)) != 1 for p in later):
+        if value is None or not own or any(variables.count(Variable(p.index)) != 1 for p in later):
             return
         value = substitute(value, names)
         old = set(elements_in(value, copy.array))

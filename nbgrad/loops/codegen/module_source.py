@@ -16,18 +16,18 @@ from ..ir.tapes import GROWN
 __all__ = ["module", "refusing_deep_nesting", "routines"]
 
 #: The schedule of checkpoints.
-_AHEAD = '''def ahead(turns, snapshots):
-    """How many of `turns` to run before the next snapshot, if there are `snapshots`, the present one among them."""
+_AHEAD = '''def ahead(trips, snapshots):
+    """How many of `trips` to run before the next snapshot, if there are `snapshots`, the present one among them."""
     if snapshots == 1:
-        return turns - 1
+        return trips - 1
     repeats, reach = 0, 1  # reach is the binomial coefficient of snapshots + repeats over repeats
-    while reach < turns:
+    while reach < trips:
         repeats += 1
         reach = reach * (snapshots + repeats) // repeats
     fewer = reach * snapshots // (snapshots + repeats)  # with one snapshot less
     once = reach * repeats // (snapshots + repeats)  # with one repeat less
     twice = once * (repeats - 1) // (snapshots + repeats - 1)
-    return max(twice, turns - fewer, 1)
+    return max(twice, trips - fewer, 1)
 '''
 
 

@@ -258,10 +258,10 @@ class ArrayCreation:
         sizes[d] = offset
         loops = Elementwise(low, self.node)
         low.allocate(name, self.node, sizes, "", loops.dtype(Op(lambda *e: e[0], trees)), "", line)
-        for offset, turns, value in parts:
-            indices = [t.position() for t in turns]
+        for offset, axis_loops, value in parts:
+            indices = [t.position() for t in axis_loops]
             indices[d] = add_indices(offset, indices[d])
-            loops.emit_loops([Store(name, tuple(indices), value)], "", turns)
+            loops.emit_loops([Store(name, tuple(indices), value)], "", axis_loops)
         return Leaf(low.whole_view(name), True)
 
     def linspace(self) -> ArrayExpr:

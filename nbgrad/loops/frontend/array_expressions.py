@@ -208,16 +208,16 @@ class Elementwise:
 
     # Elements.
 
-    def element(self, tree: ArrayExpr, turns: list[AxisLoop] | None = None) -> Term:
+    def element(self, tree: ArrayExpr, axis_loops: list[AxisLoop] | None = None) -> Term:
         """The element of `tree` at the counters of the loops."""
-        turns = self.axis_loops if turns is None else turns
+        axis_loops = self.axis_loops if axis_loops is None else axis_loops
         if isinstance(tree, Scalar):
             return self.invariant_scalar(tree.term)
         if isinstance(tree, Op):
-            return tree.build(*[self.element(a, turns) for a in tree.args])
-        if tree.rank > len(turns):
+            return tree.build(*[self.element(a, axis_loops) for a in tree.args])
+        if tree.rank > len(axis_loops):
             raise self.low.source.refuse(self.node, "more axes than what it is assigned to", "write a loop")
-        mine = turns[len(turns) - tree.rank :]
+        mine = axis_loops[len(axis_loops) - tree.rank :]
         masks, self.comparing_mask = (
             self.comparing_mask,
             self.comparing_mask or (isinstance(tree, Leaf) and tree.masked),
@@ -317,11 +317,11 @@ class Elementwise:
         """The statement that stores `value` into an element."""
         return Store(target.array, target.index, value)
 
-    def emit_loops(self, inner: Block, line: str, turns: list[AxisLoop] | None = None) -> None:
-        self.low.out += self.nest(inner, line, self.axis_loops if turns is None else turns)
+    def emit_loops(self, inner: Block, line: str, axis_loops: list[AxisLoop] | None = None) -> None:
+        self.low.out += self.nest(inner, line, self.axis_loops if axis_loops is None else axis_loops)
 
-    def nest(self, inner: Block, line: str, turns: list[AxisLoop]) -> Block:
-        for t in reversed(turns):
+    def nest(self, inner: Block, line: str, axis_loops: list[AxisLoop]) -> Block:
+        for t in reversed(axis_loops):
             self.low.lowered_function.ranks[t.counter], self.low.lowered_function.kinds[t.counter] = 0, "int"
             inner = [Loop(t.counter, t.axis.start, t.axis.stop, t.axis.step, None, inner)]
         inner[0].line = line

@@ -211,9 +211,9 @@ class Iteration(Calls):
             bounds = [self.value(a) for a in iterable.args]
             start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
             sizes.append(call_of(len, call_of(range, start, stop, step)))
-            turn = Variable(counter)
+            count = Variable(counter)
             plain = start is ZERO and step is ONE
-            item = turn if plain else Binary("+", start, Binary("*", turn, step))
+            item = count if plain else Binary("+", start, Binary("*", count, step))
             first.append(_assignment(s, target, Lowered(Scalar(item))))
         else:
             self.rows_of(s, target, iterable, counter, first, sizes)
@@ -358,7 +358,7 @@ class Iteration(Calls):
         loop = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
         loop.target = loop_target_text(s) if isinstance(s, ast.For) else ""
         if stop or not index:
-            loop.trip_counter = self.names.fresh("turns")
+            loop.trip_counter = self.names.fresh("trips")
             self.lowered_function.ranks[loop.trip_counter] = 0
             inner.insert(0, Assign(loop.trip_counter, Binary("+", Variable(loop.trip_counter), ONE)))
             self.out.append(Assign(loop.trip_counter, ZERO))

@@ -74,86 +74,90 @@ class Reductions:
             return self.reduce(called, [self.node.args[0]], [], hint)  # type: ignore[attr-defined]
         self.loops.loop_over(tree)
         self.loops.element(tree)  # emits the checks of lengths before the loops
-        turns = self.loops.axis_loops
+        axis_loops = self.loops.axis_loops
         d %= tree.rank
-        return self.array_of(tree, [t for t in turns if t is not turns[d]], hint,
-                          lambda: self.reduce_over(tree, called, [turns[d]], turns))  # fmt: skip
+        return self.array_of(tree, [t for t in axis_loops if t is not axis_loops[d]], hint,
+                          lambda: self.reduce_over(tree, called, [axis_loops[d]], axis_loops))  # fmt: skip
 
-    def array_of(self, tree: ArrayExpr, turns: list[AxisLoop], hint: str, element: Callable[[], Term]) -> Leaf:
+    def array_of(self, tree: ArrayExpr, axis_loops: list[AxisLoop], hint: str, element: Callable[[], Term]) -> Leaf:
         """A new array with one axis per loop, whose elements are computed from those of `tree`."""
         low = self.low
         name = hint or low.names.fresh("table")
         line, low.line = low.line, ""
-        low.allocate(name, self.node, [axis_length(t.axis) for t in turns], "", self.loops.dtype(tree), "", line)
+        low.allocate(name, self.node, [axis_length(t.axis) for t in axis_loops], "", self.loops.dtype(tree), "", line)
         saved, low.out = low.out, []
         value = element()
-        low.emit(Store(name, tuple([t.position() for t in turns]), value))
+        low.emit(Store(name, tuple([t.position() for t in axis_loops]), value))
         inner, low.out = low.out, saved
-        self.loops.emit_loops(inner, "", turns)
+        self.loops.emit_loops(inner, "", axis_loops)
         return Leaf(low.whole_view(name), True)
 
     # Scalars.
 
-    def reduce_over(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
-        """The reduction over `turns` of the elements at the counters of `every`."""
+    def reduce_over(self, tree: ArrayExpr, called: object, axis_loops: list[AxisLoop], every: list[AxisLoop]) -> Term:
+        """The reduction over `axis_loops` of the elements at the counters of `every`."""
         if called in (np.max, np.min, np.amax, np.amin, np.argmax, np.argmin):
-            return self.lower_extremum(tree, called, turns, every)
+            return self.lower_extremum(tree, called, axis_loops, every)
         if called in (np.any, np.all):
-            return self.any_or_all(tree, called is np.any, turns, every)
+            return self.any_or_all(tree, called is np.any, axis_loops, every)
         if called is np.prod:
-            return self.fold("product", 1, "*", self.loops.element(tree, every), turns)
+            return self.fold("product", 1, "*", self.loops.element(tree, every), axis_loops)
         if called in (np.std, np.var):
-            return self.variance_or_std(tree, called, turns, every)
+            return self.variance_or_std(tree, called, axis_loops, every)
         if called is np.linalg.norm:
             tree = Op(_square, [tree])
-        total = self.fold("total", 0, "+", self.loops.element(tree, every), turns)
+        total = self.fold("total", 0, "+", self.loops.element(tree, every), axis_loops)
         if called is np.linalg.norm:
             return call_of(math.sqrt, total)
-        return Binary("/", total, self.size(turns)) if called is np.mean else total
+        return Binary("/", total, self.size(axis_loops)) if called is np.mean else total
 
-    def size(self, turns: list[AxisLoop]) -> Term:
-        return product([axis_length(t.axis) for t in turns])
+    def size(self, axis_loops: list[AxisLoop]) -> Term:
+        return product([axis_length(t.axis) for t in axis_loops])
 
     def is_float(self, element: Term) -> bool:
         return kind_of(element, self.low.lowered_function) == "float"
 
     def fold(
-        self, name: str, start: int, op: str, element: Term, turns: list[AxisLoop], reassociable: bool = False
+        self, name: str, start: int, op: str, element: Term, axis_loops: list[AxisLoop], reassociable: bool = False
     ) -> Term:
-        """Combine the elements of `turns`, from `start` on; only sums of floats are `reassociable`."""
+        """Combine the elements of `axis_loops`, from `start` on; only sums of floats are `reassociable`."""
         floats = self.is_float(element)
         result = self.new_accumulator(name, Constant(float(start) if floats else start))
-        self.emit_loop(Assign(result.name, Binary(op, result, element), reassociable and floats), turns)
+        self.emit_loop(Assign(result.name, Binary(op, result, element), reassociable and floats), axis_loops)
         return result
 
-    def dot(self, element: Term, turns: list[AxisLoop]) -> Term:
+    def dot(self, element: Term, axis_loops: list[AxisLoop]) -> Term:
         """A sum of products; it may be reassociated, as in the BLAS that NumPy calls."""
-        return self.fold("total", 0, "+", element, turns, True)
+        return self.fold("total", 0, "+", element, axis_loops, True)
 
     def new_accumulator(self, name: str, value: Term) -> Variable:
         return Variable(self.low.fresh_scalar(name, value, final=False))
 
-    def emit_loop(self, s: Assign | If, turns: list[AxisLoop]) -> None:
-        self.loops.emit_loops([s], "", turns)
+    def emit_loop(self, s: Assign | If, axis_loops: list[AxisLoop]) -> None:
+        self.loops.emit_loops([s], "", axis_loops)
 
-    def variance_or_std(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
-        mean = self.new_accumulator("mean", self.reduce_over(tree, np.mean, turns, every))
-        second_pass = {t.counter: AxisLoop(self.low.names.fresh("k"), t.axis, t.size) for t in turns}
-        turns, every = list(second_pass.values()), [second_pass.get(t.counter, t) for t in every]
+    def variance_or_std(
+        self, tree: ArrayExpr, called: object, axis_loops: list[AxisLoop], every: list[AxisLoop]
+    ) -> Term:
+        mean = self.new_accumulator("mean", self.reduce_over(tree, np.mean, axis_loops, every))
+        second_pass = {t.counter: AxisLoop(self.low.names.fresh("k"), t.axis, t.size) for t in axis_loops}
+        axis_loops, every = list(second_pass.values()), [second_pass.get(t.counter, t) for t in every]
         deviation = Binary("-", self.loops.element(tree, every), mean)
-        variance = Binary("/", self.fold("total", 0, "+", _square(deviation), turns), self.size(turns))
+        variance = Binary("/", self.fold("total", 0, "+", _square(deviation), axis_loops), self.size(axis_loops))
         return call_of(math.sqrt, variance) if called is np.std else variance
 
-    def any_or_all(self, tree: ArrayExpr, some: bool, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
+    def any_or_all(self, tree: ArrayExpr, some: bool, axis_loops: list[AxisLoop], every: list[AxisLoop]) -> Term:
         element = self.loops.element(tree, every)
         result = self.new_accumulator("found", Constant(not some))
         test = element if some else Unary("not", element)
-        self.emit_loop(If(test, [Assign(result.name, Constant(some))], []), turns)
+        self.emit_loop(If(test, [Assign(result.name, Constant(some))], []), axis_loops)
         return result
 
-    def lower_extremum(self, tree: ArrayExpr, called: object, turns: list[AxisLoop], every: list[AxisLoop]) -> Term:
+    def lower_extremum(
+        self, tree: ArrayExpr, called: object, axis_loops: list[AxisLoop], every: list[AxisLoop]
+    ) -> Term:
         """The extremum or its index: a search for the index, then a read there, which has the derivative."""
-        best_index = {t.counter: self.new_accumulator("place", t.axis.start).name for t in turns}
+        best_index = {t.counter: self.new_accumulator("place", t.axis.start).name for t in axis_loops}
         at_best = [AxisLoop(best_index[t.counter], t.axis, t.size) if t.counter in best_index else t for t in every]
         best = self.new_accumulator("best", self.loops.element(tree, at_best))
         element = self.loops.element(tree, every)
@@ -162,7 +166,7 @@ class Reductions:
             first_nan = Logical("and", (Compare(("!=",), (element, element)), Compare(("==",), (best, best))))
             test = Logical("or", (test, first_nan))
         update: Block = [Assign(place, Variable(counter)) for counter, place in best_index.items()]
-        self.emit_loop(If(test, [Assign(best.name, element), *update], []), turns)
+        self.emit_loop(If(test, [Assign(best.name, element), *update], []), axis_loops)
         if called not in (np.argmax, np.argmin):
             return self.loops.element(tree, at_best)
         first, *others = [t for t in at_best if t.counter in best_index.values()]
@@ -176,9 +180,9 @@ class Reductions:
         if view.rank != 2:
             raise self.refuse("a trace", "pass a matrix")
         rows, columns = self.low.shape(view)
-        turn = self.loops.axis_loop(Axis(ZERO, rows if rows is columns else call_of(min, rows, columns)))
-        element = view.at([turn.index_along(view.axis(0)), turn.index_along(view.axis(1))])
-        return Scalar(self.fold("total", 0, "+", element, [turn]))
+        axis_loop = self.loops.axis_loop(Axis(ZERO, rows if rows is columns else call_of(min, rows, columns)))
+        element = view.at([axis_loop.index_along(view.axis(0)), axis_loop.index_along(view.axis(1))])
+        return Scalar(self.fold("total", 0, "+", element, [axis_loop]))
 
     def cumulative(self, tree: ArrayExpr, sums: bool, hint: str) -> ArrayExpr:
         self.loops.loop_over(tree)

@@ -72,12 +72,12 @@ class Tape:
 
     Without loops around the statement, it is one variable. If the trip counts of the loops are known on entry to the
     outermost, it is an array with an axis per loop. For a single loop of unknown trip count, it is a vector that grows
-    before iterations; `turn` is the variable of a while loop in the reverse sweep. Otherwise it belongs to one of
+    before iterations; `iteration` is the variable of a while loop in the reverse sweep. Otherwise it belongs to one of
     `stacks`, which are keyed by their loops and frame size.
     """
 
     def __init__(
-        self, name: str, dtype: Term, loops: tuple[Loop, ...], turn: str, stacks: dict[tuple[object, ...], Stack],
+        self, name: str, dtype: Term, loops: tuple[Loop, ...], iteration: str, stacks: dict[tuple[object, ...], Stack],
         fresh: Callable[[str], str],
     ) -> None:  # fmt: skip
         self.name = name
@@ -85,11 +85,11 @@ class Tape:
         self.loops = loops
         known = first_counted_loop(loops)
         inner = loops[known:]
-        sizes, turns = [trip_count(p) for p in inner], [iteration_number(p) for p in inner]
+        sizes, iterations = [trip_count(p) for p in inner], [iteration_number(p) for p in inner]
         self.sizes = None if known else sizes
         self.grows_by_iteration = known == len(loops) == 1
         self.stack: Stack | None = None
-        self.index: tuple[Term, ...] = tuple(turns)
+        self.index: tuple[Term, ...] = tuple(iterations)
         if self.grows_by_iteration:
             self.used_slots = loops[0].trip_counter
             slot = iteration_number(loops[0]) if loops[0].index else Binary("-", Variable(self.used_slots), ONE)
@@ -101,14 +101,14 @@ class Tape:
             self.stack.tapes.append(self)
             self.used_slots = self.stack.top
             slot = Variable(self.used_slots)
-            if turns:
-                linear = turns[0]
-                for size, position in zip(sizes[1:], turns[1:], strict=True):
+            if iterations:
+                linear = iterations[0]
+                for size, position in zip(sizes[1:], iterations[1:], strict=True):
                     linear = total(Binary("*", linear, size), position)
                 slot = total(slot, linear)
             self.index = (slot,)
         # in the reverse sweep
-        self.reverse_index = (Variable(turn),) if self.grows_by_iteration and not loops[0].index else self.index
+        self.reverse_index = (Variable(iteration),) if self.grows_by_iteration and not loops[0].index else self.index
 
     def allocate(self) -> list[str]:
         """Code that allocates the tape, and sets the top of its stack to 0 if it is the first on it."""
@@ -215,17 +215,17 @@ def iteration_number(loop: Loop) -> Term:
     return first if loop.step is ONE else Binary("//", first, loop.step)
 
 
-def reversed_loop_head(s: Loop, turn: str) -> For:
-    """The reversed loop, without a body; `turn` is the variable for a while loop."""
+def reversed_loop_head(s: Loop, iteration: str) -> For:
+    """The reversed loop, without a body; `iteration` is the variable for a while loop."""
     count = Variable(s.trip_counter)
     if not s.index:
-        return For(turn, Binary("-", count, ONE), MINUS_ONE, MINUS_ONE)
+        return For(iteration, Binary("-", count, ONE), MINUS_ONE, MINUS_ONE)
     start, stop, step = s.start, s.stop, s.step
     if step is ONE:
         end = stop if not s.trip_counter else count if start is ZERO else Binary("+", start, count)
         return For(s.index, plus(end, -1), plus(start, -1), MINUS_ONE)
     if step is MINUS_ONE and not s.trip_counter:
         return For(s.index, plus(stop, 1), plus(start, 1))
-    turns = count if s.trip_counter else called(len, called(range, start, stop, step))
-    last = Binary("+", start, Binary("*", Binary("-", turns, ONE), step))
+    trips = count if s.trip_counter else called(len, called(range, start, stop, step))
+    last = Binary("+", start, Binary("*", Binary("-", trips, ONE), step))
     return For(s.index, last, Binary("-", start, step), Unary("-", step))

@@ -25,7 +25,7 @@ _latest_error = threading.local()
 _SYMBOL = "nbgrad_outside"
 _WORD = llvm.IntType(64)
 #: The names of the function that a program defines, and of its table of strings for errors.
-SEARCH_FUNCTION, SEARCH_MESSAGES = "call", "TEXTS"
+SEARCH_FUNCTION, SEARCH_MESSAGES = "call", "MESSAGES"
 #: The name of :func:`outside` in generated code.
 OUTSIDE_NAME = "outside"
 

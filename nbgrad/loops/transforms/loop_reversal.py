@@ -115,7 +115,7 @@ class LoopReversal:
             if bars.get(name) in private_names:
                 local += [name] if read else []
             elif name not in sums and (read or name in bars or (name in f.ranks and name not in private_names)):
-                return ParallelLegality(f"{name} goes from turn to turn"), []
+                return ParallelLegality(f"{name} is carried from iteration to iteration"), []
         shareable = privatizable_arrays(self.body, self.loop.index) if enabled(Pass.REDUCTION_PRIVATIZATION) else {}
         return iteration_legality(self.plan, self.loop, self.body, (sums & numbers) - set(local), own, shareable), local
 
@@ -124,7 +124,7 @@ class LoopReversal:
         return self.with_verdict(ParallelLegality(why)) if self.loop.parallel else []
 
     def with_verdict(self, verdict: ParallelLegality) -> list[Item]:
-        self.reverse.verdicts[self.loop, " backwards"] = verdict
+        self.reverse.verdicts[self.loop, " in reverse"] = verdict
         return [Comment(str(verdict))] if verdict.serial_reason or verdict.privatized_arrays else []
 
     def as_parallel(self, verdict: ParallelLegality, local: list[str]) -> list[Item]:

@@ -148,7 +148,7 @@ class _GatherPlan:
     """The loop nest that is rewritten, the axes of its variables in indices, and what is added."""
 
     def __init__(self, reversal: LoopReversal, several: dict[str, dict[Index, list[tuple[Step, int]]]]) -> None:
-        self.turns = reversal
+        self.reversal = reversal
         self.reverse = reversal.reverse
         self.added = several
         #: Arrays with elements that would be out of range without tests.
@@ -162,17 +162,17 @@ class _GatherPlan:
         self.max_shifts = {n: [max(t.shift[k] for t in self.addends if t.array == n) for k in axes] for n in several}
 
     def _loops(self) -> tuple[tuple[Loop, ...], dict[str, list[int]]]:
-        nest: tuple[Loop, ...] = (self.turns.loop,)
+        nest: tuple[Loop, ...] = (self.reversal.loop,)
         positions = {name: [len(next(iter(elements))) - 1] for name, elements in self.added.items()}
         best = nest, positions
-        for outer in reversed(self.turns.loops[:-1]):
+        for outer in reversed(self.reversal.loops[:-1]):
             found = {name: self._axis_of_variable(outer, name) for name in self.added}
             nested = len(outer.body) == 1 and outer.index and not outer.trip_counter
             if (
                 not nested
-                or outer in self.turns.plan.local_reversal.loops
+                or outer in self.reversal.plan.local_reversal.loops
                 or None in found.values()
-                or not _one_array_suffices(self.turns, outer)
+                or not _one_array_suffices(self.reversal, outer)
             ):
                 break
             nest = (outer, *nest)
@@ -187,7 +187,7 @@ class _GatherPlan:
         axes = [
             k
             for k in range(len(indices[0]))
-            if all(self.turns.follows_variable(name, index, k, loop) for index in indices)
+            if all(self.reversal.follows_variable(name, index, k, loop) for index in indices)
         ]
         used = [k for index in indices for k, part in enumerate(index) if loop.index in part.reads]
         return axes[0] if len(axes) == 1 and set(used) == set(axes) else None
@@ -224,7 +224,7 @@ class _GatherPlan:
         return any(t.shift) or (common is not None and not common - Counter(t.scaled.factors))
 
     def _split_multiples(self, t: _Addend) -> list[_Addend]:
-        """Split what is added to the element of the iteration itself: multiples of what neighbours get are apart."""
+        """Split what is added to the element of the iteration itself: multiples of what neighbours get are separate."""
         if any(t.shift):
             return [t]
         moved: list[_Addend] = []
@@ -246,10 +246,10 @@ class _GatherPlan:
         return [*([self._addend(t.array, t.index, left)] if left else []), *moved]
 
     def _remove(self, step: Step) -> None:
-        self.turns.body[:] = [item for item in self.turns.body if item is not step]
+        self.reversal.body[:] = [item for item in self.reversal.body if item is not step]
 
     def rewrite(self) -> None:
-        reversal, rows = self.turns, dict[tuple, str]()
+        reversal, rows = self.reversal, dict[tuple, str]()
         own = Counter(name for name, _ in {(t.array, t.index) for t in self.addends if not any(t.shift)})
         for t in sorted(self.addends, key=lambda t: not any(t.shift)):
             gathered = self._needs_row(t) or own[t.array] > 1  # e.g. rows that may alias for the compiler
@@ -303,15 +303,15 @@ class _GatherPlan:
 
     def _value_key(self, step: Step, value: Term) -> tuple[Term, int]:
         """A key that is equal for terms with the same value as one that a step reads."""
-        at = next(k for k, (s, _) in enumerate(self.turns.steps) if s is step)
-        version = sum(s.name in value.named for s, _ in self.turns.steps[:at])
+        at = next(k for k, (s, _) in enumerate(self.reversal.steps) if s is step)
+        version = sum(s.name in value.named for s, _ in self.reversal.steps[:at])
         return self._original(value) if isinstance(value, Variable) else value, version
 
     def _original(self, scalar: Variable) -> Variable:
         """The scalar that `scalar` is a copy of, or itself."""
-        found = [s for s, _ in self.turns.steps if s.name == scalar.name]
+        found = [s for s, _ in self.reversal.steps if s.name == scalar.name]
         source = found[0].value if len(found) == 1 else None
-        if isinstance(source, Variable) and sum(s.name == source.name for s, _ in self.turns.steps) == 1:
+        if isinstance(source, Variable) and sum(s.name == source.name for s, _ in self.reversal.steps) == 1:
             return self._original(source)
         return scalar
 
@@ -323,11 +323,11 @@ class _GatherPlan:
             first.value = _product(t.scaled.value, self.common.get(t.key, Counter()).elements())
             return
         # Accumulate in a scalar first.
-        part = Variable(self.reverse.named(self.turns.loop, f"{t.array}_part", t.name_key))
-        self.turns.body.insert(0, Step(part, "=", FLOAT_ZERO))
+        part = Variable(self.reverse.named(self.reversal.loop, f"{t.array}_part", t.name_key))
+        self.reversal.body.insert(0, Step(part, "=", FLOAT_ZERO))
         for s, _ in t.steps_with_depth:
             s.target = part
-        self.turns.body.append(Step(element, how, part))
+        self.reversal.body.append(Step(element, how, part))
 
     def _slot_index(self, name: str, shift: tuple[int, ...] | None = None) -> Index:
         """The index of the slot of an iteration in a row; with `shift`, of the iteration that many before."""
