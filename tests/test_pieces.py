@@ -37,7 +37,7 @@ def test_the_pieces():
     made = outline_parallel_loops(FILE)
     assert isinstance(made, ast.Module)
     begun = {n.name: n for n in made.body if isinstance(n, ast.FunctionDef)}
-    assert list(begun) == ["f", "g", "f_trips10", "f_turns15"]
+    assert list(begun) == ["f", "g", "f_trips10", "f_trips15"]
     assert [n.lineno for n in begun.values()] == [6, 21, 10, 15]
     turns = begun["f_trips10"]
     assert turns.body[0].body[0].lineno == 12

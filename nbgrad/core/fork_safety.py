@@ -22,7 +22,8 @@ from typing import Any
 __all__ = ["adopt", "busy_flag", "helper_condition", "lock"]
 
 #: The order in which a fork acquires the locks, and in which a thread may nest them.
-_ORDER = ("gradients", "compiling", "llvm", "expressions", "random", "gpu", "gpu memory", "driver", "memory", "threads")
+_ORDER = ("gradients", "compiling", "llvm", "expressions", "random", "gpu", "gpu memory", "driver", "memory", "threads",
+          "collector")  # fmt: skip
 
 _numbers = count()
 _register: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()

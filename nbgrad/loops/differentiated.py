@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import collector
 from ..core.pickling import Derived
 from ..errors import AttrError, DTypeError, TraceError
 from .arguments import (
@@ -169,8 +170,9 @@ class _Differentiated(Derived):
         key = (source, generate, differentiated, doubles, *ranks.values(), *kinds.values())
         program = self._programs.get((single, *key))
         if program is None:
-            f, wrt = self._lowered(source, ranks, kinds, single, doubles)
-            program = self._programs.get((f.single_precision, *key)) or generate(f, wrt if differentiated else [])
+            with collector.paused():
+                f, wrt = self._lowered(source, ranks, kinds, single, doubles)
+                program = self._programs.get((f.single_precision, *key)) or generate(f, wrt if differentiated else [])
             self._programs[f.single_precision, *key] = self._programs[single, *key] = program
         return program
 

@@ -49,7 +49,7 @@ class _Outlining(ast.NodeTransformer):
         first, last, trips, pieces, piece = (
             _fresh(n, used | parameters) for n in ("first", "last", "trips", "pieces", "piece")
         )
-        name = f"{self.function.name}_turns{loop.lineno}"
+        name = f"{self.function.name}_trips{loop.lineno}"
         start, stop = ["0", *map(ast.unparse, loop.iter.args)][-2:]
         range_bounds = [f"{start} + {trips} * {k} // {pieces}" for k in (piece, f"({piece} + 1)")]
         least = f"max({first}, {start})" if start.isdecimal() else first  # provably non-negative indices
