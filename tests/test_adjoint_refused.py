@@ -71,12 +71,12 @@ AT_ONCE = {
     "return x[[0, 1]].sum()": "a list",
     "s = slice(0, 2)\nreturn np.sum(x[s])": "write x[a:b]",
     "@math.sin\ndef g(t):\n    return t\nreturn g(a)": "a decorator",
+    "return np.eye(3, 3, 0, np.float64, 1)[0, 0] * a": "0 to 4 may be given",
 }
 AT_THE_CALL = {
     "return x.flat[0]": "take ravel() to read",
     "return writes(*x)": "pass a tuple, or the items one by one",
     "return writes(**x)": "pass the arguments one by one",
-    "return np.eye(3, 3, 0, np.float64, 1)[0, 0] * a": "it may have N, M, k, dtype here",
     "return np.full(3)[0] * a": "give it fill_value",
     "return np.linspace(0.0)[0] * a": "give it start and stop",
     "return np.zeros(dtype=np.float64)[0] * a": "give it shape",

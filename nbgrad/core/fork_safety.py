@@ -23,7 +23,7 @@ __all__ = ["adopt", "busy_flag", "helper_condition", "lock"]
 
 #: The order in which a fork acquires the locks, and in which a thread may nest them.
 _ORDER = ("gradients", "compiling", "llvm", "expressions", "random", "gpu", "gpu memory", "driver", "memory", "threads",
-          "collector")  # fmt: skip
+          "parsing", "collector")  # fmt: skip
 
 _numbers = count()
 _register: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()

@@ -6,6 +6,7 @@ with that value, a single identifier, or a comment.
 
 from __future__ import annotations
 
+import ast
 import keyword
 import math
 import unicodedata
@@ -15,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError
+from . import fork_safety
 
-__all__ = ["comment_source", "constant_source", "file_lines", "identifier", "lines_of"]
+__all__ = ["comment_source", "constant_source", "file_lines", "identifier", "lines_of", "parsed"]
 
 
 def constant_source(value: Any) -> str:
@@ -101,3 +103,12 @@ def lines_of(text: str) -> list[str]:
 def file_lines(text: str) -> list[str]:
     """The lines with their line ends, as :mod:`linecache` stores them for tracebacks and ``inspect``."""
     return [f"{line}\n" for line in lines_of(text)]
+
+
+_parsing = fork_safety.lock("parsing")
+
+
+def parsed(source: str, mode: str = "exec") -> Any:
+    """The syntax tree of `source`. Python counts the depth of all threads' trees in one place: they take turns."""
+    with _parsing:
+        return ast.parse(source, mode=mode)

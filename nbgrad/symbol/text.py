@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.context import Context
 from ..core.dtypes import DType, as_dtype
+from ..core.source_text import parsed
 from ..errors import NBGradError
 from ..ir import expr
 from ..ir.expr import Expr, Fn, const, topological_order, var
@@ -142,7 +143,7 @@ def decode(text: str) -> Any:
         return text
     try:
         _check_tokens(text)
-        return _value(ast.parse(text.strip(), mode="eval").body)
+        return _value(parsed(text.strip(), "eval").body)
     except NotWritable:
         raise
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError, MemoryError, NBGradError) as err:

@@ -11,6 +11,8 @@ import ast
 from collections.abc import Iterable
 from itertools import count
 
+from ...core.source_text import parsed
+
 __all__ = ["outline_parallel_loops"]
 
 #: Most chunks of a loop: usually more than threads, so that all are busy until the end.
@@ -21,7 +23,7 @@ def outline_parallel_loops(source: str) -> str | ast.Module:
     """What to compile of a file: its ``prange`` loops are outlined, and all statements keep their line numbers."""
     if " in prange(" not in source:
         return source
-    tree = ast.parse(source)
+    tree = parsed(source)
     outlining = _Outlining()
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         outlining.function, outlining.names = function, _names([function])
@@ -68,7 +70,7 @@ for {piece} in prange({pieces}):
 
 def _parsed(code: str, at: ast.AST) -> list[ast.stmt]:
     """The statements of `code`, located where `at` is."""
-    statements = ast.parse(code).body
+    statements = parsed(code).body
     for node in (node for s in statements for node in ast.walk(s)):
         ast.copy_location(node, at)
     return statements

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 
+from ...core.source_text import parsed
 from ..frontend.syntax import children, subtrees
 from ..ir.printer import definition
 from ..ir.reverse_ir import Item, Step, flatten_items, loops_over
@@ -71,7 +72,7 @@ def _returned(names: list[str]) -> str:
 
 
 def _parsed(lines: list[str]) -> ast.FunctionDef:
-    return ast.parse(definition("sweep", [], lines)).body[0]  # type: ignore[return-value]
+    return parsed(definition("sweep", [], lines)).body[0]
 
 
 def _definitely_assigned(body: list[ast.stmt]) -> set[str]:

@@ -16,6 +16,7 @@ from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Sele
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, copy_of_values
 from .function_table import lowers
+from .reshaping import contiguous
 from .syntax import unparse
 from .views import View, add_indices, axis_length, multiply_indices
 
@@ -29,7 +30,7 @@ _LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
 _PARAMETERS: dict[Any, str] = {
     np.empty: "shape dtype", np.zeros: "shape dtype", np.ones: "shape dtype", np.full: "shape fill_value dtype",
     np.empty_like: "prototype dtype", np.zeros_like: "a dtype", np.ones_like: "a dtype",
-    np.full_like: "a fill_value dtype", np.copy: "a", np.array: "object dtype", np.asarray: "a dtype",
+    np.full_like: "a fill_value dtype", np.copy: "a order", np.array: "object dtype", np.asarray: "a dtype",
     np.ascontiguousarray: "a dtype", np.eye: "N M k dtype", np.identity: "n dtype",
     np.arange: "start stop step dtype", np.linspace: "start stop num endpoint",
 }  # fmt: skip
@@ -86,9 +87,17 @@ class ArrayCreation:
         if isinstance(tree, Leaf) and tree.fresh and "dtype" not in self.keywords:
             return tree
         view = self.low.view_of(tree, first)
-        if called in (np.asarray, np.ascontiguousarray):
-            return Leaf(view)
-        return self.converted(Leaf(view), *self.dtype()) if "dtype" in self.keywords else copy_of_values(Leaf(view))
+        same = called is np.asarray or (called is np.ascontiguousarray and contiguous(self.low, view))
+        if "dtype" not in self.keywords:
+            return Leaf(view) if same else copy_of_values(Leaf(view))
+        kind, dtype = self.dtype()
+        if same:
+            known = self.low.lowered_function.kinds.get(view.name)
+            if known is None or isinstance(kind, Like):
+                raise self.refuse(f"a dtype in {unparse(self.node)}", "leave it out, or write .astype for a copy")
+            if known == kind:
+                return Leaf(view)
+        return self.converted(Leaf(view), kind, dtype)
 
     def scalar_argument(self, name: str, default: Term) -> Term:
         """A scalar argument."""
@@ -217,6 +226,10 @@ class ArrayCreation:
     def lower_join(self, called: object, hint: str) -> ArrayExpr:
         """Lower np.concatenate and the like."""
         args, low = self.node.args, self.low
+        if unknown := set(self.keywords) - {"axis"}:
+            raise self.refuse(f"{', '.join(sorted(map(str, unknown)))} in {unparse(self.node)}", "leave it out")
+        if "axis" in self.keywords and len(args) > 1 and called is not np.append:
+            raise self.refuse(f"the call {unparse(self.node)}", "give one axis")
         items = args[:2] if called is np.append else getattr(args[0], "elts", []) if args else []
         axis = self.keywords.get("axis", args[1] if len(args) > 1 and called is not np.append else None)
         trees = [low.tree(e) for e in items]
@@ -299,8 +312,15 @@ class ArrayCreation:
         return FromFunction([size], element, kind, dtype)
 
 
-@lowers(np.asarray, np.ascontiguousarray, keywords=True, shares=True)
-@lowers(np.copy, methods=True, keywords=True)
-@lowers(*_PARAMETERS, *_JOIN_FUNCTIONS, keywords=True)  # applied first
 def _create(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return ArrayCreation(low, node).lower_creation(called, hint)
+
+
+for _function, _names in _PARAMETERS.items():
+    _shares = _function in (np.asarray, np.ascontiguousarray)
+    lowers(_function, arguments=(0, len(_names.split())), methods=_function is np.copy, keywords=True, shares=_shares)(
+        _create
+    )
+lowers(np.concatenate, np.stack, arguments=(1, 2), keywords=True)(_create)
+lowers(np.append, arguments=(2, 2), keywords=True)(_create)
+lowers(np.hstack, np.vstack, np.column_stack, arguments=(1, 1), keywords=True)(_create)

@@ -13,7 +13,7 @@ from ..ir.names import called as call_of
 from ..ir.terms import MINUS_ONE, Binary, Constant, Length, Select
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, combine, copy_of_values
-from .function_table import lowers, method
+from .function_table import MANY, lowers, method
 from .reductions import Reductions
 from .reshaping import contiguous, reshaped
 from .syntax import unparse
@@ -28,29 +28,31 @@ __all__: list[str] = []  # it registers
 # Selections.
 
 
-@lowers(np.where)
+@lowers(np.where, arguments=(1, 3))
 def _where(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     operands = low.operands(node, 1, 3)
     return combine(Select, operands) if len(operands) == 3 else low.library(np.nonzero, node, *operands)
 
 
-@lowers(np.clip, methods=True)
+@lowers(np.clip, arguments=(3, 3), methods=True)
 def _clip(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     x, lowest, highest = low.operands(node, 3)
     return low.apply(np.minimum, [low.apply(np.maximum, [x, lowest]), highest])
 
 
-@lowers(builtins.max, builtins.min)
+@lowers(builtins.max, builtins.min, arguments=(1, MANY))
 def _extremum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     """Of several numbers, of a tuple, or of a vector."""
     only = low.tree(node.args[0]) if len(node.args) == 1 else None
     if only is not None and only.rank == 1:
         argument = ast.copy_location(Lowered(only), node)
         return Reductions(low, node).reduce(np.max if called is builtins.max else np.min, [argument], [], "")
+    if only is not None and not only.rank and not isinstance(only, TupleExpr):
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give it several numbers, a tuple or a vector")
     return low.elementwise_call(node, None if only is None else [only])
 
 
-@lowers(divmod)
+@lowers(divmod, arguments=(2, 2))
 def _divmod(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     a, b = (Scalar(low.name_or_constant(low.value(n))) for n in node.args)
     return TupleExpr([combine(partial(Binary, op), [a, b]) for op in ("//", "%")])
@@ -59,7 +61,7 @@ def _divmod(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
 # Shapes.
 
 
-@lowers(len)
+@lowers(len, arguments=(1, 1))
 def _len(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     argument = node.args[0]
     pack = low.tuple_of(argument)
@@ -73,12 +75,12 @@ def _len(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return Scalar(low.shape(view)[0])
 
 
-@lowers(np.ndim)
+@lowers(np.ndim, arguments=(1, 1))
 def _ndim(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return Scalar(Constant(low.operands(node, 1)[0].rank))
 
 
-@lowers(np.reshape, methods=True, keywords=True, shares=True)
+@lowers(np.reshape, arguments=(1, MANY), methods=True, keywords=True, shares=True)
 def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     if node.keywords or len(node.args) < 2:
         raise low.source.refuse(node, f"the call {unparse(node)}", "pass the array, and its lengths, in C order")
@@ -88,11 +90,9 @@ def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
     return Leaf(reshaped(low, node, view, [fold_negation(n) for n in sizes]))
 
 
-@lowers(np.ravel, methods=True, shares=True)
-@lowers(np.ndarray.flatten)
+@lowers(np.ravel, arguments=(1, 1), methods=True, shares=True)
+@lowers(np.ndarray.flatten, arguments=(1, 1))
 def _flat(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    if len(node.args) != 1:
-        raise low.source.refuse(node, f"the call {unparse(node)}", "pass the array, and its lengths, in C order")
     view = low.view(node.args[0])
     is_contiguous = contiguous(low, view)
     flat = Leaf(view)
@@ -102,20 +102,16 @@ def _flat(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return flat if is_contiguous and called is np.ravel else copy_of_values(flat)
 
 
-@lowers(np.ndarray.transpose, shares=True)
+@lowers(np.ndarray.transpose, arguments=(1, 1), shares=True)
 def _transpose(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    if len(node.args) > 1:
-        raise low.source.refuse(node, f"the call {unparse(node)}", "write np.transpose, or a loop")
     return Leaf(low.view(node.args[0]).transposed)
 
 
 # Conversions, and methods that are functions of the library.
 
 
-@lowers(np.ndarray.astype)
+@lowers(np.ndarray.astype, arguments=(2, 2))
 def _astype(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    if len(node.args) != 2:
-        raise low.source.refuse(node, f"the call {unparse(node)}", "give it a dtype")
     creation = ArrayCreation(low, node)
     return creation.converted(low.tree(node.args[0]), *creation.dtype_of(node.args[1]))
 

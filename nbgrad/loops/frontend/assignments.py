@@ -155,7 +155,7 @@ class Assignments(CopyInsertion):
             self.invalidate_views(owner)
             self.shared.read_only_copies.discard(owner)
             before = len(self.out)
-            self.write(s, self.whole_view(owner), tree)
+            self.write_elements(s, self.whole_view(owner), tree)
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
             self.lowered_function.refilled_arrays += [(owner, t.value, error) for t in stores]
@@ -287,6 +287,12 @@ class Assignments(CopyInsertion):
             )
 
     def write(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:
+        """``view[...] = tree``: the array keeps its kind."""
+        before = len(self.out)
+        self.write_elements(node, view, tree)
+        self.lowered_function.element_writes |= {t for t in walk(self.out[before:]) if isinstance(t, Store)}
+
+    def write_elements(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:
         """``view[...] = tree``."""
         self.check_writable(node, view)
         if isinstance(tree, TupleExpr) and view.rank == 1 and all(isinstance(t, Scalar) for t in tree.items):

@@ -19,7 +19,7 @@ from . import array_functions, numpy_library, numpy_linalg, numpy_statistics, op
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .captured_values import unsupported_constant
 from .expressions import Expressions
-from .function_table import DEFINITIONS, MODULES, is_known, row_of
+from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
 from .reductions import Reductions
 from .scope import UNCERTAIN
 from .source import Source
@@ -68,6 +68,7 @@ class Calls(Expressions):
         row = row_of(called)
         if row is None or row.lower is None:
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
+        check_number(self.source, node, len(node.args), row)
         if node.keywords and not row.keywords:
             raise self.source.refuse(node, f"keywords in {unparse(node)}", "pass the arguments by position")
         return row.lower(self, node, row.function or called, hint)

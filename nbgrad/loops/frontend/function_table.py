@@ -20,14 +20,30 @@ import numba
 import numpy as np
 
 from ..ir import functions
+from ..ir.functions import MANY
+from .syntax import unparse
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
     from .calls import Calls
+    from .source import Source
 
     Lower = Callable[[Calls, ast.Call, Any, str], ArrayExpr]
 
-__all__ = ["DEFINITIONS", "MODULES", "RANGES", "Known", "definition", "is_known", "lowers", "method", "row_of"]
+__all__ = [
+    "DEFINITIONS",
+    "MANY",
+    "MODULES",
+    "RANGES",
+    "Known",
+    "check_number",
+    "definition",
+    "is_known",
+    "lowers",
+    "method",
+    "refuse_call",
+    "row_of",
+]
 
 
 class Known(NamedTuple):
@@ -40,6 +56,9 @@ class Known(NamedTuple):
     lower : callable or None
         ``lower(lowering, call, function, hint)`` gives the result; `hint` is the name for a new array. None if a call
         is understood only where it stands in a special place, such as ``range`` in the head of a loop.
+    arguments : tuple of int
+        How many arguments a call may have by position, at least and at most. What is not counted here is not looked at,
+        so a row cannot leave it out.
     keywords : bool
         Whether `lower` takes the call's keywords.
     shares : bool
@@ -50,6 +69,7 @@ class Known(NamedTuple):
 
     function: object
     lower: Lower | None
+    arguments: tuple[int, int]
     keywords: bool = False
     shares: bool = False
     writes: bool = False
@@ -62,12 +82,14 @@ DEFINITIONS: dict[object, Callable] = {}
 MODULES: set[str] = set()
 
 
-def lowers(*functions: object, methods: bool = False, **facts: bool) -> Callable[[Lower], Lower]:
+def lowers(
+    *functions: object, arguments: tuple[int, int], methods: bool = False, **facts: bool
+) -> Callable[[Lower], Lower]:
     """Decorator: how calls of these functions are lowered, and of the methods of arrays with their names."""
 
     def register(lower: Lower) -> Lower:
         for function in functions:
-            _ROWS[function] = Known(function, lower, **facts)
+            _ROWS[function] = Known(function, lower, arguments, **facts)
             if methods:
                 method(function)
         return lower
@@ -77,7 +99,8 @@ def lowers(*functions: object, methods: bool = False, **facts: bool) -> Callable
 
 def method(function: Any, lower: Lower | None = None) -> None:
     """The method of arrays with the name of `function` is lowered like it, or by `lower`."""
-    _ROWS[getattr(np.ndarray, function.__name__)] = _ROWS[function] if lower is None else Known(function, lower)
+    row = _ROWS[function] if lower is None else Known(function, lower, (1, MANY))
+    _ROWS[getattr(np.ndarray, function.__name__)] = row
 
 
 def definition(of: Any) -> Callable[[Callable], Callable]:
@@ -91,12 +114,18 @@ def definition(of: Any) -> Callable[[Callable], Callable]:
     return register
 
 
+def refuse_call(what: str) -> None:
+    """In a definition: refuse the call with this message, while it is lowered."""
+
+
 def row_of(function: object) -> Known | None:
     """The row of a function; None if it is not known."""
     if not isinstance(function, Hashable):
         return None
     row = _ROWS.get(function)
-    return _ELEMENTWISE if row is None and function in functions.FUNCTIONS else row
+    if row is None and function in functions.FUNCTIONS:
+        return _ELEMENTWISE._replace(arguments=functions.FUNCTIONS[function].arguments)
+    return row
 
 
 def is_known(function: object) -> bool:
@@ -108,13 +137,24 @@ def _elementwise(low: Calls, node: ast.Call, called: object, hint: str) -> Array
     return low.elementwise_call(node)
 
 
-_ELEMENTWISE = Known(None, _elementwise)
+_ELEMENTWISE = Known(None, _elementwise, (1, MANY))
 
 #: What counts loops.
 RANGES = {range, numba.prange}
 for _function in RANGES:
-    _ROWS[_function] = Known(_function, None)
-for _function in (enumerate, zip, reversed, np.ndindex, np.ndenumerate):
-    _ROWS[_function] = Known(_function, None, shares=True)
-_ROWS[np.shape] = Known(np.shape, None)
-_ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, writes=True)  # a statement: Lowering.call_statement
+    _ROWS[_function] = Known(_function, None, (1, 3))
+for _function, _arguments in (
+    (enumerate, (1, 2)), (zip, (0, MANY)), (reversed, (1, 1)), (np.ndindex, (1, MANY)), (np.ndenumerate, (1, 1)),
+):  # fmt: skip
+    _ROWS[_function] = Known(_function, None, _arguments, shares=True)
+_ROWS[np.shape] = Known(np.shape, None, (1, 1))
+_ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, (2, 2), writes=True)  # a statement: Lowering.effect
+
+
+def check_number(source: Source, node: ast.Call, number: int, row: Known) -> None:
+    """Refuse a call with a `number` of arguments by position that its function does not take."""
+    fewest, most = row.arguments
+    if not fewest <= number <= most:
+        takes = f"{fewest}" if fewest == most else f"{fewest} or more" if most == MANY else f"{fewest} to {most}"
+        what = f"{unparse(node)}, with {number} argument{'s' * (number != 1)} by position"
+        raise source.refuse(node, what, f"{takes} may be given (the array of a method is one)")

@@ -17,9 +17,9 @@ from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, TupleExpr, copy_of_values, leaves
 from .assignments import Assignments
+from .function_table import refuse_call
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
-from .numpy_library import refuse_call
 from .partial_evaluation import static_truth
 from .reshaping import resolve_reshaped
 from .scope import LoweringState, Pack, name_of

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .function_table import definition
+from .function_table import definition, refuse_call
 
-__all__ = ["refuse_call", "vector_norm"]
-
-
-def refuse_call(what: str) -> None:
-    """Refuse the call with this message, at compile time."""
-
+__all__ = ["vector_norm"]
 
 # Searching and sorting.
 
@@ -237,6 +232,8 @@ def extract(condition, arr):
 def delete(arr, obj):
     if np.ndim(arr) != 1 or np.ndim(obj) != 0:
         refuse_call("np.delete of this: give a vector and one index, or take a mask")
+    if obj < -arr.size or obj >= arr.size:
+        raise IndexError("np.delete of an element that the array does not have")
     found = np.empty(arr.size - 1, arr.dtype)
     gone = obj % arr.size
     for k in range(arr.size - 1):
@@ -449,29 +446,20 @@ def convolve(a, v, mode="full"):
 
 @definition(np)
 def correlate(a, v, mode="valid"):
-    return convolve(a, v[::-1], mode)
+    found = convolve(a, v[::-1])
+    few, many = min(a.size, v.size), max(a.size, v.size)
+    if mode == "valid":
+        found = found[few - 1 : many]
+    elif mode == "same":  # NumPy changes places where the second is longer
+        start = (few - 1) // 2 if a.size >= v.size else few // 2
+        found = found[start : start + many]
+    return found
 
 
 @definition(np)
 def ediff1d(ary):
     flat = ary.ravel()
     return flat[1:] - flat[:-1]
-
-
-@definition(np)
-def cov(m, y):
-    if np.ndim(m) != 1 or np.ndim(y) != 1:
-        refuse_call("np.cov of this: give two vectors, or sum in loops")
-    x, z = m - np.mean(m), y - np.mean(y)
-    between = np.sum(x * z) / (m.size - 1)
-    return np.array([[np.sum(x * x) / (m.size - 1), between], [between, np.sum(z * z) / (m.size - 1)]])
-
-
-@definition(np)
-def corrcoef(x, y):
-    found = cov(x, y)
-    r = found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
-    return np.array([[1.0, r], [r, 1.0]])
 
 
 @definition(np)

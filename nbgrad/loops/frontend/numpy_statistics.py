@@ -1,10 +1,10 @@
-"""NumPy functions for missing data (NaN), comparison and counting, in the subset as in :mod:`.numpy_library`."""
+"""NumPy functions for missing data (NaN), comparison, counting and covariance, as in :mod:`.numpy_library`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .function_table import definition
+from .function_table import definition, refuse_call
 
 __all__: list[str] = []  # they are found through the table
 
@@ -126,3 +126,19 @@ def count_nonzero(a):
         if a[index]:
             count += 1
     return count
+
+
+@definition(np)
+def cov(m, y):
+    if np.ndim(m) != 1 or np.ndim(y) != 1:
+        refuse_call("np.cov of this: give two vectors, or sum in loops")
+    x, z = m - np.mean(m), y - np.mean(y)
+    between = np.sum(x * z) / (m.size - 1)
+    return np.array([[np.sum(x * x) / (m.size - 1), between], [between, np.sum(z * z) / (m.size - 1)]])
+
+
+@definition(np)
+def corrcoef(x, y):
+    found = cov(x, y)
+    r = found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
+    return np.array([[1.0, r], [r, 1.0]])

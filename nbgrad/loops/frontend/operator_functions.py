@@ -50,6 +50,10 @@ _OPERATORS: dict[object, Callable[..., Term]] = {
 }  # fmt: skip
 
 
-@lowers(*_OPERATORS)
 def _operator(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return combine(_OPERATORS[called], low.operands(node, getattr(called, "nin", 1)))
+    return combine(_OPERATORS[called], [low.tree(a) for a in node.args])
+
+
+for _function in _OPERATORS:
+    _number = getattr(_function, "nin", 1)
+    lowers(_function, arguments=(_number, _number))(_operator)

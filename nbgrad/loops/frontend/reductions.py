@@ -46,11 +46,13 @@ class Reductions:
         tree = self.low.tree(args[0])
         if tree.rank == 0:
             raise self.refuse(f"{unparse(self.node)} of a number", "pass an array")
-        if called is np.linalg.norm and (orders := [*args[1:], *(k.value for k in keywords if k.arg == "ord")]):
+        given = {k.arg for k in keywords}
+        if called is np.linalg.norm and len(args) + len(given) == 2 and given <= {"ord"}:
+            orders = [*args[1:], *(k.value for k in keywords)]
             return self.low.library(vector_norm, self.node, tree, self.low.tree(orders[0]))
         axis = args[1] if len(args) > 1 else None
         for k in keywords:
-            if k.arg != "axis":
+            if k.arg != "axis" or axis is not None or called is np.trace:
                 raise self.refuse(f"{k.arg}= in {unparse(self.node)}", "write a loop")
             axis = k.value
         if called in (np.cumsum, np.cumprod, np.diff):
@@ -241,17 +243,15 @@ def _square(e: Term) -> Term:
     return Binary("**", e, Constant(2))
 
 
-@lowers(*_OVER_AXES, np.trace, np.cumsum, np.cumprod, methods=True, keywords=True)
-@lowers(np.amax, np.amin, np.linalg.norm, np.diff, builtins.sum, keywords=True)
+@lowers(*_OVER_AXES, np.cumsum, np.cumprod, arguments=(1, 2), methods=True, keywords=True)
+@lowers(np.trace, arguments=(1, 1), methods=True, keywords=True)
+@lowers(np.amax, np.amin, np.linalg.norm, arguments=(1, 2), keywords=True)
+@lowers(np.diff, builtins.sum, arguments=(1, 1), keywords=True)
 def _reduce(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    if not node.args:
-        raise low.source.refuse(node, f"the call {unparse(node)}", "give it an array first")
     return Reductions(low, node).reduce(called, node.args, node.keywords, hint)
 
 
-@lowers(np.dot, methods=True)
-@lowers(np.outer, np.vdot)
+@lowers(np.dot, arguments=(2, 2), methods=True)
+@lowers(np.outer, np.vdot, arguments=(2, 2))
 def _product(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    if len(node.args) != 2:
-        raise low.source.refuse(node, f"the call {unparse(node)}", "give it two arrays")
     return Reductions(low, node).product(called, node.args[0], node.args[1], hint)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.numba.generated_module import is_generated
-from ...core.source_text import lines_of
+from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
 from ..ir.names import Names
@@ -27,7 +27,7 @@ from ..runtime.index_errors import outside
 from ..runtime.tape_memory import in_large_pages
 from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
-from .function_table import DEFINITIONS, is_known
+from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .live_range_splitting import split_live_ranges
 from .source_check import source_changed, source_lines
 from .structured_control import LoopElse, with_location
@@ -247,13 +247,13 @@ def _definition(text: str) -> ast.stmt:
     form feeds may be less indented."""
     indented = text.lstrip("\f")[:1] in (" ", "\t")
     try:
-        (whole,) = ast.parse(f"if True:\n{text}" if indented else text).body
+        (whole,) = parsed(f"if True:\n{text}" if indented else text).body
     except (SyntaxError, ValueError):  # a fragment of a statement
         return ast.Pass()
     if not indented:
         return whole
     ast.increment_lineno(whole, -1)
-    return whole.body[0]  # type: ignore[attr-defined]
+    return whole.body[0]
 
 
 class _SwapsToTuples(ast.NodeTransformer):
@@ -389,6 +389,15 @@ class _Check:
             node = node.value
         return not isinstance(node, ast.Name) or node.id in self.local
 
+    def number_of_arguments(self, node: ast.Call, called: object) -> None:
+        """Check how many arguments by position a function or method of the table gets."""
+        if any(isinstance(a, ast.Starred) for a in node.args) or rule_of(called) is not None:
+            return
+        method = isinstance(node.func, ast.Attribute) and called is None
+        row = row_of(getattr(np.ndarray, node.func.attr, None) if method else called)  # type: ignore[attr-defined]
+        if row is not None and not (isinstance(node.func, ast.Name) and node.func.id in self.local):
+            check_number(self.source, node, len(node.args) + method, row)
+
     def call(self, node: ast.Call) -> None:
         called = self.source.resolve(node.func)
         known = is_known(called) or rule_of(called) is not None
@@ -396,6 +405,7 @@ class _Check:
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
             known = is_known(getattr(np.ndarray, node.func.attr, None))
+        self.number_of_arguments(node, called)
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ...core.source_text import parsed
 from ...ir.expr import (
     ONE,
     ZERO,
@@ -408,5 +409,5 @@ def _pattern(template: str, imports: tuple[tuple[str, str, object], ...]) -> Ter
         return None
 
     holes = [_hole(k).name for k in range(template.count("{"))]
-    term = term_of_syntax(ast.parse(template.format(*holes), mode="eval").body, outside)
+    term = term_of_syntax(parsed(template.format(*holes), "eval").body, outside)
     return substitute_terms(term, {Variable(name): value for name, value in known.items()})

@@ -10,6 +10,7 @@ Functions that are no functions of scalars have rows in :mod:`nbgrad.loops.front
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
 from collections.abc import Callable
 from functools import reduce
@@ -17,12 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...ir.expr import ZERO, Expr, Fn, const, lt, select
+from ...ir.expr import ZERO, Expr, Fn, const, either, isnan, le, lt, select
 from ...kernels import scalar as vm
 from .names import FUNCTION_NAMES
 
 __all__ = [
     "FUNCTIONS",
+    "MANY",
     "MATH_FUNCTIONS",
     "ScalarFunction",
     "helper_of",
@@ -46,14 +48,19 @@ class ScalarFunction(NamedTuple):
         It compiles to a few instructions: to compute it again costs less than to store it.
     elementwise : bool
         It may be called with arrays, too.
+    arguments : tuple of int
+        How many arguments it takes, at least and at most.
     """
 
     expression: Callable[..., Expr] | None
     kind: str = "float"
     cheap: bool = False
     elementwise: bool = False
+    arguments: tuple[int, int] = (0, 1 << 30)  # of a primitive: its signature is bound
 
 
+#: More arguments than a call has.
+MANY = 1 << 30
 #: The rows, by function.
 FUNCTIONS: dict[object, ScalarFunction] = {}
 #: The functions of the math module, or builtins, that generated code calls for those of the table.
@@ -66,12 +73,23 @@ def _add(
     kind: str = "float",
     cheap: bool = False,
     elementwise: bool = False,
+    arguments: tuple[int, int] | None = None,
 ) -> None:
+    number = arguments or _number_of_arguments(expression)
     for function in functions:
         arrays = elementwise or isinstance(function, np.ufunc)
-        FUNCTIONS[function] = ScalarFunction(expression, kind, cheap, arrays)
+        FUNCTIONS[function] = ScalarFunction(expression, kind, cheap, arrays, number)
         if isinstance(expression, Fn) and getattr(function, "__module__", "") in ("math", "builtins"):
             MATH_FUNCTIONS.setdefault(expression, function)
+
+
+def _number_of_arguments(expression: Callable[..., Expr] | None) -> tuple[int, int]:
+    """Of a function of one, or of that which builds its expression."""
+    if isinstance(expression, Fn):
+        number = expression.template.count("{")
+    else:
+        number = 1 if expression is None else len(inspect.signature(expression).parameters)
+    return number, number
 
 
 # Exponentials, logarithms and powers.
@@ -121,10 +139,12 @@ def _fold(function: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:
 _add(vm.absolute, builtins.abs, np.absolute, kind="", cheap=True, elementwise=True)
 _add(vm.absolute, math.fabs, np.fabs, cheap=True)
 _add(vm.copysign, math.copysign, np.copysign, cheap=True)
-_add(vm.maximum, np.maximum, np.fmax, kind="", cheap=True)
-_add(vm.minimum, np.minimum, np.fmin, kind="", cheap=True)
-_add(_fold(lambda a, b: select(b > a, b, a)), builtins.max, kind="", cheap=True)
-_add(_fold(lambda a, b: select(b < a, b, a)), builtins.min, kind="", cheap=True)
+_add(vm.maximum, np.maximum, kind="", cheap=True)
+_add(vm.minimum, np.minimum, kind="", cheap=True)
+_add(lambda a, b: select(either(le(b, a), isnan(b)), a, b), np.fmax, kind="", cheap=True)  # NaN is no maximum
+_add(lambda a, b: select(either(le(a, b), isnan(b)), a, b), np.fmin, kind="", cheap=True)
+_add(_fold(lambda a, b: select(b > a, b, a)), builtins.max, kind="", cheap=True, arguments=(1, MANY))
+_add(_fold(lambda a, b: select(b < a, b, a)), builtins.min, kind="", cheap=True, arguments=(1, MANY))
 
 
 def _remainder(a: Expr, b: Expr) -> Expr:
@@ -133,7 +153,7 @@ def _remainder(a: Expr, b: Expr) -> Expr:
     return select(lt(a, ZERO), -vm.floor_mod(-a, divisor), vm.floor_mod(a, divisor))
 
 
-_add(_remainder, np.fmod)
+_add(_remainder, math.fmod, np.fmod)
 
 # Conversions.
 _add(lambda x: x, float, np.float64, np.float32, cheap=True)
@@ -142,8 +162,9 @@ _add(None, bool, np.bool_, kind="bool")
 
 # Rounding, and what else is constant between jumps.
 _add(None, len, math.floor, math.ceil, math.trunc, kind="int")
-_add(None, round)  # an integer if it has one operand: type_inference.kind_of
-_add(None, np.floor, np.ceil, np.trunc, np.rint, np.round, np.around, elementwise=True)
+_add(None, round, arguments=(1, 2))  # an integer if it has one operand: type_inference.kind_of
+_add(None, np.floor, np.ceil, np.trunc, np.rint, elementwise=True)
+_add(None, np.round, np.around, elementwise=True, arguments=(1, 2))
 _add(None, np.sign, kind="")
 _add(None, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinite, np.signbit, kind="bool")
 

@@ -254,6 +254,7 @@ class Function:
     options: dict[str, object] = field(default_factory=dict)
     assumed_kinds: list[tuple[str, list[Term], Exception]] = field(default_factory=list)
     refilled_arrays: list[tuple[str, Term, Exception]] = field(default_factory=list)
+    element_writes: set[Statement] = field(default_factory=set)  # into arrays whose kind is that of other stores
     copied_from: dict[str, str] = field(default_factory=dict)
     single_precision: bool = False
     checked: bool = True

@@ -15,7 +15,22 @@ from ..custom_rules import Kind
 from .functions import FUNCTIONS
 from .integer_powers import guard_powers
 from .names import called
-from .statements import Alloc, Assign, Call, Check, Function, If, InRange, Like, Loop, Statement, Store, walk
+from .statements import (
+    Alloc,
+    Assign,
+    Call,
+    Check,
+    Function,
+    If,
+    InRange,
+    Like,
+    Loop,
+    Statement,
+    Store,
+    map_terms,
+    terms_of,
+    walk,
+)
 from .terms import (
     Binary,
     Compare,
@@ -29,6 +44,7 @@ from .terms import (
     Term,
     Unary,
     Variable,
+    subterms,
 )
 from .terms import Call as CallTerm
 
@@ -57,7 +73,9 @@ def infer(f: Function) -> None:
             f.kinds[s.name] = "bool"
     open_arrays = {s.name for s in allocations if not s.kind}
     assignments = [
-        s for s in walk(f.body) if isinstance(s, Assign) or (isinstance(s, Store) and s.array in open_arrays)
+        s
+        for s in walk(f.body)
+        if isinstance(s, Assign) or (isinstance(s, Store) and s.array in open_arrays and s not in f.element_writes)
     ]
     grew = True
     while grew or _infer_call_results(f):
@@ -100,6 +118,19 @@ def infer(f: Function) -> None:
                 _check_operators(part_of_index, every, f, False)
             _require_integers(every.index, every, f)
     guard_powers(f, lambda t: kind_of(t, f) == "float")
+    for every in walk(f.body):
+        if any(
+            isinstance(t, CallTerm) and t.function.value is float for root in terms_of(every) for t in subterms(root)
+        ):
+            map_terms(every, lambda t: _convertible(t, f))
+
+
+def _convertible(term: Term, f: Function) -> Term:
+    """`term` without ``float`` of truth values, which Numba does not have."""
+    operands = tuple([_convertible(t, f) for t in term.operands])
+    if isinstance(term, CallTerm) and term.function.value is float and kind_of(operands[0], f) == "bool":
+        return called(np.float64, *operands)
+    return term.rebuilt(operands) if operands else term
 
 
 def _dtype(s: Alloc, allocations: dict[str, Alloc], f: Function) -> Term:

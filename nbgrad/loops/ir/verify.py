@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
+from ...core.source_text import parsed
 from .names import Names
 from .reverse_ir import Branch, Comment, For, Item, Nest, Step
 from .statements import (
@@ -225,7 +226,7 @@ def verify_sweeps(lines: list[str], tapes: set[str], tops: set[str], cotangents:
         If one of these does not hold.
     """
     recorded, read, depth, begun = set[str](), set[str](), dict.fromkeys(tops, 0), set[str]()
-    for node in _in_order(ast.parse("\n".join(lines))):
+    for node in _in_order(parsed("\n".join(lines))):
         match node:
             case ast.Subscript(value=ast.Name(name), ctx=context) if name in tapes:
                 (recorded if isinstance(context, ast.Store) else read).add(name)
