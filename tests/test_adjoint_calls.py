@@ -46,6 +46,27 @@ def integers_first_and_floats_then(x, k):
     return w[0] * x[0] + w[1] * z[0]
 
 
+def floats_at_places_of_new_integers(x, k):
+    z = k * 2
+    z[x > 0.5] = x[x > 0.5]
+    v = np.where(k > 2, k, 0)
+    v[0] = x[0]
+    u = np.concatenate((k, k))
+    u[1] = x[1]
+    return z[0] * x[0] + z[4] * x[1] + v[0] * x[2] + u[1] * x[3]
+
+
+def kinds_of_all_that_fills(x, k):
+    def doubled(whole):
+        if whole:
+            return k * 2
+        return x * 2
+
+    u = np.array([v * i for i, v in enumerate(x)])
+    v = [x[i] if i > 2 else k[i] for i in range(4)]
+    return u.sum() * doubled(k[0] > 2).sum() + v[0] * x[0] + v[3]
+
+
 def no_maximum_is_nan(x, k):
     y = np.where(x > 0, x, np.nan)
     return np.fmax(x, np.nan).sum() + np.fmax(np.nan, x).sum() * 2 + np.fmin(y, x * 2).sum()
@@ -71,6 +92,8 @@ def truth_as_numbers(x, k):
         parts_made_contiguous_are_copies,
         floats_into_new_integers,
         integers_first_and_floats_then,
+        floats_at_places_of_new_integers,
+        kinds_of_all_that_fills,
         no_maximum_is_nan,
         the_shorter_first,
         truth_as_numbers,

@@ -40,7 +40,8 @@ class Assignments(CopyInsertion):
                 self.scatter_elements(target, index, value)
                 return
             tree = self.tree(value)
-            self.write(target, self.writable_view(target), tree)
+            fills = isinstance(target.value, Lowered)  # a new array, as a comprehension does
+            (self.write_elements if fills else self.write)(target, self.writable_view(target), tree)
         elif isinstance(target, ast.Tuple | ast.List):
             self.unpack(s, target, value)
         elif isinstance(target, ast.Name):
@@ -79,7 +80,9 @@ class Assignments(CopyInsertion):
             raise self.source.refuse(target, "a masked array with other arrays", "apply the same mask to each, or loop")
         if mask and False not in kinds:
             self.check_writable(target, view)
+            before = len(self.out)
             store_masked(self, target, view, index, tree)
+            self.keep_kind(before)
             return
         subscript = ast.Subscript(target.value, ast.copy_location(Lowered(index), target), ast.Store())
         self.write(target, self.writable_view(ast.copy_location(subscript, target)), tree)
@@ -287,18 +290,22 @@ class Assignments(CopyInsertion):
             )
 
     def write(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:
-        """``view[...] = tree``: the array keeps its kind."""
+        """``view[...] = tree``, by the user: the array keeps its kind."""
         before = len(self.out)
         self.write_elements(node, view, tree)
+        self.keep_kind(before)
+
+    def keep_kind(self, before: int) -> None:
+        """The stores emitted since then are the user's: they do not decide about the kind of an array."""
         self.lowered_function.element_writes |= {t for t in walk(self.out[before:]) if isinstance(t, Store)}
 
     def write_elements(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:
-        """``view[...] = tree``."""
+        """``view[...] = tree``: an array that has no kind yet gets one that can hold the elements."""
         self.check_writable(node, view)
         if isinstance(tree, TupleExpr) and view.rank == 1 and all(isinstance(t, Scalar) for t in tree.items):
             items = [self.evaluate_first(node, t) for t in tree.items]  # type: ignore[arg-type]
             for element, item in zip(self.rows(view, node, len(items)), items, strict=True):
-                self.write(node, element, item)
+                self.write_elements(node, element, item)
             return
         if tree.rank > view.rank or isinstance(tree, TupleExpr):
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")

@@ -291,7 +291,7 @@ class Lowering(Assignments, Iteration):
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
             if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
-                    self.write(node, previous.view, Leaf(view))
+                    self.write_elements(node, previous.view, Leaf(view))
                     return previous
                 view = self.copy_of(view, node, self.names.fresh("result"))
                 self.shared_results.add(view.name)
