@@ -6,7 +6,8 @@ import numpy as np
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.backends.numba.compile import NO_REALIGN_STACK, generate
+from nbgrad.backends.numba.compile import generate
+from nbgrad.backends.numba.pipelines import NO_REALIGN_STACK
 from nbgrad.compiler.memory_plan import SharedBuffers
 from nbgrad.core.dtypes import float32, float64
 

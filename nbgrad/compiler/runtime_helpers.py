@@ -8,8 +8,8 @@ import numpy as np
 
 from ..backends.numba import casts
 from ..backends.numba.casts import __all__ as _conversions
-from ..backends.numba.compile import NO_REALIGN_STACK
 from ..backends.numba.intrinsics import intrinsic, llvm, types
+from ..backends.numba.pipelines import NO_REALIGN_STACK
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 

@@ -32,6 +32,7 @@ from .ir.statements import (
 from .ir.terms import Term, Variable, reads
 from .transforms.common_subexpressions import name_expensive_values
 from .transforms.if_conversion import convert_branches
+from .transforms.matrix_products import isolate_products
 from .transforms.privatization import privatize_arrays, rename_private_scalars
 from .transforms.scalar_replacement import replace_elements
 from .transforms.ssa import defer_update, hoist_factors, rename_reassigned
@@ -51,6 +52,7 @@ def plan_tangents(f: Function, wrt: set[str]) -> Plan:
 
 def _prepare(f: Function) -> None:
     """The passes whose form of the function later ones keep: they run once."""
+    run_pass(Pass.MATRIX_PRODUCTS, isolate_products, f)
     rename_private_scalars(f)
     checked(f, "privatization of scalars")
     run_pass(Pass.PRIVATIZATION, privatize_arrays, f)

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import ClassVar
 
 import numba
 import numpy as np
@@ -25,41 +24,23 @@ from ...core import config
 from ...core.source_text import file_lines
 from ..cuda.buffers import OnDevice
 from . import code_store
-from .alias_analysis import AliasRootAnalysis, NoAliasLowering
 from .compile_guard import COMPILING, compilation_scope, run_uninterrupted
-from .direct_calls import DirectCalls
 from .exported import CheckedDispatcher, GeneratedDispatcher
 from .fingerprint import identity, of_function, of_source
 from .generated_module import GeneratedModule
 from .internals import (
-    Compiler,
     CompileResult,
     CPUDispatcher,
-    DeadBranchPrune,
     Dispatcher,
-    InlineClosureLikes,
-    IRProcessing,
-    Lower,
-    NativeLowering,
-    NativeParforLowering,
-    NopythonRewrites,
-    NopythonTypeInference,
-    PreLowerStripPhis,
-    ReconstructSSA,
-    WithLifting,
     free_pass_managers,
     function_compiler,
     overload,
-    register_pass,
     use_cache,
 )
-from .linking import ParallelLowering
 from .outlining import outline_parallel_loops
-from .ssa import SsaConstruction, SsaDestruction
-from .type_inference import TypeInference
+from .pipelines import GeneratedCompiler, KernelCompiler, NoAliasKernelCompiler
 
 __all__ = [
-    "NO_REALIGN_STACK",
     "Kernel",
     "by_precision",
     "device_form",
@@ -73,6 +54,7 @@ __all__ = [
     "nested",
     "nopython",
     "python",
+    "routine",
 ]
 
 _OPTIONS = {
@@ -87,10 +69,6 @@ _HELPER_OPTIONS = {"no_cpython_wrapper": True, "_nrt": False}
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
 _REORDER = {"contract", "reassoc", "nsz"}
-
-#: LLVM's attribute for functions that do not realign their stack; llvmlite does not know it.
-NO_REALIGN_STACK = '"no-realign-stack"'
-
 
 if numba.config.DISABLE_JIT:
     raise ImportError("nbgrad: NUMBA_DISABLE_JIT is set, but kernels are what Numba compiles; unset it")
@@ -112,6 +90,13 @@ def inline(function=None, *, reorder: bool = False, runtime: bool = False):
     )
     if not runtime:
         dispatcher.__class__ = _Helper
+    return dispatcher
+
+
+def routine(function):
+    """Decorator: a function that generated files call, compiled once for all of them. It may allocate arrays."""
+    dispatcher = numba.njit(function, **_OPTIONS)
+    use_cache(dispatcher, code_store.DispatcherCache(function.__name__, "", dispatcher))
     return dispatcher
 
 
@@ -214,7 +199,9 @@ def generate(
 def nested(name: str, source: str, helpers: dict[str, object]):
     """A function from generated source, as for :func:`generate` with `apart`, that generated kernels call."""
     function = exec_unique(name, source, helpers, identity(source, helpers))
-    dispatcher = numba.njit(function, fastmath=_EXACT, pipeline_class=_NoAliasKernels, **_HELPER_OPTIONS, **_OPTIONS)
+    dispatcher = numba.njit(
+        function, fastmath=_EXACT, pipeline_class=NoAliasKernelCompiler, **_HELPER_OPTIONS, **_OPTIONS
+    )
     dispatcher.__class__ = _Helper
     return dispatcher
 
@@ -282,7 +269,7 @@ def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:
     function = vars(generated)[name]
     for f in vars(generated).values():
         if is_nopython(f) and f.py_func.__globals__ is vars(generated):  # not an imported one
-            function_compiler(f).pipeline_class = _GeneratedCompiler
+            function_compiler(f).pipeline_class = GeneratedCompiler
             f.py_func.tapes = frozenset(tapes)  # for lowering
     if is_nopython(function):
         use_cache(function, code_store.DispatcherCache(name, source, function))
@@ -328,7 +315,7 @@ class Kernel:
         self._build = build
         self._fingerprint = fingerprint
         self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
-        self._options["pipeline_class"] = _NoAliasKernels if apart else _Kernels
+        self._options["pipeline_class"] = NoAliasKernelCompiler if apart else KernelCompiler
         self._entries: dict[tuple, Callable] = {}
 
     def __repr__(self) -> str:
@@ -401,73 +388,6 @@ class Kernel:
         dispatcher = numba.njit(self._build(), **self._options)
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
-
-
-class _Lower(Lower):
-    """Lowering of functions without stack realignment.
-
-    A function that aligns its stack to 32 or 64 bytes, to spill vector registers, needs a base pointer to restore it.
-    The vector functions do not preserve that register (:mod:`...vmath.rare`), so LLVM's code would be wrong where it
-    spills a result right after such a call.
-    """
-
-    def setup_function(self, fndesc):
-        super().setup_function(fndesc)
-        set.add(self.function.attributes, NO_REALIGN_STACK)
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(NativeLowering):
-    _name = "nbgrad_lowering"
-    lowering_class = _Lower
-
-
-class _Compiler(Compiler):
-    """Numba's compiler with some passes replaced, or removed (None), as `replaced_passes` says."""
-
-    replaced_passes: ClassVar[dict] = {
-        ReconstructSSA: SsaConstruction,
-        NopythonTypeInference: TypeInference,
-        PreLowerStripPhis: SsaDestruction,
-    }
-
-    def define_pipelines(self):
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            passes = [(self.replaced_passes.get(p, p), why) for p, why in pipeline.passes]
-            pipeline.passes = [(p, why) for p, why in passes if p is not None]
-            pipeline.finalize()
-        return pipelines
-
-
-class _Kernels(_Compiler):
-    """The compiler for kernels."""
-
-    replaced_passes: ClassVar[dict] = {**_Compiler.replaced_passes, NativeLowering: _Lowering}
-
-
-class _GeneratedCompiler(_Compiler):
-    """The compiler for generated files, without the passes that they do not need.
-
-    They have no closures, array expressions, generators or ``with``. Dead branches are not pruned either: a variable
-    that is only set there, and read elsewhere, would have no type."""
-
-    replaced_passes: ClassVar[dict] = {
-        **_Compiler.replaced_passes,
-        PreLowerStripPhis: AliasRootAnalysis,
-        NativeLowering: NoAliasLowering,
-        NativeParforLowering: ParallelLowering,
-        IRProcessing: DirectCalls,
-        **dict.fromkeys([DeadBranchPrune, InlineClosureLikes, NopythonRewrites, WithLifting]),
-    }
-
-
-class _NoAliasKernels(_Kernels):
-    """The same with ``noalias`` arguments, for which Numba's decorators have no option."""
-
-    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
-        flags.noalias = True
-        super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
 
 
 def _numba_type(kind, name: str):

@@ -27,6 +27,14 @@ class ParallelLowering(NativeParforLowering):
 
 
 def _link_internally(functions) -> None:
+    """Link functions internally, under names of their own.
+
+    LLVM's loader resolves a name to any function of that name, even an internal one of another file. And the parameters
+    of an internal function may change.
+    """
+    functions = list(functions)
+    entry = next(f.name for f in functions if not f.is_declaration and f.linkage == Linkage.external)
     for function in functions:
         if not function.is_declaration and function.linkage in _LINKED:
             function.linkage = Linkage.internal
+            function.name = f"{function.name}.in.{entry}"

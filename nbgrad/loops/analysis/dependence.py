@@ -243,7 +243,7 @@ class DependenceTests:
 
     def provably_nonnegative(self, term: Term, loops: tuple[Loop, ...]) -> bool:
         """Whether an index is provably non-negative (-1 is the last element, and not the one before 0)."""
-        low = _lower_bound(term, loops)
+        low = lower_bound(term, loops)
         return low is not None and low >= 0
 
 
@@ -258,7 +258,7 @@ def _constant_step(loop: Loop) -> int:
     return k if base is None and loop.index else 0
 
 
-def _lower_bound(term: Term, loops: tuple[Loop, ...]) -> int | None:
+def lower_bound(term: Term, loops: tuple[Loop, ...]) -> int | None:
     """A lower bound of an integer expression, or None."""
     base, k = offset(term)
     if base is None or is_length(base):
@@ -268,7 +268,7 @@ def _lower_bound(term: Term, loops: tuple[Loop, ...]) -> int | None:
             step = _constant_step(loop)
             if not step:
                 return None
-            low = _lower_bound(loop.start if step > 0 else loop.stop, loops[:depth])
+            low = lower_bound(loop.start if step > 0 else loop.stop, loops[:depth])
             return None if low is None else low + k + (0 if step > 0 else 1)
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..analysis.parallelization import ParallelLegality, final_value_stores, forward_legality
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import CallTape
+from ..ir.matrix_products import Factors, Range
 from ..ir.passes import Pass, enabled
 from ..ir.printer import indent
 from ..ir.reverse_ir import Item, Step, loop_head
@@ -110,6 +111,11 @@ class AugmentedForward(Printer):
     def store(self, s: Store) -> list[str]:
         saved = self.tapes[s].record(s.target) if s in self.tapes else []
         return [*saved, *super().store(Store(s.array, s.index, self.elided_copies.replacement_values.get(s, s.value)))]
+
+    def matrix_product(self, s: Loop) -> tuple[tuple[Range, Range, Range], Store, Factors] | None:
+        found = super().matrix_product(s)
+        plain = found and not ({found[1]} & (self.tapes.keys() | self.elided_copies.replacement_values.keys()))
+        return found if plain and not self.is_elided(found[1]) else None  # type: ignore[index]
 
     def call(self, s: Call) -> list[str]:
         if s not in self.calls:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_legality, parallel_loop
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import primal_call
+from ..ir.matrix_products import Factors, Range, as_product
 from ..ir.printer import StatementPrinter
-from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, flatten_items, loop_head
-from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Swap, walk
+from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, flatten_items, loop_head, product_nest
+from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
 from ..ir.terms import ZERO, Binary, Term, Variable, substitute
+from ..runtime.products import add_product, large_product
 from . import bounds_checks
 
 __all__ = ["Printer"]
@@ -98,7 +100,21 @@ class Printer(StatementPrinter):
     def loop_lines(self, s: Loop) -> list[str]:
         return flatten_items(self.loop_items(s))
 
+    def matrix_product(self, s: Loop) -> tuple[tuple[Range, Range, Range], Store, Factors] | None:
+        """The product of matrices that a loop is, if nothing else must happen in it."""
+        found = as_product(s) if s.product else None
+        checked = s in self.bounds.loops_with_checks or any(t in self.bounds.before for t in walk(s.body))
+        if found is None or checked or (self.plan.enclosing[s] and s in self.bounds.after_iteration):
+            return None
+        for routine in (add_product, large_product):
+            self.free.imported(routine.__name__, routine)
+        return found
+
     def loop_items(self, s: Loop) -> list[Item]:
+        found = self.matrix_product(s)
+        if found is not None:
+            loops, core, parts = found
+            return [product_nest(*loops, core.target, parts)]
         if not s.parallel:
             return [loop_head(s).with_body(self.iteration_items(s))]
         verdict = self.verdicts[s, ""] = self.verdict(s)

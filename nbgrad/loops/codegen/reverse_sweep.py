@@ -11,6 +11,7 @@ from ..analysis.must_execute import guarded_contribution
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
+from ..ir.matrix_products import Factors, Range
 from ..ir.passes import Pass, check_sweeps, checked_sweep, enabled
 from ..ir.printer import definition
 from ..ir.reverse_ir import (
@@ -26,6 +27,7 @@ from ..ir.reverse_ir import (
     loop_head,
     loops_over,
     merge_zero_steps,
+    product_nest,
 )
 from ..ir.statements import (
     Assign,
@@ -364,6 +366,8 @@ class AdjointPrinter(AugmentedForward):
                     rest = [Branch(s.test, body=body)]
                     rest += [Branch(s.test, otherwise=True, body=orelse)] if orelse else []
                 return [*before, *rest, *after]
+            case Loop() if (found := self.matrix_product(s)) is not None:
+                return self.reverse_product(*found)
             case Loop():
                 inner = self.reverse_block(s.body)
                 popped: list[Item] = []
@@ -394,6 +398,24 @@ class AdjointPrinter(AugmentedForward):
             return made
         made, self.hoisted_items = [*self.hoisted_items, *made], []
         return made
+
+    def reverse_product(self, loops: tuple[Range, Range, Range], core: Store, parts: Factors) -> list[Item]:
+        """The reverse of a product of matrices: two products."""
+        if core.array not in self.bars:
+            return []
+        rows, inner, columns = loops
+        g = self.bar(core.target)
+        assert isinstance(g, Element)
+        items: list[Item] = []
+        for e, order, others in (
+            (parts.left, (rows, columns, inner), parts._replace(left=g)),
+            (parts.right, (inner, rows, columns), parts._replace(right=g)),
+        ):
+            if e.array in self.bars:
+                bar = self.bar(e)
+                assert isinstance(bar, Element)
+                items.append(product_nest(*order, bar, others))
+        return items
 
     def reversed_head(self, s: Loop) -> For:
         return reversed_loop_head(s, self.reverse_variable(s))

@@ -8,10 +8,10 @@ from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import tangent_call
 from ..ir.algebra import COTANGENT, term_of
 from ..ir.printer import definition
-from ..ir.reverse_ir import FLOAT_ZERO
+from ..ir.reverse_ir import FLOAT_ZERO, Item, product_nest
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
-from ..ir.statements import Assign, Call, Function, Store, walk, writes
+from ..ir.statements import Assign, Call, Function, Loop, Store, walk, writes
 from ..ir.terms import Element, Term, Variable
 from . import bounds_checks
 from .printer import Printer
@@ -68,6 +68,15 @@ class TangentPrinter(Printer):
         own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
         return [*own, *super().store(s)]
 
+    def loop_items(self, s: Loop) -> list[Item]:
+        items, found = super().loop_items(s), self.matrix_product(s)
+        if found is None or found[1].array not in self.dots:
+            return items
+        loops, core, parts = found
+        both = [parts._replace(left=self.dot_of(parts.left))] if parts.left.array in self.dots else []
+        both += [parts._replace(right=self.dot_of(parts.right))] if parts.right.array in self.dots else []
+        return [*(product_nest(*loops, self.dot_of(core.target), each) for each in both), *items]
+
     def derivative(self, s: Assign | Store, known: Expr | None = None) -> Term:
         """The tangent of what `s` writes; `known` holds the value, if it is written before the tangent."""
         total: Expr | None = None
@@ -90,6 +99,7 @@ class TangentPrinter(Printer):
 
     def dot(self, atom: Variable | Element) -> Variable | Element:
         """The tangent of a variable or an element."""
-        if isinstance(atom, Variable):
-            return Variable(self.dots[atom.name])
-        return Element(self.dots[atom.array], atom.index)
+        return Variable(self.dots[atom.name]) if isinstance(atom, Variable) else self.dot_of(atom)
+
+    def dot_of(self, e: Element) -> Element:
+        return Element(self.dots[e.array], e.index)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.affine import offset
+from ..runtime.products import large_product
 from .scope import UNCERTAIN
 from .views import NUMBERS
 
@@ -60,6 +61,8 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
         case ast.Name() | ast.Attribute() | ast.Constant():
             value = _constant(low, node)
             return bool(value) if isinstance(value, bool | int | float) else None
+        case ast.Call() if low.function_of(node.func) is large_product:
+            return False  # in generated code: the loops beside the call of BLAS are what is differentiated
     return None
 
 

@@ -24,6 +24,7 @@ from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
 from ..ir.names import Names
 from ..runtime.index_errors import outside
+from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
 from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
@@ -369,7 +370,12 @@ class _Check:
         """Whether `called` is a function of the user's; if so, check it as well."""
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             return True
-        if called in (in_large_pages, outside):  # in generated code; they have no derivatives
+        if called in (
+            in_large_pages,
+            outside,
+            add_product,
+            large_product,
+        ):  # in generated code; they have no derivatives
             return True
         plain = getattr(called, "py_func", called)
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":

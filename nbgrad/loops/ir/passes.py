@@ -30,6 +30,7 @@ class Pass(Enum):
     """An optional pass, in the order in which they run, by the field's term for it."""
 
     # On the function, before it is differentiated.
+    MATRIX_PRODUCTS = "products of matrices"
     PRIVATIZATION = "privatization of arrays"
     IF_CONVERSION = "if-conversion"
     RENAMING = "renaming"

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TypeVar
 
-from ...core.source_text import comment_source
+from ...core.source_text import comment_source, constant_source
+from .matrix_products import Factors, Range, factors, length, matrix, product_term
 from .statements import Loop
 from .terms import ONE, ZERO, Constant, Element, Length, Term, Unary, Variable, named, substitute
 
@@ -32,6 +33,7 @@ __all__ = [
     "merge_zero_steps",
     "names_in_line",
     "negative",
+    "product_nest",
     "replace_by_scalars",
     "same_iterations",
     "steps",
@@ -110,13 +112,17 @@ class Nest:
 
 @dataclass(eq=False)
 class For(Nest):
-    """``for index in range(start, stop, step)``, or over ``prange`` if it is `parallel`."""
+    """``for index in range(start, stop, step)``, or over ``prange`` if it is `parallel`.
+
+    `product` marks the outer of three loops that are a product of matrices; if they still are, a call is printed.
+    """
 
     index: str
     start: Term
     stop: Term
     step: Term = ONE
     parallel: bool = False
+    product: bool = False
 
     @property
     def head(self) -> str:
@@ -178,7 +184,7 @@ def loop_head(s: Loop, parallel: bool = False) -> For | While:
 
 def same_iterations(a: Nest, b: Nest) -> bool:
     """Whether two loops run over the same values of the same variable, and both serially or both in parallel."""
-    if not isinstance(a, For) or not isinstance(b, For):
+    if not isinstance(a, For) or not isinstance(b, For) or a.product or b.product:
         return False
     return (a.index, a.bounds, a.parallel) == (b.index, b.bounds, b.parallel)
 
@@ -305,10 +311,47 @@ def flatten_items(items: list[Item]) -> list[str]:
     lines: list[str] = []
     for item in items:
         if isinstance(item, Nest):
-            lines += [item.head, *(f"    {line}" for line in flatten_items(item.body) or ["pass"])]
+            nest = [item.head, *(f"    {line}" for line in flatten_items(item.body) or ["pass"])]
+            call = product_call(item) if isinstance(item, For) and item.product else []
+            lines += [*call, *(f"    {line}" for line in nest)] if call else nest
         else:
             lines.append(str(item))
     return lines
+
+
+def product_nest(rows: Range, inner: Range, columns: Range, target: Element, parts: Factors) -> For:
+    """``target += factor * left * right`` for all elements of a product of matrices."""
+    nest: Item = Step(target, "+=" if parts.factor > 0 else "-=", product_term(parts))
+    for loop in (columns, inner, rows):
+        nest = For(*loop, product=loop is rows, body=[nest])
+    assert isinstance(nest, For)
+    return nest
+
+
+def product_call(nest: For) -> list[str]:
+    """The call of BLAS for a product of matrices, up to the ``else`` of loops for a small one; [] if it is none."""
+    loops: list[For] = [nest]
+    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], For):
+        loops.append(loops[-1].body[0])
+    (core,) = loops[-1].body if len(loops[-1].body) == 1 else (None,)
+    if len(loops) != 3 or not isinstance(core, Step) or not isinstance(core.target, Element) or core.assign_op == "=":
+        return []
+    rows, inner, columns = (Range(p.index, p.start, p.stop) for p in loops)
+    parts = factors(core.value, {rows.name, inner.name, columns.name})
+    if parts is None or parts.others or any(p.parallel or p.step is not ONE for p in loops):
+        return []
+    if rows.name not in parts.left.reads:
+        parts = parts._replace(left=parts.right, right=parts.left)
+    of = ((core.target, rows, columns), (parts.left, rows, inner), (parts.right, inner, columns))
+    matrices = [matrix(*each) for each in of]
+    if None in matrices:
+        return []
+    number = parts.factor if core.assign_op == "+=" else -parts.factor
+    return [
+        f"if large_product({', '.join(str(length(r)) for r in (rows, columns, inner))}):",
+        f"    add_product({', '.join(map(str, matrices))}, {constant_source(number)})",
+        "else:",
+    ]
 
 
 def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:

@@ -1,0 +1,98 @@
+"""Products of matrices for generated files: by BLAS where they are large."""
+
+from __future__ import annotations
+
+from ...backends.numba.compile import inline, routine
+from ...backends.numba.intrinsics import intrinsic, llvm, types
+
+__all__ = ["add_product", "large_product"]
+
+_BYTE, _NUMBER = llvm.IntType(8), llvm.IntType(32)
+#: From how many multiplications on a product goes to BLAS; and the shortest length for which its kernels are made.
+_LARGE, _SHORTEST = 1000, 3
+
+
+def _has_blas(*matrices):
+    return all(isinstance(x, types.Array) and x.dtype == matrices[0].dtype for x in matrices) and matrices[0].dtype in (
+        types.float32,
+        types.float64,
+    )
+
+
+@intrinsic(lambda c, a, b: types.boolean(c, a, b))
+def _suits_blas(emit, c, a, b):
+    """Whether BLAS has a product of matrices with such elements."""
+    return emit.constant(types.boolean, _has_blas(*emit.types))
+
+
+def _call_types(c, a, b, factor, *others):
+    words = types.boolean, types.boolean, *[types.int64] * 3
+    return types.void(c, a, b, types.float64, *words)
+
+
+@intrinsic(_call_types)
+def _gemm(emit, c, a, b, factor, transpose_a, transpose_b, ldc, lda, ldb):
+    """``c += factor * a @ b``. Rows of `c` are contiguous, rows or columns of `a` and of `b`; ``ld`` are the distances
+    between these, in elements."""
+    if not _has_blas(*emit.types[:3]):
+        return
+    builder, kind = emit.builder, emit.types[0].dtype
+    arrays = [emit.array(t, x) for t, x in zip(emit.types, (c, a, b), strict=False)]
+    data = [builder.bitcast(x.data, _BYTE.as_pointer()) for x in arrays]
+    (m, n), (_, k) = [emit.unpack(x.shape, 2) for x in arrays[:2]]
+
+    def number(value):
+        return builder.bitcast(emit.stored(value), _BYTE.as_pointer())
+
+    def letter(transposed):
+        return builder.select(transposed, _BYTE(ord("t")), _BYTE(ord("n")))
+
+    # BLAS is column-major: compute the transposed product.
+    alpha, beta = number(emit.cast(factor, types.float64, kind)), number(emit.constant(kind, 1.0))
+    how = _BYTE(ord("d" if kind == types.float64 else "s")), letter(transpose_b), letter(transpose_a)
+    operands = [alpha, data[2], ldb, data[1], lda, beta, data[0], ldc]
+    emit.external("numba_xxgemm", _NUMBER, *how, n, m, k, *operands)
+
+
+@inline
+def large_product(m, n, k):
+    """Whether BLAS is quicker than loops for (m, k) times (k, n)."""
+    return m * n * k >= _LARGE and min(m, n, k) >= _SHORTEST
+
+
+@inline
+def _leading(x):
+    """The distance between the rows of a matrix, in elements, if these are contiguous; 0 otherwise."""
+    rows, columns = x.shape
+    distance = max(columns, 1) if rows <= 1 else x.strides[0] // x.itemsize
+    contiguous = columns <= 1 or x.strides[1] == x.itemsize
+    whole = rows <= 1 or distance * x.itemsize == x.strides[0]
+    return distance if contiguous and whole and distance >= columns else 0
+
+
+@routine
+def add_product(c, a, b, factor):
+    """``c += factor * a @ b``, of matrices that share no elements with `c`."""
+    if not _suits_blas(c, a, b):
+        for i in range(c.shape[0]):
+            for p in range(b.shape[0]):
+                for j in range(c.shape[1]):
+                    c[i, j] += factor * a[i, p] * b[p, j]
+        return
+    if _leading(c) == 0 and _leading(c.T) > 0:
+        c, a, b = c.T, b.T, a.T
+    own = _leading(c) > 0
+    rows = c if own else c.copy()[:, :]
+    lda, ldb = _leading(a), _leading(b)
+    across_a, across_b = _leading(a.T), _leading(b.T)
+    if lda == 0 and across_a == 0:
+        a = a.copy()[:, :]
+        lda = a.shape[1]
+    if ldb == 0 and across_b == 0:
+        b = b.copy()[:, :]
+        ldb = b.shape[1]
+    _gemm(rows, a, b, factor, lda == 0, ldb == 0, _leading(rows), lda or across_a, ldb or across_b)
+    if not own:
+        for i in range(c.shape[0]):
+            for j in range(c.shape[1]):
+                c[i, j] = rows[i, j]
