@@ -16,7 +16,20 @@ from ..ir.matrix_products import Factors, accumulated, added, factors, product_t
 from ..ir.statements import Alloc, Assign, Block, Function, Loop, Statement, Store, mentions, nested_blocks, walk
 from ..ir.statements import names_written as written_in
 from ..ir.tapes import trip_count
-from ..ir.terms import ONE, ZERO, Binary, Constant, Element, Term, Variable, elements_in, reads, substitute, subterms
+from ..ir.terms import (
+    ONE,
+    ZERO,
+    Binary,
+    Constant,
+    Element,
+    Length,
+    Term,
+    Variable,
+    elements_in,
+    reads,
+    substitute,
+    subterms,
+)
 from ..ir.type_inference import DTYPES
 
 __all__ = ["isolate_products"]
@@ -145,15 +158,15 @@ def _from_scalar(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | 
     outer, total = nest.loops[:depth], accumulated(last.target, last.value)
     direct = not nest.parts.others and all(_axis(last.index, p) is not None for p in outer)
     if direct and zero and total and total[1] is Variable(name):
-        return _assembled(nest, last.target, [], [], nest.sign * total[0], around)
+        return _assembled(f, nest, last.target, [], [], nest.sign * total[0], around)
     if direct and last.value is Variable(name) and (array not in start.value.reads or start.value is last.target):
         first: Block = [] if start.value is last.target else [_around(outer, Store(array, last.index, start.value))]
-        return _assembled(nest, last.target, first, [], nest.sign, around)
+        return _assembled(f, nest, last.target, first, [], nest.sign, around)
     if array in start.value.reads or any(array in t.reads for t in nest.parts.others):
         return None
     sums = _new_array(f, outer)
     own = None if sums is None else Element(sums, tuple([_from_zero(p) for p in outer]))
-    if own is None or not _fits(nest, own, around):
+    if own is None or _level(f, nest, own, around) is None:
         return None
     _allocate(f, own.array, outer)
     begin = Store(own.array, own.index, start.value)
@@ -163,7 +176,7 @@ def _from_scalar(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | 
     if nest.parts.others and not zero:
         return None
     end = Store(array, last.index, substitute(last.value, {Variable(name): value}), line=last.line)
-    return _assembled(nest, own, [_around(outer, begin)], [_around(outer, end)], nest.sign, around)
+    return _assembled(f, nest, own, [_around(outer, begin)], [_around(outer, end)], nest.sign, around)
 
 
 def _from_elements(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | None:
@@ -180,7 +193,7 @@ def _from_elements(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block 
                 return None
             made += [_around(outer, *block)] if block else []
     if not nest.parts.others:
-        return _assembled(nest, target, before, after[::-1], nest.sign, around)
+        return _assembled(f, nest, target, before, after[::-1], nest.sign, around)
     # c += e * (sum of a * b), with a new array for the sums.
     outer = [p for p in nest.loops if axes[p.index] is not None]
     others = reads(*nest.parts.others)
@@ -188,7 +201,7 @@ def _from_elements(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block 
     if sums is None or others & {p.index for p in nest.loops} - {p.index for p in outer}:
         return None
     own_sum = Element(sums, tuple([_from_zero(p) for p in outer]))
-    if not _fits(nest, own_sum, around):
+    if _level(f, nest, own_sum, around) is None:
         return None
     _allocate(f, sums, outer)
     value: Term = own_sum
@@ -196,7 +209,7 @@ def _from_elements(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block 
         value = Binary("*", t, value)
     zero = _around(outer, Store(sums, own_sum.index, Constant(0.0)))
     add = _around(outer, Store(target.array, target.index, Binary("+", target, value), line=nest.core.line))
-    return _assembled(nest, own_sum, [*before, zero], [add, *after[::-1]], nest.sign, around)
+    return _assembled(f, nest, own_sum, [*before, zero], [add, *after[::-1]], nest.sign, around)
 
 
 def _axis(index: tuple[Term, ...], loop: Loop) -> int | None:
@@ -214,15 +227,11 @@ def _only_about(s: Statement, target: Element, axes: list[int | None]) -> bool:
     return all(index[d] is target.index[d] for index in indices for d in axes)  # type: ignore[index]
 
 
-def _fits(nest: _Nest, target: Element, around: tuple[Loop, ...]) -> bool:
-    return _level(nest, target, around) is not None
-
-
 def _assembled(
-    nest: _Nest, target: Element, before: Block, after: Block, sign: int, around: tuple[Loop, ...]
+    f: Function, nest: _Nest, target: Element, before: Block, after: Block, sign: int, around: tuple[Loop, ...]
 ) -> Block | None:
     """The nests for what comes before the product, the product, and what comes after."""
-    found = _level(nest, target, around)
+    found = _level(f, nest, target, around)
     if found is None:
         return None
     loops = {p.index: p for p in nest.loops}
@@ -234,7 +243,7 @@ def _assembled(
     return [*before, core, *after]
 
 
-def _level(nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Level | None:
+def _level(f: Function, nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Level | None:
     """The three loops to run innermost, those along the last axes if there is a choice."""
     left, right = nest.parts.left, nest.parts.right
     names = [p.index for p in nest.loops]
@@ -253,7 +262,7 @@ def _level(nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Level | N
             score = sum(shift(i, n) is not None for i, n in zip(last, (column, k, column), strict=True))
             if best is None or score > best[0]:
                 best = score, _Level(row, k, column, nest.parts._replace(left=one, right=other))
-    if best is None or _is_small(nest, best[1]):
+    if best is None or _is_small(f, nest, best[1]):
         return None
     return best[1]
 
@@ -278,12 +287,16 @@ def _is_matrix(
     return sorted(found) == sorted((row, column))
 
 
-def _is_small(nest: _Nest, level: _Level) -> bool:
+def _is_small(f: Function, nest: _Nest, level: _Level) -> bool:
     """Whether the lengths of all three loops are constants, and the product is small."""
+    lengths = {Length(s.name, d): n for s in f.body if isinstance(s, Alloc) for d, n in enumerate(s.shape)}
     loops = {p.index: p for p in nest.loops}
     size = 1
     for name in (level.row, level.inner, level.column):
-        base, trips = offset(minus(loops[name].stop, ZERO if loops[name].start is ZERO else loops[name].start))
+        stop = loops[name].stop
+        while stop in lengths:
+            stop = lengths[stop]
+        base, trips = offset(minus(stop, loops[name].start))
         if base is not None:
             return False
         size *= trips
