@@ -85,9 +85,9 @@ class Nest:
 
     def source(self):
         r = self.random
-        lines = ["w = 0.3", "y = np.ones((a.shape[0], a.shape[1]))", "t = 0"]
+        lines = ["w = 0.3", "y = np.ones((a.shape[0], a.shape[1]))", "v = np.ones(a.shape[0])", "t = 0"]
         for _ in range(r.randint(1, 2)):
-            nest = self.nest() if r.random() < 0.8 else self.library()
+            nest = r.choices([self.nest, self.vector, self.library], [6, 2, 2])[0]()
             if r.random() < 0.3:
                 update = r.choice([[], ["a[1, :] = 0.5 * c[0, :]"], ["b *= 0.9"], ["c = np.tanh(c)"], ["e += c[1]"]])
                 nest = ["for t in range(2):", *indent([*nest, *update])]
@@ -95,8 +95,31 @@ class Nest:
         if r.random() < 0.3:
             lines.append("c = c * c")
         return (
-            "\n".join([HEAD, *indent([*lines, "return np.sum(c * a) + np.sum(np.sin(d)) + w + np.sum(y * y)"])]) + "\n"
+            "\n".join(
+                [
+                    HEAD,
+                    *indent(
+                        [*lines, "return np.sum(c * a) + np.sum(np.sin(d)) + w + np.sum(y * y) + np.sum(v * v * v)"]
+                    ),
+                ]
+            )
+            + "\n"
         )
+
+    def vector(self):
+        """A sum of a matrix and a vector."""
+        r = self.random
+        factor = r.choice(["", "", "w * ", "-", "e[j] * "])
+        term = f"{factor}{self.matrix(r.choice('abcd'), 'i', 'k')} * e[{self.index('k')}]"
+        target = r.choice(["v[i]"] * 3 + ["c[i, 1]", "v[i + 1]", "e[i]"])
+        i, k = self.head("i"), self.head("k")
+        if r.random() < 0.5:
+            start, end = r.choice(["0.0", "e[i]", target]), r.choice(["= s", "+= s", "= np.tanh(s) * w"])
+            lines = [i, *indent([f"s = {start}", k, f"    s += {term}", f"{target} {end}"])]
+        else:
+            heads = [i, k] if r.random() < 0.5 else [k, i]
+            lines = [heads[0], *indent([heads[1], *indent([f"{target} += {term}"])])]
+        return [line.replace("e[j]", "e[i]").replace("range(i + 1)", "range(n)") for line in lines]
 
     def library(self):
         """A line with products of NumPy's."""
@@ -135,6 +158,8 @@ def attempt(seed):
         return "refused"
     except IndexError:
         return "out of range"
+    if not all(np.isfinite(t).all() for t in some):
+        return "not finite"
     with without(Pass.MATRIX_PRODUCTS):
         every = gradients(nb.adjoint(f), f, args)
         tangent = slope(f, args)
@@ -146,7 +171,7 @@ def attempt(seed):
 
 def run(count, seed):
     outcome = Outcome()
-    with uncompiled():
+    with uncompiled(), np.errstate(all="ignore"):
         for k in range(seed, seed + count):
             try:
                 outcome.counts[attempt(k)] += 1

@@ -2,7 +2,8 @@
 
 ``for i: for j: s = 0; for k: s += a[i, k] * b[k, j]; c[i, j] = s`` and its variants become a nest that sets `c`, the
 product ``for i: for k: for j: c[i, j] += a[i, k] * b[k, j]``, and a nest for what is done with the sums. More loops may
-be around these three. Additions are thereby reordered, as in NumPy's own products.
+be around these three. Additions are thereby reordered, as in NumPy's own products. Where a product of a matrix and a
+vector goes along columns, as ``a.T @ x`` does, its two loops change places.
 """
 
 from __future__ import annotations
@@ -49,12 +50,11 @@ class _Nest(NamedTuple):
     parts: Factors
 
 
-class _Level(NamedTuple):
-    """The loop variables of a product ``c[i, j] += a[i, k] * b[k, j]``, and its operands in this order."""
+class _Order(NamedTuple):
+    """The variables of the loops to run innermost, and the operands: ``c[i, j] += a[i, k] * b[k, j]`` for (i, k, j),
+    and ``c[j] += a[k] * b[k, j]`` for (k, j)."""
 
-    row: str
-    inner: str
-    column: str
+    names: tuple[str, ...]
     parts: Factors
 
 
@@ -104,7 +104,7 @@ def _nest(f: Function, loop: Loop) -> _Nest | None:
         before.append(loops[-1].body[:at])
         after.append(loops[-1].body[at + 1 :])
         loops.append(sums[0])
-    if len(loops) < 3 or len(loops[-1].body) != 1:
+    if len(loops) < 2 or len(loops[-1].body) != 1:
         return None
     (core,) = loops[-1].body
     if not isinstance(core, Assign | Store):
@@ -142,7 +142,7 @@ def _from_scalar(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | 
     name = nest.core.name
     depth = _depth_of_start(nest.before, name)
     level = depth - 1
-    if level < 1 or any(nest.before[:level] + nest.before[depth:] + nest.after[:level] + nest.after[depth:]):
+    if level < 0 or any(nest.before[:level] + nest.before[depth:] + nest.after[:level] + nest.after[depth:]):
         return None
     if len(nest.before[level]) != 1 or len(nest.after[level]) != 1:
         return None
@@ -166,7 +166,7 @@ def _from_scalar(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | 
         return None
     sums = _new_array(f, outer)
     own = None if sums is None else Element(sums, tuple([_from_zero(p) for p in outer]))
-    if own is None or _level(f, nest, own, around) is None:
+    if own is None or _order(f, nest, own, around) is None:
         return None
     _allocate(f, own.array, outer)
     begin = Store(own.array, own.index, start.value)
@@ -201,7 +201,7 @@ def _from_elements(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block 
     if sums is None or others & {p.index for p in nest.loops} - {p.index for p in outer}:
         return None
     own_sum = Element(sums, tuple([_from_zero(p) for p in outer]))
-    if _level(f, nest, own_sum, around) is None:
+    if _order(f, nest, own_sum, around) is None:
         return None
     _allocate(f, sums, outer)
     value: Term = own_sum
@@ -231,24 +231,42 @@ def _assembled(
     f: Function, nest: _Nest, target: Element, before: Block, after: Block, sign: int, around: tuple[Loop, ...]
 ) -> Block | None:
     """The nests for what comes before the product, the product, and what comes after."""
-    found = _level(f, nest, target, around)
+    found = _order(f, nest, target, around)
     if found is None:
         return None
     loops = {p.index: p for p in nest.loops}
-    three = [loops.pop(n) for n in (found.row, found.inner, found.column)]
+    innermost = [loops.pop(n) for n in found.names]
     parts = found.parts._replace(factor=found.parts.factor * sign)
     value = Binary("+" if parts.factor > 0 else "-", target, product_term(parts))
-    core = _around([*loops.values(), *three], Store(target.array, target.index, value, line=nest.core.line))
-    next(s for s in walk([core]) if isinstance(s, Loop) and s.index == found.row).product = True
+    core = _around([*loops.values(), *innermost], Store(target.array, target.index, value, line=nest.core.line))
+    if len(innermost) == 3:
+        next(s for s in walk([core]) if isinstance(s, Loop) and s.index == found.names[0]).product = True
     return [*before, core, *after]
 
 
-def _level(f: Function, nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Level | None:
-    """The three loops to run innermost, those along the last axes if there is a choice."""
+def _order(f: Function, nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Order | None:
+    """The order of the innermost loops, with those along the last axes last; None if they are best left as they are."""
+    found = _by_rows(nest, target) if len(nest.loops) == 2 else _of_matrices(nest, target, around)
+    return None if found is None or _is_small(f, nest, found) else found
+
+
+def _by_rows(nest: _Nest, target: Element) -> _Order | None:
+    """The order in which a matrix is read along its rows, where the inner loop goes along a column."""
+    outer, inner = nest.loops
+    (matrix, *others) = [e for e in nest.parts[1:3] if {outer.index, inner.index} <= reads(*e.index)] or [target]
+    across = not others and matrix is not target and outer.index in reads(matrix.index[-1])
+    if not across or inner.index in reads(matrix.index[-1]) or inner.index in reads(*target.index):
+        return None
+    vector = nest.parts.left if matrix is nest.parts.right else nest.parts.right
+    return _Order((inner.index, outer.index), nest.parts._replace(left=vector, right=matrix))
+
+
+def _of_matrices(nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Order | None:
+    """The three loops of a product of matrices."""
     left, right = nest.parts.left, nest.parts.right
     names = [p.index for p in nest.loops]
     free = reads(*target.index)
-    best: tuple[int, _Level] | None = None
+    best: tuple[int, _Order] | None = None
     for one, other in ((left, right), (right, left)):
         of_one, of_other = reads(*one.index), reads(*other.index)
         rows = [n for n in names if n in (free & of_one) - of_other]
@@ -261,10 +279,8 @@ def _level(f: Function, nest: _Nest, target: Element, around: tuple[Loop, ...]) 
             last = [e.index[-1] for e in (target, one, other)]
             score = sum(shift(i, n) is not None for i, n in zip(last, (column, k, column), strict=True))
             if best is None or score > best[0]:
-                best = score, _Level(row, k, column, nest.parts._replace(left=one, right=other))
-    if best is None or _is_small(f, nest, best[1]):
-        return None
-    return best[1]
+                best = score, _Order((row, k, column), nest.parts._replace(left=one, right=other))
+    return best and best[1]
 
 
 def _is_matrix(
@@ -287,12 +303,12 @@ def _is_matrix(
     return sorted(found) == sorted((row, column))
 
 
-def _is_small(f: Function, nest: _Nest, level: _Level) -> bool:
-    """Whether the lengths of all three loops are constants, and the product is small."""
+def _is_small(f: Function, nest: _Nest, order: _Order) -> bool:
+    """Whether the lengths of all innermost loops are constants, and the product is small."""
     lengths = {Length(s.name, d): n for s in f.body if isinstance(s, Alloc) for d, n in enumerate(s.shape)}
     loops = {p.index: p for p in nest.loops}
     size = 1
-    for name in (level.row, level.inner, level.column):
+    for name in order.names:
         stop = loops[name].stop
         while stop in lengths:
             stop = lengths[stop]
