@@ -183,6 +183,7 @@ SPELLING = {
     ("runtime.index_errors", "split"): "the kinds of what a program is given",
     ("frontend.array_creation", "split"): "a table of ours",
     ("frontend.calls", "split"): "the package of a function, not a name in a program",
+    **dict.fromkeys([("frontend.einsum", n) for n in ("partition", "replace", "split")], "the subscripts of np.einsum"),
     ("frontend.lowering", "partition"): "a text of the library's about what it refuses",
     ("frontend.assignments", "endswith"): "the whole text of a function: what it does, not its name",
     ("frontend.assignments", "replace"): "a new variable is called like an item of a tuple, for readers",

@@ -15,7 +15,15 @@ from ..ir.functions import FUNCTIONS
 from ..ir.names import literal
 from ..ir.statements import Store, walk
 from ..ir.terms import Variable
-from . import array_functions, numpy_library, numpy_linalg, numpy_statistics, operator_functions, primitive_calls  # noqa: F401
+from . import (  # noqa: F401
+    array_functions,
+    einsum,
+    numpy_library,
+    numpy_linalg,
+    numpy_statistics,
+    operator_functions,
+    primitive_calls,
+)
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .captured_values import unsupported_constant
 from .expressions import Expressions
@@ -139,7 +147,11 @@ class Calls(Expressions):
         return self.known_call(call, method, hint)
 
     def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str) -> ArrayExpr:
-        return Reductions(self, node).product(np.dot, a, b, hint)
+        trees = [self.tree(a), self.tree(b)]
+        if min(t.rank for t in trees) > 0 and max(t.rank for t in trees) > 2:
+            return einsum.product_of_stacks(self, node, trees, hint)
+        left, right = (ast.copy_location(Lowered(t), e) for t, e in zip(trees, (a, b), strict=True))
+        return Reductions(self, node).product(np.dot, left, right, hint)
 
     # Inlining.
 

@@ -251,6 +251,11 @@ def _reduce(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return Reductions(low, node).reduce(called, node.args, node.keywords, hint)
 
 
+@lowers(np.matmul, arguments=(2, 2))
+def _matmul(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return low.product(node, node.args[0], node.args[1], hint)
+
+
 @lowers(np.dot, arguments=(2, 2), methods=True)
 @lowers(np.outer, np.vdot, arguments=(2, 2))
 def _product(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
