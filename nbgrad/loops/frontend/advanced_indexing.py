@@ -13,7 +13,7 @@ from ..ir.statements import If, InRange
 from ..ir.terms import TRUE, ZERO, Binary, Element, Select, Term, Variable
 from ..ir.type_inference import ZEROS, kind_of
 from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar
-from .syntax import unparse
+from .syntax import subtrees, unparse
 from .views import Axis, View, raw_length
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ __all__ = [
     "IndexedView",
     "MaskedLeaf",
     "check_index_array",
+    "common_mask",
     "element_kind",
     "lower_index_array",
+    "require_kind",
     "store_masked",
     "without_mask",
 ]
@@ -148,6 +150,33 @@ def without_mask(low: Expressions, node: ast.expr, mask: str) -> ast.expr:
         return ast.copy_location(rebuilt, n)
 
     return again(node)
+
+
+def common_mask(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, ast.expr] | None:
+    """The mask of an expression in which each array is masked by it, and the expression without; None for others."""
+    masked: list[ast.Subscript] = []
+
+    def is_elementwise(n: ast.expr) -> bool:
+        match n:
+            case ast.Subscript(value=ast.Name(), slice=ast.Name() | ast.Compare() | ast.BinOp() | ast.UnaryOp()):
+                masked.append(n)
+                return not any(isinstance(part, ast.Call) for part in subtrees(n.slice))
+            case ast.BinOp():
+                return is_elementwise(n.left) and is_elementwise(n.right)
+            case ast.UnaryOp():
+                return is_elementwise(n.operand)
+            case ast.Call() if isinstance(low.function_of(n.func), np.ufunc) and not n.keywords:
+                return all(map(is_elementwise, n.args))
+            case ast.Name():
+                return low.array(n) is None and low.is_local_name(n.id)
+        return isinstance(n, ast.Constant)
+
+    if not is_elementwise(node) or len({unparse(n.slice) for n in masked}) != 1:
+        return None
+    arrays, mask = [low.array(n.value) for n in masked], low.tree(masked[0].slice)
+    if any(a is None or a.rank != mask.rank for a in arrays) or element_kind(low, mask) != "bool":
+        return None
+    return mask, without_mask(low, node, unparse(masked[0].slice))
 
 
 # Kinds of elements.

@@ -16,6 +16,7 @@ from ..ir.names import called as call_of
 from ..ir.statements import Assign, Block, If, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from ..ir.type_inference import kind_of
+from .advanced_indexing import common_mask, require_kind
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, Leaf, Op, Scalar
 from .function_table import lowers
 from .numpy_library import vector_norm
@@ -43,6 +44,11 @@ class Reductions:
         return self.low.source.refuse(self.node, what, instead)
 
     def reduce(self, called: object, args: list[ast.expr], keywords: list[ast.keyword], hint: str) -> ArrayExpr:
+        masked = (
+            common_mask(self.low, args[0]) if called in (np.sum, np.mean) and len(args) + len(keywords) == 1 else None
+        )
+        if masked is not None:
+            return self.reduce_masked(called is np.mean, *masked)
         tree = self.low.tree(args[0])
         if tree.rank == 0:
             raise self.refuse(f"{unparse(self.node)} of a number", "pass an array")
@@ -67,6 +73,25 @@ class Reductions:
             raise self.refuse("sum of an array with several axes", "write np.sum")
         self.loops.loop_over(tree)
         return Scalar(self.reduce_over(tree, called, self.loops.axis_loops, self.loops.axis_loops))
+
+    def reduce_masked(self, mean: bool, mask: ArrayExpr, node: ast.expr) -> ArrayExpr:
+        """The sum or mean of the elements where a mask holds: no list of them is made."""
+        tree = self.low.tree(node)
+        if isinstance(mask, Leaf):
+            require_kind(self.low, self.node, mask.view, "bool")
+        self.loops.loop_over(tree)
+        self.loops.comparing_mask = True
+        holds = self.loops.element(mask)
+        self.loops.comparing_mask = False
+        element = self.loops.element(tree)
+        zero = 0.0 if self.is_float(element) else 0
+        total = self.new_accumulator("total", Constant(zero))
+        add: Block = [Assign(total.name, Binary("+", total, element))]
+        if mean:
+            count = self.new_accumulator("count", ZERO)
+            add.append(Assign(count.name, Binary("+", count, ONE)))
+        self.loops.emit_loops([If(holds, add, [])], "")
+        return Scalar(Binary("/", total, count) if mean else total)
 
     def reduce_axis(self, tree: ArrayExpr, called: object, axis: ast.expr, hint: str) -> ArrayExpr:
         d = distance(self.low.value(axis), ZERO)
