@@ -62,7 +62,9 @@ def as_tuple(value: Any) -> tuple:
 
 
 def with_defaults(source: Source, args: tuple) -> tuple:
-    """The arguments, with defaults for those left out."""
+    """The arguments, with defaults for those left out, and those of ``*args`` in a tuple."""
+    if _has_kind(source, inspect.Parameter.VAR_POSITIONAL):
+        return bind_arguments(source, args, {})
     missing = [p.default for p in source.signature.parameters.values()][len(args) :]
     args = args if inspect.Parameter.empty in missing else (*args, *missing)
     return tuple(map(_signed, args)) if any(isinstance(a, np.unsignedinteger) for a in args) else args
@@ -73,9 +75,14 @@ def _signed(x: Any) -> Any:
     return int(x) if isinstance(x, np.unsignedinteger) else x
 
 
+def _has_kind(source: Source, *kinds: Any) -> bool:
+    """Whether the function has parameters of one of these kinds."""
+    return any(p.kind in kinds for p in source.signature.parameters.values())
+
+
 def bind_arguments(source: Source, args: tuple, kwargs: dict[str, Any]) -> tuple:
     """The arguments of a call, one per parameter in order, bound as Python binds them, with defaults."""
-    if not kwargs and all(p.kind is not p.KEYWORD_ONLY for p in source.signature.parameters.values()):
+    if not kwargs and not _has_kind(source, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_POSITIONAL):
         return with_defaults(source, args)
     try:
         binding = source.signature.bind(*args, **kwargs)

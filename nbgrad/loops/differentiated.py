@@ -84,7 +84,7 @@ class _Differentiated(Derived):
         """If an argument is a tuple: an object for the flattened arguments, their structure, and their values."""
         if self._source is None:
             return None
-        form = structure(self._source.name, parameters(self._source), args)
+        form = structure(self._source.name, parameters(self._source), args, self._source.returns_vary)
         if form is None:
             return None
         key = form, form.argnums(args, self._argnums)

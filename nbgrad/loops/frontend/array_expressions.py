@@ -26,6 +26,7 @@ __all__ = [
     "Op",
     "Scalar",
     "SelectExpr",
+    "Static",
     "TupleExpr",
     "all_scalars",
     "combine",
@@ -72,6 +73,14 @@ class TupleExpr(ArrayExpr):
     @property
     def fields(self) -> tuple[str, ...]:
         return getattr(self.tuple_class, "_fields", ())
+
+
+@dataclass(frozen=True)
+class Static(ArrayExpr):
+    """What is known when code is generated, and is no part of it: a string, None, or a function."""
+
+    value: object
+    rank = 0
 
 
 @dataclass(eq=False)

@@ -11,14 +11,26 @@ import copy
 import inspect
 from typing import Any
 
-from ..ir.statements import Check, Grow, Store, Swap, walk
+from ..ir.statements import Check, Grow, Store, walk
 from ..ir.tapes import GROWN
-from ..ir.terms import ZERO, Compare, Constant, Element, Length, Shape, Term, Variable, integer, subterms
+from ..ir.terms import ZERO, Compare, Constant, Element, Length, Term, Variable, integer, subterms
 from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
-from .array_expressions import ArrayExpr, Elementwise, Leaf, Lowered, Op, Scalar, TupleExpr, copy_of_values, leaves
+from .array_expressions import (
+    ArrayExpr,
+    Elementwise,
+    Leaf,
+    Lowered,
+    Op,
+    Scalar,
+    Static,
+    TupleExpr,
+    copy_of_values,
+    leaves,
+)
 from .copy_insertion import CopyInsertion, is_swap
 from .mod_ref import modified_arrays
 from .scope import Pack, name_of
+from .static_values import bind_static
 from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse
 from .views import Axis, View, axis_length
 
@@ -45,10 +57,6 @@ class Assignments(CopyInsertion):
         elif isinstance(target, ast.Tuple | ast.List):
             self.unpack(s, target, value)
         elif isinstance(target, ast.Name):
-            function = self.function_argument(value)
-            if function is not None:
-                self.functions[target.id] = function
-                return
             if self.is_tape_growth(value):
                 size = self.tree(value.args[1])  # type: ignore[attr-defined]
                 assert isinstance(size, Scalar)
@@ -56,7 +64,7 @@ class Assignments(CopyInsertion):
                 return
             if target.id not in self.arrays and self.lowered_function.ranks.get(self.local(target)) is None:
                 self.hint = self.local(target)
-            tree = self.tree(value)
+            tree = self.tree_or_static(value)
             self.hint = ""
             self.bind_value(s, target.id, tree, value)
         else:
@@ -110,8 +118,11 @@ class Assignments(CopyInsertion):
             self.assign(s, s.target, value)
 
     def bind_value(self, s: ast.stmt, name: str, tree: ArrayExpr, value: ast.expr) -> None:
-        """Bind a name to a scalar, an array or a tuple."""
-        self.string_bindings.pop(name, None)
+        """Bind a name to a value."""
+        if isinstance(tree, Static):
+            bind_static(self, s, name, tree)
+            return
+        self.unbind_static(name)
         if isinstance(tree, TupleExpr):
             self.bind_tuple(s, name, tree)
         elif tree.rank:
@@ -303,7 +314,7 @@ class Assignments(CopyInsertion):
         """``view[...] = tree``: an array that has no kind yet gets one that can hold the elements."""
         self.check_writable(node, view)
         if isinstance(tree, TupleExpr) and view.rank == 1 and all(isinstance(t, Scalar) for t in tree.items):
-            items = [self.evaluate_first(node, t) for t in tree.items]  # type: ignore[arg-type]
+            items = [self.evaluate_first(node, t) for t in tree.items]
             for element, item in zip(self.rows(view, node, len(items)), items, strict=True):
                 self.write_elements(node, element, item)
             return
@@ -381,46 +392,6 @@ class Assignments(CopyInsertion):
             for k in range(count)
         ]
 
-    def swap(self, s: ast.stmt, targets: list[ast.expr], values: list[ast.expr]) -> None:
-        """Swap arrays: a permutation of names as a sequence of pairwise swaps."""
-        names, wanted = [t.id for t in targets], [v.id for v in values]  # type: ignore[attr-defined]
-        if len(set(names)) < len(names):
-            raise self.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")
-        owned = {n: self.owners.get(n, "") for n in names}
-        if not all(owned[n] and self.arrays[n].name == owned[n] for n in names) or (
-            self.inlined and any(not self.runs_once for n in names)
-        ):
-            raise self.source.refuse(
-                s, "arrays assigned to other names", "write a, b = b, a with whole arrays, or copy elements"
-            )
-        for n in names:
-            self.invalidate_views(owned[n])
-        first = owned[names[0]]
-        for n in names[1:]:
-            a, b = first, owned[n]
-            if (
-                self.lowered_function.ranks[a] != self.lowered_function.ranks[b]
-                or self.lowered_function.kinds[a] != self.lowered_function.kinds[b]
-            ):
-                raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
-            message = f"{self.lowered_function.name}: {names[0]} and {n} change places and have different shapes"
-            self.emit(Check(Compare(("!=",), (Shape(a), Shape(b))), message))
-        bound = list(names)  # the array that each name is bound to, by the name it had
-        for k, n in enumerate(names):
-            j = bound.index(wanted[k])
-            if j != k:
-                self.emit_swap(owned[n], owned[names[j]])
-                bound[k], bound[j] = bound[j], bound[k]
-
-    def emit_swap(self, a: str, b: str) -> None:
-        """Swap two arrays, and the indices of the memory they would be in."""
-        self.emit(Swap(a, b))
-        if self.swapped_parameters:
-            first, second = self.memory_slot(a), self.memory_slot(b)
-            held = self.fresh_scalar("held", Variable(first))
-            self.assign_scalar(first, Variable(second))
-            self.assign_scalar(second, Variable(held))
-
     def bind_tuple(self, s: ast.stmt, name: str, tree: TupleExpr) -> None:
         """Bind a name to a tuple whose items are variables."""
         if name in self.arrays or (
@@ -440,7 +411,12 @@ class Assignments(CopyInsertion):
 
     def store_items(self, s: ast.stmt, name: str, tree: TupleExpr, known: Pack | None) -> Pack:
         """Store the items of a tuple in variables, those of the `known` tuple if it is assigned again."""
-        if known is not None and (len(known.items) != len(tree.items) or known.of is not tree.tuple_class):
+        fixed = [(a, b) for a, b in zip(known.items if known else (), tree.items, strict=False)
+                 if isinstance(a, Static) or isinstance(b, Static)]  # fmt: skip
+        if known is not None and (
+            len(known.items) != len(tree.items) or known.of is not tree.tuple_class or any(a != b for a, b in fixed)
+        ):
+            self.split_if_reused(self.user_variable(name))
             raise self.source.refuse(s, f"the tuple {name} gets another form", "use another name")
         if len(tree.items) > 1:
             labels = tree.fields or range(len(tree.items))
@@ -448,11 +424,13 @@ class Assignments(CopyInsertion):
                 [self.evaluate_first(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)],
                 tree.tuple_class,
             )
-        items: list[str | View | Pack] = []
+        items: list[str | View | Pack | Static] = []
         for k, item in enumerate(tree.items):
             label = tree.fields[k] if tree.fields else str(k)
             before = known.items[k] if known is not None else None
-            if isinstance(item, TupleExpr):
+            if isinstance(item, Static):
+                items.append(item)
+            elif isinstance(item, TupleExpr):
                 self.tuple_owner[f"{name}.{label}"] = self.user_variable(name)
                 items.append(self.store_items(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
             elif item.rank:
@@ -477,7 +455,7 @@ class Assignments(CopyInsertion):
         """The name of a variable for an item of a tuple."""
         return item.replace(".", "_")
 
-    def evaluate_first(self, s: ast.stmt, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
+    def evaluate_first(self, s: ast.AST, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
         """Evaluate a scalar or new array into a variable, before any item is set."""
         if isinstance(tree, Scalar) and not isinstance(tree.term, Constant):
             return Scalar(Variable(self.fresh_scalar("held", tree.term)))
@@ -487,9 +465,11 @@ class Assignments(CopyInsertion):
 
     def tuple_argument(self, tree: TupleExpr, node: ast.expr) -> Pack:
         """A tuple as an argument of an inlined function."""
-        items: list[str | View | Pack] = []
+        items: list[str | View | Pack | Static] = []
         for t in tree.items:
-            if isinstance(t, TupleExpr):
+            if isinstance(t, Static):
+                items.append(t)
+            elif isinstance(t, TupleExpr):
                 items.append(self.tuple_argument(t, node))
             elif t.rank:
                 items.append(self.view_of(t, node))

@@ -24,13 +24,13 @@ from . import (  # noqa: F401
     operator_functions,
     primitive_calls,
 )
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
+from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
 from .captured_values import unsupported_constant
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
 from .reductions import Reductions
-from .scope import UNCERTAIN
 from .source import Source
+from .static_values import bind_static, makes_functions
 from .syntax import all_names, bound_name, children, unparse
 from .views import NUMBERS
 
@@ -64,12 +64,23 @@ class Calls(Expressions):
         called = self.function_of(node.func)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             arguments = self.arguments(node, inspect.signature(called))
-            return TupleExpr([self.tree(arguments[n]) for n in called._fields], called)
+            return TupleExpr([self.tree_or_static(arguments[n]) for n in called._fields], called)
         if called is None and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "_replace" and not node.args:
+                return self.replaced_fields(node, self.tree(node.func.value))
             return self.method(node, node.func, hint)
         if rule_of(called) is not None:
             return self.primitive_call(node, called, hint)
         return self.known_call(node, called, hint)
+
+    def replaced_fields(self, node: ast.Call, tree: ArrayExpr) -> TupleExpr:
+        """``p._replace(x=...)`` of a named tuple."""
+        values = {k.arg: k.value for k in node.keywords}
+        if not isinstance(tree, TupleExpr) or not values.keys() <= set(tree.fields):
+            raise self.source.refuse(node, f"the call {unparse(node)}", "replace fields of a named tuple, by name")
+        items = [self.tree_or_static(values[n]) if n in values else t
+                 for n, t in zip(tree.fields, tree.items, strict=True)]  # fmt: skip
+        return TupleExpr(items, tree.tuple_class)
 
     def known_call(self, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         """A call of a function of the table."""
@@ -115,7 +126,7 @@ class Calls(Expressions):
             )
         if len(args) == 1 and called in (max, min) and isinstance(args[0], TupleExpr):
             args = args[0].items
-        if any(isinstance(a, TupleExpr) for a in args):
+        if any(isinstance(a, TupleExpr | Static) for a in args):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
@@ -213,11 +224,15 @@ class Calls(Expressions):
             raise self.source.refuse(node, f"a call with other arguments ({err})", "pass those it has") from None
         arguments = dict(bound.arguments)
         for name, p in signature.parameters.items():
-            if name not in arguments:
+            if p.kind is p.VAR_POSITIONAL:
+                arguments[name] = ast.copy_location(ast.Tuple(list(arguments.get(name, ())), ast.Load()), node)
+            elif name not in arguments:
                 if isinstance(p.default, str | None):
                     arguments[name] = ast.Constant(p.default)
                 elif isinstance(p.default, NUMBERS) and not unsupported_constant(p.default):
                     arguments[name] = ast.copy_location(Lowered(Scalar(literal(p.default))), node)
+                elif callable(p.default) and not isinstance(p.default, type):
+                    arguments[name] = ast.copy_location(Lowered(Static(p.default)), node)
                 elif not isinstance(p.default, ast.AST):
                     tree = self.captured_value(node, self.names.fresh(name), p.default)
                     arguments[name] = ast.copy_location(Lowered(tree), node)
@@ -236,16 +251,7 @@ class Calls(Expressions):
         source = source.with_split_names(self.shared.split_names)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
         for p, a in arguments.items():
-            text = self.string_bindings.get(a.id, a) if isinstance(a, ast.Name) else getattr(a, "value", a)
-            if isinstance(text, str | None) or text is UNCERTAIN:
-                inner.string_bindings[p] = text
-                continue
-            function = self.function_argument(a)
-            if function is not None:
-                inner.functions[p] = function
-                inner.locals.discard(p)
-                continue
-            self.bind_parameter(inner, p, self.tree(a), a)
+            self.bind_parameter(inner, p, self.tree_or_static(a), a)
         before, theirs = set(self.lowered_function.ranks), self.names.callee_names
         inner.line = self.line
         self.names.callee_names = theirs | all_names(source.node)
@@ -263,7 +269,7 @@ class Calls(Expressions):
         """The function that is passed as an argument; None if the argument is no function."""
         if isinstance(node, ast.Lambda):
             return self.defined("lambda", node)
-        if isinstance(node, ast.Name) and (node.id in self.functions or not self.is_local_name(node.id)):
+        if isinstance(node, ast.Name):
             function = self.function_of(node)
             if callable(function) and not isinstance(function, type):
                 return function
@@ -273,20 +279,32 @@ class Calls(Expressions):
         return None
 
     def defined(self, name: str, node: ast.FunctionDef | ast.Lambda) -> Source:
-        return self.source.inner(name, node, self)
+        def evaluated(default: ast.expr) -> ast.expr:
+            if isinstance(default, ast.Constant):
+                return default
+            return ast.copy_location(Lowered(self.evaluate_first(node, self.tree_or_static(default))), default)
+
+        return self.source.inner(name, node, self, evaluated)
+
+    def evaluate_first(self, s: ast.AST, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
+        raise NotImplementedError
 
     def lowering(self, source: Source, around: object) -> Lowering:
         raise NotImplementedError
 
     def bind_parameter(self, inner: Lowering, p: str, tree: ArrayExpr, node: ast.expr) -> None:
         """Bind the parameter `p` of an inlined function to an argument."""
-        if isinstance(tree, TupleExpr):
+        if isinstance(tree, Static):
+            bind_static(inner, node, p, tree)
+        elif isinstance(tree, TupleExpr):
+            self.require_lasting(inner, node, tree)
             inner.tuples[p] = self.tuple_argument(tree, node)
         elif tree.rank:
+            self.require_lasting(inner, node, tree)
             inner.bind(p, self.view_of(tree, node, p))
         else:
             assert isinstance(tree, Scalar)
-            if isinstance(tree.term, Variable) and p not in inner.stores:
+            if isinstance(tree.term, Variable) and p not in inner.stores and not makes_functions(inner.source.node):
                 inner.rename[p] = tree.term.name
                 return
             inner.rename[p] = self.names.fresh(p)
@@ -294,6 +312,16 @@ class Calls(Expressions):
             self.lowered_function.ranks[inner.rename[p]] = 0
             self.assign_scalar(inner.rename[p], tree.term, final=False)
             inner.record_integer(inner.rename[p], tree.term)  # unless the function sets it again
+
+    def require_lasting(self, inner: Lowering, node: ast.expr, tree: ArrayExpr) -> None:
+        """Refuse an argument that may be another one when a function that the called one returns is called."""
+        name = node.id if isinstance(node, ast.Name) else ""
+        sets = self.stores.count(name) + (name in self.source.signature.parameters)
+        parts = tree.items if isinstance(tree, TupleExpr) else [tree]
+        fresh = all(isinstance(t, Static | Op) or (isinstance(t, Leaf) and t.fresh) for t in parts)
+        if makes_functions(inner.source.node) and not fresh and (name not in self.locals or sets > 1):
+            what = f"{unparse(node)}, which a function made by {inner.source.name} may read later"
+            raise self.source.refuse(node, what, "give it a name that is set once")
 
     def tuple_argument(self, tree: TupleExpr, node: ast.expr):
         raise NotImplementedError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.statements import Assign, Block, If
 from ..ir.terms import Logical, Select, Term, Unary, Variable
-from .array_expressions import ArrayExpr, Leaf, Op, Scalar, SelectExpr, TupleExpr, combine, leaves
+from .array_expressions import ArrayExpr, Leaf, Op, Scalar, SelectExpr, Static, TupleExpr, combine, leaves
 from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
 from .syntax import unparse
@@ -27,12 +27,14 @@ def _lowered_operand(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, Block
     """An operand that is evaluated conditionally, and the statements that it needs."""
     saved, low.out = low.out, []
     with low.nested_block():
-        lowered = low.tree(node)
+        lowered = low.tree_or_static(node)
     before, low.out = low.out, saved
     return lowered, before
 
 
 def _scalar_operand(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
+    if isinstance(tree, Static):
+        tree = low.tree(node)  # refuses it
     if not isinstance(tree, Scalar):
         raise low.source.refuse(node, "'and' and 'or' with arrays", "write & and |, or statements")
     return tree.term
@@ -59,7 +61,7 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     """Lower ``a if test else b``; statements that the operands need go into branches."""
     decision = static_truth(low, node.test)
     if decision is not None:
-        return low.tree(node.body if decision else node.orelse)
+        return low.tree_or_static(node.body if decision else node.orelse)
     test = low.value(node.test)
     (first, before), (second, other) = _lowered_operand(low, node.body), _lowered_operand(low, node.orelse)
     if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
@@ -81,11 +83,18 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     A name bound to the result gets a copy, where Python would alias one of the arrays; so it is refused if these may be
     written.
     """
+    if isinstance(first, Static) and first == second:
+        return first
     if isinstance(first, TupleExpr) and isinstance(second, TupleExpr) and len(first.items) == len(second.items):
         pairs = zip(first.items, second.items, strict=True)
         return TupleExpr([_selection(low, node, test, a, b) for a, b in pairs], first.tuple_class)
     broadcast = any(isinstance(t, Leaf) and None in t.view.order for tree in (first, second) for t in leaves(tree))
-    if isinstance(first, TupleExpr) or isinstance(second, TupleExpr) or first.rank != second.rank or broadcast:
+    if (
+        isinstance(first, TupleExpr | Static)
+        or isinstance(second, TupleExpr | Static)
+        or first.rank != second.rank
+        or broadcast
+    ):
         raise low.source.refuse(
             node, f"values of different forms in {unparse(node)}", "give numbers, or arrays with as many axes, in both"
         )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 
-from ..ir.statements import Assign, If
-from ..ir.terms import FALSE, TRUE, Compare, Unary, Variable, integer
+from ..ir.statements import Assign, Check, If, Swap
+from ..ir.terms import FALSE, TRUE, Compare, Shape, Unary, Variable, integer
 from .array_expressions import ArrayExpr, Elementwise, Leaf, TupleExpr, copy_of_values, leaves
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
@@ -163,6 +163,46 @@ class CopyInsertion(Calls):
                 self.write(self.source.node, view, Leaf(self.whole_view(array)))
                 inner, self.out = self.out, saved
                 self.out.append(If(Compare(("==",), (Variable(place), integer(k))), inner, []))
+
+    def swap(self, s: ast.stmt, targets: list[ast.expr], values: list[ast.expr]) -> None:
+        """Swap arrays: a permutation of names as a sequence of pairwise swaps."""
+        names, wanted = [t.id for t in targets], [v.id for v in values]  # type: ignore[attr-defined]
+        if len(set(names)) < len(names):
+            raise self.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")
+        owned = {n: self.owners.get(n, "") for n in names}
+        if not all(owned[n] and self.arrays[n].name == owned[n] for n in names) or (
+            self.inlined and any(not self.runs_once for n in names)
+        ):
+            raise self.source.refuse(
+                s, "arrays assigned to other names", "write a, b = b, a with whole arrays, or copy elements"
+            )
+        for n in names:
+            self.invalidate_views(owned[n])
+        first = owned[names[0]]
+        for n in names[1:]:
+            a, b = first, owned[n]
+            if (
+                self.lowered_function.ranks[a] != self.lowered_function.ranks[b]
+                or self.lowered_function.kinds[a] != self.lowered_function.kinds[b]
+            ):
+                raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
+            message = f"{self.lowered_function.name}: {names[0]} and {n} change places and have different shapes"
+            self.emit(Check(Compare(("!=",), (Shape(a), Shape(b))), message))
+        bound = list(names)  # the array that each name is bound to, by the name it had
+        for k, n in enumerate(names):
+            j = bound.index(wanted[k])
+            if j != k:
+                self.emit_swap(owned[n], owned[names[j]])
+                bound[k], bound[j] = bound[j], bound[k]
+
+    def emit_swap(self, a: str, b: str) -> None:
+        """Swap two arrays, and the indices of the memory they would be in."""
+        self.emit(Swap(a, b))
+        if self.swapped_parameters:
+            first, second = self.memory_slot(a), self.memory_slot(b)
+            held = self.fresh_scalar("held", Variable(first))
+            self.assign_scalar(first, Variable(second))
+            self.assign_scalar(second, Variable(held))
 
     def copy_of(self, view: View, node: ast.AST, name: str) -> View:
         return Elementwise(self, node).materialise(copy_of_values(Leaf(view)), name or self.names.fresh(view.name))

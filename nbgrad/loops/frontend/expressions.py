@@ -11,9 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from ...core.source_text import constant_source
 from ..ir.affine import distance, plus, total
-from ..ir.from_syntax import BINARY, COMPARE, UNARY
+from ..ir.from_syntax import BINARY, UNARY
 from ..ir.functions import helper_of
 from ..ir.names import called, literal
 from ..ir.statements import InRange
@@ -27,7 +26,6 @@ from ..ir.terms import (
     Constant,
     Global,
     Length,
-    Logical,
     Select,
     Term,
     Unary,
@@ -41,16 +39,19 @@ from .array_expressions import (
     Leaf,
     Lowered,
     Scalar,
+    Static,
     TupleExpr,
     all_scalars,
     combine,
     copy_of_values,
 )
 from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
+from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
 from .function_table import MODULES
-from .partial_evaluation import static_truth
-from .scope import UNCERTAIN, Pack, Scope
+from .scope import Pack, Scope
+from .static_values import described, static_item, static_value
+from .structured_control import with_location
 from .syntax import is_new_axis, owner_of, unparse
 from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, product, raw_length
 
@@ -65,6 +66,13 @@ class Expressions(Scope):
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         raise NotImplementedError
 
+    def function_argument(self, node: ast.expr) -> object:
+        raise NotImplementedError
+
+    def function_of(self, node: ast.expr) -> object:
+        item = static_item(self, node) if isinstance(node, ast.Subscript) else None
+        return super().function_of(node) if item is None else item.value
+
     def value(self, node: ast.expr) -> Term:
         """The scalar that `node` lowers to."""
         tree = self.tree(node)
@@ -76,26 +84,6 @@ class Expressions(Scope):
                 "index it, or use np.any, np.all, np.sum",
             )
         return tree.term
-
-    def compared(self, node: ast.Compare, parts: list[ArrayExpr]) -> ArrayExpr:
-        """Comparison of tuples of scalars, such as shapes, for equality."""
-        a, b = (p.items if isinstance(p, TupleExpr) else [] for p in parts[:2])
-        op = COMPARE[type(node.ops[0])]
-        if len(parts) > 2 or len(a) != len(b) or op not in ("==", "!="):
-            raise self.source.refuse(node, f"{unparse(node)}, of tuples", "compare their items")
-        pairs = [Compare((op,), (x.term, y.term)) for x, y in zip(a, b, strict=True)
-                 if isinstance(x, Scalar) and isinstance(y, Scalar)]  # fmt: skip
-        return Scalar(pairs[0] if len(pairs) == 1 else Logical("and" if op == "==" else "or", tuple(pairs)))
-
-    def membership(self, node: ast.Compare) -> Scalar:
-        """``x in (a, b)`` and ``x not in (a, b)``."""
-        items = self.tuple_items(self.tree(node.comparators[0]))
-        if items is None or not all(isinstance(t, Scalar) for t in items):
-            raise self.source.refuse(node, "'in' of something other than a tuple of numbers", "write a loop")
-        inside = isinstance(node.ops[0], ast.In)
-        op = "==" if inside else "!="
-        tests = [Compare((op,), (self.value(node.left), t.term)) for t in items]  # type: ignore[attr-defined]
-        return Scalar(Logical("or" if inside else "and", (Constant(not inside), *tests)))
 
     def view(self, node: ast.expr, name: str = "part") -> View:
         """The array, view, or new array with the values of an expression."""
@@ -115,6 +103,19 @@ class Expressions(Scope):
 
     def tree(self, node: ast.expr) -> ArrayExpr:
         """Lower an expression: a scalar, an array expression or a tuple."""
+        tree = self.any_value(node)
+        if isinstance(tree, Static):
+            raise self.source.refuse(
+                node, f"{described(tree, unparse(node))}, as a number or array", "pass one, or test it with if before"
+            )
+        return tree
+
+    def tree_or_static(self, node: ast.expr) -> ArrayExpr:
+        """Lower an expression that may also be a string, None or a function."""
+        return static_value(self, node) or self.any_value(node)
+
+    def any_value(self, node: ast.expr) -> ArrayExpr:
+        """Lower an expression; names and constants that are known when code is generated are not."""
         hint, self.hint = self.hint, ""
         match node:
             case Lowered():
@@ -144,18 +145,7 @@ class Expressions(Scope):
             case ast.BoolOp():
                 return lower_boolean(self, node)
             case ast.Compare():
-                holds = static_truth(self, node)
-                if holds is not None:
-                    return Scalar(Constant(holds))
-                if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
-                    return self.membership(node)
-                if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
-                    raise self.source.refuse(node, "'is' and 'in'", "use ==")
-                parts = [self.tree(node.left), *(self.tree(c) for c in node.comparators)]
-                if any(isinstance(p, TupleExpr) for p in parts):
-                    return self.compared(node, parts)
-                ops = tuple([COMPARE[type(op)] for op in node.ops])
-                return combine(lambda *operands: Compare(ops, operands), parts)
+                return lower_comparison(self, node)
             case ast.IfExp():
                 return lower_conditional(self, node)
             case ast.Subscript():
@@ -165,7 +155,7 @@ class Expressions(Scope):
             case ast.Call():
                 return self.call(node, hint)
             case ast.Tuple() | ast.List():
-                return TupleExpr([self.tree(e) for e in node.elts])
+                return TupleExpr([self.tree_or_static(e) for e in node.elts])
             case ast.ListComp() | ast.GeneratorExp():
                 return self.lower_comprehension(node)
             case ast.NamedExpr():
@@ -201,13 +191,9 @@ class Expressions(Scope):
 
     def name(self, node: ast.Name) -> ArrayExpr:
         """What a name is bound to."""
-        if node.id in self.string_bindings:
-            text = self.string_bindings[node.id]
-            what = f"the string {constant_source(text)}" if isinstance(text, str) else "None"
-            what = "perhaps None" if text is UNCERTAIN else what
-            raise self.source.refuse(
-                node, f"{node.id}, which is {what}, as a number or array", "pass one, or test it with if before"
-            )
+        static = self.string_of(node.id)
+        if static is not None:
+            return static
         view = self.array(node)
         if view is not None:
             return Leaf(view)
@@ -229,7 +215,7 @@ class Expressions(Scope):
         if isinstance(value, bool | int | float | np.number | np.bool_):
             return Scalar(Variable(self.constant(name, value)))
         if isinstance(value, tuple) and value:
-            if isinstance(value[0], tuple) or len({type(v) for v in value}) > 1:
+            if not isinstance(value[0], NUMBERS + (np.generic,)) or len({type(v) for v in value}) > 1:
                 return self.captured_items(node, name, value)
             value = np.array(value)
         if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fiub":
@@ -248,6 +234,8 @@ class Expressions(Scope):
         def item(name: str, v: object) -> ArrayExpr:
             if isinstance(v, tuple):
                 return self.captured_items(node, name, v)
+            if isinstance(v, str | None) or callable(v):
+                return Static(v)
             return Scalar(literal(v)) if type(v) is int else self.captured_value(node, name, v)
 
         return TupleExpr([item(f"{name}_{k}", v) for k, v in enumerate(value)], type(value))
@@ -269,12 +257,15 @@ class Expressions(Scope):
     def attribute(self, node: ast.Attribute) -> ArrayExpr:
         """An attribute of a named tuple, an array, a module or a value from outside."""
         owner = node.value
-        if self.tuple_of(owner_of(owner)) is not None:
+        if self.tuple_of(owner_of(owner)) is not None or isinstance(owner, ast.Call | ast.IfExp | Lowered):
             tree = self.tree(owner)
             if isinstance(tree, TupleExpr):
                 if node.attr not in tree.fields:
                     raise self.source.refuse(node, f"the attribute {unparse(node)}", "index the tuple")
                 return tree.items[tree.fields.index(node.attr)]
+            if self.tuple_of(owner_of(owner)) is None:
+                owner = with_location(Lowered(tree), owner)
+                node = with_location(ast.Attribute(owner, node.attr, node.ctx), node)
         value, module = self.resolve(node), self.resolve(owner)
         if value is None and module is None:
             return self.array_attribute(node)
@@ -310,7 +301,9 @@ class Expressions(Scope):
             return self.shape(self.view(node.args[0]))
         return None
 
-    def item(self, item: str | View | Pack) -> ArrayExpr:
+    def item(self, item: str | View | Pack | Static) -> ArrayExpr:
+        if isinstance(item, Static):
+            return item
         if isinstance(item, View):
             return Leaf(item)
         if isinstance(item, Pack):

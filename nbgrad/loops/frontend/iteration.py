@@ -81,7 +81,7 @@ class Iteration(Calls):
     def unrolled_items(self, node: ast.expr) -> list[ArrayExpr] | None:
         """The items of a loop to be unrolled: over a tuple of other items than scalars, or a zip of such tuples."""
         items = self.static_items(node)
-        return None if items is None or all(map(all_scalars, items)) else items
+        return None if items is None or (items and all(map(all_scalars, items))) else items
 
     def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
         """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
@@ -104,9 +104,6 @@ class Iteration(Calls):
         if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
             raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
         return Leaf(self.snapshot_view(tree.view)) if isinstance(tree, Leaf) else self.evaluate_first(s, tree)
-
-    def evaluate_first(self, s: ast.stmt, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
-        raise NotImplementedError
 
     def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
         """Unroll a loop."""

@@ -12,10 +12,10 @@ from typing import Any
 from ...core.source_text import identifier
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, walk
-from ..ir.terms import FALSE, TRUE, Logical, Term, Unary, Variable, variables
+from ..ir.terms import FALSE, TRUE, Constant, Logical, Term, Unary, Variable, variables
 from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, TupleExpr, copy_of_values, leaves
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, Static, TupleExpr, copy_of_values, leaves
 from .assignments import Assignments
 from .function_table import refuse_call
 from .iteration import Iteration
@@ -24,6 +24,7 @@ from .partial_evaluation import static_truth
 from .reshaping import resolve_reshaped
 from .scope import LoweringState, Pack, name_of
 from .source import Source
+from .static_values import described, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
 from .tuple_arguments import Form, StaticArgument
@@ -88,10 +89,12 @@ def _lower_once(
             lowering.owners[p] = name
     for p, pack in source.packs.items():
         if isinstance(pack, StaticArgument):
-            lowering.string_bindings[p] = pack.value
+            value = pack.value
+            static = Scalar(Constant(value)) if isinstance(value, bool) else Static(value)
+            lowering.bind_parameter(lowering, p, static, source.node)
         elif isinstance(pack, list):
             lowering.tuples[p] = lowering.parameter_tuple(pack)
-    program.body = lowering.function()
+    program.body = [*lowering.out, *lowering.function()]
     program.results, program.form = lowering.flat_results(), _form(lowering.result)
     if lowering.shared.over_allocated.intersection(program.results or []):
         raise source.refuse(
@@ -129,6 +132,8 @@ class Lowering(Assignments, Iteration):
         items = (
             self.parameter_tuple(n)
             if isinstance(n, list)
+            else Static(n.value)
+            if isinstance(n, StaticArgument)
             else self.whole_view(self.lowered_function.renamed_parameters[n])
             if self.lowered_function.ranks[self.lowered_function.renamed_parameters[n]]
             else self.lowered_function.renamed_parameters[n]
@@ -259,7 +264,7 @@ class Lowering(Assignments, Iteration):
         previous, self.root_expression = self.result, s.value
         result = None
         if s.value is not None and not (isinstance(s.value, ast.Constant) and s.value.value is None):
-            result = self.bind_results(s.value, self.tree(s.value), previous, set())
+            result = self.bind_results(s.value, self.tree_or_static(s.value), previous, set())
         if self.returned_before and not _same_results(result, previous):
             raise self.source.refuse(
                 s, "returns of different form", "return the same arrays, and as many numbers, in each"
@@ -278,6 +283,11 @@ class Lowering(Assignments, Iteration):
         self, node: ast.expr, tree: ArrayExpr, previous: ArrayExpr | None, used: set[str], path: tuple[int, ...] = ()
     ) -> ArrayExpr:
         """Bind a returned value to variables that hold it until the end; the tree of these."""
+        if isinstance(tree, Static):
+            if not self.inlined:
+                what = f"{described(tree, unparse(node))}, as a result"
+                raise self.source.refuse(node, what, "return numbers, arrays and tuples of them")
+            return tree
         if isinstance(tree, TupleExpr):
             previous_items = previous.items if isinstance(previous, TupleExpr) else []
             nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(tree.items)
@@ -410,7 +420,7 @@ class Lowering(Assignments, Iteration):
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():
-                self.emit(Check(Unary("not", self.test(s.test)), _text(s.msg), "AssertionError"))
+                self.emit(Check(Unary("not", self.test(s.test)), static_text(self, s.msg), "AssertionError"))
             case ast.Raise():
                 self.error(s)
             case ast.FunctionDef():
@@ -424,7 +434,7 @@ class Lowering(Assignments, Iteration):
         error = self.source.resolve(kind) if kind is not None else None
         if not (isinstance(error, type) and issubclass(error, Exception) and error.__module__ == "builtins"):
             raise self.source.refuse(s, "this error", "raise one of Python's built-in exceptions, with a string")
-        text = _text(call.args[0]) if isinstance(call, ast.Call) and call.args else ""
+        text = static_text(self, call.args[0]) if isinstance(call, ast.Call) and call.args else ""
         self.emit(Check(TRUE, text, error.__name__))
 
     def effect(self, call: ast.Call) -> None:
@@ -465,6 +475,8 @@ def _same_results(a: ArrayExpr | None, b: ArrayExpr | None) -> bool:
     """Whether two results are the same arrays, and have scalars at the same positions."""
     if a is None or b is None:
         return a is b
+    if isinstance(a, Static) or isinstance(b, Static):
+        return a == b
     if isinstance(a, Leaf) or isinstance(b, Leaf):
         return isinstance(a, Leaf) and isinstance(b, Leaf) and a.view == b.view
     if isinstance(a, Scalar) or isinstance(b, Scalar):

@@ -130,6 +130,8 @@ class _ModRef:
             return False
         function = self.function_or_method(call.func)
         row = row_of(function)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "_replace":
+            return True
         return isinstance(function, type) or (rule_of(function) is not None if row is None else not row.writes)
 
 

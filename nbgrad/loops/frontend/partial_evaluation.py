@@ -11,7 +11,9 @@ import numpy as np
 
 from ..ir.affine import offset
 from ..runtime.products import large_product
-from .scope import UNCERTAIN
+from .array_expressions import Static
+from .messages import Message
+from .static_values import static_item
 from .views import NUMBERS
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             value = _constant(low, left)
             not_none = (
                 isinstance(left, ast.Name)
-                and (left.id not in low.string_bindings)
+                and (low.string_of(left.id) is None)
                 and (low.is_local_name(left.id) or left.id in low.functions)
             )
             return (
@@ -81,8 +83,10 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
             return _rank(low, only)
-        case ast.Name() if node.id in low.string_bindings:
-            return _UNKNOWN if low.string_bindings[node.id] is UNCERTAIN else low.string_bindings[node.id]
+        case ast.Name() if (text := low.string_of(node.id)) is not None:
+            return _known_text(text)
+        case ast.Attribute() | ast.Subscript() if (item := static_item(low, node)) is not None:
+            return _known_text(item)
         case ast.Name() if low.is_local_name(node.id) and low.array(node) is None:
             integer = low.shared.known_integers.get(low.local(node))
             base, k = (None, _UNKNOWN) if integer is None else offset(integer)
@@ -97,6 +101,12 @@ def _constant(low: Scope, node: ast.expr) -> Any:
                 else _UNKNOWN
             )
     return _UNKNOWN
+
+
+def _known_text(static: Static) -> Any:
+    """The value of a string or None; `_UNKNOWN` for a message, which has values in it, and for functions."""
+    value = static.value
+    return value if isinstance(value, str | None) and not isinstance(value, Message) else _UNKNOWN
 
 
 def _rank(low: Scope, node: ast.expr) -> Any:

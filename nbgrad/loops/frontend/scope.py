@@ -8,7 +8,6 @@ top of the outermost function.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,14 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.affine import is_length, offset, plus
 from ..ir.names import RESERVED, Names, called
 from ..ir.statements import Alloc, Assign, Block, Function, Like, Statement, walk, writes
 from ..ir.statements import Call as CallStatement
 from ..ir.terms import (
     ZERO,
-    Binary,
-    Call,
     Compare,
     DType,
     Global,
@@ -36,6 +32,8 @@ from ..ir.terms import (
     subterms,
 )
 from ..ir.type_inference import DTYPES
+from .array_expressions import Static
+from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
 from .source import Source, source_of
 from .syntax import bound_to, first_name, stored_names
@@ -53,10 +51,10 @@ UNCERTAIN = object()  # bound to one of several functions, or perhaps to None
 
 @dataclass(frozen=True)
 class Pack:
-    """A tuple of type `of`. Its items are names of scalars, views, other tuples, and dotted names (``t.0``) of arrays
-    that the tuple owns."""
+    """A tuple of type `of`. Its items are names of scalars, views, other tuples, static values, and dotted names
+    (``t.0``) of arrays that the tuple owns."""
 
-    items: tuple[str | View | Pack, ...]
+    items: tuple[str | View | Pack | Static, ...]
     of: type = tuple
 
     @property
@@ -101,7 +99,7 @@ class LoweringState:
         return self.sources[plain]
 
 
-class Scope:
+class Scope(IntegerBounds):
     """The names of one function.
 
     `rename` maps its scalars to their names in the lowered function; those of an inlined function are fresh. `arrays`,
@@ -134,6 +132,8 @@ class Scope:
         self.line = ""
         arguments = source.node.args
         parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        if arguments.vararg is not None:
+            parameters.append(arguments.vararg.arg)
         self.stores = stored_names(source.node.body)
         self.locals = {*self.stores, *parameters}
         self.runs_once: bool = outer is None or (outer.runs_once and outer.at_function_level)  # runs at most once
@@ -176,11 +176,6 @@ class Scope:
             most = self.constant_upper_bound(value)
             if most is not None:
                 self.shared.length_upper_bounds[name] = most
-
-    def with_known_integers(self, term: Term) -> Term:
-        """`term` with the values of known integers for their names."""
-        known = self.shared.known_integers
-        return substitute(term, {Variable(n): known[n] for n in term.reads & known.keys()})
 
     def loop_invariant_bound(self, bound: Term) -> Term:
         """A loop bound without the scalars that an enclosing loop sets, to the same value in each iteration."""
@@ -239,6 +234,14 @@ class Scope:
             return self.enclosing_scope.tuple_of(node)
         return self.tuples.get(node.id)
 
+    def string_of(self, name: str) -> Static | None:
+        """The string or None that a name is bound to, or perhaps bound to; None if it is bound to something else."""
+        if name in self.string_bindings:
+            return Static(self.string_bindings[name])
+        if name not in self.locals and self.enclosing_scope is not None:
+            return self.enclosing_scope.string_of(name)
+        return None
+
     def function_of(self, node: ast.expr) -> object:
         """The function that `node` is bound to: from outside, nested, or passed as an argument."""
         if isinstance(node, ast.Name) and bound_to(node) is None:
@@ -268,9 +271,14 @@ class Scope:
             self.enclosing_scope is not None and self.enclosing_scope.is_tuple_item(name)
         )
 
+    def unbind_static(self, name: str) -> None:
+        """A name is about to be bound to something else than a string, None or a function."""
+        self.string_bindings.pop(name, None)
+        self.functions.pop(name, None)
+
     def bind(self, name: str, view: View) -> None:
         """Bind a name to an array or view."""
-        self.string_bindings.pop(name, None)
+        self.unbind_static(name)
         self.arrays[name] = view
         self.uncertain_arrays.pop(name, None)
 
@@ -296,77 +304,18 @@ class Scope:
     def is_whole(self, view: View) -> bool:
         return view.name not in self.shared.reshaped and view.is_whole_array(self.size(view.name))
 
-    def nonnegative(self, term: Term) -> bool:
-        """Whether an integer is provably non-negative."""
-        base, k = offset(term)
-        if base is None:
-            return k >= 0
-        name = name_of(base)
-        if name in self.shared.length_upper_bounds:  # a length
-            return k >= 0
-        if name in self.shared.ranges:
-            return self.nonnegative(plus(self.shared.ranges[name][0], k))
-        known = self.shared.known_integers.get(name, base)
-        if known is not base:
-            return self.nonnegative(plus(known, k))
-        match base:
-            case Call(Global(_, function), operands) if function in (max, min):
-                return k >= 0 and (any if function is max else all)(map(self.nonnegative, operands))
-            case Binary("+" | "*" | "//", left, right):
-                return k >= 0 and self.nonnegative(left) and self.nonnegative(right)
-            case Binary("%", _, divisor):
-                return k >= 0 and self.nonnegative(divisor)
-        return k >= 0 and is_length(base)
-
-    def provably_greater(self, a: Term, b: Term) -> bool:
-        """Whether a > b provably."""
-        (base, k), (other, j) = offset(a), offset(b)
-        if base is other:
-            return k > j
-        least, most = self.shared.ranges.get(name_of(base)), self.shared.ranges.get(name_of(other))
-        if least is not None:
-            return self.provably_greater(plus(least[0], k), b)
-        return most is not None and self.provably_greater(a, plus(most[1], j))
-
-    def constant_upper_bound(self, term: Term) -> Term | None:
-        """An upper bound of `term` in terms of constants; None if there is none."""
-        term = self.with_known_integers(term)
-        if all(map(self.is_constant_scalar, term.reads)):
-            return term
-        whole = self.shared.view_lengths.get(term, term)
-        if whole is not term:
-            return self.constant_upper_bound(whole)
-        base, k = offset(term)
-        name = name_of(base)
-        if name in self.shared.length_upper_bounds:
-            return plus(self.shared.length_upper_bounds[name], k)
-        if name in self.shared.ranges:
-            return self.constant_upper_bound(plus(self.shared.ranges[name][1], k))
-        match term:
-            case Binary("-", left, right) if self.nonnegative(right):
-                return self.constant_upper_bound(left)
-            case Call(Global(_, f), (Call(_, (start, stop, _)),)) if f is len and self.nonnegative(start):
-                return self.constant_upper_bound(stop)
-            case Call(Global(_, f), operands) if f is min:
-                return next((t for t in map(self.constant_upper_bound, operands) if t is not None), None)
-            case Binary("*", left, right) if not (self.nonnegative(left) and self.nonnegative(right)):
-                return None
-            case Binary("+" | "*") | Call(Global(_, builtins.max)):
-                bounds = [b for b in map(self.constant_upper_bound, term.operands) if b is not None]
-                return term.rebuilt(tuple(bounds)) if len(bounds) == len(term.operands) else None
-        return None
-
     # Blocks.
 
     @contextmanager
     def nested_block(self) -> Iterator[None]:
         """Lower a branch or loop body; afterwards, names that it rebinds are uncertain."""
-        before, copies, functions = dict(self.arrays), set(self.shared.read_only_copies), dict(self.functions)
-        bound = set(self.string_bindings)
+        before, copies = dict(self.arrays), set(self.shared.read_only_copies)
+        static = [(names, dict(names)) for names in (self.string_bindings, self.functions)]
         yield
-        self.string_bindings |= dict.fromkeys(bound - set(self.string_bindings), UNCERTAIN)
-        for name in {n for n, f in self.functions.items() if functions.get(n) is not f}:
-            self.functions[name] = UNCERTAIN
+        for names, earlier in static:
+            for name in {*earlier, *names}:
+                if earlier.get(name, self) is not names.get(name, self):
+                    names[name] = UNCERTAIN
         self.shared.read_only_copies |= copies
         for name, view in list(self.arrays.items()):
             if before.get(name) == view:
@@ -490,8 +439,3 @@ class Scope:
 
 
 _FLOAT32 = Global("np.float32", np.float32)
-
-
-def name_of(term: Term | None) -> str:
-    """The name of a variable; "" for other terms."""
-    return term.name if isinstance(term, Variable) else ""

@@ -30,8 +30,9 @@ from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
 from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .live_range_splitting import split_live_ranges
+from .messages import Messages
 from .source_check import source_changed, source_lines
-from .structured_control import LoopElse, with_location
+from .structured_control import LoopElse, own_returns, with_location
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
@@ -144,12 +145,15 @@ class Source:
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         njit_options = getattr(function, "targetoptions", {})
-        node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(_SwapsToTuples().visit(node)))
+        node = Lists(self).visit(_SwapsToTuples().visit(Messages().visit(node)))
+        node = LoopElse(Names(all_names(node))).visit(node)
         self.node = OutArguments(self).visit(node)
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
-    def inner(self, name: str, node: ast.FunctionDef | ast.Lambda, around: object) -> Source:
-        """The source of a function that is nested in this one."""
+    def inner(
+        self, name: str, node: ast.FunctionDef | ast.Lambda, around: object, evaluated: Callable[[ast.expr], ast.expr]
+    ) -> Source:
+        """The source of a function that is nested in this one; its defaults are `evaluated` where it is defined."""
         source = copy.copy(self)
         body: list[ast.stmt] = (
             node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
@@ -157,12 +161,21 @@ class Source:
         function = ast.FunctionDef(name, node.args, body, [])
         source.node = ast.copy_location(function, node)
         source.name, source.enclosing_scope = name, around
-        parameters = [*node.args.posonlyargs, *node.args.args]
-        defaults = [inspect.Parameter.empty] * (len(parameters) - len(node.args.defaults)) + list(node.args.defaults)
+        if node.args.kwarg is not None:
+            raise self.refuse(node, "**kwargs", "name each parameter")
+        kinds, empty = inspect.Parameter, inspect.Parameter.empty
+        positional = [*node.args.posonlyargs, *node.args.args]
+        defaults = [None] * (len(positional) - len(node.args.defaults)) + list(node.args.defaults)
+        groups: list[tuple[list[ast.arg], Any, list]] = [
+            (positional, kinds.POSITIONAL_OR_KEYWORD, defaults),
+            ([node.args.vararg] if node.args.vararg else [], kinds.VAR_POSITIONAL, [None]),
+            (node.args.kwonlyargs, kinds.KEYWORD_ONLY, node.args.kw_defaults),
+        ]
         source.signature = inspect.Signature(
             [
-                inspect.Parameter(a.arg, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=d)
-                for a, d in zip(parameters, defaults, strict=True)
+                kinds(a.arg, kind, default=empty if d is None else evaluated(d))
+                for names, kind, values in groups
+                for a, d in zip(names, values, strict=False)
             ]
         )
         return source
@@ -174,6 +187,12 @@ class Source:
     def current(self) -> bool:
         """Whether all names from outside still have the values that they had when the source was read."""
         return all(s.captured_snapshot.still_current() for s in self.with_callees())
+
+    @property
+    def returns_vary(self) -> bool:
+        """Whether some returns have more items than others."""
+        values = [n.value for n in own_returns(self.node) if n.value is not None]
+        return len({len(v.elts) if isinstance(v, ast.Tuple) else 0 for v in values}) > 1
 
     @property
     def definition_site(self) -> tuple[str, str, int, int]:
@@ -295,8 +314,8 @@ def source_of(function: Callable) -> Source:
 def check(source: Source, within: tuple = ()) -> None:
     """Refuse code that is outside of the subset for any arguments; `within` are the functions that call this one."""
     arguments = source.node.args
-    if arguments.vararg or arguments.kwarg:
-        raise source.refuse(source.node, "*args and **kwargs", "name each parameter")
+    if arguments.kwarg:
+        raise source.refuse(source.node, "**kwargs", "name each parameter")
     nodes = subtrees(source.node)
     local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     local |= {n.arg for n in nodes if isinstance(n, ast.arg)}
@@ -407,10 +426,11 @@ class _Check:
     def call(self, node: ast.Call) -> None:
         called = self.source.resolve(node.func)
         known = is_known(called) or rule_of(called) is not None
-        if isinstance(node.func, ast.Name) and node.func.id in self.local:
+        local = isinstance(node.func, ast.Name) and node.func.id in self.local
+        if local or isinstance(node.func, ast.Subscript):  # an item of a tuple of functions
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
-            known = is_known(getattr(np.ndarray, node.func.attr, None))
+            known = is_known(getattr(np.ndarray, node.func.attr, None)) or node.func.attr == "_replace"
         self.number_of_arguments(node, called)
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):

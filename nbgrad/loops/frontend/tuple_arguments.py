@@ -1,12 +1,12 @@
 """Tuple arguments: flatten tuples for generated functions, and nest gradients like the arguments.
 
-Each item of a tuple is an argument of the generated function. Strings and None are not passed to it: they are constants
-that decide which branches are lowered.
+Each item of a tuple is an argument of the generated function. Strings, None and functions are not passed to it: they
+decide which branches are lowered, and which functions are called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ __all__ = [
     "Structure",
     "argnum_indices",
     "flatten_by_forms",
+    "is_static",
     "is_zero_tangent",
     "structure",
     "unflatten",
@@ -28,21 +29,27 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StaticArgument:
-    """An argument that is a constant of the generated function: a string or None."""
+    """An argument that is a constant of the generated function: a string, None, a function, or a bool that decides
+    which results there are."""
 
-    value: str | None
+    value: str | bool | Callable | None
 
 
-#: The form of an argument: of a tuple, its type and the forms of its items; of a string or None, its value; else None.
+#: The form of an argument: of a tuple, its type and the forms of its items; of a static one, its value; else None.
 Form = tuple | StaticArgument | None
 
 
-def structure(name: str, names: Sequence[str], args: tuple) -> Structure | None:
-    """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a tuple, a
-    string or None."""
-    if len(names) != len(args) or not any(isinstance(a, tuple | str | None) for a in args):
+def is_static(a: Any, bools: bool = False) -> bool:
+    """Whether an argument is a string, None or a function, or one of the `bools` where these are static, too."""
+    return isinstance(a, str | None) or (callable(a) and not isinstance(a, type)) or (bools and isinstance(a, bool))
+
+
+def structure(name: str, names: Sequence[str], args: tuple, bools: bool = False) -> Structure | None:
+    """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a tuple or
+    static. `bools`: bools are static."""
+    if len(names) != len(args) or not any(isinstance(a, tuple) or is_static(a, bools) for a in args):
         return None
-    return Structure(tuple(map(_form, args)), name, tuple(names))
+    return Structure(tuple([_form(a, bools) for a in args]), name, tuple(names))
 
 
 def argnum_indices(name: str, argnums: int | tuple[int, ...], names: Sequence[str]) -> list[int]:
@@ -133,18 +140,11 @@ def _several(argnums: int | tuple[int, ...]) -> tuple[int, ...]:
     return (argnums,) if isinstance(argnums, int) else argnums
 
 
-def _form(a: Any) -> Form:
+def _form(a: Any, bools: bool) -> Form:
     """The form of an argument."""
-    if isinstance(a, str | None):
+    if is_static(a, bools):
         return StaticArgument(a)
-    if not isinstance(a, tuple):
-        return None
-    inner = tuple(map(_form, a))
-    if any(isinstance(form, StaticArgument) for form in inner):
-        raise AttrError(
-            f"adjoint: a tuple of numbers and arrays is expected, got {a!r}; pass strings and None separately"
-        )
-    return type(a), inner
+    return (type(a), tuple([_form(part, bools) for part in a])) if isinstance(a, tuple) else None
 
 
 def _leaves(form: Form, a: Any) -> list[Any]:

@@ -1,0 +1,56 @@
+"""Comparisons: of scalars, arrays and tuples, and ``x in (a, b)``."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..ir.from_syntax import COMPARE
+from ..ir.terms import Compare, Constant, Logical
+from .array_expressions import ArrayExpr, Scalar, TupleExpr, combine
+from .partial_evaluation import static_truth
+from .syntax import unparse
+
+if TYPE_CHECKING:
+    from .expressions import Expressions
+
+__all__ = ["lower_comparison"]
+
+
+def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
+    """Lower a comparison, or a chain of them."""
+    holds = static_truth(low, node)
+    if holds is not None:
+        return Scalar(Constant(holds))
+    if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
+        return _membership(low, node)
+    if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
+        raise low.source.refuse(node, "'is' and 'in'", "use ==")
+    parts = [low.tree(node.left), *(low.tree(c) for c in node.comparators)]
+    if any(isinstance(p, TupleExpr) for p in parts):
+        return _of_tuples(low, node, parts)
+    ops = tuple([COMPARE[type(op)] for op in node.ops])
+    return combine(lambda *operands: Compare(ops, operands), parts)
+
+
+def _of_tuples(low: Expressions, node: ast.Compare, parts: list[ArrayExpr]) -> ArrayExpr:
+    """Comparison of tuples of scalars, such as shapes, for equality."""
+    a, b = (p.items if isinstance(p, TupleExpr) else [] for p in parts[:2])
+    op = COMPARE[type(node.ops[0])]
+    if len(parts) > 2 or len(a) != len(b) or op not in ("==", "!="):
+        raise low.source.refuse(node, f"{unparse(node)}, of tuples", "compare their items")
+    if not all(isinstance(t, Scalar) for t in (*a, *b)):
+        raise low.source.refuse(node, f"{unparse(node)}, of tuples of other items than numbers", "compare these")
+    pairs = [Compare((op,), (x.term, y.term)) for x, y in zip(a, b, strict=True)]  # type: ignore[attr-defined]
+    return Scalar(pairs[0] if len(pairs) == 1 else Logical("and" if op == "==" else "or", tuple(pairs)))
+
+
+def _membership(low: Expressions, node: ast.Compare) -> Scalar:
+    """``x in (a, b)`` and ``x not in (a, b)``."""
+    items = low.tuple_items(low.tree(node.comparators[0]))
+    if items is None or not all(isinstance(t, Scalar) for t in items):
+        raise low.source.refuse(node, "'in' of something other than a tuple of numbers", "write a loop")
+    inside = isinstance(node.ops[0], ast.In)
+    op = "==" if inside else "!="
+    tests = [Compare((op,), (low.value(node.left), t.term)) for t in items]  # type: ignore[attr-defined]
+    return Scalar(Logical("or" if inside else "and", (Constant(not inside), *tests)))

@@ -1,0 +1,60 @@
+"""Messages: strings with values in them, for errors. The value is not computed: its expression stays in the text."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .structured_control import with_location
+from .syntax import subtrees
+
+__all__ = ["Message", "Messages"]
+
+
+class Message(str):
+    """The text of a string with values in it, which are not known when code is generated."""
+
+    __slots__ = ()
+
+
+class Messages(ast.NodeTransformer):
+    """Rewrite ``f"n is {n}"``, ``"n is %d" % n``, ``"n is {}".format(n)`` and ``"n is " + str(n)`` as messages."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        strings = any(
+            isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Constant) and isinstance(n.value, str))
+            for n in subtrees(node)
+        )
+        return self.generic_visit(node) if strings else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        parts = [n.value if isinstance(n, ast.Constant) else f"{{{ast.unparse(n.value)}}}" for n in node.values]  # type: ignore[attr-defined]
+        return _message("".join(map(str, parts)), node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        left, right = _text(node.left), _text(node.right)
+        if isinstance(node.op, ast.Mod) and left is not None:
+            return _message(left, node)
+        if not isinstance(node.op, ast.Add) or (left is None and right is None):
+            return node
+        both = (left is not None and right is not None) and not {type(left), type(right)} & {Message}
+        text = "".join(f"{{{ast.unparse(n)}}}" if t is None else t for n, t in ((node.left, left), (node.right, right)))
+        return with_location(ast.Constant(text), node) if both else _message(text, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format")):
+                return _message(text, node)
+            case ast.Call(func=ast.Name(id="str" | "repr"), args=[value]):
+                return _message(f"{{{ast.unparse(value)}}}", node)
+        return self.generic_visit(node)
+
+
+def _message(text: str, node: ast.AST) -> ast.AST:
+    return with_location(ast.Constant(Message(text)), node)
+
+
+def _text(node: ast.expr) -> Any:
+    """The string or message that a node is; None for others."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

@@ -1,0 +1,92 @@
+"""Static values: strings, None and functions, which are known when code is generated and are no part of it.
+
+They are bound to names, passed, returned and put into tuples like other values. Strings and None decide branches,
+functions are called, and strings are the messages of errors.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ...core.source_text import constant_source
+from .array_expressions import Static
+from .scope import UNCERTAIN
+from .syntax import subtrees
+
+if TYPE_CHECKING:
+    from .calls import Calls
+    from .expressions import Expressions
+    from .scope import Scope
+
+__all__ = ["bind_static", "described", "is_text", "makes_functions", "static_item", "static_text", "static_value"]
+
+
+def static_value(low: Expressions, node: ast.expr) -> Static | None:
+    """The string, None or function that a name or constant is; None for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str | None):
+        return Static(node.value)
+    if isinstance(node, ast.Name):
+        static = low.string_of(node.id)
+        if static is not None:
+            return static
+        outside = low.source.outer_values.get(node.id)
+        if isinstance(outside, str) and not low.is_local_name(node.id):
+            return Static(outside)
+    function = low.function_argument(node)
+    return None if function is None else Static(function)
+
+
+def static_item(low: Scope, node: ast.Attribute | ast.Subscript) -> Static | None:
+    """The string, None or function that an item of a tuple is, as ``options.method`` or ``options[0]``."""
+    pack = low.tuple_of(node.value)
+    items, fields = ((), ()) if pack is None else (pack.items, pack.fields)
+    if isinstance(node.value, ast.Name) and not low.is_local_name(node.value.id):
+        outside = low.source.outer_values.get(node.value.id)
+        if isinstance(outside, tuple):
+            items = tuple([Static(v) if isinstance(v, str | None) or callable(v) else "" for v in outside])
+            fields = getattr(outside, "_fields", ())
+    item: object = None
+    match node:
+        case ast.Attribute(attr=name) if name in fields:
+            item = items[fields.index(name)]
+        case ast.Subscript(slice=ast.Constant(value=int() as k)) if -len(items) <= k < len(items):
+            item = items[k]
+    return item if isinstance(item, Static) else None
+
+
+def static_text(low: Expressions, node: ast.expr | None) -> str:
+    """The string of a message, "" for anything else."""
+    static = None if node is None or isinstance(node, ast.Call) else static_value(low, node)
+    return static.value if static is not None and isinstance(static.value, str) else ""
+
+
+def described(static: Static, text: str) -> str:
+    """What is wrong with a static value, written as `text`, where a number or array is expected."""
+    value = static.value
+    if value is UNCERTAIN:
+        return f"{text}, which is perhaps None, or one of several strings"
+    if isinstance(value, str):
+        said = constant_source(value)
+        return said if said == text else f"{text}, which is the string {said}"
+    return f"{text}, which is {'None' if value is None else 'a function'}"
+
+
+def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
+    """Bind a name to a string, None or a function."""
+    if name in low.arrays or name in low.uncertain_arrays or name in low.tuples:
+        low.split_if_reused(name)
+        raise low.source.refuse(s, f"{name} becomes a string or function and was an array or tuple", "use another name")
+    low.unbind_static(name)
+    static_names = low.string_bindings if is_text(static) else low.functions
+    static_names[name] = static.value
+
+
+def is_text(static: Static) -> bool:
+    """Whether a static value is a string or None, perhaps one of several."""
+    return static.value is UNCERTAIN or isinstance(static.value, str | None)
+
+
+def makes_functions(node: ast.FunctionDef) -> bool:
+    """Whether functions are defined inside of this one, so that it may return them."""
+    return any(isinstance(n, ast.FunctionDef | ast.Lambda) for s in node.body for n in subtrees(s))
