@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ..ir.affine import distance, is_length, offset
 from ..ir.linear_inequalities import Form, System, is_infeasible, less_or_equal, linear, system, test_forms
-from ..ir.statements import Alloc, Assign, Block, Function, If, Loop, Statement, Store, walk, writes
+from ..ir.statements import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, walk, writes
 from ..ir.terms import Length, Term, Variable
 from ..ir.type_inference import kind_of
 
@@ -129,10 +129,11 @@ class DependenceTests:
         pairs: list[tuple[Form, Form | None]] = []
         for array in (n for n, rank in self.f.ranks.items() if rank == 1):
             pairs.append(({f"{array}.size": 1}, {_length(array, 0): 1}))
+        grown = {s.name for s in walk(self.f.body) if isinstance(s, Grow)}
         for s in self.f.body:
             if isinstance(s, Assign) and s.name not in self.varying and self.f.kinds.get(s.name) == "int":
                 pairs.append(({s.name: 1}, self._linear_form(s.value, {})))
-            elif isinstance(s, Alloc):
+            elif isinstance(s, Alloc) and s.name not in grown:
                 pairs += [({_length(s.name, k): 1}, self._linear_form(n, {})) for k, n in enumerate(s.shape)]
         return [form for a, b in pairs if b is not None for form in (less_or_equal(a, b), less_or_equal(b, a))]
 

@@ -72,7 +72,7 @@ class IndexFacts(Accesses):
         facts += self._symbol_constraints({n for form in (*facts, x, size) for n in form}, facts)
         known = system(facts)
         if a.low:
-            too_small = less_or_equal(less_or_equal(size, {}), x, 1)
+            too_small = less_or_equal(x, less_or_equal(size, {}), 1)
             a.low = not (is_infeasible(known, negative) or is_infeasible(known, too_small))
         if a.high:
             a.high = not is_infeasible(known, large)

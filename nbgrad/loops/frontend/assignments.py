@@ -28,6 +28,7 @@ from .array_expressions import (
     leaves,
 )
 from .copy_insertion import CopyInsertion, is_swap
+from .growing_lists import is_list
 from .mod_ref import modified_arrays
 from .scope import Pack, name_of
 from .static_values import bind_static
@@ -52,7 +53,7 @@ class Assignments(CopyInsertion):
                 self.scatter_elements(target, index, value)
                 return
             tree = self.tree(value)
-            fills = isinstance(target.value, Lowered)  # a new array, as a comprehension does
+            fills = isinstance(target.value, Lowered) or is_list(target.value)  # it has the kind of its elements
             (self.write_elements if fills else self.write)(target, self.writable_view(target), tree)
         elif isinstance(target, ast.Tuple | ast.List):
             self.unpack(s, target, value)

@@ -37,10 +37,11 @@ from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
 from .calls import Calls
 from .function_table import RANGES
+from .growing_lists import append_item, empty_list, list_items, nested_loops
 from .live_range_splitting import loop_target_text
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import bound_name, children, stored_names, subtrees
-from .views import View
+from .views import View, fold_negation
 
 __all__ = ["Iteration"]
 
@@ -51,6 +52,7 @@ class Iteration(Calls):
     break_flags: list[str]
     skip_flags: list[list[str]]
     returned_flag: str
+    walrus_in: ast.expr | None
 
     def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
         raise NotImplementedError
@@ -69,11 +71,11 @@ class Iteration(Calls):
             bounds = [self.value(a) for a in call.args]
             bounds = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
             self.range_loop(s, s.target, s.body, bounds, called is numba.prange)
-        elif called is reversed and isinstance(call, ast.Call) and isinstance(call.args[0], ast.Call):
-            self.reversed_range(s, call.args[0])
+        elif called is reversed and (inner := self.reversed_range(s.iter)) is not None:
+            self.range_loop(s, s.target, s.body, inner)
         elif called in (np.ndindex, np.ndenumerate) and isinstance(call, ast.Call):
             self.index_loops(s, call, called is np.ndenumerate)
-        elif (items := self.unrolled_items(s.iter)) is not None:
+        elif (items := self.unrolled_items(self.forwards(s.iter))) is not None:
             self.unroll(s, items)
         else:
             self.array_loop(s)
@@ -115,13 +117,25 @@ class Iteration(Calls):
             done = ast.copy_location(Lowered(t), s)
             self.out += self.block([_assignment(s, s.target, done), *s.body])
 
-    def reversed_range(self, s: ast.For, call: ast.Call) -> None:
-        """``reversed(range(...))``."""
-        bounds = [self.value(a) for a in call.args] if self.function_of(call.func) is range else []
-        if not bounds or len(bounds) == 3:
-            raise self.source.refuse(s, "reversed of something other than range(start, stop)", "write range(..., -1)")
-        start, stop = [ZERO, bounds[0]] if len(bounds) == 1 else bounds
-        self.range_loop(s, s.target, s.body, [plus(stop, -1), plus(start, -1), MINUS_ONE])
+    def reversed_range(self, node: ast.expr) -> list[Term] | None:
+        """Start, stop and step of ``reversed(range(...))``; None for anything else."""
+        call = node.args[0] if isinstance(node, ast.Call) and self.function_of(node.func) is reversed else None
+        if not isinstance(call, ast.Call) or self.function_of(call.func) is not range:
+            return None
+        bounds = [self.value(a) for a in call.args]
+        start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
+        if step is ONE:
+            return [plus(stop, -1), plus(start, -1), MINUS_ONE]
+        before = Binary("-", start, step)
+        trips = call_of(len, call_of(range, start, stop, step))
+        return [Binary("+", before, Binary("*", trips, step)), before, fold_negation(Unary("-", step))]
+
+    def forwards(self, node: ast.expr) -> ast.expr:
+        """``a[::-1]`` for ``reversed(a)``; other iterables are as they are."""
+        if not isinstance(node, ast.Call) or self.function_of(node.func) is not reversed:
+            return node
+        backwards = ast.Slice(None, None, ast.Constant(-1))
+        return with_location(ast.Subscript(node.args[0], backwards, ast.Load()), node)
 
     def range_loop(
         self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[Term], parallel: bool = False
@@ -184,6 +198,8 @@ class Iteration(Calls):
     def elements(self, s: ast.For, target: ast.expr, iterable: ast.expr, counter: str, first: list[ast.stmt],
                  sizes: list[Term]) -> None:  # fmt: skip
         """Append the assignments that begin an iteration over `iterable` to `first`, and its lengths to `sizes`."""
+        bounds = self.reversed_range(iterable)
+        iterable = iterable if bounds else self.forwards(iterable)
         called = self.function_of(iterable.func) if isinstance(iterable, ast.Call) else None
         if (
             isinstance(iterable, ast.Call)
@@ -204,8 +220,8 @@ class Iteration(Calls):
                 )
             for t, a in zip(target.elts, iterable.args, strict=True):
                 self.elements(s, t, a, counter, first, sizes)
-        elif isinstance(iterable, ast.Call) and called in RANGES:
-            bounds = [self.value(a) for a in iterable.args]
+        elif isinstance(iterable, ast.Call) and (bounds or called in RANGES):
+            bounds = bounds or [self.value(a) for a in iterable.args]
             start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]
             sizes.append(call_of(len, call_of(range, start, stop, step)))
             count = Variable(counter)
@@ -219,7 +235,7 @@ class Iteration(Calls):
         """A comprehension: a vector with a scalar per iteration."""
         generator = node.generators[0]
         if len(node.generators) > 1 or generator.ifs:
-            raise self.source.refuse(node, "a comprehension with 'if' or several 'for'", "write a loop")
+            return self.growing_comprehension(node)
         own = {n.id: self.names.fresh(n.id) for n in subtrees(generator.target) if isinstance(n, ast.Name)}
         self.locals |= set(own.values())
         self.rename |= {n: n for n in own.values()}
@@ -237,6 +253,32 @@ class Iteration(Calls):
         body = [*first, _assignment(s, slot, element)]
         self.range_loop(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
         return Leaf(self.whole_view(name), True)
+
+    def growing_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
+        """A comprehension with tests or several loops: a list that grows."""
+        if self.shared.parallel:
+            raise self.source.refuse(
+                node, "a comprehension with 'if' or several 'for' in a parallel loop", "write a loop"
+            )
+        targets = [n for g in node.generators for n in subtrees(g.target) if isinstance(n, ast.Name)]
+        own = {n.id: self.names.fresh(n.id) for n in targets}
+        count = self.names.fresh("count")
+        self.locals |= {*own.values(), count}
+        self.rename |= {n: n for n in (*own.values(), count)}
+        self.stores += [count, count]  # set more than once
+        renamed = _Renamed(own).visit(copy.deepcopy(node))
+        renamed.generators[0].iter = node.generators[0].iter  # Python evaluates it outside
+        vector = Lowered(Leaf(empty_list(self, node, self.names.fresh("listed"))))
+        root, walrus = self.root_expression, self.walrus_in
+        counter = ast.Name(count, ast.Load())
+        append = ast.Expr(ast.Call(bound_name(append_item, "append"), [vector, counter, renamed.elt], []))
+        more = ast.Assign([ast.Name(count, ast.Store())], ast.BinOp(counter, ast.Add(), ast.Constant(1)))
+        begin = ast.Assign([ast.Name(count, ast.Store())], ast.Constant(0))
+        for s in (begin, *nested_loops(renamed.generators, [append, more])):
+            self.out += self.block([with_location(s, node)])
+        self.root_expression, self.walrus_in = root, walrus
+        items = ast.Call(bound_name(list_items, "listed"), [vector, counter], [])
+        return self.tree(with_location(items, node))
 
     def rows_of(self, s: ast.For, target: ast.expr, iterable: ast.expr, counter: str, first: list[ast.stmt],
                 sizes: list[Term]) -> None:  # fmt: skip

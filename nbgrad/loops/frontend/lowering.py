@@ -18,6 +18,7 @@ from ..runtime.tape_memory import in_large_pages
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, Static, TupleExpr, copy_of_values, leaves
 from .assignments import Assignments
 from .function_table import refuse_call
+from .growing_lists import append_item
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
@@ -448,6 +449,9 @@ class Lowering(Assignments, Iteration):
             given = [t.term if isinstance(t, Scalar) else Variable(self.view_of(t, call, "").name) for t in items]
             self.names.imported(OUTSIDE_NAME, outside)
             self.emit(IndexCheck(self.test(doubt), _text(program), OUTSIDE_NAME, given))
+            return
+        if called is append_item:
+            self.known_call(call, called, "")
             return
         if called is refuse_call:
             what, _, instead = _text(call.args[0]).partition(": ")

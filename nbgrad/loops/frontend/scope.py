@@ -33,6 +33,7 @@ from ..ir.terms import (
 )
 from ..ir.type_inference import DTYPES
 from .array_expressions import Static
+from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
 from .source import Source, source_of
@@ -123,10 +124,8 @@ class Scope(IntegerBounds):
         self.uncertain_arrays: dict[str, str] = {}
         self.string_bindings: dict[str, object] = {}  # parameters bound to a string or to None
         self.scalar_parameters: set[str] = set()  # scalar parameters
-        self.swapped_parameters: list[View] = []  # the caller's arrays that are swapped, by index,
-        self.memory_slots: dict[
-            str, str
-        ] = {}  # and per array, the variable with the index of the memory it would be in
+        self.swapped_parameters: list[View] = []  # the caller's arrays that are swapped, by index, and
+        self.memory_slots: dict[str, str] = {}  # per array, the variable with the index of the memory it would be in
         self.out: Block = []
         self.outermost: Block | None = None  # of this function
         self.line = ""
@@ -403,6 +402,8 @@ class Scope(IntegerBounds):
             most = [b for b in bounds if b is not None and self.known_before_block(b)]
             if len(most) < len(shape):
                 of_primitive = any(self.shared.length_upper_bounds.get(name_of(n)) is n for n in shape)  # its results
+                if len(shape) == 1 and not (of_primitive or self.shared.parallel):
+                    return grow_to_size(self, name, called(max, shape[0], ZERO), kind, dtype, like)
                 raise self.source.refuse(
                     node,
                     "a new array in a loop or branch, whose size is not known before it",

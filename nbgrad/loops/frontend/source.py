@@ -29,6 +29,7 @@ from ..runtime.tape_memory import in_large_pages
 from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
 from .function_table import DEFINITIONS, check_number, is_known, row_of
+from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
 from .messages import Messages
 from .source_check import source_changed, source_lines
@@ -145,8 +146,8 @@ class Source:
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         njit_options = getattr(function, "targetoptions", {})
-        node = Lists(self).visit(_SwapsToTuples().visit(Messages().visit(node)))
-        node = LoopElse(Names(all_names(node))).visit(node)
+        node = GrowingLists(self).visit(_SwapsToTuples().visit(Messages().visit(node)))
+        node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
         self.node = OutArguments(self).visit(node)
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
@@ -394,6 +395,7 @@ class _Check:
             outside,
             add_product,
             large_product,
+            append_item,
         ):  # in generated code; they have no derivatives
             return True
         plain = getattr(called, "py_func", called)

@@ -1,0 +1,318 @@
+"""Lists of numbers that grow: a vector with spare capacity, and the number of its elements that are in use.
+
+``y = []`` sets that number to 0, ``y.append(v)`` stores `v` behind the elements in use and adds 1, and whatever reads
+`y` reads the view of the elements in use. The vector itself is allocated at the top of the function.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir.names import Names
+from ..ir.statements import Alloc, Grow, If, Like, Store
+from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, Variable, integer
+from ..ir.type_inference import DTYPES
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar
+from .function_table import lowers, row_of
+from .structured_control import with_location
+from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
+from .views import Axis, View
+
+if TYPE_CHECKING:
+    from .calls import Calls
+    from .scope import Scope
+    from .source import Source
+
+__all__ = ["GrowingLists", "append_item", "empty_list", "grow_to_size", "is_list", "list_items", "nested_loops"]
+
+_CAPACITY = integer(8)
+_CHANGES = ("append", "pop")
+_READERS = (len, sum, max, min, enumerate, zip, reversed)
+
+
+class GrowingLists(ast.NodeTransformer):
+    """Rewrites lists that change."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        names = set() if self.source.generated else _changing_lists(node)
+        if names:
+            free = Names(all_names(node))
+            rewriting = _Rewriting(self.source, {n: free.fresh(f"{n}_count") for n in sorted(names)})
+            body = [t for s in node.body for t in rewriting.statements(s)]
+            made = [t for n in rewriting.counts for t in rewriting.made(n, node.body[0])]
+            node.body = [*made, *body]
+        return node
+
+
+def _own_nodes(node: ast.AST) -> list[ast.AST]:
+    """The nodes of a function, without those of the functions in it."""
+    nodes, stack = [], children(node)
+    while stack:
+        n = stack.pop()
+        nodes.append(n)
+        stack += [] if isinstance(n, ast.FunctionDef | ast.Lambda) else children(n)
+    return nodes
+
+
+def _changing_lists(node: ast.FunctionDef) -> set[str]:
+    """The names of lists that a function makes and changes."""
+    made, displays, changed = set(), set(), set()
+    for n in _own_nodes(node):
+        match n:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_list(value):
+                made.add(name)
+                displays |= {name} if not isinstance(value, ast.ListComp) else set()
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGES:
+                changed.add(name)
+                displays.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                changed.add(name)
+    return made & displays & changed
+
+
+def _is_list(value: ast.expr) -> bool:
+    match value:
+        case ast.List() | ast.ListComp() | ast.Call(func=ast.Name(id="list"), args=[]):
+            return True
+        case ast.BinOp(op=ast.Mult(), left=left, right=right):
+            return isinstance(left, ast.List) or isinstance(right, ast.List)
+    return False
+
+
+class _Rewriting(ast.NodeTransformer):
+    """Rewrites the statements of one function; `counts` are the variables with the numbers of elements in use."""
+
+    def __init__(self, source: Source, counts: dict[str, str]) -> None:
+        self.source, self.counts = source, counts
+
+    def statements(self, s: ast.stmt) -> list[ast.stmt]:
+        done = self.visit(s)
+        return done if isinstance(done, list) else [done]
+
+    def made(self, name: str, s: ast.stmt) -> list[ast.stmt]:
+        vector = ast.Call(bound_name(new_list, "list"), [], [])
+        return with_all([ast.Assign([ast.Name(name, ast.Store())], vector), self.count_set(name, ast.Constant(0))], s)
+
+    def count_set(self, name: str, value: ast.expr) -> ast.stmt:
+        return ast.Assign([ast.Name(self.counts[name], ast.Store())], value)
+
+    def count(self, name: str) -> ast.expr:
+        return ast.Name(self.counts[name], ast.Load())
+
+    def items(self, node: ast.Name) -> ast.expr:
+        """The elements in use."""
+        call = ast.Call(bound_name(list_items, node.id), [ast.Name(node.id, ast.Load()), self.count(node.id)], [])
+        call.written = node  # type: ignore[attr-defined]
+        return with_location(call, node)
+
+    def refused(self, node: ast.AST, name: str) -> Exception:
+        instead = f"read it by its elements, len({name}), a loop over it, or np.array({name})"
+        return self.source.refuse(node, f"this use of {name}, a list that changes", instead)
+
+    # Changes.
+
+    def appended(self, name: str, value: ast.expr) -> list[ast.stmt]:
+        store = ast.Call(
+            bound_name(append_item, "append"), [ast.Name(name, ast.Load()), self.count(name), self.visit(value)], []
+        )
+        more = self.count_set(name, ast.BinOp(self.count(name), ast.Add(), ast.Constant(1)))
+        return [ast.Expr(store), more]
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.counts:
+                if not _is_list(value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value)):
+                    raise self.refused(node, name)
+                return with_all([self.count_set(name, ast.Constant(0)), *self.filled(name, value)], node)
+            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name) as made, attr="pop"), args=[])):
+                if name in self.counts:
+                    last = with_location(ast.Subscript(self.items(made), ast.Constant(-1), ast.Load()), node)
+                    node.targets = [self.visit(t) for t in node.targets]
+                    less = self.count_set(name, ast.BinOp(self.count(name), ast.Sub(), ast.Constant(1)))
+                    return [with_location(ast.Assign(node.targets, last), node), with_location(less, node)]
+        return self.generic_visit(node)
+
+    def filled(self, name: str, value: ast.expr) -> list[ast.stmt]:
+        """The statements that append the items of a new list."""
+        match value:
+            case ast.List(elts=items):
+                return [t for item in items for t in self.appended(name, item)]
+            case ast.BinOp(left=left, right=right):
+                shown, times = (left, right) if isinstance(left, ast.List) else (right, left)
+                loop = ast.Call(bound_name(range, "range"), [self.visit(times)], [])
+                turn = ast.Name(f"{self.counts[name]}_turn", ast.Store())
+                return [ast.For(turn, loop, self.filled(name, shown), [])]
+            case ast.ListComp(elt=item, generators=generators):
+                return nested_loops(generators, self.appended(name, item), self.visit)
+        return []
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        match node.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item], keywords=[]):
+                if name in self.counts:
+                    return with_all(self.appended(name, item), node)
+        return self.generic_visit(node)
+
+    # Reads.
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.counts:
+            raise self.refused(node, node.id)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        node.slice = self.visit(node.slice)
+        if isinstance(node.value, ast.Name) and node.value.id in self.counts and not isinstance(node.slice, ast.Slice):
+            node.value = self.items(node.value)
+        else:
+            node.value = self.visit(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        called = self.source.resolve(node.func)
+        numpy = first_name(node.func) and callable(called) and getattr(np, getattr(called, "__name__", ""), 0) is called
+        row = row_of(called)
+        args: list[ast.expr] = []
+        for a in node.args:
+            if not isinstance(a, ast.Name) or a.id not in self.counts or not (numpy or called in _READERS):
+                args.append(self.visit(a))
+            elif numpy and (row is None or row.shares) and called is not np.array:  # NumPy makes an array of the list
+                args.append(with_location(ast.Call(bound_name(np.array, "np.array"), [self.items(a)], []), a))
+            else:
+                args.append(self.items(a))
+        node.args, node.keywords = args, [self.visit(k) for k in node.keywords]
+        node.func = self.visit(node.func)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        looped = [n.id for n in subtrees(node.iter) if isinstance(n, ast.Name) and n.id in self.counts]
+        for name in looped:
+            for n in (n for s in node.body for n in subtrees(s)):
+                if isinstance(n, ast.Attribute) and n.attr in _CHANGES and first_name(n) == name and _is_direct(node):
+                    raise self.source.refuse(n, f"{name}, which changes in a loop over it", "loop over a range")
+        if isinstance(node.iter, ast.Name) and looped:
+            node.iter = self.items(node.iter)
+            node.body = [t for s in node.body for t in self.statements(s)]
+            return node
+        return self.generic_visit(node)
+
+    def tested(self, node: Any) -> ast.AST:
+        """A list as a test: whether it has elements."""
+        part = "operand" if isinstance(node, ast.UnaryOp) else "test"
+        test = getattr(node, part)
+        if isinstance(test, ast.Name) and test.id in self.counts:
+            compared = ast.Compare(self.count(test.id), [ast.Gt()], [ast.Constant(0)])
+            setattr(node, part, with_location(compared, test))
+        return self.generic_visit(node)
+
+    visit_If = visit_While = tested
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return self.tested(node) if isinstance(node.op, ast.Not) else self.generic_visit(node)
+
+
+def _is_direct(loop: ast.For) -> bool:
+    """Whether a loop is over a list itself, not over a range of its length."""
+    return not (isinstance(loop.iter, ast.Call) and first_name(loop.iter.func) in ("range", "prange"))
+
+
+def with_all(statements: list[ast.stmt], s: ast.AST) -> list[ast.stmt]:
+    """Statements with the source location of `s`."""
+    return [with_location(t, s) for t in statements]
+
+
+def nested_loops(
+    generators: list[ast.comprehension], body: list[ast.stmt], visit: Callable = lambda node: node
+) -> list[ast.stmt]:
+    """The loops and branches of a comprehension around a body."""
+    for g in reversed(generators):
+        for test in reversed(g.ifs):
+            body = [ast.If(visit(test), body, [])]
+        body = [ast.For(g.target, visit(g.iter), body, [])]
+    return body
+
+
+# How these calls are lowered.
+
+
+def new_list() -> Any:
+    """A vector with spare capacity."""
+
+
+def list_items(vector: Any, count: int) -> Any:
+    """The view of the elements in use."""
+
+
+def append_item(vector: Any, count: int, value: Any) -> None:
+    """Store behind the elements in use."""
+
+
+def is_list(node: ast.expr) -> bool:
+    """Whether an expression is the elements of a list that changes."""
+    return isinstance(node, ast.Call) and bound_to(node.func) is list_items
+
+
+@lowers(new_list, arguments=(0, 0))
+def _new_list(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    if low.shared.parallel:
+        raise low.source.refuse(node, "a list that grows in a parallel loop", "fill an array made before the loop")
+    return Leaf(empty_list(low, node, hint or low.names.fresh("list")), True)
+
+
+def empty_list(low: Calls, node: ast.AST, name: str) -> View:
+    """A new vector for a list, at the top of the function."""
+    low.allocate(name, node, [_CAPACITY], "", DTYPES["float"])
+    low.shared.sizes[name] = [Length(name, 0)]
+    return low.whole_view(name)
+
+
+def grow_to_size(low: Scope, name: str, size: Term, kind: str | Like, dtype: Term, like: str) -> None:
+    """A new vector in a loop or branch, whose size is not known before it: one vector, which grows where needed."""
+    shared, f = low.shared, low.lowered_function
+    length = Variable(low.fresh_scalar("size", size))
+    assert shared.top is not None
+    shared.top.append(Alloc(name, (_CAPACITY,), dtype, like, kind))
+    f.ranks[name] = 1
+    f.kinds[name] = f.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
+    shared.sizes[name] = [length]
+    shared.hoisted.add(name)
+    shared.over_allocated.add(name)
+    low.out.append(If(Compare((">",), (length, Length(name, 0))), [Grow(name, length)], []))
+
+
+@lowers(list_items, arguments=(2, 2), shares=True)
+def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    vector, count = low.view(node.args[0]), low.value(node.args[1])
+    return Leaf(View(vector.name, (Axis(ZERO, count),), (0,)))
+
+
+@lowers(append_item, arguments=(3, 3), writes=True)
+def _append_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    vector, tree = low.view(node.args[0]), low.tree(node.args[2])
+    if not isinstance(tree, Scalar):
+        raise low.source.refuse(
+            node, f"{unparse(node.args[2])} as an item of a list", "append numbers, or fill an array"
+        )
+    count = low.value(node.args[1])
+    name, value = vector.name, low.name_or_constant(tree.term)
+    low.out.append(If(Compare((">=",), (count, Length(name, 0))), [Grow(name, Binary("+", count, ONE))], []))
+    low.out.append(Store(name, (count,), value))
+    return tree
+
+
+@lowers(any, all, arguments=(1, 1))
+def _any_or_all(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    tree = low.tree(node.args[0])
+    if tree.rank != 1:
+        raise low.source.refuse(node, f"{unparse(node)} of something other than a vector", "write np.any or np.all")
+    function, text = (np.any, "np.any") if called is any else (np.all, "np.all")
+    made = ast.Call(bound_name(function, text), [ast.copy_location(Lowered(tree), node)], [])
+    return low.known_call(ast.copy_location(made, node), function, hint)
