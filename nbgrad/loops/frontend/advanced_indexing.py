@@ -26,7 +26,9 @@ __all__ = [
     "check_index_array",
     "common_mask",
     "element_kind",
+    "gather_view",
     "lower_index_array",
+    "reads_mask",
     "require_kind",
     "store_masked",
     "without_mask",
@@ -87,6 +89,24 @@ def lower_index_array(low: Expressions, node: ast.Subscript, tree: ArrayExpr, ax
         loops.require_equal_lengths(raw_length(loops.result_axes(tree)[0]), raw_length(axis))
         tree = low.library(np.flatnonzero, node, tree)
     return require_kind(low, node, low.view_of(tree, node, "index"), "int"), kind == "bool"
+
+
+def gather_view(low: Expressions, node: ast.Subscript, view: View, picks: dict) -> View:
+    """A gather: a view with arrays as indices, which must have one shape."""
+    indices = [index for index, _ in picks.values()]
+    if len({i.rank for i in indices}) > 1 or any(i.name == view.name for i in indices):
+        raise low.source.refuse(node, f"these arrays as indices in {unparse(node)}", "write a loop")
+    loops = Elementwise(low, node)
+    for d in range(indices[0].rank):
+        for other in indices[1:]:
+            loops.require_equal_lengths(raw_length(other.axis(d)), raw_length(indices[0].axis(d)))
+    return IndexedView(view.name, view.parts, view.order, picks)
+
+
+def reads_mask(low: Expressions, node: ast.Subscript, view: View, index: ArrayExpr) -> bool:
+    """Whether a subscript reads the elements that a mask of several axes, those of the array, selects."""
+    several = index.rank > 1 and index.rank == view.rank
+    return several and isinstance(node.ctx, ast.Load) and element_kind(low, index) == "bool"
 
 
 def check_index_array(low: Expressions, node: ast.Subscript, index: View, size: Term, what: str) -> None:

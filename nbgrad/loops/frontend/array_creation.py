@@ -15,6 +15,7 @@ from ..ir.statements import Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, copy_of_values
+from .element_types import element_type
 from .function_table import lowers
 from .reshaping import contiguous
 from .syntax import unparse
@@ -162,18 +163,18 @@ class ArrayCreation:
         return Like(name), self.low.shared.dtypes.get(name, DType(name)) if ruled else DType(name)
 
     def dtype_of(self, node: ast.expr) -> tuple[str | Like, Term]:
-        if isinstance(node, ast.Attribute) and node.attr == "dtype":
-            view = self.low.view(node.value)
-            return self.kind_and_dtype_of(view.name)
-        requested = self.low.resolve(node)
+        found = element_type(self.low, node)
+        if found is not None and found.array is not None:
+            return self.kind_and_dtype_of(found.array)
+        requested: Any = self.low.resolve(node) if found is None else found.cast
         dtypes: dict[object, object] = {float: np.float64, int: np.int64, bool: np.bool_}
         try:
             requested = dtypes.get(requested, requested)
-            letter = np.dtype(requested).kind if requested is not None else ""  # type: ignore[call-overload]
+            letter = np.dtype(requested).kind if requested is not None else ""
             kind = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
         except (TypeError, KeyError):
             raise self.refuse("an array of this dtype", "use float64, float32, bool or an integer type") from None
-        name = np.dtype(requested).name if kind != "bool" else "bool_"  # type: ignore[call-overload]
+        name = np.dtype(requested).name if kind != "bool" else "bool_"
         if name == "float16":
             raise self.refuse("an array of this dtype", "use float64 or float32")
         return kind, Global(f"np.{name}", getattr(np, name))

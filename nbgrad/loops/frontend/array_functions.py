@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..ir.affine import distance
 from ..ir.names import called as call_of
-from ..ir.terms import MINUS_ONE, Binary, Constant, Length, Select
+from ..ir.terms import MINUS_ONE, ZERO, Binary, Constant, Length, Select
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, combine, copy_of_values
 from .function_table import MANY, lowers, method
+from .partial_evaluation import is_none
 from .reductions import Reductions
 from .reshaping import contiguous, reshaped
 from .syntax import unparse
@@ -34,10 +37,20 @@ def _where(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return combine(Select, operands) if len(operands) == 3 else low.library(np.nonzero, node, *operands)
 
 
-@lowers(np.clip, arguments=(3, 3), methods=True)
+@lowers(np.clip, arguments=(1, 3), methods=True, keywords=True)
 def _clip(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    x, lowest, highest = low.operands(node, 3)
-    return low.apply(np.minimum, [low.apply(np.maximum, [x, lowest]), highest])
+    names = {"a_min": 0, "min": 0, "a_max": 1, "max": 1}
+    x, *given = node.args
+    limits: list[ast.expr | None] = [*given, None, None][:2]
+    for k in node.keywords:
+        if k.arg not in names or limits[names[k.arg]] is not None:
+            raise low.source.refuse(node, f"{k.arg}= in {unparse(node)}", "give min= and max=, or two limits")
+        limits[names[k.arg]] = k.value
+    tree = low.array_like(x)
+    for limit, function in zip(limits, (np.maximum, np.minimum), strict=True):
+        if not is_none(low, limit):
+            tree = low.apply(function, [tree, low.array_like(limit)])  # type: ignore[arg-type]
+    return tree
 
 
 @lowers(builtins.max, builtins.min, arguments=(1, MANY))
@@ -67,6 +80,9 @@ def _len(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     pack = low.tuple_of(argument)
     if pack is not None:
         return Scalar(Constant(len(pack.items)))
+    sizes = low.shape_of(argument)
+    if sizes is not None:
+        return Scalar(Constant(len(sizes)))
     if isinstance(argument, ast.Call) and low.function_of(argument.func) is range:
         return Scalar(call_of(len, call_of(range, *map(low.value, argument.args))))
     view = low.view(argument)
@@ -82,7 +98,9 @@ def _ndim(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
 
 @lowers(np.reshape, arguments=(1, MANY), methods=True, keywords=True, shares=True)
 def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    if node.keywords or len(node.args) < 2:
+    order = [k for k in node.keywords if k.arg == "order" and getattr(k.value, "value", "") == "C"]
+    function = not hasattr(node, "written")  # it takes one shape, where the method takes several lengths
+    if len(node.keywords) > len(order) or len(node.args) < 2 or (function and len(node.args) > 2):
         raise low.source.refuse(node, f"the call {unparse(node)}", "pass the array, and its lengths, in C order")
     array, *lengths = node.args
     view = low.view(array)
@@ -102,9 +120,50 @@ def _flat(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return flat if is_contiguous and called is np.ravel else copy_of_values(flat)
 
 
-@lowers(np.ndarray.transpose, arguments=(1, 1), shares=True)
+@lowers(np.transpose, arguments=(1, MANY), methods=True, shares=True)
 def _transpose(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return Leaf(low.view(node.args[0]).transposed)
+    view, axes = low.view(node.args[0]), integers(low, node, node.args[1:])
+    if not axes:
+        return Leaf(view.transposed)
+    order = [a % max(view.rank, 1) for a in axes if -view.rank <= a < view.rank]
+    if sorted(order) != list(range(view.rank)) or len(axes) != view.rank:
+        raise low.source.refuse(node, f"the axes in {unparse(node)}", f"give each of the {view.rank} axes once")
+    return Leaf(replace(view, order=tuple([view.order[a] for a in order])))
+
+
+@lowers(np.swapaxes, arguments=(3, 3), methods=True, shares=True)
+@lowers(np.moveaxis, arguments=(3, 3), shares=True)
+def _exchange(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    view, axes = low.view(node.args[0]), integers(low, node, node.args[1:])
+    if len(axes) != 2 or not all(-view.rank <= a < view.rank for a in axes):
+        raise low.source.refuse(node, f"the axes in {unparse(node)}", f"give two of the {view.rank} axes")
+    first, second = (a % view.rank for a in axes)
+    order = list(view.order)
+    if called is np.moveaxis:
+        order.insert(second, order.pop(first))
+    else:
+        order[first], order[second] = order[second], order[first]
+    return Leaf(replace(view, order=tuple(order)))
+
+
+@lowers(np.expand_dims, arguments=(1, 2), keywords=True, shares=True)
+def _expand_dims(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    view = low.view(node.args[0])
+    axes = integers(low, node, [*node.args[1:], *(k.value for k in node.keywords if k.arg == "axis")])
+    if len(axes) != 1 or len(node.args) + len(node.keywords) != 2 or not -view.rank - 1 <= axes[0] <= view.rank:
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give one axis")
+    at = axes[0] % (view.rank + 1)
+    return Leaf(replace(view, order=(*view.order[:at], None, *view.order[at:])))
+
+
+def integers(low: Calls, node: ast.Call, arguments: list[ast.expr]) -> list[int]:
+    """Integers that are known at the call: several, or one tuple of them."""
+    trees = [low.tree(a) for a in arguments]
+    items = trees[0].items if len(trees) == 1 and isinstance(trees[0], TupleExpr) else trees
+    numbers = [distance(fold_negation(t.term), ZERO) if isinstance(t, Scalar) else None for t in items]
+    if None in numbers:
+        raise low.source.refuse(node, f"axes in {unparse(node)} that are not constants", "give integers")
+    return numbers  # type: ignore[return-value]
 
 
 # Conversions, and methods that are functions of the library.

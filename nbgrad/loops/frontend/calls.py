@@ -21,10 +21,11 @@ from . import (  # noqa: F401
     numpy_library,
     numpy_linalg,
     numpy_statistics,
+    numpy_updates,
     operator_functions,
     primitive_calls,
 )
-from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
@@ -115,7 +116,18 @@ class Calls(Expressions):
             raise self.source.refuse(
                 node, f"the call {unparse(node)}", f"give it {wanted} argument{'s' * (wanted != '1')}"
             )
-        return [self.tree(a) for a in node.args]
+        return [self.array_like(a) for a in node.args]
+
+    def array_like(self, node: ast.expr) -> ArrayExpr:
+        """An argument that NumPy makes an array: a list or tuple of numbers becomes one."""
+        return self.as_array(node, self.tree(node))
+
+    def as_array(self, node: ast.expr, tree: ArrayExpr) -> ArrayExpr:
+        if not isinstance(tree, TupleExpr):
+            return tree
+        if not tree.items or not all_scalars(tree):
+            raise self.source.refuse(node, f"the tuple {unparse(node)} where an array is expected", "use np.stack")
+        return Leaf(self.tuple_as_array(node, tree), True)
 
     def elementwise_call(self, node: ast.Call, args: list[ArrayExpr] | None = None) -> ArrayExpr:
         """A call of a scalar function; `args` are its arguments if they are lowered already."""
@@ -251,7 +263,9 @@ class Calls(Expressions):
         source = source.with_split_names(self.shared.split_names)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
         for p, a in arguments.items():
-            self.bind_parameter(inner, p, self.tree_or_static(a), a)
+            tree = self.tree_or_static(a)
+            takes_lists = source.signature.parameters[p].annotation == "Array"
+            self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
         before, theirs = set(self.lowered_function.ranks), self.names.callee_names
         inner.line = self.line
         self.names.callee_names = theirs | all_names(source.node)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .function_table import DEFINITIONS, is_known
 from .structured_control import with_location
 from .syntax import bound_name, first_name, free_variables, subtrees
 
@@ -90,6 +91,16 @@ class OutArguments(ast.NodeTransformer):
             array = call.func.value
             result = ast.Call(bound_name(np.sort, "np.sort"), [array], call.keywords)
             return with_location(ast.Assign([ast.Subscript(array, ast.Constant(...), ast.Store())], result), node)
+        keywords = {k.arg: k.value for k in call.keywords}
+        if "out" in keywords and (is_known(called) or called in DEFINITIONS.values()):
+            where = keywords.get("where") if isinstance(called, np.ufunc) else None
+            others = [k for k in call.keywords if k.arg != "out" and k.value is not where]
+            result = ast.Call(call.func, call.args, others)
+            if where is not None:
+                copyto = bound_name(DEFINITIONS[np.copyto], "np.copyto")
+                return with_location(ast.Expr(ast.Call(copyto, [keywords["out"], result, where], [])), node)
+            target = ast.Subscript(keywords["out"], ast.Constant(...), ast.Store())
+            return with_location(ast.Assign([target], result), node)
         inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
         operands = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
         if len(operands) != inputs + 1 or len(operands) < len(call.args) + len(call.keywords):

@@ -32,7 +32,7 @@ from ..ir.terms import (
     Variable,
     integer,
 )
-from .advanced_indexing import IndexedView, check_index_array, element_kind, lower_index_array
+from .advanced_indexing import IndexedView, check_index_array, element_kind, gather_view, lower_index_array, reads_mask
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
@@ -48,12 +48,15 @@ from .array_expressions import (
 from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
 from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
+from .element_types import called_function
 from .function_table import MODULES
+from .numpy_library import masked
+from .reshaping import contiguous, reshaped
 from .scope import Pack, Scope
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import is_new_axis, owner_of, unparse
-from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, product, raw_length
+from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, product
 
 __all__ = ["Expressions"]
 
@@ -71,7 +74,7 @@ class Expressions(Scope):
 
     def function_of(self, node: ast.expr) -> object:
         item = static_item(self, node) if isinstance(node, ast.Subscript) else None
-        return super().function_of(node) if item is None else item.value
+        return called_function(self, node) or super().function_of(node) if item is None else item.value
 
     def value(self, node: ast.expr) -> Term:
         """The scalar that `node` lowers to."""
@@ -286,6 +289,8 @@ class Expressions(Scope):
             if self.is_whole(view) and view.name in self.lowered_function.parameters:
                 return Scalar(Length(view.name, None))
             return Scalar(product(self.shape(view)))
+        if node.attr == "flat" and contiguous(self, view):
+            return Leaf(view if view.rank == 1 else reshaped(self, node, view, [MINUS_ONE]))
         instead = "take ravel() to read" if node.attr == "flat" else "use shape, size, ndim or T, or an argument"
         raise self.source.refuse(node, f"the attribute {unparse(node)}", instead)
 
@@ -398,6 +403,8 @@ class Expressions(Scope):
                 tree = self.tree(p)
                 if isinstance(tree, Scalar):
                     parts[dim] = self.index(view, dim, axis, fold_negation(tree.term), node)
+                elif reads_mask(self, node, view, tree):
+                    return self.view_of(self.library(masked, node, Leaf(view), tree), node)
                 else:
                     index, known = lower_index_array(self, node, tree, axis)
                     if not known and not self.covers_axis(view, dim, axis):
@@ -409,18 +416,7 @@ class Expressions(Scope):
         if picks and advanced[-1] - advanced[0] != len(advanced) - 1:  # NumPy would put these axes first
             raise self.source.refuse(node, f"indices on both sides of a slice in {unparse(node)}", "write a loop")
         selected = View(view.name, tuple(parts), tuple(order))
-        return self.gather_view(node, selected, picks) if picks else selected
-
-    def gather_view(self, node: ast.Subscript, view: View, picks: dict) -> View:
-        """A gather: a view with arrays as indices, which must have one shape."""
-        indices = [index for index, _ in picks.values()]
-        if len({i.rank for i in indices}) > 1 or any(i.name == view.name for i in indices):
-            raise self.source.refuse(node, f"these arrays as indices in {unparse(node)}", "write a loop")
-        loops = Elementwise(self, node)
-        for d in range(indices[0].rank):
-            for other in indices[1:]:
-                loops.require_equal_lengths(raw_length(other.axis(d)), raw_length(indices[0].axis(d)))
-        return IndexedView(view.name, view.parts, view.order, picks)
+        return gather_view(self, node, selected, picks) if picks else selected
 
     def index(self, view: View, dim: int, axis: Axis, index: Term, node: ast.Subscript | None = None) -> Term:
         """The index in the array of an index into its view, with a bounds check for the node."""

@@ -35,6 +35,7 @@ __all__ = [
     "MANY",
     "MODULES",
     "RANGES",
+    "Array",
     "Known",
     "check_number",
     "definition",
@@ -103,11 +104,14 @@ def method(function: Any, lower: Lower | None = None) -> None:
     _ROWS[getattr(np.ndarray, function.__name__)] = row
 
 
-def definition(of: Any) -> Callable[[Callable], Callable]:
-    """Decorator: this function, written in the subset, is that of the module `of` with its name."""
+def definition(of: Any, name: str = "") -> Callable[[Callable], Callable]:
+    """Decorator: this function, written in the subset, is that of the module `of` with its name, or this `name`.
+
+    Parameters annotated as `Array` may be given lists and tuples of numbers, which become arrays.
+    """
 
     def register(function: Callable) -> Callable:
-        DEFINITIONS[getattr(of, function.__name__)] = function
+        DEFINITIONS[getattr(of, name or function.__name__)] = function
         MODULES.add(function.__module__)
         return function
 
@@ -139,6 +143,9 @@ def _elementwise(low: Calls, node: ast.Call, called: object, hint: str) -> Array
 
 _ELEMENTWISE = Known(None, _elementwise, (1, MANY))
 
+#: In a definition: a parameter that may be given a list or tuple of numbers.
+Array = Any
+
 #: What counts loops.
 RANGES = {range, numba.prange}
 for _function in RANGES:
@@ -147,6 +154,8 @@ for _function, _arguments in (
     (enumerate, (1, 2)), (zip, (0, MANY)), (reversed, (1, 1)), (np.ndindex, (1, MANY)), (np.ndenumerate, (1, 1)),
 ):  # fmt: skip
     _ROWS[_function] = Known(_function, None, _arguments, shares=True)
+_ROWS[type] = Known(type, None, (1, 1))  # element_types
+_ROWS[isinstance] = Known(isinstance, None, (2, 2))  # of tuples: partial_evaluation
 _ROWS[np.shape] = Known(np.shape, None, (1, 1))
 _ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, (2, 2), writes=True)  # a statement: Lowering.effect
 

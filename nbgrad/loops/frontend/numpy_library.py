@@ -10,7 +10,7 @@ import numpy as np
 
 from .function_table import definition, refuse_call
 
-__all__ = ["vector_norm"]
+__all__ = ["column_norm", "flattened", "masked", "row_norm", "vector_norm"]
 
 # Searching and sorting.
 
@@ -171,9 +171,14 @@ def argwhere(a):
 
 @definition(np)
 def nonzero(a):
-    if np.ndim(a) != 1:
-        refuse_call("the places in several axes: write loops over them")
-    return (flatnonzero(a),)
+    if np.ndim(a) > 2:
+        refuse_call("the places in more than two axes: write loops over them")
+    if np.ndim(a) == 1:
+        where_true = (flatnonzero(a),)
+    else:
+        at = flatnonzero(a.ravel())
+        where_true = (at // a.shape[1], at % a.shape[1])  # type: ignore[assignment]
+    return where_true
 
 
 # Rearranging elements.
@@ -214,13 +219,6 @@ def rot90(m, k=1):
     else:
         refuse_call("np.rot90 by this: give 1, 2, 3 or -1")
     return found
-
-
-@definition(np)
-def swapaxes(a, axis1, axis2):
-    if np.ndim(a) != 2:
-        refuse_call("np.swapaxes of others than matrices: write a loop")
-    return a.T
 
 
 @definition(np)
@@ -267,22 +265,6 @@ def flipud(a):
 @definition(np)
 def fliplr(a):
     return a[:, ::-1]
-
-
-@definition(np)
-def transpose(a):
-    return a.T
-
-
-@definition(np)
-def expand_dims(a, axis):
-    if np.ndim(a) != 1:
-        refuse_call("np.expand_dims of several axes: write None among the indices")
-    if axis == 0:
-        found = a[None, :]
-    else:
-        found = a[:, None]
-    return found
 
 
 @definition(np)
@@ -370,9 +352,29 @@ def triu(m, k=0):
 # Sums and products.
 
 
+def flattened(a):
+    return a.ravel()
+
+
+def masked(a, mask):
+    if a.shape != mask.shape:
+        raise IndexError("a mask of another shape than the array")
+    count = 0
+    for index in np.ndindex(a.shape):
+        if mask[index]:
+            count += 1
+    chosen = np.empty(min(count, a.size), a.dtype)
+    k = 0
+    for index in np.ndindex(a.shape):
+        if mask[index]:
+            chosen[k] = a[index]
+            k += 1
+    return chosen
+
+
 def vector_norm(x, ord):
     if np.ndim(x) != 1:
-        refuse_call("a norm of a matrix of this order: sum and compare in loops")
+        refuse_call("a norm of a matrix of this order: give 1, np.inf or 'fro', or sum and compare in loops")
     if ord == np.inf:
         found = np.max(np.abs(x))
     elif ord == -np.inf:
@@ -386,6 +388,14 @@ def vector_norm(x, ord):
     else:
         found = np.sum(np.abs(x) ** ord) ** (1.0 / ord)
     return found
+
+
+def column_norm(x):
+    return np.max(np.sum(np.abs(x), axis=0))
+
+
+def row_norm(x):
+    return np.max(np.sum(np.abs(x), axis=1))
 
 
 @definition(np)

@@ -51,7 +51,7 @@ _OPERATORS: dict[object, Callable[..., Term]] = {
 
 
 def _operator(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return combine(_OPERATORS[called], [low.tree(a) for a in node.args])
+    return combine(_OPERATORS[called], [low.array_like(a) for a in node.args])
 
 
 for _function in _OPERATORS:

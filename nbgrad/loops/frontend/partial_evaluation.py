@@ -19,7 +19,7 @@ from .views import NUMBERS
 if TYPE_CHECKING:
     from .scope import Scope
 
-__all__ = ["static_truth"]
+__all__ = ["is_none", "static_truth"]
 
 _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
             ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
@@ -63,6 +63,9 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
         case ast.Name() | ast.Attribute() | ast.Constant():
             value = _constant(low, node)
             return bool(value) if isinstance(value, bool | int | float) else None
+        case ast.Call(args=[ast.Name() as name, kind]) if low.function_of(node.func) is isinstance:
+            known = low.is_local_name(name.id) and low.resolve(kind) is tuple
+            return low.tuple_of(name) is not None if known else None
         case ast.Call() if low.function_of(node.func) is large_product:
             return False  # in generated code: the loops beside the call of BLAS are what is differentiated
     return None
@@ -83,6 +86,8 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
             return _rank(low, only)
+        case ast.Call(args=[ast.Name() as name]) if low.tuple_of(name) and low.function_of(node.func) is len:
+            return len(low.tuple_of(name).items)  # type: ignore[union-attr]
         case ast.Name() if (text := low.string_of(node.id)) is not None:
             return _known_text(text)
         case ast.Attribute() | ast.Subscript() if (item := static_item(low, node)) is not None:
@@ -116,3 +121,8 @@ def _rank(low: Scope, node: ast.expr) -> Any:
         return view.rank
     scalar = isinstance(node, ast.Name) and low.is_local_name(node.id) and low.tuple_of(node) is None
     return 0 if scalar else _UNKNOWN
+
+
+def is_none(low: Scope, node: ast.expr | None) -> bool:
+    """Whether an argument is left out, or is known to be None."""
+    return node is None or _constant(low, node) is None

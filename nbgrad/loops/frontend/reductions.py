@@ -6,7 +6,8 @@ import ast
 import builtins
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +18,21 @@ from ..ir.statements import Assign, Block, If, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from ..ir.type_inference import kind_of
 from .advanced_indexing import common_mask, require_kind
-from .array_expressions import ArrayExpr, AxisLoop, Elementwise, Leaf, Op, Scalar
+from .array_expressions import (
+    ArrayExpr,
+    AxisLoop,
+    Elementwise,
+    FromFunction,
+    Leaf,
+    Lowered,
+    Op,
+    Scalar,
+    TupleExpr,
+    all_scalars,
+)
 from .function_table import lowers
-from .numpy_library import vector_norm
+from .numpy_library import column_norm, flattened, row_norm, vector_norm
+from .partial_evaluation import is_none, static_truth
 from .syntax import unparse
 from .views import Axis, View, axis_length, compose, product
 
@@ -30,10 +43,18 @@ __all__ = ["Reductions"]
 
 #: Reductions over all axes, or over one.
 _OVER_AXES = (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argmax, np.argmin, np.any, np.all)
+#: The arguments after the array, where they are not `axis` and `keepdims`; only the first may be given by position.
+_PARAMETERS: dict[object, tuple[str, ...]] = {
+    np.linalg.norm: ("ord", "axis", "keepdims"), np.std: ("axis", "ddof", "keepdims"),
+    np.var: ("axis", "ddof", "keepdims"), np.cumsum: ("axis",), np.cumprod: ("axis",), np.diff: ("n", "axis"),
+    np.trace: (), builtins.sum: (),
+}  # fmt: skip
 
 
 class Reductions:
     """Lowers one call of a reduction or product."""
+
+    ddof: Term = ZERO  # what a variance subtracts from the number of elements
 
     def __init__(self, lowering: Calls, node: ast.expr) -> None:
         self.low = lowering
@@ -50,29 +71,34 @@ class Reductions:
         if masked is not None:
             return self.reduce_masked(called is np.mean, *masked)
         tree = self.low.tree(args[0])
+        if called is builtins.sum and isinstance(tree, TupleExpr) and tree.items and all_scalars(tree):
+            items = [t.term for t in tree.items if isinstance(t, Scalar)]
+            if len(items) == len(tree.items):
+                return Scalar(reduce(partial(Binary, "+"), items))
+        tree = self.low.as_array(args[0], tree)
         if tree.rank == 0:
             raise self.refuse(f"{unparse(self.node)} of a number", "pass an array")
-        given = {k.arg for k in keywords}
-        if called is np.linalg.norm and len(args) + len(given) == 2 and given <= {"ord"}:
-            orders = [*args[1:], *(k.value for k in keywords)]
-            return self.low.library(vector_norm, self.node, tree, self.low.tree(orders[0]))
-        axis = args[1] if len(args) > 1 else None
-        for k in keywords:
-            if k.arg != "axis" or axis is not None or called is np.trace:
-                raise self.refuse(f"{k.arg}= in {unparse(self.node)}", "write a loop")
-            axis = k.value
-        if called in (np.cumsum, np.cumprod, np.diff):
-            if axis is not None or tree.rank != 1:
-                raise self.refuse(f"{unparse(self.node)} along an axis", "write a loop")
-            return self.difference(args[0]) if called is np.diff else self.cumulative(tree, called is np.cumsum, hint)
+        given = self.given_arguments(called, args, keywords)
+        axis, order = given.get("axis"), given.get("ord")
+        if called is np.linalg.norm and order is not None and axis is None and "keepdims" not in given:
+            return self.norm(tree, order)
+        if called in (np.cumsum, np.cumprod):
+            return self.cumulative(args[0], tree, called is np.cumsum, axis, hint)
+        if called is np.diff:
+            return self.differences(tree, given)
         if called is np.trace:
             return self.trace(args[0])
-        if axis is not None and not (isinstance(axis, ast.Constant) and axis.value is None):
-            return self.reduce_axis(tree, called, axis, hint)
+        if order is not None:
+            called, tree = self.norm_of_order(tree, order)
+        if "ddof" in given:
+            self.ddof = self.low.value(given["ddof"])
+        axes = list(range(tree.rank)) if is_none(self.low, axis) else self.axes(tree, called, axis)
+        kept = given.get("keepdims")
+        if kept is not None and static_truth(self.low, kept) is None:
+            raise self.refuse(f"keepdims= in {unparse(self.node)}, which is no constant", "write True or False")
         if called is builtins.sum and tree.rank != 1:
             raise self.refuse("sum of an array with several axes", "write np.sum")
-        self.loops.loop_over(tree)
-        return Scalar(self.reduce_over(tree, called, self.loops.axis_loops, self.loops.axis_loops))
+        return self.reduce_axes(tree, called, axes, kept is not None and bool(static_truth(self.low, kept)), hint)
 
     def reduce_masked(self, mean: bool, mask: ArrayExpr, node: ast.expr) -> ArrayExpr:
         """The sum or mean of the elements where a mask holds: no list of them is made."""
@@ -93,21 +119,81 @@ class Reductions:
         self.loops.emit_loops([If(holds, add, [])], "")
         return Scalar(Binary("/", total, count) if mean else total)
 
-    def reduce_axis(self, tree: ArrayExpr, called: object, axis: ast.expr, hint: str) -> ArrayExpr:
-        d = distance(self.low.value(axis), ZERO)
-        if called not in (*_OVER_AXES, np.amax, np.amin) or d is None or not -tree.rank <= d < tree.rank:
-            raise self.refuse("a reduction along this axis", "use np.sum, np.mean, np.max or np.min, or write a loop")
-        if tree.rank == 1:
-            return self.reduce(called, [self.node.args[0]], [], hint)  # type: ignore[attr-defined]
-        self.loops.loop_over(tree)
-        self.loops.element(tree)  # emits the checks of lengths before the loops
-        axis_loops = self.loops.axis_loops
-        d %= tree.rank
-        return self.array_of(tree, [t for t in axis_loops if t is not axis_loops[d]], hint,
-                          lambda: self.reduce_over(tree, called, [axis_loops[d]], axis_loops))  # fmt: skip
+    def norm(self, tree: ArrayExpr, order: ast.expr) -> ArrayExpr:
+        """A norm of a given order over all axes."""
+        if is_none(self.low, order) or (tree.rank == 2 and getattr(order, "value", 0) == "fro"):
+            return self.reduce_axes(tree, np.linalg.norm, list(range(tree.rank)), False, "")
+        number = self.number(order)
+        if tree.rank == 2 and number in (1, math.inf):
+            return self.low.library(column_norm if number == 1 else row_norm, self.node, tree)
+        return self.low.library(vector_norm, self.node, tree, self.low.tree(order))
 
-    def array_of(self, tree: ArrayExpr, axis_loops: list[AxisLoop], hint: str, element: Callable[[], Term]) -> Leaf:
-        """A new array with one axis per loop, whose elements are computed from those of `tree`."""
+    def number(self, node: ast.expr) -> object:
+        """The value of a constant, or of a name from outside."""
+        return getattr(node, "value", None) if isinstance(node, ast.Constant) else self.low.resolve(node)
+
+    def given_arguments(self, called: object, args: list[ast.expr], keywords: list[ast.keyword]) -> dict[str, ast.expr]:
+        """The arguments after the first one, by name."""
+        names = _PARAMETERS.get(called, ("axis", "keepdims"))
+        given = dict(zip(names[:1], args[1:], strict=False))
+        for k in keywords:
+            if k.arg not in names or k.arg in given:
+                raise self.refuse(f"{k.arg}= in {unparse(self.node)}", "write a loop")
+            given[k.arg] = k.value
+        return given
+
+    def axes(self, tree: ArrayExpr, called: object, axis: ast.expr | None) -> list[int]:
+        """The axes that a reduction is along."""
+        assert axis is not None
+        along = self.low.tree(axis)
+        items = along.items if isinstance(along, TupleExpr) else [along]
+        numbers = [distance(t.term, ZERO) if isinstance(t, Scalar) else None for t in items]
+        axes = [d % tree.rank for d in numbers if d is not None and -tree.rank <= d < tree.rank]
+        single = called in (np.argmax, np.argmin)
+        if not axes or len(set(axes)) < len(items) or (single and isinstance(along, TupleExpr)):
+            raise self.refuse(f"the axis in {unparse(self.node)}", "give constants, each axis once, or write a loop")
+        return axes
+
+    def norm_of_order(self, tree: ArrayExpr, order: ast.expr) -> tuple[object, ArrayExpr]:
+        """A norm along an axis as another reduction."""
+        number = self.number(order)
+        if isinstance(self.low.tree(self.keyword("axis")), TupleExpr) or number not in (1, 2, math.inf):
+            raise self.refuse(f"ord= in {unparse(self.node)}", "give 1, 2 or np.inf and one axis, or write a loop")
+        if number == 2:
+            return np.linalg.norm, tree
+        return (np.sum if number == 1 else np.max), Op(partial(call_of, abs), [tree])
+
+    def keyword(self, name: str) -> ast.expr:
+        return next((k.value for k in self.node.keywords if k.arg == name), ast.Constant(0))  # type: ignore[attr-defined]
+
+    def reduce_axes(self, tree: ArrayExpr, called: object, axes: list[int], kept: bool, hint: str) -> ArrayExpr:
+        self.loops.loop_over(tree)
+        loops = self.loops.axis_loops
+        if len(axes) == tree.rank:
+            total = self.reduce_over(tree, called, loops, loops)
+            return FromFunction([ONE] * tree.rank, lambda *_: total) if kept else Scalar(total)
+        self.loops.element(tree)  # emits the checks of lengths before the loops
+        inner = [loops[d] for d in axes]
+        reduced = self.array_of(tree, [t for t in loops if t not in inner], hint,
+                                lambda: self.reduce_over(tree, called, inner, loops))  # fmt: skip
+        if not kept:
+            return reduced
+        order = iter(reduced.view.order)
+        return Leaf(replace(reduced.view, order=tuple([None if d in axes else next(order) for d in range(tree.rank)])))
+
+    def array_of(
+        self,
+        tree: ArrayExpr,
+        axis_loops: list[AxisLoop],
+        hint: str,
+        element: Callable[[], Term],
+        outer: list[AxisLoop] | None = None,
+        first: Assign | None = None,
+    ) -> Leaf:
+        """A new array with one axis per loop, whose elements are computed from those of `tree`.
+
+        `outer` are the loops that are to be outside, with the statement `first` in them, before the others.
+        """
         low = self.low
         name = hint or low.names.fresh("table")
         line, low.line = low.line, ""
@@ -116,7 +202,9 @@ class Reductions:
         value = element()
         low.emit(Store(name, tuple([t.position() for t in axis_loops]), value))
         inner, low.out = low.out, saved
-        self.loops.emit_loops(inner, "", axis_loops)
+        if outer and first is not None:
+            inner = [first, *self.loops.nest(inner, "", [t for t in axis_loops if t not in outer])]
+        self.loops.emit_loops(inner, "", outer or axis_loops)
         return Leaf(low.whole_view(name), True)
 
     # Scalars.
@@ -170,7 +258,8 @@ class Reductions:
         second_pass = {t.counter: AxisLoop(self.low.names.fresh("k"), t.axis, t.size) for t in axis_loops}
         axis_loops, every = list(second_pass.values()), [second_pass.get(t.counter, t) for t in every]
         deviation = Binary("-", self.loops.element(tree, every), mean)
-        variance = Binary("/", self.fold("total", 0, "+", _square(deviation), axis_loops), self.size(axis_loops))
+        count = self.size(axis_loops) if self.ddof is ZERO else Binary("-", self.size(axis_loops), self.ddof)
+        variance = Binary("/", self.fold("total", 0, "+", _square(deviation), axis_loops), count)
         return call_of(math.sqrt, variance) if called is np.std else variance
 
     def any_or_all(self, tree: ArrayExpr, some: bool, axis_loops: list[AxisLoop], every: list[AxisLoop]) -> Term:
@@ -211,22 +300,35 @@ class Reductions:
         element = view.at([axis_loop.index_along(view.axis(0)), axis_loop.index_along(view.axis(1))])
         return Scalar(self.fold("total", 0, "+", element, [axis_loop]))
 
-    def cumulative(self, tree: ArrayExpr, sums: bool, hint: str) -> ArrayExpr:
+    def cumulative(self, node: ast.expr, tree: ArrayExpr, sums: bool, axis: ast.expr | None, hint: str) -> ArrayExpr:
+        if tree.rank > 1 and is_none(self.low, axis):
+            tree = self.low.library(flattened, node, tree)
+        along = 0 if tree.rank == 1 and is_none(self.low, axis) else self.axes(tree, np.argmax, axis)[0]
         self.loops.loop_over(tree)
         element = self.loops.element(tree)
-        start = int(not sums)
-        total = self.new_accumulator("running", Constant(float(start) if self.is_float(element) else start))
+        start = Constant(float(not sums) if self.is_float(element) else int(not sums))
+        total, low, loops = self.new_accumulator("running", start), self.low, self.loops.axis_loops
+        others = [t for t in loops if t is not loops[along]]
 
         def step() -> Term:
-            self.low.assign_scalar(total.name, Binary("+" if sums else "*", total, element))
+            low.assign_scalar(total.name, Binary("+" if sums else "*", total, element))
             return total
 
-        return self.array_of(tree, self.loops.axis_loops, hint, step)
+        return self.array_of(tree, loops, hint, step, others, Assign(total.name, start))
 
-    def difference(self, node: ast.expr) -> ArrayExpr:
-        view = self.low.view(node)
-        axis, size = view.axis(0), axis_length(view.axis(0))
-        (source,) = (p for p in view.order if p is not None)
+    def differences(self, tree: ArrayExpr, given: dict[str, ast.expr]) -> ArrayExpr:
+        number = distance(self.low.value(given["n"]), ZERO) if "n" in given else 1
+        (along,) = self.axes(tree, np.argmax, given.get("axis", Lowered(Scalar(Constant(tree.rank - 1)))))
+        if number is None or number < 0:
+            raise self.refuse(f"n= in {unparse(self.node)}, which is no constant", "write a loop")
+        for _ in range(number):
+            tree = self.difference(self.low.view_of(tree, self.node), along)
+        return tree
+
+    def difference(self, view: View, along: int) -> ArrayExpr:
+        axis, size, source = view.axis(along), axis_length(view.axis(along)), view.order[along]
+        if source is None:
+            raise self.refuse(f"{unparse(self.node)} along a new axis", "write a loop")
 
         def part(start: Term, stop: Term) -> Leaf:
             parts = list(view.parts)
@@ -238,7 +340,7 @@ class Reductions:
     # Products.
 
     def product(self, called: object, a: ast.expr, b: ast.expr, hint: str) -> ArrayExpr:
-        left, right = self.low.tree(a), self.low.tree(b)
+        left, right = self.low.array_like(a), self.low.array_like(b)
         if called is np.outer:
             column, row = self.vector(left, a), self.vector(right, b)
             expanded = Leaf(View(column.name, column.parts, (*column.order, None)))
@@ -271,7 +373,8 @@ def _square(e: Term) -> Term:
 @lowers(*_OVER_AXES, np.cumsum, np.cumprod, arguments=(1, 2), methods=True, keywords=True)
 @lowers(np.trace, arguments=(1, 1), methods=True, keywords=True)
 @lowers(np.amax, np.amin, np.linalg.norm, arguments=(1, 2), keywords=True)
-@lowers(np.diff, builtins.sum, arguments=(1, 1), keywords=True)
+@lowers(np.diff, arguments=(1, 2), keywords=True)
+@lowers(builtins.sum, arguments=(1, 1), keywords=True)
 def _reduce(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return Reductions(low, node).reduce(called, node.args, node.keywords, hint)
 

@@ -322,7 +322,7 @@ def check(source: Source, within: tuple = ()) -> None:
     local |= {n.arg for n in nodes if isinstance(n, ast.arg)}
     local |= {n.name for n in nodes[1:] if isinstance(n, ast.FunctionDef)}
     calls = [n for n in nodes if isinstance(n, ast.Call)]
-    listed = {id(a) for n in calls for a in n.args[:1]}
+    listed = {id(a) for n in calls for a in (*n.args, *(k.value for k in n.keywords))}
     listed |= {id(n.iter) for n in nodes if isinstance(n, ast.For)}
     listed |= {id(r) for n in nodes if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
     listed |= {id(a) for n in calls for a in n.args if isinstance(a, ast.Starred)}
@@ -416,6 +416,15 @@ class _Check:
             node = node.value
         return not isinstance(node, ast.Name) or node.id in self.local
 
+    def is_type(self, node: ast.expr) -> bool:
+        """Whether `node` is ``type(x)`` or ``x.dtype.type``."""
+        match node:
+            case ast.Attribute(value=ast.Attribute(attr="dtype") | ast.Name() as owner, attr="type"):
+                return isinstance(owner, ast.Attribute) or owner.id in self.local
+            case ast.Call(func=ast.Name() as function):
+                return self.source.resolve(function) is type
+        return False
+
     def number_of_arguments(self, node: ast.Call, called: object) -> None:
         """Check how many arguments by position a function or method of the table gets."""
         if any(isinstance(a, ast.Starred) for a in node.args) or rule_of(called) is not None:
@@ -429,7 +438,7 @@ class _Check:
         called = self.source.resolve(node.func)
         known = is_known(called) or rule_of(called) is not None
         local = isinstance(node.func, ast.Name) and node.func.id in self.local
-        if local or isinstance(node.func, ast.Subscript):  # an item of a tuple of functions
+        if local or isinstance(node.func, ast.Subscript) or self.is_type(node.func):
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
             known = is_known(getattr(np.ndarray, node.func.attr, None)) or node.func.attr == "_replace"

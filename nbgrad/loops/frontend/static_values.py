@@ -1,4 +1,4 @@
-"""Static values: strings, None and functions, which are known when code is generated and are no part of it.
+"""Static values: strings, None, functions and types, which are known when code is generated and are no part of it.
 
 They are bound to names, passed, returned and put into tuples like other values. Strings and None decide branches,
 functions are called, and strings are the messages of errors.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.source_text import constant_source
 from .array_expressions import Static
+from .element_types import ElementType, element_type
 from .scope import UNCERTAIN
 from .syntax import subtrees
 
@@ -23,7 +24,7 @@ __all__ = ["bind_static", "described", "is_text", "makes_functions", "static_ite
 
 
 def static_value(low: Expressions, node: ast.expr) -> Static | None:
-    """The string, None or function that a name or constant is; None for anything else."""
+    """The string, None, function or type that an expression is; None for anything else."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str | None):
         return Static(node.value)
     if isinstance(node, ast.Name):
@@ -33,7 +34,7 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
         outside = low.source.outer_values.get(node.id)
         if isinstance(outside, str) and not low.is_local_name(node.id):
             return Static(outside)
-    function = low.function_argument(node)
+    function = element_type(low, node) or low.function_argument(node)
     return None if function is None else Static(function)
 
 
@@ -69,11 +70,13 @@ def described(static: Static, text: str) -> str:
     if isinstance(value, str):
         said = constant_source(value)
         return said if said == text else f"{text}, which is the string {said}"
-    return f"{text}, which is {'None' if value is None else 'a function'}"
+    return (
+        f"{text}, which is {'None' if value is None else 'a type' if isinstance(value, ElementType) else 'a function'}"
+    )
 
 
 def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
-    """Bind a name to a string, None or a function."""
+    """Bind a name to a static value."""
     if name in low.arrays or name in low.uncertain_arrays or name in low.tuples:
         low.split_if_reused(name)
         raise low.source.refuse(s, f"{name} becomes a string or function and was an array or tuple", "use another name")
