@@ -87,7 +87,9 @@ class ArrayCreation:
         tree = self.low.tree(first)
         if isinstance(tree, Leaf) and tree.fresh and "dtype" not in self.keywords:
             return tree
-        view = self.low.view_of(tree, first)
+        if isinstance(tree, Scalar) and called in (np.array, np.asarray) and "dtype" not in self.keywords:
+            return tree  # an array without axes, which is not written, is a number
+        view = self.low.view_of(self.low.as_array(first, tree), first)
         same = called is np.asarray or (called is np.ascontiguousarray and contiguous(self.low, view))
         if "dtype" not in self.keywords:
             return Leaf(view) if same else copy_of_values(Leaf(view))

@@ -18,6 +18,7 @@ from ..ir.terms import Variable
 from . import (  # noqa: F401
     array_functions,
     einsum,
+    numpy_grids,
     numpy_library,
     numpy_linalg,
     numpy_statistics,

@@ -55,8 +55,12 @@ def nanmin(a):
 
 
 @definition(np)
-def nan_to_num(x, copy=True, nan=0.0):
-    return np.where(x != x, nan, np.clip(x, -LARGEST, LARGEST))
+def nan_to_num(x, copy=None, nan=0.0, posinf=None, neginf=None):
+    if copy is not None:
+        refuse_call("copy= of np.nan_to_num: leave it out, and to write in place, x[:] = np.nan_to_num(x)")
+    high = LARGEST if posinf is None else posinf
+    low = -LARGEST if neginf is None else neginf
+    return np.where(x != x, nan, np.where(x == np.inf, high, np.where(x == -np.inf, low, x)))
 
 
 @definition(np)
@@ -91,8 +95,12 @@ def ptp(a):
 
 
 @definition(np)
-def average(a, weights=None):
-    if weights is None:
+def average(a, axis=None, weights=None):
+    if axis is not None and weights is not None:
+        refuse_call("np.average with weights along an axis: write np.sum(a * w, axis=...) / np.sum(w)")
+    if axis is not None:
+        found = np.mean(a, axis)
+    elif weights is None:
         found = np.mean(a)
     else:
         found = np.sum(a * weights) / np.sum(weights)
@@ -129,7 +137,22 @@ def count_nonzero(a):
 
 
 @definition(np)
-def cov(m, y):
+def cov(m, y=None):
+    if y is None:
+        found = cov_of_rows(m)
+    else:
+        found = cov_of_two(m, y)
+    return found
+
+
+def cov_of_rows(m):
+    if np.ndim(m) != 2:
+        refuse_call("np.cov of one vector: write np.var(x, ddof=1)")
+    x = m - np.mean(m, axis=1, keepdims=True)
+    return x @ x.T / (m.shape[1] - 1)
+
+
+def cov_of_two(m, y):
     if np.ndim(m) != 1 or np.ndim(y) != 1:
         refuse_call("np.cov of this: give two vectors, or sum in loops")
     x, z = m - np.mean(m), y - np.mean(y)
@@ -138,7 +161,15 @@ def cov(m, y):
 
 
 @definition(np)
-def corrcoef(x, y):
-    found = cov(x, y)
-    r = found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
-    return np.array([[1.0, r], [r, 1.0]])
+def corrcoef(x, y=None):
+    if y is None:
+        c = cov_of_rows(x)
+        size = np.sqrt(np.diag(c))
+        found = c / (size[:, None] * size)
+        for i in range(size.size):
+            found[i, i] = 1.0
+    else:
+        c = cov_of_two(x, y)
+        r = c[0, 1] / np.sqrt(c[0, 0] * c[1, 1])
+        found = np.array([[1.0, r], [r, 1.0]])
+    return found

@@ -147,7 +147,9 @@ class Reductions:
         assert axis is not None
         along = self.low.tree(axis)
         items = along.items if isinstance(along, TupleExpr) else [along]
-        numbers = [distance(t.term, ZERO) if isinstance(t, Scalar) else None for t in items]
+        numbers = [
+            distance(self.low.with_known_integers(t.term), ZERO) if isinstance(t, Scalar) else None for t in items
+        ]
         axes = [d % tree.rank for d in numbers if d is not None and -tree.rank <= d < tree.rank]
         single = called in (np.argmax, np.argmin)
         if not axes or len(set(axes)) < len(items) or (single and isinstance(along, TupleExpr)):
@@ -345,6 +347,8 @@ class Reductions:
             column, row = self.vector(left, a), self.vector(right, b)
             expanded = Leaf(View(column.name, column.parts, (*column.order, None)))
             return Op(partial(Binary, "*"), [expanded, Leaf(row)])
+        if called is np.vdot and max(left.rank, right.rank) > 1:
+            raise self.refuse(f"the product {unparse(self.node)}", "write np.sum(a * b)")
         if not 1 <= min(left.rank, right.rank) <= max(left.rank, right.rank) <= 2:
             raise self.refuse(f"the product {unparse(self.node)}", "use vectors and matrices")
         if left.rank == right.rank == 1:
