@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 import pytest
+from loop_checks import check_derivatives
 from loop_programs import agrees, twice, uncompiled
 from programs.data import normal
 
@@ -323,3 +324,68 @@ def test_refused_items():
         nb.adjoint(rows).value_and_grad(A)
     with pytest.raises(TraceError, match="in a parallel loop"):
         nb.adjoint(in_parallel).value_and_grad(X)
+
+
+def slices_are_copies(x, a):
+    s = 0.0
+    for t in range(3):
+        y = [v * a * t for v in x]
+        z = y[1:4]
+        y[1] = 7.0
+        s += z[0] + y[1] + len(z) + sum(y[::-1])
+    return s
+
+
+def arrays_of_lists(x, a):
+    y = [v * a for v in x]
+    y = np.array(y)
+    s = np.sum(y * 2)
+    for t in range(3):
+        w = np.asarray([v * a for v in x if v > 0.01])
+        s += np.sum(w * t + w)
+        u = [v * t for v in x]
+        s += np.sum(x * u) + np.exp(u)[0]
+    return s
+
+
+@pytest.mark.parametrize("f", [slices_are_copies, arrays_of_lists])
+def test_lists_and_arrays(f):
+    check_derivatives(f, X, 0.7, compiled=False)
+
+
+LIST_ARITHMETIC = """\
+z = y * 2
+z = y + y
+z = 2 * y[1:]
+z = -y
+z = y < y
+z = y.copy()
+z = repeated(y)
+y *= 2
+y += x""".splitlines()
+
+
+@pytest.mark.parametrize("line", LIST_ARITHMETIC)
+def test_lists_are_no_arrays(line, tmp_path):
+    path = tmp_path / "lists.py"
+    body = f"for _ in range(2):\n        y = [v * a for v in x]\n        {line}\n        z = y\n    return len(z) * a"
+    path.write_text(
+        f"import numpy as np\ndef repeated(p):\n    return p * 2\ndef f(x, a):\n    {body}\n", encoding="utf-8"
+    )
+    names = {}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+    with pytest.raises(TraceError, match=r"list.*np\.array of it"):
+        nb.adjoint(names["f"]).vjp(X, 0.5)
+
+
+def test_a_name_for_a_list_and_an_array():
+    def both(x, a):
+        y = np.ones(3)
+        s = 0.0
+        for _ in range(3):
+            s += np.sum(y * 2)
+            y = [v * a for v in x]
+        return s
+
+    with pytest.raises(TraceError, match="y is a list here and an array there"):
+        nb.adjoint(both).vjp(X, 0.5)

@@ -85,12 +85,16 @@ class ArrayCreation:
         if isinstance(first, ast.List | ast.Tuple):
             return self.from_display(first, hint)
         tree = self.low.tree(first)
-        if isinstance(tree, Leaf) and tree.fresh and "dtype" not in self.keywords:
-            return tree
+        made_of_list = self.low.is_list(tree)
+        if isinstance(tree, Leaf) and tree.fresh:
+            self.low.shared.lists.discard(tree.view.name)
+            if "dtype" not in self.keywords:
+                return tree
         if isinstance(tree, Scalar) and called in (np.array, np.asarray) and "dtype" not in self.keywords:
             return tree  # an array without axes, which is not written, is a number
         view = self.low.view_of(self.low.as_array(first, tree), first)
-        same = called is np.asarray or (called is np.ascontiguousarray and contiguous(self.low, view))
+        shares = called is np.asarray or (called is np.ascontiguousarray and contiguous(self.low, view))
+        same = shares and not made_of_list
         if "dtype" not in self.keywords:
             return Leaf(view) if same else copy_of_values(Leaf(view))
         kind, dtype = self.dtype()

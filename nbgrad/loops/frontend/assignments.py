@@ -107,6 +107,8 @@ class Assignments(CopyInsertion):
         read.ctx = ast.Load()
         value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
         view = self.array(s.target)
+        if view is not None and self.is_list(Leaf(view)):
+            raise self.source.refuse(s, f"a list in {unparse(value)}", "use np.array of it")
         if view is not None:
             before = len(self.out)
             self.write(s.target, view, self.tree(value))
@@ -159,8 +161,11 @@ class Assignments(CopyInsertion):
                 raise self.source.refuse(
                     s, f"another array under the name {name}", f"copy the other one (.copy()), or write {name}[:] = ..."
                 )
-            if not self.same_shape_and_kind(s, tree, owner):
+            mixed = self.is_list(tree) != (owner in self.shared.lists)
+            if mixed or not self.same_shape_and_kind(s, tree, owner):
                 self.split_if_reused(name)
+            if mixed:
+                raise self.source.refuse(s, f"{name} is a list here and an array there", "use another name")
             if tree.rank != self.lowered_function.ranks[owner]:
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
             if name in self.may_alias_caller:

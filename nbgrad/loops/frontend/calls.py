@@ -164,6 +164,9 @@ class Calls(Expressions):
             raise self.source.refuse(
                 node, f"the method {unparse(node.func)}", "use functions of the table, or write a loop"
             )
+        view = self.array(function.value)
+        if view is not None and self.is_list(Leaf(view)):
+            raise self.source.refuse(node, f"the method {unparse(node.func)}, of a list", "use np.array of it")
         name = bound_name(method, f"np.{function.attr}")
         call = ast.copy_location(ast.Call(name, [function.value, *node.args], node.keywords), node)
         call.written = node  # type: ignore[attr-defined]

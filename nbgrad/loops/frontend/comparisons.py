@@ -30,7 +30,7 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
     if any(isinstance(p, TupleExpr) for p in parts):
         return _of_tuples(low, node, parts)
     ops = tuple([COMPARE[type(op)] for op in node.ops])
-    return combine(lambda *operands: Compare(ops, operands), parts)
+    return combine(lambda *operands: Compare(ops, operands), low.as_operands(node, parts))
 
 
 def _of_tuples(low: Expressions, node: ast.Compare, parts: list[ArrayExpr]) -> ArrayExpr:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.terms import Binary
-from .array_expressions import ArrayExpr, Leaf, Op, Scalar
+from ..ir.terms import ONE, Binary
+from .array_expressions import ArrayExpr, AxisLoop, Leaf, Op, Scalar
 from .function_table import MANY, lowers
 from .reductions import Reductions
 from .syntax import unparse
+from .views import raw_length
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -48,7 +49,7 @@ def _inner(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     if not (1 <= a <= 2 and 1 <= b <= 2):
         raise low.source.refuse(node, f"the product {unparse(node)}", "use vectors and matrices")
     left, right = "ik"[2 - a :], "jk"[2 - b :]
-    return _contraction(low, node, trees, [left, right], left[:-1] + right[:-1], hint)
+    return _contraction(low, node, trees, [left, right], left[:-1] + right[:-1], hint, "k")
 
 
 def product_of_stacks(low: Calls, node: ast.expr, trees: list[ArrayExpr], hint: str) -> ArrayExpr:
@@ -57,13 +58,13 @@ def product_of_stacks(low: Calls, node: ast.expr, trees: list[ArrayExpr], hint: 
     stacks = "abcdefgh"[: max(a, b) - 2]
     left = stacks[len(stacks) - (a - 2) :] + "ik" if a > 1 else "k"
     right = stacks[len(stacks) - (b - 2) :] + "kj" if b > 1 else "k"
-    return _contraction(low, node, trees, [left, right], stacks + "i" * (a > 1) + "j" * (b > 1), hint)
+    return _contraction(low, node, trees, [left, right], stacks + "i" * (a > 1) + "j" * (b > 1), hint, "k")
 
 
 def _contraction(
-    low: Calls, node: ast.expr, trees: list[ArrayExpr], inputs: list[str], output: str, hint: str
+    low: Calls, node: ast.expr, trees: list[ArrayExpr], inputs: list[str], output: str, hint: str, matching: str = ""
 ) -> ArrayExpr:
-    """The sum of products over all letters that are not in the output."""
+    """The sum of products over all letters that are not in the output; `matching` does not broadcast."""
     lowered = Reductions(low, node)
     operands = [Leaf(low.view_of(t, node)) for t in trees]
     for operand, letters in zip(operands, inputs, strict=True):
@@ -71,7 +72,14 @@ def _contraction(
             what = f"the subscripts '{letters}' for an array with {operand.rank} axes in {unparse(node)}"
             raise low.source.refuse(node, what, "give each of its axes a letter")
     pairs = [*zip(operands, inputs, strict=True)]
-    loops = {c: lowered.loops.axis_loop(x.view.axis(d)) for x, letters in pairs[::-1] for d, c in enumerate(letters)}
+    loops: dict[str, AxisLoop] = {}
+    for x, letters in pairs[::-1]:
+        for d, c in enumerate(letters):
+            if c not in loops or raw_length(x.view.axis(d)) is not ONE:  # which broadcasts
+                loops[c] = lowered.loops.axis_loop(x.view.axis(d))
+    if matching:
+        left, right = (x for x, letters in pairs if matching in letters)
+        lowered.require_equal_axes(left, inputs[0].index(matching), right, inputs[1].index(matching))
     elements = [lowered.loops.element(x, [loops[c] for c in letters]) for x, letters in pairs]
     term = reduce(partial(Binary, "*"), elements)
     inner = [loop for c, loop in loops.items() if c not in output]

@@ -137,13 +137,13 @@ class Expressions(Scope):
                     first, second = map(self.tuple_items, pair)
                     if first is not None and second is not None:
                         return TupleExpr([*first, *second])
-                return combine(partial(Binary, BINARY[type(node.op)]), self.refuse_tuples(node, pair))
+                return combine(partial(Binary, BINARY[type(node.op)]), self.as_operands(node, pair))
             case ast.UnaryOp(op=ast.Invert()):
                 inverted = self.tree(node.operand)  # of boolean arrays, it is "not"
                 op = "not" if inverted.rank and element_kind(self, inverted) == "bool" else "~"
                 return combine(partial(Unary, op), [inverted])
             case ast.UnaryOp():
-                operand = self.refuse_tuples(node, [self.tree(node.operand)])
+                operand = self.as_operands(node, [self.tree(node.operand)])
                 return combine(lambda a: fold_negation(Unary(UNARY[type(node.op)], a)), operand)
             case ast.BoolOp():
                 return lower_boolean(self, node)
@@ -167,10 +167,18 @@ class Expressions(Scope):
             node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
         )
 
-    def refuse_tuples(self, node: ast.expr, trees: list[ArrayExpr]) -> list[ArrayExpr]:
+    def as_operands(self, node: ast.expr, trees: list[ArrayExpr]) -> list[ArrayExpr]:
+        """The operands of arithmetic, which are no tuples, and lists only beside an array."""
         if any(isinstance(t, TupleExpr) for t in trees):
             raise self.source.refuse(node, f"a tuple in {unparse(node)}", "use its items, or np.array of it")
+        arrays = [t for t in trees if t.rank]
+        if arrays and all(map(self.is_list, arrays)):  # Python repeats and joins lists
+            raise self.source.refuse(node, f"a list in {unparse(node)}", "use np.array of it")
         return trees
+
+    def is_list(self, tree: ArrayExpr) -> bool:
+        """Whether it is an array here, and a list in Python."""
+        return isinstance(tree, Leaf) and tree.view.name in self.shared.lists
 
     def lower_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
         raise NotImplementedError
@@ -340,6 +348,10 @@ class Expressions(Scope):
         view = self.subscript_view(node)
         if isinstance(view, IndexedView):
             return copy_of_values(Leaf(view))
+        if view.rank and view.name in self.shared.lists:  # a slice of a list is a copy
+            view = Elementwise(self, node).materialise(copy_of_values(Leaf(view)), self.names.fresh("items"))
+            self.shared.lists.add(view.name)
+            return Leaf(view, True)
         return Leaf(view) if view.rank else Scalar(view.at([]))
 
     def is_tuple_access(self, node: ast.expr) -> bool:

@@ -233,9 +233,15 @@ class Iteration(Calls):
 
     def lower_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
         """A comprehension: a vector with a scalar per iteration."""
+        grows = len(node.generators) > 1 or node.generators[0].ifs
+        tree = self.growing_comprehension(node) if grows else self.plain_comprehension(node)
+        if isinstance(node, ast.ListComp):
+            self.shared.lists.add(tree.view.name)
+        return tree
+
+    def plain_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Leaf:
+        """A comprehension with one iteration for each item."""
         generator = node.generators[0]
-        if len(node.generators) > 1 or generator.ifs:
-            return self.growing_comprehension(node)
         own = {n.id: self.names.fresh(n.id) for n in subtrees(generator.target) if isinstance(n, ast.Name)}
         self.locals |= set(own.values())
         self.rename |= {n: n for n in own.values()}
@@ -254,7 +260,7 @@ class Iteration(Calls):
         self.range_loop(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
         return Leaf(self.whole_view(name), True)
 
-    def growing_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
+    def growing_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Leaf:
         """A comprehension with tests or several loops: a list that grows."""
         if self.shared.parallel:
             raise self.source.refuse(
@@ -278,7 +284,9 @@ class Iteration(Calls):
             self.out += self.block([with_location(s, node)])
         self.root_expression, self.walrus_in = root, walrus
         items = ast.Call(bound_name(list_items, "listed"), [vector, counter], [])
-        return self.tree(with_location(items, node))
+        tree = self.tree(with_location(items, node))
+        assert isinstance(tree, Leaf)
+        return tree
 
     def rows_of(self, s: ast.For, target: ast.expr, iterable: ast.expr, counter: str, first: list[ast.stmt],
                 sizes: list[Term]) -> None:  # fmt: skip

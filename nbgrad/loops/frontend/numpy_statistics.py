@@ -84,7 +84,7 @@ def array_equal(a, b):
         found = False
     else:
         found = False
-        if a.size == b.size:
+        if a.shape == b.shape:
             found = np.all(a == b)  # type: ignore[assignment]
     return found
 
@@ -103,6 +103,10 @@ def average(a, axis=None, weights=None):
     elif weights is None:
         found = np.mean(a)
     else:
+        if np.ndim(a) != np.ndim(weights):
+            refuse_call("weights of another number of axes: write np.sum(a * w, axis=...) / np.sum(w)")
+        if a.shape != weights.shape:
+            raise ValueError("np.average with weights of another shape")
         found = np.sum(a * weights) / np.sum(weights)
     return found
 
@@ -155,6 +159,8 @@ def cov_of_rows(m):
 def cov_of_two(m, y):
     if np.ndim(m) != 1 or np.ndim(y) != 1:
         refuse_call("np.cov of this: give two vectors, or sum in loops")
+    if m.size != y.size:
+        raise ValueError("np.cov and np.corrcoef of vectors of different lengths")
     x, z = m - np.mean(m), y - np.mean(y)
     between = np.sum(x * z) / (m.size - 1)
     return np.array([[np.sum(x * x) / (m.size - 1), between], [between, np.sum(z * z) / (m.size - 1)]])

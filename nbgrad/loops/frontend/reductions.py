@@ -34,7 +34,7 @@ from .function_table import lowers
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
 from .syntax import unparse
-from .views import Axis, View, axis_length, compose, product
+from .views import Axis, View, axis_length, compose, product, raw_length
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -352,16 +352,27 @@ class Reductions:
         if not 1 <= min(left.rank, right.rank) <= max(left.rank, right.rank) <= 2:
             raise self.refuse(f"the product {unparse(self.node)}", "use vectors and matrices")
         if left.rank == right.rank == 1:
+            self.require_equal_axes(left, 0, right)
             tree = Op(partial(Binary, "*"), [left, right])
             self.loops.loop_over(tree)
             return Scalar(self.dot(self.loops.element(tree), self.loops.axis_loops))
         left, right = Leaf(self.low.view_of(left, a)), Leaf(self.low.view_of(right, b))
+        self.require_equal_axes(left, left.rank - 1, right)
         inner = self.loops.axis_loop(left.view.axis(left.rank - 1))
         rows = [self.loops.axis_loop(left.view.axis(0))] if left.rank == 2 else []
         columns = [self.loops.axis_loop(right.view.axis(1))] if right.rank == 2 else []
         term = Binary("*", self.loops.element(left, [*rows, inner]), self.loops.element(right, [inner, *columns]))
         both = Op(lambda *e: e[0], [left, right])
         return self.array_of(both, [*rows, *columns], hint, lambda: self.dot(term, [inner]))
+
+    def require_equal_axes(self, left: ArrayExpr, d: int, right: ArrayExpr, e: int = 0) -> None:
+        """Require that axis `d` is as long as axis `e` of `right`: a length of 1 does not broadcast in products.
+
+        Other lengths are compared where elements are read.
+        """
+        lengths = raw_length(self.loops.result_axes(left)[d]), raw_length(self.loops.result_axes(right)[e])
+        if ONE in lengths:
+            self.loops.require_equal_lengths(*lengths)
 
     def vector(self, tree: ArrayExpr, node: ast.expr) -> View:
         view = self.low.view_of(tree, node)

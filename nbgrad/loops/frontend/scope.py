@@ -19,6 +19,7 @@ from ..ir.names import RESERVED, Names, called
 from ..ir.statements import Alloc, Assign, Block, Function, Like, Statement, walk, writes
 from ..ir.statements import Call as CallStatement
 from ..ir.terms import (
+    ONE,
     ZERO,
     Compare,
     DType,
@@ -83,6 +84,7 @@ class LoweringState:
     induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
     length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
+    lists: set[str] = field(default_factory=set)  # arrays that hold the items of a list
     read_only_copies: set[str] = field(default_factory=set)  # read-only copies of parameters that are rebound
     parallel: bool = False  # whether a loop over prange is being lowered
     split_names: set[str] = field(default_factory=set)  # names whose live ranges are split
@@ -392,7 +394,9 @@ class Scope(IntegerBounds):
             ahead = self.out is not self.shared.top  # in a called function, whose hoisted arrays come before
             self.shared.sizes[name] = [
                 n
-                if (isinstance(n, Length) and n.axis is not None) or (ahead and self.known_before_block(n))
+                if n is ONE  # which broadcasts
+                or (isinstance(n, Length) and n.axis is not None)
+                or (ahead and self.known_before_block(n))
                 else Length(name, d)
                 for d, n in enumerate(known)
             ]
