@@ -128,3 +128,106 @@ def test_targets_of_length_1():
     for f in (assigned, added):
         with uncompiled(), pytest.raises(ValueError, match="different lengths"):
             nb.adjoint(f).value_and_grad(X)
+
+
+def product_of(a, b):
+    return (a * b).sum()
+
+
+def three(a, b, c):
+    y = a * b
+    y = y + c
+    return np.sum(np.exp(-y * y))
+
+
+def distances(x, y):
+    s = 0.0
+    for t in range(3):
+        s += np.sum((x - y * t) ** 2)
+    return s
+
+
+def filled(x, y):
+    z = np.zeros_like(y)
+    z[:] = x
+    z[1:] += x * y[1:]
+    return z @ z
+
+
+def selected(x, y):
+    return np.where(y > 0, x, y * y).sum() + np.maximum(x, y).sum()
+
+
+def normalized(x, m):
+    return np.sum(m / np.sum(m * m, axis=1, keepdims=True) * x)
+
+
+def lengths(x, y):
+    s = 0.0
+    for i in range(x.shape[0]):
+        s += x[i] * np.sum(x * y)
+    return s + len(x) + x.size
+
+
+def dotted(x, y):
+    return np.dot(x, y)
+
+
+SHAPES = {
+    product_of: [((3, 1), (3, 4)), ((1, 4), (3, 1)), ((1, 1), (1, 1)), ((3, 4), (3, 4)), ((3,), (1,)), ((4,), (1, 4))],
+    three: [((3, 1), (3, 4), (1, 1)), ((3, 1), (1, 4), (4,)), ((1, 4), (1, 4), (3, 4)), ((3, 4), (3, 4), (1,))],
+    distances: [((3,), (1,)), ((1,), (3,)), ((1,), (1,)), ((3,), (3,))],
+    filled: [((1,), (4,)), ((1,), (2,)), ((1,), (1,))],
+    selected: [((1,), (4,)), ((4,), (1,)), ((4,), (4,)), ((1,), (1,))],
+    normalized: [((1,), (3, 4)), ((4,), (3, 1)), ((4,), (1, 4)), ((1,), (1, 1))],
+    lengths: [((1,), (2,)), ((2,), (1,)), ((3,), (3,)), ((1,), (1,))],
+}
+
+
+@pytest.mark.parametrize(("f", "shapes"), [(f, s) for f, several in SHAPES.items() for s in several])
+def test_axes_of_arguments_broadcast(f, shapes):
+    check_derivatives(f, *(normal(*s) for s in shapes), compiled=False)
+
+
+@pytest.mark.parametrize("f", [*SHAPES, dotted])
+def test_one_adjoint_for_all_lengths(f):
+    """Whatever was called before, results and errors are those of NumPy."""
+    adj = nb.adjoint(f)
+    known = SHAPES.get(f, [((1,), (3,)), ((3,), (3,)), ((1,), (1,))])
+    wrong = [tuple([tuple([n + 3 * (n > 1 and k == 0) for n in s]) for k, s in enumerate(shapes)]) for shapes in known]
+    for shapes in [*known, *wrong, *known[::-1]]:
+        args = [normal(*s) for s in shapes]
+        try:
+            value = f(*args)
+        except ValueError:
+            with pytest.raises(ValueError, match="length"):
+                adj.value_and_grad(*args)
+        else:
+            assert adj.value_and_grad(*args)[0] == pytest.approx(value, rel=1e-12)
+            assert adj.vjp(*args).value == pytest.approx(value, rel=1e-12)
+
+
+def test_compiled_code_checks_the_length():
+    entry = nb.adjoint(product_of).compiled(np.ones(1), np.ones(3))
+    assert entry(np.full(1, 2.0), np.ones(3), 1.0, np.zeros(1), np.zeros(3))[0] == 6
+    with pytest.raises(ValueError, match="axis 0 of a must have length 1"):
+        entry(np.ones(3), np.ones(3), 1.0, np.zeros(3), np.zeros(3))
+
+
+def test_updates_in_place():
+    def added(x, y):
+        x += y
+        return np.sum(x * x)
+
+    adj = nb.adjoint(added)
+    x, y = normal(3), normal(1)
+    total = x + y
+    value, (x_bar, y_bar) = adj.value_and_grad(x, y)
+    np.testing.assert_array_equal(x, total)
+    assert value == pytest.approx(total @ total)
+    np.testing.assert_allclose(x_bar, 2 * total)
+    np.testing.assert_allclose(y_bar, [2 * total.sum()])
+    before = y.copy()
+    with pytest.raises(ValueError, match="different lengths"):
+        adj.value_and_grad(y, x)
+    np.testing.assert_array_equal(y, before)

@@ -35,7 +35,7 @@ LOOPS = [
     {"runtime"},
     {"ir", "custom_rules"},
     {"frontend"},
-    {"arguments"},
+    {"arguments", "unit_axes"},
     {"analysis"},
     {"transforms"},
     {"planning"},

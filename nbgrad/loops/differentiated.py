@@ -43,6 +43,7 @@ from .ir.statements import Alloc, Function, If, walk
 from .ir.type_inference import infer
 from .planning import plan
 from .pullback import Pullback
+from .unit_axes import UnitAxis, broadcasting_axes
 from .variants import AdjointVariant, CheckpointedVariant, SplitVariant, TangentVariant
 
 __all__ = ["Adjoint", "Tangent"]
@@ -168,19 +169,29 @@ class _Differentiated(Derived):
         ranks, kinds = ranks_and_kinds(source, args)
         single, doubles = has_float32(args), float64_among_float32(source, args)
         key = (source, generate, differentiated, doubles, *ranks.values(), *kinds.values())
-        program = self._programs.get((single, *key))
-        if program is None:
-            with collector.paused():
-                f, wrt = self._lowered(source, ranks, kinds, single, doubles)
-                program = self._programs.get((f.single_precision, *key)) or generate(f, wrt if differentiated else [])
-            self._programs[f.single_precision, *key] = self._programs[single, *key] = program
-        return program
+        unit_axes: frozenset[tuple[str, int]] = frozenset()
+        while True:
+            program = self._programs.get((single, unit_axes, *key))
+            if program is None:
+                with collector.paused():
+                    f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes)
+                    full = (f.single_precision, unit_axes, *key)
+                    program = self._programs.get(full) or generate(f, wrt if differentiated else [])
+                self._programs[full] = self._programs[single, unit_axes, *key] = program
+            if unit_axes or not (unit_axes := broadcasting_axes(program.f, args)):
+                return program
 
     def _lowered(
-        self, source: Source, ranks: dict[str, int], kinds: dict[str, str], single: bool, doubles: frozenset[str]
+        self,
+        source: Source,
+        ranks: dict[str, int],
+        kinds: dict[str, str],
+        single: bool,
+        doubles: frozenset[str],
+        unit_axes: frozenset[tuple[str, int]],
     ) -> tuple[Function, list[str]]:
         """The lowered function, with types, and the parameters to differentiate with respect to."""
-        f = lower(source, ranks, kinds, self._fixed_buffers, doubles)
+        f = lower(source, ranks, kinds, self._fixed_buffers, doubles, unit_axes)
         infer(f)
         f.checked = self._boundscheck
         f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
@@ -290,7 +301,10 @@ class Adjoint(_Differentiated):
         program = None if kwargs else self._fast_path.get(key)
         if program is not None:
             self._last = program
-            return program.scalar_entry(*args)
+            try:
+                return program.scalar_entry(*args)
+            except UnitAxis:
+                pass  # it may broadcast
         bound_args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(bound_args)) is not None:
             inner, form, flat = parts
@@ -301,7 +315,7 @@ class Adjoint(_Differentiated):
         if not self._returns_scalar(f):
             raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
         same = len(bound_args) == len(args) and all(a is b for a, b in zip(bound_args, args, strict=True))
-        if same and type(program) is AdjointVariant and self._source is not None:
+        if same and type(program) is AdjointVariant and self._source is not None and not f.unit_axes:
             self._fast_path[key] = program
         results, gradients = program(bound_args, {f.results[0]: 1.0})
         return results[0], self._arrange_gradients(program, gradients)
@@ -453,8 +467,13 @@ class Adjoint(_Differentiated):
             return parts[0].explain(*parts[2])
         source = self._source_for(args)
         ranks, kinds = ranks_and_kinds(source, args)
+        single, doubles, unit_axes = (
+            has_float32(args),
+            float64_among_float32(source, args),
+            self._generated(args).f.unit_axes,
+        )
         with recorded() as history:
-            f, wrt = self._lowered(source, ranks, kinds, has_float32(args), float64_among_float32(source, args))
+            f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes)
             reverse = AdjointPrinter(f, plan(f, set(wrt)), wrt)
             text = module(reverse.source(), f, reverse.free)
         return explanation(history, reverse, text)

@@ -20,6 +20,7 @@ from .codegen.split_mode import SplitAdjointPrinter
 from .codegen.tangent import TangentPrinter
 from .ir.statements import Function, Loop
 from .planning import plan, plan_tangents
+from .unit_axes import UnitAxis
 
 __all__ = ["AdjointVariant", "CheckpointedVariant", "SplitVariant", "TangentVariant"]
 
@@ -105,7 +106,9 @@ class AdjointVariant:
             f"may_share({at[n]}, {at[m]})" for n in f.modified_parameters for m in f.parameters if f.ranks[m] and m != n
         ]
         hazards += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.modified_parameters]
-        lines = [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
+        ones = [f"{at[n]}.shape[{d}] == 1" for n, d in f.compared_axes]
+        lines = [f"if {' or '.join(ones)}:", "    raise unit_axis"] if ones else []
+        lines += [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
         lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
         passed = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
         lines.append(f"{', '.join(['y', *scalars.values()])}, = entry({passed})")
@@ -116,7 +119,13 @@ class AdjointVariant:
         if isinstance(gradients, tuple):
             gradients = f"({''.join(f'{g}, ' for g in gradients)})"
         text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, {gradients}"])
-        used = {"entry": self._call, "zeros_like": np.zeros_like, "apart": check_no_aliasing, "f": f}
+        used = {
+            "unit_axis": UnitAxis,
+            "entry": self._call,
+            "zeros_like": np.zeros_like,
+            "apart": check_no_aliasing,
+            "f": f,
+        }
         return python(f.name, text, {**used, "may_share": np.may_share_memory})
 
 

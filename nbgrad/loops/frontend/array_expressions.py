@@ -233,7 +233,10 @@ class Elementwise:
         )
         for d, t in enumerate(mine):
             if not _has_unit_length(tree, d) or self.comparing_mask:
-                self.require_equal_lengths(raw_length(_axis(tree, d)), t.size)
+                pair = raw_length(_axis(tree, d)), t.size
+                if not self.comparing_mask and pair[0] is not pair[1]:
+                    self.low.lowered_function.compared_lengths.append(pair)
+                self.require_equal_lengths(*pair)
         self.comparing_mask = masks
         if isinstance(tree, FromFunction):
             assert tree.build is not None

@@ -12,7 +12,7 @@ from typing import Any
 from ...core.source_text import identifier
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, walk
-from ..ir.terms import FALSE, TRUE, Constant, Logical, Term, Unary, Variable, variables
+from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
 from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, Static, TupleExpr, copy_of_values, leaves
@@ -39,19 +39,20 @@ def lower(
     kinds: dict[str, str],
     swap_copies_only: bool = False,
     float64_parameters: frozenset[str] = frozenset(),
+    unit_axes: frozenset[tuple[str, int]] = frozenset(),
 ) -> Function:
     """The lowered function of `source` for arguments of these ranks and kinds.
 
     `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
-    arrays where other arguments are float32. Lowering begins again with more names split or copied as it finds names
-    that need it.
+    arrays where other arguments are float32; `unit_axes`: see Function. Lowering begins again with more names split or
+    copied as it finds names that need it.
     """
     split_names: set[str] = set()
     writable_copies: set[str] = set()
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters}
     while True:
         try:
-            return _lower_once(source, ranks, kinds, split_names, writable_copies, **options)
+            return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
         except NeedsSplitting as err:
             (writable_copies if err.writable_copy else split_names).add(err.name)
 
@@ -62,6 +63,7 @@ def _lower_once(
     kinds: dict[str, str],
     split_names: set[str],
     writable_copies: set[str],
+    unit_axes: frozenset[tuple[str, int]],
     **options: Any,
 ) -> Function:
     """One attempt, which splits the live ranges of `split_names` and gives `writable_copies` to parameters."""
@@ -72,6 +74,7 @@ def _lower_once(
     ranks, kinds = {own[p]: n for p, n in ranks.items()}, {own[p]: kind for p, kind in kinds.items()}
     name = identifier(source.name)
     program = Function(name, list(ranks), [], None, ranks, kinds, {}, where, names, None, own, source.options)
+    program.unit_axes = unit_axes
     options["float64_parameters"] = frozenset(own[p] for p in options["float64_parameters"])
     state = LoweringState(
         program,
@@ -95,7 +98,13 @@ def _lower_once(
             lowering.bind_parameter(lowering, p, static, source.node)
         elif isinstance(pack, list):
             lowering.tuples[p] = lowering.parameter_tuple(pack)
-    program.body = [*lowering.out, *lowering.function()]
+    given: Block = [
+        Check(
+            Compare(("!=",), (Length(n, d), ONE)), f"{program.name}: axis {d} of {n} must have length 1", "ValueError"
+        )
+        for n, d in sorted(unit_axes)
+    ]
+    program.body = [*given, *lowering.out, *lowering.function()]
     program.results, program.form = lowering.flat_results(), _form(lowering.result)
     if lowering.shared.over_allocated.intersection(program.results or []):
         raise source.refuse(

@@ -293,7 +293,8 @@ class Scope(IntegerBounds):
         """The lengths of an array."""
         if name not in self.shared.sizes:
             rank = self.lowered_function.ranks[name]
-            self.shared.sizes[name] = [Length(name, d) for d in range(rank)]
+            ones = self.lowered_function.unit_axes
+            self.shared.sizes[name] = [ONE if (name, d) in ones else Length(name, d) for d in range(rank)]
         return self.shared.sizes[name]
 
     def storage_of(self, name: str) -> str:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...core.source_text import constant_source
-from .terms import Element, Term, reads
+from .terms import Element, Length, Term, reads
 
 if TYPE_CHECKING:
     from ..custom_rules import Rule
@@ -239,7 +239,8 @@ class Function:
     the error is raised otherwise. `refilled_arrays` lists arrays that are assigned new elements, whose kind the array
     must be able to hold. `copied_from` maps copies to the names of the arrays that they were made from.
     `single_precision` says that arguments are float32: values recomputed from stored ones may then differ in the last
-    digits. `checked` says that indices are checked before use.
+    digits. `checked` says that indices are checked before use. `compared_lengths` are the pairs of lengths that must be
+    equal unless one of them is 1; `unit_axes` the axes of parameters that have length 1 here, as (name, axis).
     """
 
     name: str
@@ -260,11 +261,23 @@ class Function:
     copied_from: dict[str, str] = field(default_factory=dict)
     single_precision: bool = False
     checked: bool = True
+    compared_lengths: list[tuple[Term, Term]] = field(default_factory=list)
+    unit_axes: frozenset[tuple[str, int]] = frozenset()
 
     def with_user_names(self, text: str) -> str:
         """`text`, with the user's names for the copies that it mentions."""
         said = [f"{n} is {of}" for n, of in self.copied_from.items() if re.search(rf"\b{n}(_|\b)", text)]
         return f"{text} ({', '.join(said)})" if said else text
+
+    @cached_property
+    def compared_axes(self) -> dict[tuple[str, int], list[Term]]:
+        """For each axis of a parameter, as (name, axis), the lengths that its length is compared with."""
+        found: dict[tuple[str, int], list[Term]] = {}
+        for pair in self.compared_lengths:
+            for mine, other in (pair, pair[::-1]):
+                if isinstance(mine, Length) and mine.array in self.parameters:
+                    found.setdefault((mine.array, mine.axis or 0), []).append(other)
+        return found
 
     @cached_property
     def modified_parameters(self) -> list[str]:
