@@ -28,6 +28,7 @@ from .core import context
 from .core.config import __version__
 from .core.context import Context, cpu, current_context, gpu, gpu_memory_info, num_gpus
 from .core.dtypes import set_default_dtype
+from .custom.fixed_point import fixed_point
 from .custom.primitive import primitive
 from .errors import MXNetError, NBGradError
 from .functional import (
@@ -64,6 +65,7 @@ __all__ = [
     "cpu",
     "current_context",
     "elementwise_grad",
+    "fixed_point",
     "functional",
     "get_num_threads",
     "gpu",

@@ -210,9 +210,26 @@ def test_cotangents():
     np.testing.assert_array_equal(pull((1.0, None))[0], [4.0, 4.0, 4.0, 0.0])
 
 
-def test_a_lambda_and_a_builtin():
-    with pytest.raises(TraceError, match="def"):
-        nb.adjoint(lambda x: x)
+def twice(f, x):
+    return f(f(x))
+
+
+def test_lambdas_are_read_where_they_stand():
+    scale = 3.0
+    square, cube = lambda x: scale * x**2, lambda x: x**3  # fmt: skip
+    nested, wide = lambda x: twice(lambda y: y * x, x), (
+        lambda x, n=2: math.sin(x)
+        * n
+    )  # fmt: skip
+    for f, slope in ((square, 12.0), (cube, 12.0), (nested, 12.0), (wide, 2.0 * math.cos(2.0))):
+        assert nb.adjoint(f, 0).value_and_grad(2.0)[1] == pytest.approx(slope)
+    with pytest.raises(TraceError, match=r"test_adjoint_refused.py, line \d+: .*eigvals"):
+        nb.adjoint(lambda x: np.linalg.eigvals(x))
+
+
+def test_a_lambda_without_source_and_a_builtin():
+    with pytest.raises(TraceError, match="cannot be read"):
+        nb.adjoint(eval("lambda x: x"))
     with pytest.raises(TraceError, match="function defined with def"):
         nb.adjoint(math.sin)
 

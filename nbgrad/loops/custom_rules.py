@@ -11,7 +11,7 @@ import inspect
 import opcode
 import sys
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numba import types
@@ -25,16 +25,26 @@ from ..ir.expr import Fn
 from .ir.functions import FUNCTIONS, ScalarFunction
 from .ir.names import RESERVED
 
-__all__ = ["Forms", "Kind", "Rule", "adopted", "home", "rule_of"]
+__all__ = ["Forms", "Kind", "Rule", "RuleFamily", "adopted", "home", "kind_of_type", "member", "rule_of", "stand_in"]
 
 _vjps: dict[Any, Callable] = {}  # the registered vjp, by primitive
-_rules: dict[Any, Rule] = {}  # by primitive; Numba compiled it and its vjp
+_rules: dict[Any, Rule | RuleFamily] = {}  # by primitive; Numba compiled it and its vjp
 _primitives: dict[Any, Any] = {}  # by their forward functions
 
 Kind = tuple[int, str]  # the rank, and "float", "int" or "bool"
 _KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
 _NUMBERS = {"float": 1.0, "int": 1, "bool": True}
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
+
+
+@runtime_checkable
+class RuleFamily(Protocol):
+    """A function whose vjp depends on the ranks and kinds of its arguments: one primitive for each combination."""
+
+    forward: Any
+    signature: inspect.Signature
+
+    def member(self, kinds: tuple[Kind, ...]) -> Any: ...
 
 
 def adopted(called: Any, generated: bool) -> Any:
@@ -45,6 +55,9 @@ def adopted(called: Any, generated: bool) -> Any:
     """
     if isinstance(called, Hashable) and generated:
         return _primitives.get(called, called)
+    if isinstance(called, RuleFamily):
+        _rules[called] = called
+        return called
     if not all(hasattr(called, name) for name in ("forward", "vjp", "defvjp")):
         return called
     if called.vjp is None:
@@ -55,9 +68,18 @@ def adopted(called: Any, generated: bool) -> Any:
     return called
 
 
-def rule_of(called: Any) -> Rule | None:
+def rule_of(called: Any) -> Rule | RuleFamily | None:
     """The rule of a primitive, if Numba compiled it and its vjp."""
     return _rules.get(called) if isinstance(called, Hashable) else None
+
+
+def member(family: RuleFamily, kinds: tuple[Kind, ...]) -> tuple[Any, Rule]:
+    """The primitive of a family for arguments of these kinds, and its rule."""
+    called = adopted(family.member(kinds), False)
+    _primitives[family.forward] = family
+    rule = rule_of(called)
+    assert isinstance(rule, Rule)
+    return called, rule
 
 
 def _adopt(called: Any) -> None:
@@ -66,7 +88,7 @@ def _adopt(called: Any) -> None:
     vjp = getattr(called.vjp, "forward", called.vjp)  # it may be a primitive
     if not (is_nopython(called.forward) and is_nopython(vjp)):
         return
-    _rules[called] = Rule(called.name, called.forward, vjp, called.infer)
+    rule = _rules[called] = Rule(called.name, called.forward, vjp, called.infer)
     _primitives[called.forward] = called
     if isinstance(getattr(called.vjp, "vjp", None), Callable):  # type: ignore[arg-type]
         adopted(called.vjp, False)
@@ -77,7 +99,7 @@ def _adopt(called: Any) -> None:
         return
     parts = form[1] if isinstance(form[1], tuple) else (form[1],)
     if form[0] == "number" and len(parts) == count and set(parts) <= {"number", None}:
-        FUNCTIONS[called] = ScalarFunction(_function(_rules[called], parts, isinstance(form[1], tuple)))
+        FUNCTIONS[called] = ScalarFunction(_function(rule, parts, isinstance(form[1], tuple)))
 
 
 def __getattr__(name: str) -> Any:
@@ -117,7 +139,8 @@ class Rule:
         """Whether array results are float32 if the array arguments are."""
         if kinds not in self._narrow:
             args = [
-                a.astype("float32") if isinstance(a := _like(k), np.ndarray) and k[1] == "float" else a for k in kinds
+                a.astype("float32") if isinstance(a := stand_in(k), np.ndarray) and k[1] == "float" else a
+                for k in kinds
             ]
             returned = result_type(self.helpers[self.name], tuple(args))
             results = returned.types if isinstance(returned, types.BaseTuple) else (returned,)
@@ -146,7 +169,7 @@ class Forms:
     """
 
     def __init__(self, rule: Rule, argument_kinds: tuple[Kind, ...]) -> None:
-        args = tuple([_like(kind) for kind in argument_kinds])
+        args = tuple([stand_in(kind) for kind in argument_kinds])
         self.rule_returns_tuple, returned = _described(result_type(rule.helpers[rule.name], args))
         self.results: list[Kind] = [k for k in returned if isinstance(k, tuple)]
         self.cotangent_ranks: list[int | None] = []
@@ -154,7 +177,7 @@ class Forms:
         if len(self.results) < len(returned) or not returned:
             self.type_error = "it returns something other than arrays and numbers"
             return
-        results = [_like(kind) for kind in self.results]
+        results = [stand_in(kind) for kind in self.results]
         result = tuple(results) if self.rule_returns_tuple else results[0]
         self.vjp_returns_tuple, parts = _described(result_type(rule.helpers[rule.vjp], (result, result, *args)))
         parts += [None] * (len(argument_kinds) - len(parts))
@@ -168,7 +191,8 @@ class Forms:
             self.type_error = f"its vjp gives {len(parts)} cotangents for {len(argument_kinds)} arguments"
 
 
-def _like(kind: Kind) -> Any:
+def stand_in(kind: Kind) -> Any:
+    """A value of this rank and kind."""
     rank, element = kind
     return np.empty((0,) * rank, _DTYPES[element]) if rank else _NUMBERS[element]
 
@@ -176,10 +200,10 @@ def _like(kind: Kind) -> Any:
 def _described(kind: types.Type) -> tuple[bool, list]:
     """Whether a type is a tuple, and its items: kinds, None, and Numba types for anything else."""
     several = isinstance(kind, types.BaseTuple)
-    return several, [_kind(part) for part in (kind.types if several else (kind,))]
+    return several, [kind_of_type(part) for part in (kind.types if several else (kind,))]
 
 
-def _kind(kind: types.Type) -> Kind | types.Type | None:
+def kind_of_type(kind: types.Type) -> Kind | types.Type | None:
     if isinstance(kind, types.NoneType):
         return None
     rank = kind.ndim if isinstance(kind, types.Array) else 0

@@ -121,10 +121,15 @@ class OperatorVariant:
         """
         cached = self._pulls.get(positions)
         if cached is None:
-            f = self._lowered()
-            wrt = [f.parameters[k] for k in positions]
-            generated = Pullback(f, plan(f, set(wrt)), wrt)
+            generated = self.printed_pullback(positions)
+            f = generated.f
             with refusing_deep_nesting(f):
                 compiled = module(generated.entry, file_of(generated.source(), f, generated.free))
             cached = self._pulls[positions] = wrap(compiled), [self.outputs.index(n) for n in generated.cotangents]
         return cached
+
+    def printed_pullback(self, positions: tuple[int, ...]) -> Pullback:
+        """The printer of the pullback to the arguments at `positions`."""
+        f = self._lowered()
+        wrt = [f.parameters[k] for k in positions]
+        return Pullback(f, plan(f, set(wrt)), wrt)

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from functools import lru_cache
+from typing import Any
 
 import numba
 import numpy as np
@@ -254,6 +255,11 @@ def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
 def is_nopython(function: object) -> bool:
     """Whether an object is a function that Numba compiles."""
     return isinstance(function, Dispatcher)
+
+
+def nopython_function(function: Callable) -> Any:
+    """A function of the user's, compiled by Numba if it is not yet."""
+    return function if is_nopython(function) else numba.njit(function)
 
 
 def module(name: str, source: str, tapes: Collection[str] = ()) -> Callable:

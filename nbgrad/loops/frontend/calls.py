@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import TraceError
-from ..custom_rules import rule_of
+from ..custom_rules import RuleFamily, member, rule_of
 from ..ir.functions import FUNCTIONS
 from ..ir.names import literal
 from ..ir.statements import Store, walk
@@ -151,6 +151,8 @@ class Calls(Expressions):
         assert rule is not None
         arguments = self.arguments(node, rule.signature)
         args = [self.tree(arguments[n]) for n in rule.signature.parameters]
+        if isinstance(rule, RuleFamily):
+            called, rule = member(rule, tuple([(a.rank, self.kind_of_tree(a) or "float") for a in args]))
         if called in FUNCTIONS and not any(a.rank or isinstance(a, TupleExpr) for a in args):
             return self.apply(called, args)
         results = primitive_calls.lower_primitive_call(self, node, rule, args, hint)

@@ -32,7 +32,7 @@ from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
 from .messages import Messages
-from .source_check import source_changed, source_lines
+from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse, own_returns, with_location
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
@@ -129,12 +129,15 @@ class Source:
                 "defined, and the new one would be differentiated: import the module again (importlib.reload), "
                 "run the cell again, or begin a new process"
             )
+        found = lambda_definition(plain, "lambda_") if self.name == "<lambda>" else None
+        if found is not None:
+            lines, self.name, self.first = found[0], "lambda_", 1
         self.lines = lines_of("".join(lines))
-        node = _definition("\n".join(self.lines))
+        node: ast.stmt = _definition("\n".join(self.lines)) if found is None else found[1]
         if isinstance(node, ast.AsyncFunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: {self.name} is async; write a plain def")
         if not isinstance(node, ast.FunctionDef):
-            raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def, not as a lambda")
+            raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def")
         self.first -= 1
         if deep := too_deep(node):
             at = f"{self.file}, line {self.first + deep.lineno}"

@@ -6,14 +6,16 @@ with the code of the function: names, constants and instructions, at the same li
 
 from __future__ import annotations
 
+import ast
 import inspect
 import linecache
 from functools import lru_cache
 from types import CodeType, FunctionType
 
 from ...backends.numba.generated_module import is_generated
+from ...core.source_text import parsed
 
-__all__ = ["source_changed", "source_lines"]
+__all__ = ["lambda_definition", "source_changed", "source_lines"]
 
 
 def source_lines(function: FunctionType) -> tuple[list[str], int]:
@@ -35,6 +37,27 @@ def source_lines(function: FunctionType) -> tuple[list[str], int]:
     body = next(k for k, line in enumerate(lines, 1) if line.startswith("def "))
     end = next((k for k, line in enumerate(lines[body:], body) if line[:1] not in (" ", "\n")), None)
     return lines[:end], code.co_firstlineno
+
+
+def lambda_definition(function: FunctionType, name: str) -> tuple[list[str], ast.FunctionDef] | None:
+    """All lines of the file of a lambda, and the lambda as a definition of `name`; None if it is not found."""
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    try:
+        nodes = [n for n in ast.walk(parsed("".join(lines))) if isinstance(n, ast.Lambda)]
+    except (SyntaxError, ValueError):
+        return None
+    places = [p for p in code.co_positions() if None not in p and p[3]]
+    best: ast.Lambda | None = None
+    for n in nodes:
+        begin, end = (n.body.lineno, n.body.col_offset), (n.body.end_lineno, n.body.end_col_offset)
+        inside = all(begin <= (first, left) and (last, right) <= end for first, last, left, right in places)
+        if n.lineno == code.co_firstlineno and places and inside and (best is None or best.col_offset < n.col_offset):
+            best = n  # the innermost one: those around it contain it
+    if best is None:
+        return None
+    body = ast.copy_location(ast.Return(best.body), best.body)
+    return lines, ast.copy_location(ast.FunctionDef(name, best.args, [body], []), best)
 
 
 def source_changed(function: FunctionType) -> bool:
