@@ -10,13 +10,13 @@ import builtins
 import inspect
 import opcode
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numba import types
 
-from ..backends.numba.compile import is_nopython
+from ..backends.numba.compile import is_nopython, nopython_function
 from ..backends.numba.internals import NumbaError, as_dtype
 from ..backends.numba.result_types import result_form, result_type
 from ..core.source_text import identifier
@@ -25,7 +25,8 @@ from ..ir.expr import Fn
 from .ir.functions import FUNCTIONS, ScalarFunction
 from .ir.names import RESERVED
 
-__all__ = ["Forms", "Kind", "Rule", "RuleFamily", "adopted", "home", "kind_of_type", "member", "rule_of", "stand_in"]
+__all__ = ["Forms", "Kind", "Rule", "RuleFamily", "adopted", "home", "kind_of_type", "member", "register_draws",
+           "rule_of", "stand_in"]  # fmt: skip
 
 _vjps: dict[Any, Callable] = {}  # the registered vjp, by primitive
 _rules: dict[Any, Rule | RuleFamily] = {}  # by primitive; Numba compiled it and its vjp
@@ -66,6 +67,13 @@ def adopted(called: Any, generated: bool) -> Any:
         _vjps[called] = called.vjp
         _adopt(called)
     return called
+
+
+def register_draws(functions: Iterable[Callable]) -> list[Callable]:
+    """The compiled versions of functions that draw random numbers, each with a rule that says so."""
+    draws = [nopython_function(f) for f in functions]
+    _rules.update({f: Rule(f.__name__, f, None, None) for f in draws})
+    return draws
 
 
 def rule_of(called: Any) -> Rule | RuleFamily | None:
@@ -119,14 +127,18 @@ def home(name: str, helper: Any) -> str:
 
 
 class Rule:
-    """A primitive and its vjp; `name` and `vjp` are their names in generated code."""
+    """A primitive and its vjp; `name` and `vjp` are their names in generated code.
+
+    One without a vjp `draws` random numbers: each call must run once, in order, and what it returns has no derivative.
+    """
 
     def __init__(self, name: str, forward: Any, vjp: Any, infer: Callable | None) -> None:
+        self.draws = vjp is None
         name = identifier(name, {*RESERVED, *vars(builtins), "ahead", "in_large_pages", "plus"})
         while name in globals() or f"{name}_vjp" in globals():
             name += "_"
         self.name, self.vjp, self.infer = name, f"{name}_vjp", infer
-        self.helpers = {self.name: forward, self.vjp: vjp}
+        self.helpers = {self.name: forward} if self.draws else {self.name: forward, self.vjp: vjp}
         globals().update(self.helpers)
         self._forms: dict[tuple[Kind, ...], Forms] = {}
         self._narrow: dict[tuple[Kind, ...], bool] = {}
@@ -176,6 +188,9 @@ class Forms:
         self.vjp_returns_tuple, self.type_error = False, ""
         if len(self.results) < len(returned) or not returned:
             self.type_error = "it returns something other than arrays and numbers"
+            return
+        if rule.draws:
+            self.cotangent_ranks = [None for _ in argument_kinds]
             return
         results = [stand_in(kind) for kind in self.results]
         result = tuple(results) if self.rule_returns_tuple else results[0]

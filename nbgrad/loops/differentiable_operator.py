@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from ..backends.numba.compile import is_nopython, module
-from ..errors import NBGradError
+from ..errors import NBGradError, TraceError
 from .arguments import float64_among_float32, has_float32, parameters, ranks_and_kinds, with_defaults
 from .codegen.module_source import module as file_of
 from .codegen.module_source import refusing_deep_nesting
@@ -99,6 +99,10 @@ class OperatorVariant:
         self.narrow = narrow
         self.parameters = parameters(source)
         f = self._lowered()
+        if f.draws:
+            raise TraceError(
+                f"{f.name} draws random numbers, and would draw others in the reverse sweep; pass them to it"
+            )
         # Numba read constants when it compiled; they may have changed before the source was read here.
         constants = any(s.captured_snapshot.constants for s in source.with_callees())
         plain = is_nopython(original) and not f.modified_parameters and not flat and not constants

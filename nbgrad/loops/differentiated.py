@@ -342,7 +342,12 @@ class Adjoint(_Differentiated):
         halves = program.split_variant
         if halves is None and not isinstance(program, CheckpointedVariant):
             halves = program.split_variant = self._variant(SplitVariant, args, True)
-        if halves is None or halves.split_tape_axes is None or halves.split_tape_axes > program.reverse.tape_axes():
+        once = program.f.draws  # running it again would draw other numbers
+        if halves is None or halves.split_tape_axes is None or (
+            halves.split_tape_axes > program.reverse.tape_axes() and not once
+        ):  # fmt: skip
+            if once:
+                raise TraceError(f"{self.__name__}: vjp would draw random numbers twice; use value_and_grad")
             return Pullback(partial(self._arrange_gradients, program), program, snapshot, self._primal(args))
         results, state = halves.forward(args)
         return Pullback(partial(self._arrange_gradients, program), program, snapshot, results, halves, state)

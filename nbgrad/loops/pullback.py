@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import AttrError
+from ..errors import AttrError, TraceError
 from .arguments import as_tuple, copy_written, flat_cotangents, output_names
 from .frontend.tuple_arguments import unflatten
 from .variants import AdjointVariant, SplitVariant
@@ -49,5 +49,7 @@ class Pullback:
         weights = self._split_variant.seed_arguments(self._args, self._results, by_output)
         state, self._state = self._state, None
         if state is None:
+            if f.draws:
+                raise TraceError(f"{f.name}: the pullback of a function that draws random numbers has one call")
             state = self._split_variant.forward(copy_written(f, self._args))[1]
         return self._gradient_form(self._split_variant.backward(state, weights))

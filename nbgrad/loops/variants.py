@@ -12,6 +12,7 @@ import numpy as np
 from ..backends.numba.compile import module as compiled_module
 from ..backends.numba.compile import python
 from ..backends.numba.exported import unchecked_call
+from ..errors import TraceError
 from .arguments import arrange_gradients, as_cotangent, check_no_aliasing, copies, output_names
 from .codegen.checkpointing import Checkpointed, rerun_iterations
 from .codegen.module_source import module, refusing_deep_nesting
@@ -136,6 +137,11 @@ class CheckpointedVariant(AdjointVariant):
 
     def __init__(self, plain: AdjointVariant, loop: Loop, count: int | None, memory: int | None) -> None:
         self.f, self.wrt, self.argnums, self.plan = plain.f, plain.wrt, plain.argnums, plain.plan
+        if self.f.draws:
+            raise TraceError(
+                f"{self.f.name}: checkpoints run iterations again, which would draw other random numbers; leave "
+                "checkpoint out, or pass the numbers as an array"
+            )
         self.plain = plain
         self.count = count
         self.memory = memory

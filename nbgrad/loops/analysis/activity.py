@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import TraceError
 from ..ir.algebra import Algebra
 from ..ir.statements import Assign, Call, Function, Statement, Store, Swap, walk
 from ..ir.terms import reads
@@ -21,7 +22,18 @@ def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]
         for s in reversed(statements):
             _propagate_useful(s, useful, algebra)
         grew = len(varied) + len(useful) > before
+    for s in statements:
+        if isinstance(s, Call) and s.rule.draws and reads(*s.operands) & varied and set(s.results) & useful:
+            refuse_drawn_parameters(s, f)
     return varied & useful
+
+
+def refuse_drawn_parameters(s: Call, f: Function) -> None:
+    raise TraceError(
+        f"adjoint: {f.where}: a parameter of {s.rule.name} depends on "
+        "differentiated arguments, and the numbers drawn have no derivative by it; draw standard numbers and transform "
+        "them, or leave the argument out of argnums"
+    )
 
 
 def _propagate_varied(s: Statement, varied: set[str], f: Function, algebra: Algebra) -> None:
@@ -29,7 +41,7 @@ def _propagate_varied(s: Statement, varied: set[str], f: Function, algebra: Alge
     match s:
         case Swap() if {s.first, s.second} & varied:
             varied |= {s.first, s.second}
-        case Call() if reads(*s.operands) & varied:
+        case Call() if reads(*s.operands) & varied and not s.rule.draws:
             varied |= {r for r in s.results if f.kinds[r] == "float"}
         case Assign() | Store():
             target = s.name if isinstance(s, Assign) else s.array

@@ -21,6 +21,7 @@ from . import (  # noqa: F401
     numpy_grids,
     numpy_library,
     numpy_linalg,
+    numpy_random,
     numpy_statistics,
     numpy_updates,
     operator_functions,
@@ -52,7 +53,7 @@ class Calls(Expressions):
         called = self.function_of(node.func)
         if isinstance(called, Source):
             return called
-        if is_known(called):
+        if is_known(called) or rule_of(called) is not None:
             return None
         plain = getattr(called, "py_func", called)
         own = isinstance(plain, types.FunctionType) and (plain.__module__ or "").split(".")[0] not in ("numpy", "math")

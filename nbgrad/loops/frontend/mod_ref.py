@@ -116,7 +116,8 @@ class _ModRef:
             return callee
         function = None if name in self.inner else self.resolve(call.func)
         plain = getattr(function, "py_func", function)
-        if not isinstance(plain, types.FunctionType) or is_known(plain) or plain.__name__ in self.within:
+        known = is_known(plain) or rule_of(function) is not None
+        if not isinstance(plain, types.FunctionType) or known or plain.__name__ in self.within:
             return None
         other = Source(plain)
         return _ModRef(other, other.node, self.within)

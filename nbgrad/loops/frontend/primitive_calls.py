@@ -51,11 +51,14 @@ def lower_primitive_call(
     """The lowered results of a call; a list if it returns a tuple. `hint`: the preferred name of an array result."""
     arguments = [_argument(low, node, tree) for tree in args]
     forms = _result_types(low, node, rule, arguments)
-    function, vjp = (low.names.imported(n, rule.helpers[n], rule.helpers[n]) for n in (rule.name, rule.vjp))
-    s = Call(rule, function, vjp, [], {}, arguments, forms.rule_returns_tuple, line=low.line)
+    names = {n: low.names.imported(n, function, function) for n, function in rule.helpers.items()}
+    s = Call(
+        rule, names[rule.name], names.get(rule.vjp, ""), [], {}, arguments, forms.rule_returns_tuple, line=low.line
+    )
     low.line = ""
     inferred = _inferred_lengths(low, rule, arguments, len(forms.results))
-    if not (low.runs_once and low.at_function_level) and _sizes_known(low, forms, inferred):
+    once = low.runs_once and low.at_function_level and not rule.draws
+    if not once and _sizes_known(low, forms, inferred):
         trees = _copied_results(low, node, s, arguments, forms, inferred)
         return trees if forms.rule_returns_tuple else trees[0]
     for rank, kind in forms.results:

@@ -72,8 +72,8 @@ _INSTEAD = {
 _ADVICE = {
     "print": "leave it out",
     "slice": "write x[a:b]",
-    "np.random": "draw the random numbers before, and pass them as an array",
-    "random": "draw the random numbers before, and pass them as an array",
+    "np.random": "draw the random numbers before, and pass them as an array, or transform standard ones",
+    "random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "np.linalg": "use solve, inv, det, slogdet, cholesky, qr or norm, or write it as loops",
     "nditer": "loop over np.ndindex(a.shape)",
     "histogram": "count in a loop, with np.searchsorted",

@@ -270,6 +270,11 @@ class Function:
         return f"{text} ({', '.join(said)})" if said else text
 
     @cached_property
+    def draws(self) -> bool:
+        """Whether random numbers are drawn, so that another run gives other results."""
+        return any(isinstance(s, Call) and s.rule.draws for s in walk(self.body))
+
+    @cached_property
     def compared_axes(self) -> dict[tuple[str, int], list[Term]]:
         """For each axis of a parameter, as (name, axis), the lengths that its length is compared with."""
         found: dict[tuple[str, int], list[Term]] = {}

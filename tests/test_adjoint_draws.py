@@ -1,0 +1,309 @@
+"""Random numbers in loops: drawn once, in order, as Numba draws them; differentiated for the same draws."""
+
+# ruff: noqa: NPY002  # it is the legacy functions that Numba has without a generator
+
+import math
+import random
+
+import numba
+import numpy as np
+import pytest
+
+import nbgrad as nb
+from nbgrad.errors import TraceError
+from nbgrad.loops.frontend import numpy_random
+from nbgrad.loops.frontend.function_table import DEFINITIONS
+
+
+def walk(mu, sigma, n):
+    """Draws in tests, in branches, and some that are not used."""
+    np.random.seed(7)
+    x = 1.0
+    for _ in range(n):
+        if np.random.rand() < 0.5:
+            x = x * np.exp(np.random.normal(mu, sigma))
+        else:
+            np.random.rand()
+            x = x + sigma * np.random.standard_normal() * x
+    return x
+
+
+def option(spot, volatility, paths):
+    """A call option by Monte Carlo."""
+    np.random.seed(1)
+    total = 0.0
+    for _ in range(paths):
+        z = np.random.standard_normal()
+        total += max(spot * math.exp(-0.5 * volatility**2 + volatility * z) - 1.0, 0.0)
+    return total / paths
+
+
+def paths_of_euler(rate, volatility, n):
+    """Euler and Maruyama's method for several paths at once, with antithetic draws, and a stopping time."""
+    np.random.seed(5)
+    x = np.ones(4)
+    dt = 0.1
+    for _ in range(n):
+        dw = math.sqrt(dt) * np.random.randn(2)
+        noise = np.concatenate((dw, -dw))
+        x = x + rate * x * dt + volatility * x * noise
+        while np.random.random() < 0.2:
+            x[0] *= 1.0 + 0.01 * np.random.uniform(-volatility, volatility)
+    return np.sum(x**2)
+
+
+def dropout(w, keep, n):
+    np.random.seed(9)
+    total = 0.0
+    for k in range(n):
+        mask = np.random.random(w.size) < keep
+        total += np.sum(np.where(mask, w, 0.0)) ** 2 / (k + 1)
+    return total
+
+
+def indices(w, scale, n):
+    """Integers that are drawn, shuffled and chosen."""
+    np.random.seed(11)
+    order = np.random.permutation(w.size)
+    total = 0.0
+    for k in range(n):
+        i = np.random.randint(w.size)
+        total += w[i] ** 2 * scale + w[order[k]] * np.random.choice(w) + (np.random.choice(3) - 1) * w[0]
+        np.random.shuffle(order)
+    for j in np.random.randint(0, w.size, 5):
+        total += w[j] ** 3
+    return total
+
+
+def short(a, b, n):
+    """Draws in conditional expressions and after `and`, which are not always evaluated."""
+    np.random.seed(13)
+    total = 0.0
+    for k in range(n):
+        if k % 2 == 0 and np.random.rand() < 0.7:
+            total += a * np.random.rand()
+        total += b * np.random.exponential(a) if k % 3 == 0 else a * b
+        total -= np.random.normal() - np.random.normal()
+    return total
+
+
+@numba.njit
+def step(x, sigma):
+    return x + sigma * np.random.normal(0.0, 1.0)
+
+
+def with_helpers(x, sigma, n):
+    np.random.seed(17)
+    noise = np.array([np.random.normal() for _ in range(n)])
+    total = sum([np.random.rand() * sigma for _ in range(n)])
+    for v in noise:
+        x = step(x, sigma) + step(x, v * sigma)
+    return x + total
+
+
+def of_the_module_random(a, b, n):
+    random.seed(19)
+    total = 0.0
+    for _ in range(n):
+        total += random.gauss(a, b) ** 2 + random.uniform(a, b) * random.random() + random.randint(0, 5)
+        total += random.expovariate(a) + random.normalvariate(b, a)
+    return total
+
+
+W = np.array([0.3, -0.7, 1.2, 0.5, 2.0, -1.1, 0.8])
+PROGRAMS = [
+    (walk, (0.1, 0.2, 12)),
+    (option, (1.1, 0.3, 200)),
+    (paths_of_euler, (0.3, 0.4, 10)),
+    (dropout, (W, 0.6, 5)),
+    (indices, (W, 0.7, 6)),
+    (short, (0.6, 1.4, 9)),
+    (with_helpers, (0.5, 0.3, 6)),
+    (of_the_module_random, (0.5, 1.3, 7)),
+]
+
+
+def quotients(f, args, k, h):
+    """The derivatives of a function by argument k."""
+    g = np.empty(np.size(args[k]))
+    for i in range(g.size):
+        moved = [np.array(args[k], float), np.array(args[k], float)]
+        for m, s in zip(moved, (h, -h), strict=True):
+            m.reshape(-1)[i] += s
+        up, down = (f(*args[:k], m[()], *args[k + 1 :]) for m in moved)
+        g[i] = (up - down) / (2 * h)
+    return g.reshape(np.shape(args[k]))
+
+
+@pytest.mark.parametrize(("f", "args"), PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
+def test_the_numbers_are_those_of_numba(f, args):
+    compiled, adj = numba.njit(f), nb.adjoint(f)
+    value, gradients = adj.value_and_grad(*args)
+    assert value == pytest.approx(compiled(*args), rel=1e-14)
+    for k in range(2):
+        np.testing.assert_allclose(gradients[k], quotients(compiled, args, k, 1e-6), rtol=1e-5, atol=1e-7)
+    directions = tuple(np.ones_like(a) if isinstance(a, np.ndarray) else 1.0 for a in args[:2])
+    result, slope = nb.tangent(f).jvp(args, (*directions, None))
+    assert result == value
+    assert slope == pytest.approx(sum(np.sum(g) for g in gradients[:2]), rel=1e-11)
+    pull = adj.vjp(*args)
+    assert pull.value == value
+    for g, expected in zip(pull(1.0)[:2], gradients[:2], strict=True):
+        np.testing.assert_allclose(g, expected, rtol=1e-12)
+    h = 1e-6
+    shifted = [adj.value_and_grad(*(a + s for a in args[:2]), args[2])[1] for s in (h, -h)]
+    for p, up, down in zip(adj.hvp(args, (*directions, None))[:2], *[s[:2] for s in shifted], strict=True):
+        np.testing.assert_allclose(p, (up - down) / (2 * h), rtol=1e-4, atol=1e-6)
+
+
+CALLS = {
+    "standard_normal": "()", "randn": "()", "rand": "()", "random": "()", "random_sample": "()", "ranf": "()",
+    "sample": "()", "standard_exponential": "()", "normal": "(0.3, a)", "uniform": "(a, 3.0)", "exponential": "(a)",
+    "lognormal": "(0.2, a)", "laplace": "(0.1, a)", "logistic": "(0.3, a)", "gumbel": "(0.2, a)", "weibull": "(a)",
+    "rayleigh": "(a)", "randint": "(2, 9)", "choice": "(5)", "permutation": "(6)[3]", "standard_gamma": "(1.5)",
+    "gamma": "(2.5, a)", "chisquare": "(3.0)", "beta": "(2.0, 1.5)", "poisson": "(3.0)", "binomial": "(8, 0.3)",
+    "geometric": "(0.3)", "seed": "", "shuffle": "",
+}  # fmt: skip
+
+
+def test_every_function_is_tested():
+    known = {f.__name__ for f in DEFINITIONS.values() if f.__module__ == numpy_random.__name__}
+    assert known - CALLS.keys() <= {
+        "python_seed", "python_uniform", "gauss", "normalvariate", "python_range", "expovariate", "python_integer"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n, call in CALLS.items() if call])
+def test_each_function_draws_what_numba_draws(name, tmp_path):
+    call = f"np.random.{name}{CALLS[name]}"
+    path = tmp_path / f"{name}.py"
+    array = "" if name in ("randn", "rand", "permutation") else (
+        f"    for v in np.random.{name}({(CALLS[name][1:-1] + ', ').lstrip(', ')}size=3):\n        total += v * a\n"
+    )  # fmt: skip
+    path.write_text(
+        f"import numpy as np\n\ndef f(a):\n    np.random.seed(23)\n    total = 0.0\n    for _ in range(5):\n"
+        f"        total += {call} * a\n{array}    return total\n"
+    )
+    namespace: dict = {}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    f = namespace["f"]
+    value, (slope,) = nb.adjoint(f).value_and_grad(0.8)
+    compiled = numba.njit(f)
+    assert value == pytest.approx(compiled(0.8), rel=1e-13)
+    assert slope == pytest.approx((compiled(0.8 + 1e-6) - compiled(0.8 - 1e-6)) / 2e-6, rel=1e-6)
+
+
+def test_shapes_of_draws():
+    def f(a, n):
+        np.random.seed(2)
+        x = np.random.normal(0.0, a, (n, 3))
+        y = np.random.rand(2, n)
+        z = np.random.randn(n, 2, 2)
+        return np.sum(x @ y.T[:3, :1]) + np.sum(z) * a
+
+    value, gradients = nb.adjoint(f).value_and_grad(0.5, 3)
+    assert value == pytest.approx(0.5 * gradients[0])
+
+
+def unseeded(a, n):
+    total = 0.0
+    for _ in range(n):
+        total += a * np.random.rand()
+    return total
+
+
+def drawn_in_a_branch(a, n):
+    y = np.zeros(n)
+    if a > 0:
+        z = np.random.rand()
+        y[0] = a * z * z
+    return y
+
+
+def test_a_pullback_belongs_to_the_draws_of_its_value():
+    pull = nb.adjoint(unseeded, 0).vjp(2.0, 10)
+    assert pull(1.0) == pytest.approx(pull.value / 2.0)
+    with pytest.raises(TraceError, match="the pullback of a function that draws random numbers has one call"):
+        pull(1.0)
+    value, gradient = nb.adjoint(unseeded, 0).value_and_grad(2.0, 10)
+    assert gradient == pytest.approx(value / 2.0)
+    try:
+        branch = nb.adjoint(drawn_in_a_branch, 0).vjp(2.0, 3)
+    except TraceError as err:
+        assert "would draw random numbers twice" in str(err)
+    else:
+        assert branch(np.array([1.0, 0.0, 0.0])) == pytest.approx(branch.value[0] / 2.0)
+
+
+def test_what_would_draw_again_is_refused():
+    with pytest.raises(TraceError, match="checkpoints run iterations again, which would draw other random numbers"):
+        nb.adjoint(unseeded, checkpoint=3).value_and_grad(1.0, 10)
+    with pytest.raises(nb.NBGradError, match="draws random numbers, and would draw others in the reverse sweep"):
+        nb.grad(nb.primitive(unseeded))(nb.nd.array(1.0), 3)
+
+
+def chosen(a, n):
+    return np.random.gamma(a, 1.0) * a
+
+
+def counts(a, n):
+    total = 0.0
+    for _ in range(n):
+        total += np.random.poisson(a) * a
+    return total
+
+
+def only_in_tests(a, n):
+    total = 0.0
+    for _ in range(n):
+        if np.random.poisson(a) > 2:
+            total += a
+    return total
+
+
+def arrays_of_parameters(a, n):
+    return np.sum(np.random.normal(np.array([a, a])))
+
+
+def rows(a, n):
+    x = np.ones((n, n)) * a
+    np.random.shuffle(x)
+    return x[0, 0]
+
+
+@pytest.mark.parametrize("f", [chosen, counts])
+def test_parameters_without_a_derivative_are_refused(f):
+    with pytest.raises(TraceError, match=r"test_adjoint_draws.py.*a parameter of draw_\w+ depends on"):
+        nb.adjoint(f).value_and_grad(2.0, 3)
+    with pytest.raises(TraceError, match="draw standard numbers and transform them"):
+        nb.tangent(f).jvp((2.0, 3), (1.0, None))
+
+
+def test_parameters_that_decide_branches_only_are_not():
+    value, gradient = nb.adjoint(only_in_tests, 0).value_and_grad(2.0, 50)
+    assert gradient == value / 2.0
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (arrays_of_parameters, "random numbers with arrays of parameters.*draw standard ones, and scale them"),
+        (rows, "np.random.shuffle of a matrix"),
+    ],
+)
+def test_other_forms_are_refused(f, message):
+    with pytest.raises(TraceError, match=message):
+        nb.adjoint(f).value_and_grad(2.0, 3)
+
+
+def in_parallel(x):
+    total = 0.0
+    for i in numba.prange(x.size):
+        total += x[i] * np.random.rand()
+    return total
+
+
+def test_parallel_loops_that_draw_are_serial():
+    adj = nb.adjoint(in_parallel)
+    (verdict,) = {v for k, v in adj.parallel(W).items() if not k.endswith("reverse")}
+    assert verdict.startswith("serial")
