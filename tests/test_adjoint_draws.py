@@ -4,6 +4,7 @@
 
 import math
 import random
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
-from nbgrad.loops.frontend import numpy_random
+from nbgrad.loops.frontend import numpy_generators, numpy_random
 from nbgrad.loops.frontend.function_table import DEFINITIONS
 
 
@@ -191,6 +192,122 @@ def test_each_function_draws_what_numba_draws(name, tmp_path):
     compiled = numba.njit(f)
     assert value == pytest.approx(compiled(0.8), rel=1e-13)
     assert slope == pytest.approx((compiled(0.8 + 1e-6) - compiled(0.8 - 1e-6)) / 2e-6, rel=1e-6)
+
+
+def path(mu, sigma, n, rng):
+    x = 1.0
+    for _ in range(n):
+        if rng.random() < 0.5:
+            x *= math.exp(rng.normal(mu, sigma))
+        else:
+            rng.random()
+            x += 0.1 * sigma * np.sum(rng.standard_normal(3)) * x
+        x += sigma * rng.integers(0, 5) * 0.01 + rng.choice(np.array([0.1, 0.2, 0.3])) * mu
+    return x
+
+
+def twice(mu, sigma, n, rng):
+    total = 0.0
+    for _ in range(2):
+        total += path(mu, sigma, n, rng) ** 2
+    return total
+
+
+class Model(NamedTuple):
+    mu: float
+    rng: np.random.Generator
+
+
+def of_a_model(model, sigma, n):
+    return path(model.mu, sigma, n, model.rng)
+
+
+def generator():
+    return np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("f", [path, twice])
+def test_generators_draw_what_numpy_draws(f):
+    adj = nb.adjoint(f)
+    used, other = generator(), generator()
+    value, gradients = adj.value_and_grad(0.1, 0.2, 9, used)
+    assert value == pytest.approx(f(0.1, 0.2, 9, other), rel=1e-13)
+    assert used.bit_generator.state == other.bit_generator.state
+    assert gradients[2:] == (None, None)
+
+    def seeded(mu, sigma):
+        return f(mu, sigma, 9, generator())
+
+    for k in range(2):
+        assert gradients[k] == pytest.approx(quotients(seeded, (0.1, 0.2), k, 1e-6), rel=1e-6)
+    assert adj.vjp(0.1, 0.2, 9, generator())(1.0)[:2] == pytest.approx(gradients[:2], rel=1e-12)
+    assert nb.tangent(f).jvp((0.1, 0.2, 9, generator()), (1.0, 1.0, None, None))[1] == pytest.approx(sum(gradients[:2]))
+    products = adj.hvp((0.1, 0.2, 9, generator()), (1.0, 0.0, None, None))
+    up, down = (adj.value_and_grad(0.1 + h, 0.2, 9, generator())[1] for h in (1e-6, -1e-6))
+    for k in range(2):
+        assert products[k] == pytest.approx((up[k] - down[k]) / 2e-6, rel=1e-5)
+
+
+def test_generators_in_tuples():
+    value, (model, sigma, _) = nb.adjoint(of_a_model).value_and_grad(Model(0.1, generator()), 0.2, 9)
+    expected, gradients = nb.adjoint(path).value_and_grad(0.1, 0.2, 9, generator())
+    assert (value, model.mu, sigma, model.rng) == (expected, *gradients[:2], None)
+
+
+GENERATOR_CALLS = {
+    "random": "()", "standard_normal": "()", "standard_exponential": "()", "normal": "(0.3, a)", "uniform": "(a, 3.0)",
+    "exponential": "(a)", "lognormal": "(0.2, a)", "laplace": "(0.1, a)", "logistic": "(0.3, a)", "gumbel": "(0.2, a)",
+    "weibull": "(a)", "rayleigh": "(a)", "integers": "(2, 9)", "choice": "(5)", "standard_gamma": "(1.5)",
+    "gamma": "(2.5, a)", "chisquare": "(3.0)", "beta": "(2.0, 1.5)", "poisson": "(3.0)",
+}  # fmt: skip
+
+
+def test_every_method_is_tested():
+    known = {f.__name__ for f in DEFINITIONS.values() if f.__module__ == numpy_generators.__name__}
+    assert known == GENERATOR_CALLS.keys()
+
+
+@pytest.mark.parametrize("name", GENERATOR_CALLS)
+def test_each_method_draws_what_numpy_draws(name, tmp_path):
+    call = f"rng.{name}{GENERATOR_CALLS[name]}"
+    several = f"rng.{name}({(GENERATOR_CALLS[name][1:-1] + ', ').lstrip(', ')}size=(2, 3))"
+    path = tmp_path / f"{name}.py"
+    path.write_text(
+        f"import numpy as np\n\ndef f(a, rng):\n    total = 0.0\n    for _ in range(5):\n"
+        f"        total += {call} * a\n    for row in {several}:\n        for v in row:\n            total += v * a\n"
+        "    return total\n"
+    )
+    namespace: dict = {}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    f = namespace["f"]
+    value, (slope, _) = nb.adjoint(f).value_and_grad(0.8, generator())
+    assert value == pytest.approx(f(0.8, generator()), rel=1e-13)
+    assert slope == pytest.approx((f(0.8 + 1e-6, generator()) - f(0.8 - 1e-6, generator())) / 2e-6, rel=1e-6)
+
+
+def permuted(a, rng):
+    return a * rng.permutation(5)[0]
+
+
+def added(a, rng):
+    return a + rng
+
+
+def returned(a, rng):
+    return a, rng
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (permuted, "rng.permutation has no derivative here"),
+        (added, "rng, which is a random generator"),
+        (returned, "rng, which is a random generator"),
+    ],
+)
+def test_what_generators_cannot_do(f, message):
+    with pytest.raises(TraceError, match=message):
+        nb.adjoint(f, 0).vjp(2.0, generator())
 
 
 def test_shapes_of_draws():

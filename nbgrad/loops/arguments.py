@@ -109,6 +109,9 @@ def ranks_and_kinds(source: Source, args: tuple) -> tuple[dict[str, int], dict[s
         raise AttrError(f"{source.name}: {len(names)} arguments expected ({', '.join(names)}), {len(args)} given{hint}")
     ranks, kinds = {}, {}
     for name, a in zip(names, args, strict=True):
+        if isinstance(a, np.random.Generator):
+            kinds[name], ranks[name] = "generator", 0
+            continue
         if isinstance(a, np.ndarray):
             letter, ranks[name] = a.dtype.kind, a.ndim
             wrong = a.ndim == 0 or (letter == "f" and a.dtype not in (np.float32, np.float64)) or not a.dtype.isnative

@@ -32,9 +32,9 @@ _vjps: dict[Any, Callable] = {}  # the registered vjp, by primitive
 _rules: dict[Any, Rule | RuleFamily] = {}  # by primitive; Numba compiled it and its vjp
 _primitives: dict[Any, Any] = {}  # by their forward functions
 
-Kind = tuple[int, str]  # the rank, and "float", "int" or "bool"
+Kind = tuple[int, str]  # the rank, and "float", "int", "bool", or "generator" for a random generator
 _KINDS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
-_NUMBERS = {"float": 1.0, "int": 1, "bool": True}
+_NUMBERS = {"float": 1.0, "int": 1, "bool": True, "generator": np.random.default_rng(0)}
 _DTYPES = {"float": np.float64, "int": np.int64, "bool": np.bool_}
 
 

@@ -18,6 +18,7 @@ from ..ir.terms import Variable
 from . import (  # noqa: F401
     array_functions,
     einsum,
+    numpy_generators,
     numpy_grids,
     numpy_library,
     numpy_linalg,
@@ -33,7 +34,7 @@ from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
 from .reductions import Reductions
 from .source import Source
-from .static_values import bind_static, makes_functions
+from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
 from .syntax import all_names, bound_name, children, unparse
 from .views import NUMBERS
 
@@ -61,7 +62,7 @@ class Calls(Expressions):
 
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         """Lower a call in an expression; `hint` is the name for a new array."""
-        node = self.expand_starred(node)
+        node = self.method_of_generator(self.expand_starred(node))
         if self.callee(node) is not None:
             return self.inline_in_expression(node)
         called = self.function_of(node.func)
@@ -111,6 +112,22 @@ class Calls(Expressions):
         self.root_expression = expanded if node is self.root_expression else self.root_expression
         return expanded
 
+    def method_of_generator(self, node: ast.Call) -> ast.Call:
+        """The call of a random generator's method as that of its definition; other calls as they are."""
+        function = node.func
+        static = static_value(self, function.value) if isinstance(function, ast.Attribute) else None
+        if static is None or not isinstance(static.value, GeneratorArgument):
+            return node
+        assert isinstance(function, ast.Attribute)
+        definition = DEFINITIONS.get(getattr(np.random.Generator, function.attr, None))
+        if definition is None:
+            what = f"the method {unparse(function)} of a random generator"
+            raise self.source.refuse(node, what, "use its standard draws, and transform them")
+        call = ast.Call(bound_name(definition, unparse(function)),
+                        [ast.copy_location(Lowered(static), node), *node.args], node.keywords)  # fmt: skip
+        self.root_expression = call if node is self.root_expression else self.root_expression
+        return ast.copy_location(call, node)
+
     def operands(self, node: ast.Call, *numbers: int) -> list[ArrayExpr]:
         """The arguments of a call that must have one of these `numbers` of them."""
         if len(node.args) not in numbers:
@@ -151,13 +168,17 @@ class Calls(Expressions):
         rule = rule_of(called)
         assert rule is not None
         arguments = self.arguments(node, rule.signature)
-        args = [self.tree(arguments[n]) for n in rule.signature.parameters]
+        args = [self.tree_or_generator(arguments[n]) for n in rule.signature.parameters]
         if isinstance(rule, RuleFamily):
             called, rule = member(rule, tuple([(a.rank, self.kind_of_tree(a) or "float") for a in args]))
         if called in FUNCTIONS and not any(a.rank or isinstance(a, TupleExpr) for a in args):
             return self.apply(called, args)
         results = primitive_calls.lower_primitive_call(self, node, rule, args, hint)
         return TupleExpr(results) if isinstance(results, list) else results
+
+    def tree_or_generator(self, node: ast.expr) -> ArrayExpr:
+        static = static_value(self, node)
+        return static if static is not None and isinstance(static.value, GeneratorArgument) else self.tree(node)
 
     def method(self, node: ast.Call, function: ast.Attribute, hint: str) -> ArrayExpr:
         """A call of a method of an array: of the function that it is equal to, with the array first."""

@@ -25,7 +25,7 @@ from .partial_evaluation import static_truth
 from .reshaping import resolve_reshaped
 from .scope import LoweringState, Pack, name_of
 from .source import Source
-from .static_values import described, static_text
+from .static_values import GeneratorArgument, described, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
 from .tuple_arguments import Form, StaticArgument
@@ -86,6 +86,9 @@ def _lower_once(
     )
     lowering = Lowering(source, state, None, None)
     for p, name in own.items():
+        if kinds[name] == "generator":
+            lowering.bind_parameter(lowering, p, Static(GeneratorArgument(name)), source.node)
+            continue
         lowering.rename[p] = name
         lowering.scalar_parameters.add(name)
         if program.ranks[name]:
@@ -139,17 +142,19 @@ class Lowering(Assignments, Iteration):
 
     def parameter_tuple(self, pack: list) -> Pack:
         """A parameter that is a tuple, from the parameters that hold its items."""
-        items = (
-            self.parameter_tuple(n)
-            if isinstance(n, list)
-            else Static(n.value)
-            if isinstance(n, StaticArgument)
-            else self.whole_view(self.lowered_function.renamed_parameters[n])
-            if self.lowered_function.ranks[self.lowered_function.renamed_parameters[n]]
-            else self.lowered_function.renamed_parameters[n]
-            for n in pack[1:]
-        )
-        return Pack(tuple(items), pack[0])
+        f = self.lowered_function
+
+        def item(n: Any) -> Any:
+            if isinstance(n, list):
+                return self.parameter_tuple(n)
+            if isinstance(n, StaticArgument):
+                return Static(n.value)
+            name = f.renamed_parameters[n]
+            if f.kinds[name] == "generator":
+                return Static(GeneratorArgument(name))
+            return self.whole_view(name) if f.ranks[name] else name
+
+        return Pack(tuple(map(item, pack[1:])), pack[0])
 
     # Statements.
 
@@ -449,6 +454,7 @@ class Lowering(Assignments, Iteration):
 
     def effect(self, call: ast.Call) -> None:
         """Lower a call that is a statement: for its side effects."""
+        call = self.method_of_generator(call)
         called = self.function_of(call.func)
         if called is in_large_pages:
             return
@@ -457,13 +463,13 @@ class Lowering(Assignments, Iteration):
             items = self.tuple_items(self.tree(operands)) or []
             given = [t.term if isinstance(t, Scalar) else Variable(self.view_of(t, call, "").name) for t in items]
             self.names.imported(OUTSIDE_NAME, outside)
-            self.emit(IndexCheck(self.test(doubt), _text(program), OUTSIDE_NAME, given))
+            self.emit(IndexCheck(self.test(doubt), static_text(self, program), OUTSIDE_NAME, given))
             return
         if called is append_item:
             self.known_call(call, called, "")
             return
         if called is refuse_call:
-            what, _, instead = _text(call.args[0]).partition(": ")
+            what, _, instead = static_text(self, call.args[0]).partition(": ")
             raise self.source.refuse(call, what, instead)
         if self.callee(call) is not None:
             self.inline(call)
@@ -477,11 +483,6 @@ class Lowering(Assignments, Iteration):
 def _form(tree: ArrayExpr | None) -> Form:
     """The nesting of tuples in a result."""
     return (tree.tuple_class, tuple(map(_form, tree.items))) if isinstance(tree, TupleExpr) else None
-
-
-def _text(node: ast.expr | None) -> str:
-    """The string of a constant, "" for anything else."""
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _same_results(a: ArrayExpr | None, b: ArrayExpr | None) -> bool:

@@ -29,32 +29,58 @@ def numbers(a, b):
         refuse_call("random numbers with arrays of parameters: draw standard ones, and scale them")
 
 
-def drawn(size, draw):
-    """An array of draws; `size` is a length or a shape."""
-    x = np.empty(size)
-    for index in np.ndindex(x.shape):
-        x[index] = draw()
-    return x
+def taken(size, draw, *parameters):
+    """A draw, or an array of draws; `size` is a length or a shape."""
+    return draw(*parameters) if size is None else filled(np.empty(size), draw, *parameters)
 
 
-def counted(size, draw):
+def counted(size, draw, *parameters):
     """The same, of integers."""
-    x = np.empty(size, np.int64)
+    return draw(*parameters) if size is None else filled(np.empty(size, np.int64), draw, *parameters)
+
+
+def filled(x, draw, *parameters):
     for index in np.ndindex(x.shape):
-        x[index] = draw()
+        x[index] = draw(*parameters)
     return x
 
 
-def uniforms(size):
-    return draw_uniform() if size is None else drawn(size, draw_uniform)
+def located(loc, scale, z):
+    numbers(loc, scale)
+    return loc + scale * z
 
 
-def normals(size):
-    return draw_normal() if size is None else drawn(size, draw_normal)
+def population(a, replace):
+    if np.ndim(a) > 1 or not replace:
+        refuse_call("a choice from this: give a number or a vector, or take a part of np.random.permutation")
+    return a if np.ndim(a) == 0 else len(a)
 
 
-def exponentials(size):
-    return draw_exponential() if size is None else drawn(size, draw_exponential)
+def chosen(a, index):
+    return index if np.ndim(a) == 0 else a[index]
+
+
+# Other distributions, from uniform numbers or exponential ones.
+
+
+def laplacian(u):
+    return np.where(u < 0.5, np.log(u + u), -np.log(2.0 - u - u))
+
+
+def logit(u):
+    return np.log(u / (1.0 - u))
+
+
+def extreme(u):
+    return -np.log(-np.log(1.0 - u))
+
+
+def power_of(e, a):
+    numbers(a, 0.0)
+    return e ** (1.0 / a)
+
+
+# np.random.
 
 
 @definition(np.random)
@@ -64,114 +90,99 @@ def seed(seed):
 
 @definition(np.random)
 def random(size=None):
-    return uniforms(size)
+    return taken(size, draw_uniform)
 
 
 @definition(np.random)
 def random_sample(size=None):
-    return uniforms(size)
+    return taken(size, draw_uniform)
 
 
 @definition(np.random)
 def ranf(size=None):
-    return uniforms(size)
+    return taken(size, draw_uniform)
 
 
 @definition(np.random)
 def sample(size=None):
-    return uniforms(size)
+    return taken(size, draw_uniform)
 
 
 @definition(np.random)
 def rand(*shape):
-    return draw_uniform() if len(shape) == 0 else drawn(shape, draw_uniform)
+    return taken(None if len(shape) == 0 else shape, draw_uniform)
 
 
 @definition(np.random)
 def randn(*shape):
-    return draw_normal() if len(shape) == 0 else drawn(shape, draw_normal)
+    return taken(None if len(shape) == 0 else shape, draw_normal)
 
 
 @definition(np.random)
 def standard_normal(size=None):
-    return normals(size)
+    return taken(size, draw_normal)
 
 
 @definition(np.random)
 def standard_exponential(size=None):
-    return exponentials(size)
+    return taken(size, draw_exponential)
 
 
 @definition(np.random)
 def normal(loc=0.0, scale=1.0, size=None):
-    numbers(loc, scale)
-    return loc + scale * normals(size)
+    return located(loc, scale, taken(size, draw_normal))
 
 
 @definition(np.random)
 def uniform(low=0.0, high=1.0, size=None):
-    numbers(low, high)
-    return low + (high - low) * uniforms(size)
+    return located(low, high - low, taken(size, draw_uniform))
 
 
 @definition(np.random)
 def exponential(scale=1.0, size=None):
-    numbers(scale, 0.0)
-    return scale * exponentials(size)
+    return located(0.0, scale, taken(size, draw_exponential))
 
 
 @definition(np.random)
 def lognormal(mean=0.0, sigma=1.0, size=None):
-    numbers(mean, sigma)
-    return np.exp(mean + sigma * normals(size))
+    return np.exp(located(mean, sigma, taken(size, draw_normal)))
 
 
 @definition(np.random)
 def laplace(loc=0.0, scale=1.0, size=None):
-    numbers(loc, scale)
-    u = uniforms(size)
-    return loc + scale * np.where(u < 0.5, np.log(u + u), -np.log(2.0 - u - u))
+    return located(loc, scale, laplacian(taken(size, draw_uniform)))
 
 
 @definition(np.random)
 def logistic(loc=0.0, scale=1.0, size=None):
-    numbers(loc, scale)
-    u = uniforms(size)
-    return loc + scale * np.log(u / (1.0 - u))
+    return located(loc, scale, logit(taken(size, draw_uniform)))
 
 
 @definition(np.random)
 def gumbel(loc=0.0, scale=1.0, size=None):
-    numbers(loc, scale)
-    return loc - scale * np.log(-np.log(1.0 - uniforms(size)))
+    return located(loc, scale, extreme(taken(size, draw_uniform)))
 
 
 @definition(np.random)
 def weibull(a, size=None):
-    numbers(a, 0.0)
-    return exponentials(size) ** (1.0 / a)
+    return power_of(taken(size, draw_exponential), a)
 
 
 @definition(np.random)
 def rayleigh(scale=1.0, size=None):
-    numbers(scale, 0.0)
-    return scale * np.sqrt(2.0 * exponentials(size))
+    return located(0.0, scale, np.sqrt(2.0 * taken(size, draw_exponential)))
 
 
 @definition(np.random)
 def randint(low, high=None, size=None):
     numbers(low, 0.0 if high is None else high)
     first, last = (0, low) if high is None else (low, high)
-    return draw_integer(first, last) if size is None else counted(size, lambda: draw_integer(first, last))
+    return counted(size, draw_integer, first, last)
 
 
 @definition(np.random)
 def choice(a, size=None, replace=True):
-    if np.ndim(a) > 1 or not replace:
-        refuse_call("np.random.choice of this: give a number or a vector, or take a part of np.random.permutation")
-    n = a if np.ndim(a) == 0 else len(a)
-    index = randint(0, n, size)
-    return index if np.ndim(a) == 0 else a[index]
+    return chosen(a, randint(0, population(a, replace), size))
 
 
 @definition(np.random)
@@ -198,13 +209,12 @@ def shuffle(x):
 @definition(np.random)
 def standard_gamma(shape, size=None):
     numbers(shape, 0.0)
-    return draw_gamma(shape) if size is None else drawn(size, lambda: draw_gamma(shape))
+    return taken(size, draw_gamma, shape)
 
 
 @definition(np.random)
 def gamma(shape, scale=1.0, size=None):
-    numbers(shape, scale)
-    return scale * standard_gamma(shape, size)
+    return located(0.0, scale, standard_gamma(shape, size))
 
 
 @definition(np.random)
@@ -215,25 +225,25 @@ def chisquare(df, size=None):
 @definition(np.random)
 def beta(a, b, size=None):
     numbers(a, b)
-    return draw_beta(a, b) if size is None else drawn(size, lambda: draw_beta(a, b))
+    return taken(size, draw_beta, a, b)
 
 
 @definition(np.random)
 def poisson(lam=1.0, size=None):
     numbers(lam, 0.0)
-    return draw_poisson(lam) if size is None else counted(size, lambda: draw_poisson(lam))
+    return counted(size, draw_poisson, lam)
 
 
 @definition(np.random)
 def binomial(n, p, size=None):
     numbers(n, p)
-    return draw_binomial(n, p) if size is None else counted(size, lambda: draw_binomial(n, p))
+    return counted(size, draw_binomial, n, p)
 
 
 @definition(np.random)
 def geometric(p, size=None):
     numbers(p, 0.0)
-    return draw_geometric(p) if size is None else counted(size, lambda: draw_geometric(p))
+    return counted(size, draw_geometric, p)
 
 
 # The module random.

@@ -32,7 +32,8 @@ from ..ir.statements import (
 )
 from ..ir.terms import Compare, Constant, Prefix, Term, Variable, reads
 from ..ir.type_inference import DTYPES, ZEROS, kinds_of
-from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, copy_of_values
+from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, Static, copy_of_values
+from .static_values import GeneratorArgument
 from .syntax import unparse
 
 if TYPE_CHECKING:
@@ -138,7 +139,9 @@ _AXES: dict[int, tuple[str, ...]] = {1: ("size",), 2: ("rows", "columns")}
 
 
 def _argument(low: Calls, node: ast.Call, tree: ArrayExpr) -> Term:
-    """The name of a whole array, or a scalar."""
+    """The name of a whole array, a scalar, or the name of a random generator."""
+    if isinstance(tree, Static) and isinstance(tree.value, GeneratorArgument):
+        return Variable(tree.value.name)
     if isinstance(tree, Scalar):
         return low.name_or_constant(tree.term)
     if not tree.rank:
@@ -174,6 +177,8 @@ def _result_types(low: Calls, node: ast.Call, rule: Rule, arguments: list[Term])
 
 def _kind(low: Calls, term: Term, guess: str) -> Kind:
     name = _array(term)
+    if low.lowered_function.kinds.get(name) == "generator":
+        return 0, "generator"
     rank = low.lowered_function.ranks.get(name, 0)
     return rank, low.kind_of_tree(Leaf(low.whole_view(name)) if rank else Scalar(term)) or guess
 

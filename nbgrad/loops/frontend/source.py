@@ -445,6 +445,7 @@ class _Check:
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
             known = is_known(getattr(np.ndarray, node.func.attr, None)) or node.func.attr == "_replace"
+            known = known or getattr(np.random.Generator, node.func.attr, None) in DEFINITIONS
         self.number_of_arguments(node, called)
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):

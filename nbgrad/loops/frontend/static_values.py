@@ -7,10 +7,10 @@ functions are called, and strings are the messages of errors.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.source_text import constant_source
-from .array_expressions import Static
+from .array_expressions import Lowered, Static
 from .element_types import ElementType, element_type
 from .scope import UNCERTAIN
 from .syntax import subtrees
@@ -20,11 +20,28 @@ if TYPE_CHECKING:
     from .expressions import Expressions
     from .scope import Scope
 
-__all__ = ["bind_static", "described", "is_text", "makes_functions", "static_item", "static_text", "static_value"]
+__all__ = [
+    "GeneratorArgument",
+    "bind_static",
+    "described",
+    "is_text",
+    "makes_functions",
+    "static_item",
+    "static_text",
+    "static_value",
+]
+
+
+class GeneratorArgument(NamedTuple):
+    """A parameter that is a ``np.random.Generator``: only its methods may be called, and it may be passed on."""
+
+    name: str
 
 
 def static_value(low: Expressions, node: ast.expr) -> Static | None:
     """The string, None, function or type that an expression is; None for anything else."""
+    if isinstance(node, Lowered):
+        return node.lowered_tree if isinstance(node.lowered_tree, Static) else None
     if isinstance(node, ast.Constant) and isinstance(node.value, str | None):
         return Static(node.value)
     if isinstance(node, ast.Name):
@@ -70,9 +87,8 @@ def described(static: Static, text: str) -> str:
     if isinstance(value, str):
         said = constant_source(value)
         return said if said == text else f"{text}, which is the string {said}"
-    return (
-        f"{text}, which is {'None' if value is None else 'a type' if isinstance(value, ElementType) else 'a function'}"
-    )
+    kinds = {ElementType: "a type", GeneratorArgument: "a random generator"}
+    return f"{text}, which is {'None' if value is None else kinds.get(type(value), 'a function')}"
 
 
 def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
@@ -86,8 +102,8 @@ def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
 
 
 def is_text(static: Static) -> bool:
-    """Whether a static value is a string or None, perhaps one of several."""
-    return static.value is UNCERTAIN or isinstance(static.value, str | None)
+    """Whether a static value is a string, None or a generator, perhaps one of several."""
+    return static.value is UNCERTAIN or isinstance(static.value, str | GeneratorArgument | None)
 
 
 def makes_functions(node: ast.FunctionDef) -> bool:

@@ -1,4 +1,5 @@
-"""Draws of random numbers in generated files: functions of the state that Numba keeps for each thread.
+"""Draws of random numbers in generated files: functions of the state that Numba keeps for each
+thread, or of a generator.
 
 All others are written in the subset, on top of these (:mod:`..frontend.numpy_random`). What they return has no
 derivative; :class:`..custom_rules.Rule` has what makes calls of them statements that run once, in order.
@@ -12,7 +13,7 @@ import random
 
 import numpy as np
 
-__all__ = ["DRAWS"]
+__all__ = ["DRAWS", "GENERATOR_DRAWS"]
 
 
 def draw_uniform():
@@ -73,8 +74,41 @@ def set_python_state(seed):
     return 0
 
 
-#: They are called by generated files under their names.
+def draw_generator_uniform(generator):
+    return generator.random()
+
+
+def draw_generator_normal(generator):
+    return generator.standard_normal()
+
+
+def draw_generator_exponential(generator):
+    return generator.standard_exponential()
+
+
+def draw_generator_integer(generator, low, high):
+    return generator.integers(low, high)
+
+
+def draw_generator_gamma(generator, shape):
+    return generator.standard_gamma(shape)
+
+
+def draw_generator_beta(generator, a, b):
+    return generator.beta(a, b)
+
+
+def draw_generator_poisson(generator, rate):
+    return generator.poisson(rate)
+
+
+#: Draws from Numba's own states; generated files call them by their names.
 DRAWS = (
     draw_uniform, draw_normal, draw_exponential, draw_integer, draw_gamma, draw_beta, draw_poisson, draw_binomial,
     draw_geometric, set_state, draw_python_uniform, draw_python_normal, draw_python_integer, set_python_state,
+)  # fmt: skip
+#: Draws from a generator.
+GENERATOR_DRAWS = (
+    draw_generator_uniform, draw_generator_normal, draw_generator_exponential, draw_generator_integer,
+    draw_generator_gamma, draw_generator_beta, draw_generator_poisson,
 )  # fmt: skip
