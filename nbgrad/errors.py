@@ -1,6 +1,6 @@
 """The exceptions of nbgrad. All derive from :class:`NBGradError` (``MXNetError`` is an alias)."""
 
-__all__ = ["MXNetError", "MaskWarning", "NBGradError"]
+__all__ = ["DerivativeWarning", "MXNetError", "MaskWarning", "NBGradError"]
 
 
 class NBGradError(RuntimeError):
@@ -53,6 +53,10 @@ class SymbolError(NBGradError, ValueError):
 
 class TraceError(NBGradError, TypeError):
     """An operation that is not possible on the arrays of a function that ``jit`` traces."""
+
+
+class DerivativeWarning(UserWarning):
+    """A derivative that is right, and perhaps not the one that is meant."""
 
 
 class MaskWarning(UserWarning):

@@ -11,6 +11,7 @@ import numpy as np
 from ..core import collector
 from ..core.pickling import Derived
 from ..errors import AttrError, DTypeError, TraceError
+from .analysis.searches import searches, warn_of_searches
 from .arguments import (
     arrange_gradients,
     arrange_outputs,
@@ -176,7 +177,10 @@ class _Differentiated(Derived):
                 with collector.paused():
                     f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes)
                     full = (f.single_precision, unit_axes, *key)
-                    program = self._programs.get(full) or generate(f, wrt if differentiated else [])
+                    program = self._programs.get(full)
+                    if program is None:
+                        warn_of_searches(f.searches if differentiated else [], f)
+                        program = generate(f, wrt if differentiated else [])
                 self._programs[full] = self._programs[single, unit_axes, *key] = program
             if unit_axes or not (unit_axes := broadcasting_axes(program.f, args)):
                 return program
@@ -195,7 +199,9 @@ class _Differentiated(Derived):
         infer(f)
         f.checked = self._boundscheck
         f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
-        return checked(f, "lowering"), [f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)]
+        wrt = [f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)]
+        f.searches = searches(f, set(wrt))
+        return checked(f, "lowering"), wrt
 
     def _source_for(self, args: tuple) -> Source:
         """The source to differentiate; that of an adjoint or a tangent depends on its arguments."""
@@ -472,11 +478,8 @@ class Adjoint(_Differentiated):
             return parts[0].explain(*parts[2])
         source = self._source_for(args)
         ranks, kinds = ranks_and_kinds(source, args)
-        single, doubles, unit_axes = (
-            has_float32(args),
-            float64_among_float32(source, args),
-            self._generated(args).f.unit_axes,
-        )
+        single, doubles = has_float32(args), float64_among_float32(source, args)
+        unit_axes = self._generated(args).f.unit_axes
         with recorded() as history:
             f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes)
             reverse = AdjointPrinter(f, plan(f, set(wrt)), wrt)

@@ -52,6 +52,7 @@ def _activity(reverse: AdjointPrinter) -> list[str]:
     active = [n for n in names if n in reverse.plan.active]
     passive = [n for n in names if n not in reverse.plan.active]
     return [
+        *(f"{found}: their derivative is not that of what the loop finds" for found in reverse.f.searches),
         f"with: {', '.join(active) or 'none'}",
         f"without, as nothing returned depends on them, or they on no argument: {', '.join(passive) or 'none'}",
     ]

@@ -7,21 +7,13 @@ from ..ir.algebra import Algebra
 from ..ir.statements import Assign, Call, Function, Statement, Store, Swap, walk
 from ..ir.terms import reads
 
-__all__ = ["active_names"]
+__all__ = ["active_names", "useful_names", "varied_names"]
 
 
 def active_names(f: Function, algebra: Algebra, wrt: set[str], outputs: set[str]) -> set[str]:
     """Names that depend on `wrt` and on which `outputs` depend."""
-    varied, useful = set(wrt), set(outputs)
+    varied, useful = varied_names(f, algebra, wrt), useful_names(f, algebra, outputs)
     statements = list(walk(f.body))
-    grew = True
-    while grew:  # each in the direction of its data flow, so that few rounds suffice
-        before = len(varied) + len(useful)
-        for s in statements:
-            _propagate_varied(s, varied, f, algebra)
-        for s in reversed(statements):
-            _propagate_useful(s, useful, algebra)
-        grew = len(varied) + len(useful) > before
     for s in statements:
         if isinstance(s, Call) and s.rule.draws and reads(*s.operands) & varied and set(s.results) & useful:
             refuse_drawn_parameters(s, f)
@@ -34,6 +26,26 @@ def refuse_drawn_parameters(s: Call, f: Function) -> None:
         "differentiated arguments, and the numbers drawn have no derivative by it; draw standard numbers and transform "
         "them, or leave the argument out of argnums"
     )
+
+
+def varied_names(f: Function, algebra: Algebra, wrt: set[str]) -> set[str]:
+    """Names that depend on `wrt`."""
+    varied, statements, before = set(wrt), list(walk(f.body)), -1
+    while len(varied) > before:  # in the direction of data flow, so that few rounds suffice
+        before = len(varied)
+        for s in statements:
+            _propagate_varied(s, varied, f, algebra)
+    return varied
+
+
+def useful_names(f: Function, algebra: Algebra, outputs: set[str]) -> set[str]:
+    """Names on which `outputs` depend."""
+    useful, statements, before = set(outputs), list(walk(f.body))[::-1], -1
+    while len(useful) > before:
+        before = len(useful)
+        for s in statements:
+            _propagate_useful(s, useful, algebra)
+    return useful
 
 
 def _propagate_varied(s: Statement, varied: set[str], f: Function, algebra: Algebra) -> None:

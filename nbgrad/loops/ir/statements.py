@@ -263,6 +263,7 @@ class Function:
     checked: bool = True
     compared_lengths: list[tuple[Term, Term]] = field(default_factory=list)
     unit_axes: frozenset[tuple[str, int]] = frozenset()
+    searches: list[str] = field(default_factory=list)  # what loops find by tests alone, as sentences
 
     def with_user_names(self, text: str) -> str:
         """`text`, with the user's names for the copies that it mentions."""
