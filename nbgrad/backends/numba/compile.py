@@ -33,6 +33,7 @@ from .internals import (
     CompileResult,
     CPUDispatcher,
     Dispatcher,
+    DUFunc,
     free_pass_managers,
     function_compiler,
     overload,
@@ -255,6 +256,11 @@ def for_c(name: str, source: str, helpers: dict[str, object], signature: str):
 def is_nopython(function: object) -> bool:
     """Whether an object is a function that Numba compiles."""
     return isinstance(function, Dispatcher)
+
+
+def vectorized_function(function: object) -> Callable | None:
+    """The function of numbers that ``numba.vectorize`` was given; None for other functions."""
+    return function.__wrapped__ if isinstance(function, DUFunc) else None
 
 
 def nopython_function(function: Callable) -> Any:

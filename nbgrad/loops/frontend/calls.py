@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...backends.numba.compile import vectorized_function
 from ...errors import TraceError
 from ..custom_rules import RuleFamily, member, rule_of
 from ..ir.functions import FUNCTIONS
@@ -27,6 +29,7 @@ from . import (  # noqa: F401
     numpy_updates,
     operator_functions,
     primitive_calls,
+    vectorization,
 )
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
@@ -69,6 +72,8 @@ class Calls(Expressions):
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             arguments = self.arguments(node, inspect.signature(called))
             return TupleExpr([self.tree_or_static(arguments[n]) for n in called._fields], called)
+        if (scalar := vectorized_function(called)) is not None:
+            return self.vectorized_call(node, scalar)
         if called is None and isinstance(node.func, ast.Attribute):
             if node.func.attr == "_replace" and not node.args:
                 return self.replaced_fields(node, self.tree(node.func.value))
@@ -76,6 +81,16 @@ class Calls(Expressions):
         if rule_of(called) is not None:
             return self.primitive_call(node, called, hint)
         return self.known_call(node, called, hint)
+
+    def vectorized_call(self, node: ast.Call, scalar: Callable) -> ArrayExpr:
+        """A call of a function that ``numba.vectorize`` made of `scalar`."""
+        args = self.operands(node, len(inspect.signature(scalar).parameters))
+        if not any(a.rank for a in args):
+            return self.library(scalar, node, *args)
+        if len(args) > len(vectorization.LOOPS):
+            what = f"{unparse(node)}, of more than {len(vectorization.LOOPS)} arguments with arrays"
+            raise self.source.refuse(node, what, "write a loop")
+        return self.library(vectorization.LOOPS[len(args) - 1], node, Static(scalar), *args)
 
     def replaced_fields(self, node: ast.Call, tree: ArrayExpr) -> TupleExpr:
         """``p._replace(x=...)`` of a named tuple."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...backends.numba.compile import vectorized_function
 from ..custom_rules import rule_of
 from .function_table import is_known, row_of
 from .source import Source
@@ -92,7 +93,8 @@ class _ModRef:
             return False
         function = self.function_or_method(node.func)
         row = row_of(function)
-        return rule_of(function) is not None if row is None else not row.shares
+        known = rule_of(function) is not None or vectorized_function(function) is not None
+        return known if row is None else not row.shares
 
     def resolve(self, node: ast.expr) -> object:
         """The function from outside that a name is bound to; None for local names."""
@@ -133,7 +135,8 @@ class _ModRef:
         row = row_of(function)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "_replace":
             return True
-        return isinstance(function, type) or (rule_of(function) is not None if row is None else not row.writes)
+        known = rule_of(function) is not None or vectorized_function(function) is not None
+        return isinstance(function, type) or (known if row is None else not row.writes)
 
 
 def _parts(call: ast.Call) -> list[ast.expr]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.numba.compile import vectorized_function
 from ...backends.numba.generated_module import is_generated
 from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
@@ -401,7 +402,7 @@ class _Check:
             append_item,
         ):  # in generated code; they have no derivatives
             return True
-        plain = getattr(called, "py_func", called)
+        plain: Any = vectorized_function(called) or getattr(called, "py_func", called)
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
         if plain in self.within:
