@@ -26,6 +26,7 @@ from .ir.functions import FUNCTIONS, ScalarFunction
 from .ir.names import RESERVED
 
 __all__ = ["Forms", "Kind", "Rule", "RuleFamily", "adopted", "home", "kind_of_type", "member", "register_draws",
+           "register_rule",
            "rule_of", "stand_in"]  # fmt: skip
 
 _vjps: dict[Any, Callable] = {}  # the registered vjp, by primitive
@@ -74,6 +75,13 @@ def register_draws(functions: Iterable[Callable]) -> list[Callable]:
     draws = [nopython_function(f) for f in functions]
     _rules.update({f: Rule(f.__name__, f, None, None) for f in draws})
     return draws
+
+
+def register_rule(forward: Callable, vjp: Callable, infer: Callable) -> Rule:
+    """A rule of the library's own."""
+    compiled = nopython_function(forward)
+    rule = _rules[compiled] = Rule(forward.__name__, compiled, nopython_function(vjp), infer)
+    return rule
 
 
 def rule_of(called: Any) -> Rule | RuleFamily | None:

@@ -36,6 +36,7 @@ from .codegen.checkpointing import check, choose_loop
 from .codegen.module_source import module
 from .codegen.reverse_sweep import AdjointPrinter
 from .explanation import explanation
+from .frontend.large_systems import are_large
 from .frontend.lowering import lower
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import Structure, argnum_indices, structure
@@ -154,9 +155,8 @@ class _Differentiated(Derived):
     def _arguments_from_tuple(self, args: Any) -> tuple:
         """The arguments from a tuple of them, one per parameter, with defaults."""
         if not isinstance(args, tuple | list):
-            raise AttrError(
-                f"{self.__name__}: args is the tuple of the function's arguments, {type(args).__name__} was given"
-            )
+            given = type(args).__name__
+            raise AttrError(f"{self.__name__}: args is the tuple of the function's arguments, {given} was given")
         return tuple(args) if self._source is None else with_defaults(self._source, tuple(args))
 
     def _generated(self, args: tuple) -> Any:
@@ -170,18 +170,19 @@ class _Differentiated(Derived):
         ranks, kinds = ranks_and_kinds(source, args)
         single, doubles = has_float32(args), float64_among_float32(source, args)
         key = (source, generate, differentiated, doubles, *ranks.values(), *kinds.values())
+        large = are_large(args) and not self._fixed_buffers
         unit_axes: frozenset[tuple[str, int]] = frozenset()
         while True:
-            program = self._programs.get((single, unit_axes, *key))
+            program = self._programs.get((single, unit_axes, large, *key))
             if program is None:
                 with collector.paused():
-                    f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes)
-                    full = (f.single_precision, unit_axes, *key)
+                    f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes, large)
+                    full = (f.single_precision, unit_axes, f.large_systems, *key)
                     program = self._programs.get(full)
                     if program is None:
                         warn_of_searches(f.searches if differentiated else [], f)
                         program = generate(f, wrt if differentiated else [])
-                self._programs[full] = self._programs[single, unit_axes, *key] = program
+                self._programs[full] = self._programs[single, unit_axes, large, *key] = program
             if unit_axes or not (unit_axes := broadcasting_axes(program.f, args)):
                 return program
 
@@ -193,9 +194,10 @@ class _Differentiated(Derived):
         single: bool,
         doubles: frozenset[str],
         unit_axes: frozenset[tuple[str, int]],
+        large: bool,
     ) -> tuple[Function, list[str]]:
         """The lowered function, with types, and the parameters to differentiate with respect to."""
-        f = lower(source, ranks, kinds, self._fixed_buffers, doubles, unit_axes)
+        f = lower(source, ranks, kinds, self._fixed_buffers, doubles, unit_axes, large)
         infer(f)
         f.checked = self._boundscheck
         f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
@@ -310,7 +312,7 @@ class Adjoint(_Differentiated):
             try:
                 return program.scalar_entry(*args)
             except UnitAxis:
-                pass  # it may broadcast
+                pass  # or larger matrices
         bound_args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(bound_args)) is not None:
             inner, form, flat = parts
@@ -479,9 +481,9 @@ class Adjoint(_Differentiated):
         source = self._source_for(args)
         ranks, kinds = ranks_and_kinds(source, args)
         single, doubles = has_float32(args), float64_among_float32(source, args)
-        unit_axes = self._generated(args).f.unit_axes
+        like = self._generated(args).f
         with recorded() as history:
-            f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes)
+            f, wrt = self._lowered(source, ranks, kinds, single, doubles, like.unit_axes, like.large_systems)
             reverse = AdjointPrinter(f, plan(f, set(wrt)), wrt)
             text = module(reverse.source(), f, reverse.free)
         return explanation(history, reverse, text)

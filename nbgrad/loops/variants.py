@@ -19,6 +19,7 @@ from .codegen.module_source import module, refusing_deep_nesting
 from .codegen.reverse_sweep import AdjointPrinter
 from .codegen.split_mode import SplitAdjointPrinter
 from .codegen.tangent import TangentPrinter
+from .frontend.large_systems import are_large
 from .ir.statements import Function, Loop
 from .planning import plan, plan_tangents
 from .unit_axes import UnitAxis
@@ -109,6 +110,8 @@ class AdjointVariant:
         hazards += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.modified_parameters]
         ones = [f"{at[n]}.shape[{d}] == 1" for n, d in f.compared_axes]
         lines = [f"if {' or '.join(ones)}:", "    raise unit_axis"] if ones else []
+        if f.has_systems:
+            lines += [f"if are_large(({', '.join(at.values())},)) is not {f.large_systems}:", "    raise unit_axis"]
         lines += [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
         lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
         passed = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
@@ -122,6 +125,7 @@ class AdjointVariant:
         text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, {gradients}"])
         used = {
             "unit_axis": UnitAxis,
+            "are_large": are_large,
             "entry": self._call,
             "zeros_like": np.zeros_like,
             "apart": check_no_aliasing,

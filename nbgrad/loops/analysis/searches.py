@@ -23,6 +23,7 @@ def searches(f: Function, wrt: set[str]) -> list[str]:
     algebra = Algebra(set())
     outputs = {*(f.results or []), *f.modified_parameters}
     useful, varied = useful_names(f, algebra, outputs), varied_names(f, algebra, wrt)
+    useful = {n for n in useful if f.kinds.get(n) == "float"}
     loops = [s for s in walk(f.body) if isinstance(s, Loop)]
     found = [(loop, _searched(loop, useful, varied)) for loop in loops]
     return [f"{' and '.join(names)} in '{loop.line}' are moved by tests alone" for loop, names in found if names]
@@ -66,7 +67,7 @@ def _searched(loop: Loop, useful: set[str], varied: set[str]) -> list[str]:
         if name not in useful or not all(isinstance(s.value, Variable) and tests.get(s) for s in assigned):
             continue
         own, outside = sources({name})
-        if outside & (varied | arrays) or not all(n in useful for n in own):
+        if outside & (varied | arrays) or not own <= useful:
             continue
         asked, given = sources({n for s in assigned for test in tests[s] for n in reads(test)})
         if asked & own and given & varied:

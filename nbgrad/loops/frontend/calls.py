@@ -20,6 +20,7 @@ from ..ir.terms import Variable
 from . import (  # noqa: F401
     array_functions,
     einsum,
+    large_systems,
     numpy_generators,
     numpy_grids,
     numpy_library,
@@ -303,6 +304,8 @@ class Calls(Expressions):
         if source.definition_site in self.within:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
         arguments = self.arguments(node, source.signature)
+        if (result := large_systems.lower_by_lapack(self, node, callee, arguments)) is not None:
+            return result
         source = source.with_split_names(self.shared.split_names)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
         for p, a in arguments.items():

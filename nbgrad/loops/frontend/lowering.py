@@ -40,16 +40,17 @@ def lower(
     swap_copies_only: bool = False,
     float64_parameters: frozenset[str] = frozenset(),
     unit_axes: frozenset[tuple[str, int]] = frozenset(),
+    large_systems: bool = False,
 ) -> Function:
     """The lowered function of `source` for arguments of these ranks and kinds.
 
     `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
-    arrays where other arguments are float32; `unit_axes`: see Function. Lowering begins again with more names split or
-    copied as it finds names that need it.
+    arrays where other arguments are float32; for the others see Function. Lowering begins again with more names split.
     """
     split_names: set[str] = set()
     writable_copies: set[str] = set()
-    options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters}
+    options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
+               "large_systems": large_systems}  # fmt: skip
     while True:
         try:
             return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)

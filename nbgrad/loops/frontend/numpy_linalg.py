@@ -47,7 +47,7 @@ def factors(a, order):
             s = 1.0 * a[order[i], j]
             for k in range(min(i, j)):
                 s -= lu[i, k] * lu[k, j]
-            if j < i:
+            if j < i and lu[j, j] != 0.0:  # of a pivot 0, all below are 0
                 s /= lu[j, j]
             lu[i, j] = s
     return lu
@@ -60,8 +60,9 @@ def solve(a, b):
         raise ValueError("the right-hand side has another length than the matrix")
     order = pivots(a)
     lu = factors(a, order)
-    if n > 0 and lu[n - 1, n - 1] == 0.0:
-        raise ValueError("the matrix is singular")
+    for i in range(n):
+        if lu[i, i] == 0.0:
+            raise ValueError("the matrix is singular")
     y, x = np.empty(b.shape), np.empty(b.shape)
     for i in range(n):
         y[i] = b[order[i]]
@@ -107,6 +108,8 @@ def slogdet(a):
     for i in range(a.shape[0]):
         if lu[i, i] < 0.0:
             sign = -sign
+        elif lu[i, i] == 0.0:
+            sign = 0.0
         total += np.log(abs(lu[i, i]))
     return sign, total
 

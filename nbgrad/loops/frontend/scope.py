@@ -75,6 +75,7 @@ class LoweringState:
     reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
     dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
+    large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops
     hoisted: set[str] = field(default_factory=set)  # arrays created in loops, allocated once before them
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules

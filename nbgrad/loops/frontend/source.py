@@ -402,7 +402,8 @@ class _Check:
             append_item,
         ):  # in generated code; they have no derivatives
             return True
-        plain: Any = vectorized_function(called) or getattr(called, "py_func", called)
+        scalar: object = vectorized_function(called)
+        plain = getattr(called, "py_func", called) if scalar is None else scalar
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
         if plain in self.within:

@@ -263,6 +263,8 @@ class Function:
     checked: bool = True
     compared_lengths: list[tuple[Term, Term]] = field(default_factory=list)
     unit_axes: frozenset[tuple[str, int]] = frozenset()
+    has_systems: bool = False  # whether functions of np.linalg are called that LAPACK has
+    large_systems: bool = False  # whether LAPACK is called for them, instead of loops
     searches: list[str] = field(default_factory=list)  # what loops find by tests alone, as sentences
 
     def with_user_names(self, text: str) -> str:
