@@ -257,6 +257,59 @@ def test_keywords_defaults_and_pickles():
     assert kepler.__name__ == "kepler"
 
 
+def twice(x):
+    return 2.0 * x
+
+
+@nb.primitive
+@numba.njit
+def cubed(x):
+    return x**3
+
+
+@cubed.defvjp
+@numba.njit
+def cubed_vjp(g, y, x):
+    return 3.0 * x**2 * g
+
+
+def through(solver, x):
+    return solver(x) ** 2
+
+
+def through_a_tuple(functions, x):
+    return functions[0](x) * functions[1](x)
+
+
+def solved(solver, a, b):
+    return np.sum(solver(a, b))
+
+
+def drawn(draw, x):
+    np.random.seed(3)  # noqa: NPY002
+    return x * draw()
+
+
+def test_functions_with_rules_may_be_arguments():
+    @nb.fixed_point(residual=lambda y, x: y * y - x)
+    def root(x):
+        return math.sqrt(x)
+
+    @nb.primitive
+    def plain(x):
+        return x * x
+
+    for f, slope in ((root, 1.0), (cubed, 6.0 * 3.0**5), (plain, 4.0 * 3.0**3), (twice, 8.0 * 3.0)):
+        assert nb.adjoint(through).value_and_grad(f, 3.0)[1] == (None, pytest.approx(slope))
+    _, (_, slope) = nb.adjoint(through_a_tuple).value_and_grad((cubed, root), 3.0)
+    assert slope == pytest.approx(3.5 * 3.0**2.5)
+    a, b = np.array([[2.0, 1.0], [0.0, 4.0]]), np.array([1.0, 2.0])
+    _, (_, _, b_bar) = nb.adjoint(solved).value_and_grad(np.linalg.solve, a, b)
+    np.testing.assert_allclose(b_bar, np.linalg.solve(a.T, np.ones(2)))
+    value, (_, slope) = nb.adjoint(drawn).value_and_grad(np.random.random, 2.0)
+    assert slope == pytest.approx(value / 2.0)
+
+
 def test_singular_equations():
     @nb.fixed_point(residual=lambda z, a: (z - a) ** 2)
     def twice(a):

@@ -253,7 +253,7 @@ class Scope(IntegerBounds):
                     node, f"the function {node.id}, which may be another one", "call each by its name"
                 )
             if function is not None:
-                return function
+                return self.source.differentiable(function)
             if node.id in self.locals:
                 return None
             if self.enclosing_scope is not None:

@@ -249,11 +249,14 @@ class Source:
     def resolve(self, node: ast.expr) -> object:
         """The value of a name or an attribute of a module; None if it is not known."""
         if isinstance(node, ast.Name):
-            value = bound_to(node) or adopted(self.outer_values.get(node.id), self.generated)
-        elif isinstance(node, ast.Attribute):
-            value = adopted(getattr(self.resolve(node.value), node.attr, None), self.generated)
-        else:
-            return None
+            return self.differentiable(bound_to(node) or self.outer_values.get(node.id))
+        if isinstance(node, ast.Attribute):
+            return self.differentiable(getattr(self.resolve(node.value), node.attr, None))
+        return None
+
+    def differentiable(self, value: object) -> object:
+        """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
+        value = adopted(value, self.generated)
         return DEFINITIONS.get(value, value) if callable(value) and isinstance(value, Hashable) else value
 
 
