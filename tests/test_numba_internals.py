@@ -4,6 +4,7 @@
 assumption does not hold in that version, and ``internals.py`` is where it is put right.
 """
 
+import ctypes
 import operator
 import sys
 import threading
@@ -84,12 +85,13 @@ def test_dispatchers_have_their_functions_options_and_code():
 
 def test_options_are_known():
     """Those of kernels, which Numba does not document."""
-    given = numba.njit(lambda x: x + 1, forceinline=True, fastmath={"contract"}, **_OPTIONS, **_HELPER_OPTIONS)
+    options = {**_OPTIONS, **_HELPER_OPTIONS, "pipeline_class": n.Compiler}
+    given = numba.njit(lambda x: x + 1, forceinline=True, fastmath={"contract"}, **options)
     given.compile((types.float64,))
     text = given.inspect_llvm(given.signatures[0])
     assert "cfunc." not in text and "cpython." not in text and "alwaysinline" in text
     x = np.zeros(3)
-    entry = Kernel("fill", lambda: fill, lambda: "", False)._compile_now("", (FLOATS, types.int64)).entry_point
+    entry = Kernel("fill", lambda: fill, lambda: "", False)._compile((FLOATS, types.int64))
     before = sys.getrefcount(x)
     entry(x, 7)
     after = sys.getrefcount(x)
@@ -248,6 +250,48 @@ def test_each_pass_runs_and_can_be_replaced(parallel):
     other = n.NativeLowering if parallel else n.NativeParforLowering
     assert {original for original, function in ran if function is f} == set(PASSES) - {other}
     assert x.tolist() == [3, 3]
+
+
+def test_a_compiler_may_have_code_already():
+    results = []
+
+    class Remembering(n.Compiler):
+        def compile_extra(self, function):
+            assert self.state.flags.summary() and self.state.args == (types.float64,)
+            if not results:
+                result = super().compile_extra(function)
+                results.append(n.packed(result))
+            else:
+                result = n.unpacked(results[0])
+                n.add_to_target(self.state.targetctx, result)
+            return result
+
+    def double(x):
+        return 2 * x
+
+    first, second = (numba.njit(double, pipeline_class=Remembering) for _ in range(2))
+    assert numba.njit(lambda x: first(x) + 1)(2.0) == 5
+    assert numba.njit(lambda x: second(x) + 1)(2.0) == 5 and len(results) == 1
+
+
+def test_code_without_a_wrapper_has_an_address():
+    made = numba.njit(fill, **{**_OPTIONS, "no_cpython_wrapper": True})
+    made.compile((FLOATS, types.int64))
+    assert n.kernel_address(made.overloads[FLOATS, types.int64]) != 0
+
+
+def test_llvm_code_of_ours_is_packed_and_unpacked():
+    def emit(context, module):
+        integer = n.llvm.IntType(64)
+        function = n.llvm.Function(module, n.llvm.FunctionType(integer, [integer]), "test_thrice")
+        builder = n.llvm.IRBuilder(function.append_basic_block())
+        builder.ret(builder.mul(function.args[0], integer(3)))
+
+    thrice = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    library = n.native_library("test_thrice", emit)
+    again = n.unpacked_library(n.packed_library(library))
+    for code in (library, again):
+        assert thrice(code.get_pointer_to_function("test_thrice"))(5) == 15
 
 
 def test_functions_of_plain_loops_need_fewer_passes():

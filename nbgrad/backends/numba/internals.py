@@ -83,6 +83,7 @@ __all__ = [
     "ReconstructSSA",
     "WithLifting",
     "add_symbol",
+    "add_to_target",
     "argument_types",
     "as_dtype",
     "before_optimizing",
@@ -104,13 +105,16 @@ __all__ = [
     "ir",
     "ir_utils",
     "is_process_bound",
+    "kernel_address",
     "links_at_runtime",
     "llvm",
     "load_item",
+    "native_library",
     "number_functions_from",
     "on_compilation",
     "overload",
     "packed",
+    "packed_library",
     "parse_dtype",
     "parse_shape",
     "populate_array",
@@ -119,6 +123,7 @@ __all__ = [
     "register_typeof",
     "store_item",
     "unpacked",
+    "unpacked_library",
     "use_cache",
 ]
 
@@ -199,7 +204,8 @@ def register_typeof(kind: type) -> Callable[[Callable], Callable]:
 # The compiler: passes over functions.
 #
 # Compiler: its ``define_pipelines()`` returns pipelines; ``passes`` of each is a list of (pass, reason), replaceable
-#     before ``finalize()``. Its constructor is given the flags (``noalias`` among them).
+#     before ``finalize()``. Its constructor is given the flags (``noalias`` among them; ``summary()`` has all);
+#     ``compile_extra(function)`` returns a CompileResult.
 # FunctionPass, register_pass: a pass is a class with a ``_name`` and ``run_pass(state)``, which returns whether it has
 #     changed the function; ``state`` has func_id, func_ir, typemap, flags, typingctx, targetctx, library.
 # The passes of Numba that are replaced, extended or left out; a function goes through each, with NativeParforLowering
@@ -210,6 +216,11 @@ def register_typeof(kind: type) -> Callable[[Callable], Callable]:
 #     ``_strip_phi_nodes(func_ir)``), NativeLowering (``lowering_class``), NativeParforLowering.
 # Lower: lowering of one function. Overridden are init, setup_function, lower_function_body, pre_block, lower_inst,
 #     storevar, loadvar, delvar, lower_binop, lower_getitem, lower_setitem; blocks are lowered in the order of labels.
+
+
+def add_to_target(context: Any, result: CompileResult) -> None:
+    """Let other functions call code that was not compiled in this process. (``context`` is ``state.targetctx``.)"""
+    context.insert_user_function(result.entry_point, result.fndesc, [result.library])
 
 
 def before_optimizing(state: Any, action: Callable[[Any], None]) -> None:
@@ -299,6 +310,35 @@ def function_numbers(result: CompileResult) -> Iterator[int]:
     """The numbers of all functions in compiled code."""
     for function in result.library.get_defined_functions():
         yield from map(int, _FUNCTION_NUMBER.findall(function.name))
+
+
+def kernel_address(result: CompileResult) -> int:
+    """The address of compiled code: a function with the arguments of Numba's calling convention."""
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+def native_library(name: str, emit: Callable[[Any, Any], None]) -> Any:
+    """Machine code of what ``emit(context, module)`` adds to an LLVM module; it can be packed. Its
+    ``get_pointer_to_function(name)`` is the address of a function in it."""
+    context = cpu_target.target_context
+    with global_compiler_lock:
+        library = context.codegen().create_library(name)
+        library.enable_object_caching()
+        module = context.create_module(name)
+        emit(context, module)
+        library.add_ir_module(module)
+        library.finalize()
+    return library
+
+
+def packed_library(library: Any) -> bytes:
+    """Machine code for :func:`unpacked_library` in another process."""
+    return pickle.dumps(library.serialize_using_object_code())
+
+
+def unpacked_library(payload: bytes) -> Any:
+    """What :func:`packed_library` has packed."""
+    return cpu_target.target_context.codegen().unserialize_library(pickle.loads(payload))
 
 
 def is_process_bound(result: CompileResult) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from . import code_store
 from .alias_analysis import AliasRootAnalysis, NoAliasLowering
 from .direct_calls import DirectCalls
+from .disk_cache import PART
+from .fingerprint import of_function
 from .internals import (
     Compiler,
     DeadBranchPrune,
@@ -19,13 +22,14 @@ from .internals import (
     PreLowerStripPhis,
     ReconstructSSA,
     WithLifting,
+    add_to_target,
     register_pass,
 )
 from .linking import ParallelLowering
 from .ssa import SsaConstruction, SsaDestruction
 from .type_inference import TypeInference
 
-__all__ = ["NO_REALIGN_STACK", "GeneratedCompiler", "KernelCompiler", "NoAliasKernelCompiler"]
+__all__ = ["NO_REALIGN_STACK", "GeneratedCompiler", "HelperCompiler", "KernelCompiler", "NoAliasKernelCompiler"]
 
 #: LLVM's attribute for functions that do not realign their stack; llvmlite does not know it.
 NO_REALIGN_STACK = '"no-realign-stack"'
@@ -66,6 +70,28 @@ class _Compiler(Compiler):
             pipeline.passes = [(p, why) for p, why in passes if p is not None]
             pipeline.finalize()
         return pipelines
+
+
+class HelperCompiler(_Compiler):
+    """The compiler for scalar helpers, with a disk cache: a new kernel needs no other compilation than its own.
+
+    Helpers have no closures, array expressions or ``with``."""
+
+    replaced_passes: ClassVar[dict] = {
+        **_Compiler.replaced_passes,
+        **dict.fromkeys([InlineClosureLikes, NopythonRewrites, WithLifting]),
+    }
+
+    def compile_extra(self, func):
+        state = self.state
+        key = code_store.key(lambda: of_function(func), {"flags": state.flags.summary()}, state.args)
+        result = code_store.load(key, PART)
+        if result is not None:
+            add_to_target(state.targetctx, result)
+            return result
+        result = super().compile_extra(func)
+        code_store.store(key, func.__name__, result, PART)
+        return result
 
 
 class KernelCompiler(_Compiler):
