@@ -38,8 +38,9 @@ from .codegen.reverse_sweep import AdjointPrinter
 from .explanation import explanation
 from .frontend.large_systems import are_large
 from .frontend.lowering import lower
-from .frontend.source import Source, source_of
+from .frontend.source import Source
 from .frontend.tuple_arguments import Structure, argnum_indices, structure
+from .frontend.wrapped_calls import source_of
 from .ir.passes import checked, recorded
 from .ir.statements import Alloc, Function, If, walk
 from .ir.type_inference import infer
@@ -91,8 +92,7 @@ class _Differentiated(Derived):
         if form is None:
             return None
         key = form, form.argnums(args, self._argnums)
-        flattened = self._flattened.get(key)
-        if flattened is None:
+        if (flattened := self._flattened.get(key)) is None:
             flattened = self._flattened[key] = object.__new__(type(self))
             flattened.__dict__ |= self.__dict__
             flattened._source, flattened._argnums = self._source.with_flat_tuples(form.forms), key[1]

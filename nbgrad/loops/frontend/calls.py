@@ -75,6 +75,8 @@ class Calls(Expressions):
             return TupleExpr([self.tree_or_static(arguments[n]) for n in called._fields], called)
         if (scalar := vectorized_function(called)) is not None:
             return self.vectorized_call(node, scalar)
+        if (result := self.wrapped_call(node, called)) is not None:
+            return result
         if called is None and isinstance(node.func, ast.Attribute):
             if node.func.attr == "_replace" and not node.args:
                 return self.replaced_fields(node, self.tree(node.func.value))
@@ -345,6 +347,9 @@ class Calls(Expressions):
             return ast.copy_location(Lowered(self.evaluate_first(node, self.tree_or_static(default))), default)
 
         return self.source.inner(name, node, self, evaluated)
+
+    def wrapped_call(self, node: ast.Call, called: object) -> ArrayExpr | None:
+        raise NotImplementedError
 
     def evaluate_first(self, s: ast.AST, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
         raise NotImplementedError

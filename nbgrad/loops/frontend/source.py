@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.numba.compile import vectorized_function
 from ...backends.numba.generated_module import is_generated
+from ...backends.numba.wrapped_functions import kernel_of
 from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
@@ -91,7 +91,14 @@ _ADVICE = {
 }
 
 
+#: What to do about a ufunc whose source cannot be found.
+OTHER_UFUNC = (
+    "its source cannot be read from it: where numba.vectorize or guvectorize made it, call one made without target=, "
+    "or the function that it was made of; else give it a rule by nb.primitive"
+)
+
 _KINDS = (
+    (np.ufunc, f"; {OTHER_UFUNC}"),
     (types.MethodType, "; write it as a function, and pass what it reads of self as arguments"),
     (functools.partial, "; write a def that calls it"),
     (type, "; write a function of numbers and arrays"),
@@ -405,8 +412,8 @@ class _Check:
             append_item,
         ):  # in generated code; they have no derivatives
             return True
-        scalar: object = vectorized_function(called)
-        plain = getattr(called, "py_func", called) if scalar is None else scalar
+        kernel: object = kernel_of(called)
+        plain = getattr(called, "py_func", called) if kernel is None else kernel
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
         if plain in self.within:
@@ -467,7 +474,7 @@ class _Check:
             raise self.source.refuse(
                 node,
                 f"{text} has no derivative here",
-                _advice(text) or "write it with functions of the table, or as loops",
+                _advice(text, called) or "write it with functions of the table, or as loops",
             )
 
 
@@ -476,6 +483,8 @@ def _instead(node: ast.AST) -> str:
     return _INSTEAD.get(type(node), "see the table of the subset")
 
 
-def _advice(text: str) -> str:
-    """What to write instead of the function that is called `text`; "" if nothing is known."""
+def _advice(text: str, called: object = None) -> str:
+    """What to write instead of the function `called`, written `text`; "" if nothing is known."""
+    if isinstance(called, np.ufunc) and getattr(np, called.__name__, None) is not called:
+        return OTHER_UFUNC
     return next((a for k, a in _ADVICE.items() if f"{text}.".startswith(f"{k}.") or text.endswith(f".{k}")), "")
