@@ -15,20 +15,34 @@ from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
 from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, Static, TupleExpr, copy_of_values, leaves
+from .array_expressions import (
+    ArrayExpr,
+    Leaf,
+    Lowered,
+    Scalar,
+    SelectExpr,
+    Static,
+    TupleExpr,
+    copy_of_values,
+    form_of,
+    leaves,
+    same_results,
+)
 from .assignments import Assignments
 from .function_table import refuse_call
 from .growing_lists import append_item
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
+from .record_types import RecordType
+from .records import is_record, record_parameter, result_record
 from .reshaping import resolve_reshaped
 from .scope import LoweringState, Pack, name_of
 from .source import Source
 from .static_values import GeneratorArgument, described, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
-from .tuple_arguments import Form, StaticArgument
+from .tuple_arguments import StaticArgument
 from .wrapped_calls import lower_wrapped
 
 __all__ = ["lower"]
@@ -110,7 +124,7 @@ def _lower_once(
         for n, d in sorted(unit_axes)
     ]
     program.body = [*given, *lowering.out, *lowering.function()]
-    program.results, program.form = lowering.flat_results(), _form(lowering.result)
+    program.results, program.form = lowering.flat_results(), form_of(lowering.result)
     if lowering.shared.over_allocated.intersection(program.results or []):
         raise source.refuse(
             source.node,
@@ -158,6 +172,8 @@ class Lowering(Assignments, Iteration):
                 return Static(GeneratorArgument(name))
             return self.whole_view(name) if f.ranks[name] else name
 
+        if isinstance(pack[0], RecordType):
+            return record_parameter(pack[0], list(map(item, pack[1:])))
         return Pack(tuple(map(item, pack[1:])), pack[0])
 
     # Statements.
@@ -282,7 +298,7 @@ class Lowering(Assignments, Iteration):
         previous, self.root_expression, result = self.result, s.value, None
         if s.value is not None and not (isinstance(s.value, ast.Constant) and s.value.value is None):
             result = self.bind_results(s.value, self.tree_or_static(s.value), previous, set())
-        if self.returned_before and not _same_results(result, previous):
+        if self.returned_before and not same_results(result, previous):
             raise self.source.refuse(
                 s, "returns of different form", "return the same arrays, and as many numbers, in each"
             )
@@ -305,6 +321,8 @@ class Lowering(Assignments, Iteration):
                 what = f"{described(tree, unparse(node))}, as a result"
                 raise self.source.refuse(node, what, "return numbers, arrays and tuples of them")
             return tree
+        if is_record(tree):
+            return result_record(self, node, tree)  # type: ignore[arg-type]
         if isinstance(tree, TupleExpr):
             previous_items = previous.items if isinstance(previous, TupleExpr) else []
             nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(tree.items)
@@ -476,22 +494,3 @@ class Lowering(Assignments, Iteration):
             self.write(call, self.view(call.func.value), self.tree(call.args[0]))
             return
         raise self.source.refuse(call, f"the call {unparse(call)}", "leave it out, or assign its result")
-
-
-def _form(tree: ArrayExpr | None) -> Form:
-    """The nesting of tuples in a result."""
-    return (tree.tuple_class, tuple(map(_form, tree.items))) if isinstance(tree, TupleExpr) else None
-
-
-def _same_results(a: ArrayExpr | None, b: ArrayExpr | None) -> bool:
-    """Whether two results are the same arrays, and have scalars at the same positions."""
-    if a is None or b is None:
-        return a is b
-    if isinstance(a, Static) or isinstance(b, Static):
-        return a == b
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, Leaf | Scalar):
-        return isinstance(a, Scalar) or a.view == b.view  # type: ignore[attr-defined]
-    x, y = a.items, b.items  # type: ignore[attr-defined]
-    return len(x) == len(y) and all(_same_results(p, q) for p, q in zip(x, y, strict=True))

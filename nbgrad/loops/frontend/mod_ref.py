@@ -46,7 +46,7 @@ class _ModRef:
         groups = []  # names that may share elements
         for n in self.nodes:
             match n:
-                case ast.Subscript(ctx=ast.Store()):
+                case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
                     written |= set(self.may_alias(n))
                 case ast.AugAssign(target=target):
                     written |= set(self.may_alias(target))

@@ -167,6 +167,7 @@ class Source:
     ) -> Source:
         """The source of a function that is nested in this one; its defaults are `evaluated` where it is defined."""
         source = copy.copy(self)
+        source.__dict__.pop("returns_vary", None)
         body: list[ast.stmt] = (
             node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
         )
@@ -200,7 +201,7 @@ class Source:
         """Whether all names from outside still have the values that they had when the source was read."""
         return all(s.captured_snapshot.still_current() for s in self.with_callees())
 
-    @property
+    @functools.cached_property
     def returns_vary(self) -> bool:
         """Whether some returns have more items than others."""
         values = [n.value for n in own_returns(self.node) if n.value is not None]
