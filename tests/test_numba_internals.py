@@ -132,6 +132,21 @@ def test_stencils_have_a_kernel_options_and_the_type_of_their_result():
     assert n.stencil_result(numba.stencil(lambda a: a[1]), (array,)) == numba.float32
 
 
+def test_callbacks_have_their_function_and_jitclasses_a_type():
+    def double(x):
+        return 2.0 * x
+
+    made = numba.cfunc("float64(float64)")(double)
+    assert isinstance(made, n.CFunc) and made.__wrapped__ is double
+
+    @numba.experimental.jitclass([("a", numba.float64)])
+    class Point:
+        def __init__(self, a):
+            self.a = a
+
+    assert isinstance(Point, n.JitClassType)
+
+
 def test_a_cache_is_asked_and_given_what_was_compiled():
     log = []
 

@@ -22,6 +22,7 @@ from numba.core import cgutils, event, ir, ir_utils, serialize, sigutils
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
+from numba.core.ccallback import CFunc
 from numba.core.codegen import RuntimeLinker
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
@@ -42,6 +43,7 @@ from numba.core.typing.npydecl import parse_dtype, parse_shape
 from numba.core.typing.typeof import typeof_impl
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.cpython.builtins import do_minmax
+from numba.experimental.jitclass.base import JitClassType
 from numba.extending import _Intrinsic as Intrinsic
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import (
@@ -64,6 +66,7 @@ __all__ = [
     "LLVM_LOCK",
     "NO_MATCH",
     "VERSIONS",
+    "CFunc",
     "CPUDispatcher",
     "CompileResult",
     "Compiler",
@@ -75,6 +78,7 @@ __all__ = [
     "IRProcessing",
     "InlineClosureLikes",
     "Intrinsic",
+    "JitClassType",
     "Linkage",
     "Lower",
     "NativeLowering",
@@ -154,6 +158,8 @@ def host_processor() -> tuple[str, str]:
 # DUFunc: the type of what ``numba.vectorize`` returns.
 # GUFunc, StencilFunc: those of what ``numba.guvectorize`` and ``numba.stencil`` return. A GUFunc has ``is_dynamic``,
 #     and its kernel as ``__wrapped__``; a StencilFunc has ``options``, as the decorator got them.
+# CFunc, JitClassType: the types of what ``numba.cfunc`` returns, with its function as ``__wrapped__``, and of the
+#     classes that ``jitclass`` makes.
 # NullCache: a cache of a dispatcher that does nothing; its methods may be overridden (:func:`use_cache`).
 # NumbaError: what Numba raises when it cannot compile a function.
 # overload: a function of the argument types chooses the body of a Python function that compiled code calls.

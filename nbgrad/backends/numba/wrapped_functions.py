@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numba import types
 
 from .internals import (
+    CFunc,
     DUFunc,
     GUFunc,
+    JitClassType,
     NumbaError,
     StencilFunc,
     as_dtype,
@@ -19,7 +22,7 @@ from .internals import (
     stencil_result,
 )
 
-__all__ = ["Generalized", "Operand", "Stencil", "kernel_of", "wrapped_function"]
+__all__ = ["Generalized", "Operand", "Stencil", "is_jitclass", "kernel_of", "uncached", "wrapped_function"]
 
 
 class Operand(NamedTuple):
@@ -62,6 +65,23 @@ class Stencil(NamedTuple):
 def _type_of(rank: int, dtype: Any) -> types.Type:
     element = types.Tuple(()) if dtype is None else getattr(types, str(dtype))
     return types.Array(element, rank, "A") if rank else element
+
+
+def uncached(function: Any) -> Any:
+    """The function that ``functools.lru_cache`` or ``numba.cfunc`` was given; other objects as they are, and cached
+    functions that may draw random numbers, for which it makes a difference."""
+    if isinstance(function, CFunc):
+        return function.__wrapped__
+    if not isinstance(function, functools._lru_cache_wrapper):
+        return function
+    inner = function.__wrapped__
+    code = getattr(getattr(inner, "py_func", inner), "__code__", None)
+    return function if code is None or "random" in code.co_names else inner
+
+
+def is_jitclass(value: object) -> bool:
+    """Whether a value is a class that ``jitclass`` made, or an object of one."""
+    return isinstance(value, JitClassType) or isinstance(getattr(value, "_numba_type_", None), types.ClassInstanceType)
 
 
 def kernel_of(function: object) -> Callable | None:

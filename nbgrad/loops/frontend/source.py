@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.numba.generated_module import is_generated
-from ...backends.numba.wrapped_functions import kernel_of
+from ...backends.numba.wrapped_functions import is_jitclass, kernel_of, uncached
 from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
@@ -97,6 +97,7 @@ OTHER_UFUNC = (
     "or the function that it was made of; else give it a rule by nb.primitive"
 )
 
+_INSTEAD_OF_JITCLASS = "pass its fields in a named tuple, and write its methods as functions that take and return it"
 _KINDS = (
     (np.ufunc, f"; {OTHER_UFUNC}"),
     (types.MethodType, "; write it as a function, and pass what it reads of self as arguments"),
@@ -118,6 +119,7 @@ class Source:
 
     def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:
         self.called_sources = {} if called is None else called
+        function = uncached(function)
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):
             kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; if it wraps one, pass that")
@@ -264,7 +266,7 @@ class Source:
 
     def differentiable(self, value: object) -> object:
         """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
-        value = adopted(value, self.generated)
+        value = adopted(uncached(value), self.generated)
         return DEFINITIONS.get(value, value) if callable(value) and isinstance(value, Hashable) else value
 
 
@@ -475,7 +477,8 @@ class _Check:
             raise self.source.refuse(
                 node,
                 f"{text} has no derivative here",
-                _advice(text, called) or "write it with functions of the table, or as loops",
+                _advice(text, called)
+                or "write it with functions of the table, or as loops, or give it a rule by nb.primitive",
             )
 
 
@@ -488,4 +491,6 @@ def _advice(text: str, called: object = None) -> str:
     """What to write instead of the function `called`, written `text`; "" if nothing is known."""
     if isinstance(called, np.ufunc) and getattr(np, called.__name__, None) is not called:
         return OTHER_UFUNC
+    if is_jitclass(called):
+        return _INSTEAD_OF_JITCLASS
     return next((a for k, a in _ADVICE.items() if f"{text}.".startswith(f"{k}.") or text.endswith(f".{k}")), "")
