@@ -111,6 +111,44 @@ def test_ufuncs_have_a_dispatcher():
     assert made(np.ones(2)).tolist() == [2, 2] and list(made.types) == ["d->d"] and str(made.identity) == "None"
 
 
+def test_generalized_ufuncs_have_core_dimensions_and_loops():
+    def double(x, a, y):
+        y[0] = a * x.sum()
+
+    made = numba.guvectorize([(numba.float64[:], numba.float64, numba.float64[:])], "(n),()->()")(double)
+    assert isinstance(made, n.GUFunc) and made.__wrapped__ is double and not made.is_dynamic
+    assert n.core_dimensions(made) == ((("n",), ()), ((),))
+    ((x, a, y),) = n.loops_of_gufunc(made)
+    assert x.ndim == 1 and x.dtype == a == numba.float64 and y.ndim == 1
+    assert numba.guvectorize("(n),()->()")(double).is_dynamic
+
+
+def test_stencils_have_a_kernel_options_and_the_type_of_their_result():
+    def kernel(a):
+        return a[-1] + 0.5 * a[0]
+
+    made = numba.stencil(cval=2.0)(kernel)
+    assert isinstance(made, n.StencilFunc) and n.kernel_of_stencil(made) is kernel and made.options == {"cval": 2.0}
+    array = numba.types.Array(numba.float32, 1, "A")
+    assert n.stencil_result(made, (array,)) == numba.float64
+    assert n.stencil_result(numba.stencil(lambda a: a[1]), (array,)) == numba.float32
+
+
+def test_callbacks_have_their_function_and_jitclasses_a_type():
+    def double(x):
+        return 2.0 * x
+
+    made = numba.cfunc("float64(float64)")(double)
+    assert isinstance(made, n.CFunc) and made.__wrapped__ is double
+
+    @numba.experimental.jitclass([("a", numba.float64)])
+    class Point:
+        def __init__(self, a):
+            self.a = a
+
+    assert isinstance(Point, n.JitClassType)
+
+
 def test_a_cache_is_asked_and_given_what_was_compiled():
     log = []
 

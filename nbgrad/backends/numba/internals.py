@@ -22,6 +22,7 @@ from numba.core import cgutils, event, ir, ir_utils, serialize, sigutils
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
+from numba.core.ccallback import CFunc
 from numba.core.codegen import RuntimeLinker
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
@@ -42,6 +43,7 @@ from numba.core.typing.npydecl import parse_dtype, parse_shape
 from numba.core.typing.typeof import typeof_impl
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.cpython.builtins import do_minmax
+from numba.experimental.jitclass.base import JitClassType
 from numba.extending import _Intrinsic as Intrinsic
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import (
@@ -55,12 +57,16 @@ from numba.np.arrayobj import (
 )
 from numba.np.numpy_support import as_dtype
 from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+from numba.np.ufunc.sigparse import parse_signature
+from numba.stencils.stencil import StencilFunc
 
 __all__ = [
     "COMPILER_LOCK",
     "LLVM_LOCK",
     "NO_MATCH",
     "VERSIONS",
+    "CFunc",
     "CPUDispatcher",
     "CompileResult",
     "Compiler",
@@ -68,9 +74,11 @@ __all__ = [
     "DeadBranchPrune",
     "Dispatcher",
     "FunctionPass",
+    "GUFunc",
     "IRProcessing",
     "InlineClosureLikes",
     "Intrinsic",
+    "JitClassType",
     "Linkage",
     "Lower",
     "NativeLowering",
@@ -81,6 +89,7 @@ __all__ = [
     "NumbaError",
     "PreLowerStripPhis",
     "ReconstructSSA",
+    "StencilFunc",
     "WithLifting",
     "add_symbol",
     "add_to_target",
@@ -90,6 +99,7 @@ __all__ = [
     "can_compile",
     "cgutils",
     "compute_cfg_from_blocks",
+    "core_dimensions",
     "definition_of",
     "definitions",
     "dispatcher_of",
@@ -106,9 +116,11 @@ __all__ = [
     "ir_utils",
     "is_process_bound",
     "kernel_address",
+    "kernel_of_stencil",
     "links_at_runtime",
     "llvm",
     "load_item",
+    "loops_of_gufunc",
     "native_library",
     "number_functions_from",
     "on_compilation",
@@ -121,6 +133,7 @@ __all__ = [
     "rebuild_definitions",
     "register_pass",
     "register_typeof",
+    "stencil_result",
     "store_item",
     "unpacked",
     "unpacked_library",
@@ -148,6 +161,10 @@ def host_processor() -> tuple[str, str]:
 #     (by the tuple of argument types; each has ``signature``, ``entry_point``, ``library``) are what they say.
 # CPUDispatcher: the type of what ``njit`` returns; an instance may be given a subclass as its ``__class__``.
 # DUFunc: the type of what ``numba.vectorize`` returns.
+# GUFunc, StencilFunc: those of what ``numba.guvectorize`` and ``numba.stencil`` return. A GUFunc has ``is_dynamic``,
+#     and its kernel as ``__wrapped__``; a StencilFunc has ``options``, as the decorator got them.
+# CFunc, JitClassType: the types of what ``numba.cfunc`` returns, with its function as ``__wrapped__``, and of the
+#     classes that ``jitclass`` makes.
 # NullCache: a cache of a dispatcher that does nothing; its methods may be overridden (:func:`use_cache`).
 # NumbaError: what Numba raises when it cannot compile a function.
 # overload: a function of the argument types chooses the body of a Python function that compiled code calls.
@@ -169,6 +186,27 @@ def can_compile(function: Any) -> bool:
 def dispatcher_of(ufunc: DUFunc) -> Any:
     """What compiles the scalar function of a ufunc; it has ``py_func`` and ``targetoptions``."""
     return ufunc._dispatcher
+
+
+def core_dimensions(ufunc: GUFunc) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+    """The names of the core dimensions of each input, and of each output."""
+    inputs, outputs = parse_signature(ufunc.gufunc_builder.signature)
+    return tuple(inputs), tuple(outputs)
+
+
+def loops_of_gufunc(ufunc: GUFunc) -> list[tuple]:
+    """The argument types of each loop that has been declared or compiled."""
+    return [signature.args for signature in ufunc.gufunc_builder._sigs]
+
+
+def kernel_of_stencil(stencil: StencilFunc) -> Any:
+    """The function that a stencil was made of."""
+    return stencil.kernel_ir.func_id.func
+
+
+def stencil_result(stencil: StencilFunc, arguments: tuple) -> Any:
+    """The type of the elements of a stencil's result for these argument types."""
+    return stencil.get_return_type(arguments)[0].dtype
 
 
 def use_cache(function: Any, cache: NullCache) -> None:
