@@ -8,11 +8,11 @@ from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import tangent_call
 from ..ir.algebra import COTANGENT, term_of
 from ..ir.printer import definition
-from ..ir.reverse_ir import FLOAT_ZERO, Item, product_nest
+from ..ir.reverse_ir import FLOAT_ZERO, Item, Return, Step, product_nest
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
 from ..ir.statements import Assign, Call, Function, Loop, Store, walk, writes
-from ..ir.terms import Element, Term, Variable
+from ..ir.terms import Element, Term, Variable, variables
 from . import bounds_checks
 from .printer import Printer
 
@@ -20,7 +20,7 @@ __all__ = ["TangentPrinter"]
 
 
 class TangentPrinter(Printer):
-    """Prints the tangent of a function.
+    """Makes the tangent of a function.
 
     Attributes
     ----------
@@ -38,12 +38,11 @@ class TangentPrinter(Printer):
         self.entry = self.fresh(f"{f.name}_tangent")
 
     def source(self) -> str:
-        results = list(self.f.results or [])
-        values = [*results, *(self.dots.get(r, "0.0") for r in results)] if self.wrt else results
-        head = [
-            f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.tangent_parameters and not self.f.ranks.get(n)
-        ]
-        tail = [f"return {', '.join(values)}"] if values else []
+        results = self.f.results or []
+        dots = [Variable(self.dots[r]) if r in self.dots else FLOAT_ZERO for r in results if self.wrt]
+        begun = [n for n in self.dots if n not in self.tangent_parameters and not self.f.ranks.get(n)]
+        head = [Step(Variable(self.dots[n]), "=", FLOAT_ZERO) for n in begun]
+        tail = [Return((*variables(results), *dots))] if results else []
         given = [*self.f.parameters, *(self.dots[n] for n in self.tangent_parameters)]
         alike = bounds_checks.shape_checks(
             {n: self.dots[n] for n in self.tangent_parameters if self.f.ranks[n]}, self.f
@@ -53,19 +52,19 @@ class TangentPrinter(Printer):
     def is_printed_variable(self, name: str) -> bool:
         return name in self.f.ranks or name in self.dots.values()
 
-    def assign(self, s: Assign) -> list[str]:
+    def assign(self, s: Assign) -> list[Item]:
         if s.name not in self.dots:
             return super().assign(s)
         once = s in self.plan.defined
-        dot, derivative = self.dot(Variable(s.name)), self.derivative(s, var(Variable(s.name)) if once else None)
-        own = f"{self.with_private_sums(dot)} = {self.with_private_sums(derivative)}"
+        derivative = self.derivative(s, var(Variable(s.name)) if once else None)
+        own = Step(self.private_sum(Variable(self.dots[s.name])), "=", self.with_private_sums(derivative))
         return [*super().assign(s), own] if once else [own, *super().assign(s)]
 
-    def call(self, s: Call) -> list[str]:
+    def call(self, s: Call) -> list[Item]:
         return tangent_call(s, self.dots, self.f, self.fresh)
 
-    def store(self, s: Store) -> list[str]:
-        own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
+    def store(self, s: Store) -> list[Item]:
+        own = [Step(self.dot(s.target), "=", self.derivative(s))] if s.array in self.dots else []
         return [*own, *super().store(s)]
 
     def loop_items(self, s: Loop) -> list[Item]:
