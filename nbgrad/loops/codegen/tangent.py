@@ -12,6 +12,7 @@ from ..ir.reverse_ir import FLOAT_ZERO, Item, Return, Step, product_nest
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
 from ..ir.statements import Assign, Call, Function, Loop, Store, walk, writes
+from ..ir.strong_chains import may_vanish, zero_where
 from ..ir.terms import Element, Term, Variable, variables
 from . import bounds_checks
 from .printer import Printer
@@ -80,7 +81,7 @@ class TangentPrinter(Printer):
         """The tangent of what `s` writes; `known` holds the value, if it is written before the tangent."""
         total: Expr | None = None
         inside = topological_order([self.plan.algebra.expression(s.value)])
-        strong = any(node.fn is not None and node.fn.name == "strong" for node in inside)
+        strong = {node.args[1] for node in inside if node.fn is not None and node.fn.name == "strong"}
         seed = COTANGENT if strong else ONE
         for atom, part in self.plan.algebra.pull(s.value, seed, known, dot=lambda a: var(self.dot(a))):
             there, part = guarded_contribution(s, atom, part, self.plan)
@@ -89,7 +90,14 @@ class TangentPrinter(Printer):
                 term = substitute(part, {COTANGENT: dot})
             else:  # a select that chooses 0 gives 0, even if the tangent is infinite
                 term = scaled_partial(dot, part) if is_select(part) else part * dot
-            term = term if dot in topological_order([part]) else as_strong_product(term, dot)
+            if dot not in topological_order([part]):
+                infinite = var(atom) in strong or self.plan.algebra.may_be_infinite(part)
+                term = as_strong_product(term, dot, infinite=infinite)
+            factor = substitute(part, {COTANGENT: ONE})  # it may vanish where the tangent is infinite
+            if self.plan.algebra.may_be_infinite(var(atom)) and may_vanish(
+                factor, known
+            ):  # its tangent is infinite, too
+                term = zero_where(factor, term)
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
         if total is None:

@@ -172,6 +172,9 @@ class Calls(Expressions):
         """A call of a scalar function; `args` are its arguments if they are lowered already."""
         called = self.function_of(node.func)
         if args is None:
+            match node.args:
+                case [ast.Constant(value=str() as text)] if called is float:
+                    return Scalar(literal(self.number_in(node, text)))
             args = (
                 self.operands(node, called.nin) if isinstance(called, np.ufunc) else [self.tree(a) for a in node.args]
             )
@@ -182,6 +185,13 @@ class Calls(Expressions):
         if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         return self.apply(called, args)
+
+    def number_in(self, node: ast.Call, text: str) -> float:
+        """The number that ``float("inf")`` is."""
+        try:
+            return float(text)
+        except ValueError:
+            raise self.source.refuse(node, f"the call {unparse(node)}", "write a number, or 'inf'") from None
 
     def primitive_call(self, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         """A call of a primitive with a custom rule."""
