@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.reverse_ir import Branch, Break, For, ForIndices, Item, Nest, Step, While, bound_by, evaluated_by, walk_items
+from ..ir.effects import Break
+from ..ir.reverse_ir import Branch, For, ForIndices, Item, Nest, Step, While, bound_by, evaluated_by, walk_items
 from ..ir.statements import Check
 from ..ir.terms import Element, Prefix, Select, Term, named, reads, subterms
 

@@ -16,20 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..ir.effects import Bind
 from ..ir.names import called
-from ..ir.reverse_ir import (
-    Bind,
-    Branch,
-    For,
-    Item,
-    Nest,
-    Opaque,
-    Step,
-    loop_head,
-    replace_by_scalars,
-    steps,
-    walk_items,
-)
+from ..ir.reverse_ir import Branch, For, Item, Nest, Opaque, Step, loop_head, replace_by_scalars, steps, walk_items
 from ..ir.statements import (
     Assign,
     Block,

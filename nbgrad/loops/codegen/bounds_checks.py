@@ -11,9 +11,10 @@ from functools import reduce
 
 from ...core.source_text import constant_source
 from ..analysis.index_bounds import Access, Guard, IndexBounds
+from ..ir.effects import Return
 from ..ir.names import Names
 from ..ir.printer import definition
-from ..ir.reverse_ir import Branch, For, Item, Return
+from ..ir.reverse_ir import Branch, For, Item
 from ..ir.statements import Check, Function, IndexCheck
 from ..ir.terms import (
     MINUS_ONE,
@@ -113,7 +114,7 @@ def _program_arguments(guards: list[Guard]) -> tuple[list[Term], dict[Term, Term
 
 def _program(body: list[Item], parameters: Sequence[Term], texts: list[tuple[str, str]]) -> str:
     """The source of a program."""
-    function = definition(SEARCH_FUNCTION, list(map(str, parameters)), body)
+    function = definition(SEARCH_FUNCTION, list(map(str, parameters)), body).text
     return f"import math\n\nimport numpy as np\n{function}{SEARCH_MESSAGES} = {constant_source(tuple(texts))}\n"
 
 

@@ -18,9 +18,10 @@ from ...errors import AttrError, TraceError
 from ..analysis.reverse_plan import Plan
 from ..frontend.source import Source
 from ..frontend.syntax import subtrees, unparse
+from ..ir.effects import Bind, Return
 from ..ir.names import called, nfkc_name
-from ..ir.printer import definition
-from ..ir.reverse_ir import Bind, Branch, Comment, For, Item, Return, Step, While, bound_by, loops_over
+from ..ir.printer import Definition, Routine, definition
+from ..ir.reverse_ir import Branch, Comment, For, Item, Step, While, bound_by, loops_over
 from ..ir.statements import (
     Assign,
     Block,
@@ -44,12 +45,10 @@ from ..ir.terms import (
     TRUE,
     ZERO,
     Binary,
-    Call,
     Compare,
     Constant,
     DType,
     Element,
-    Global,
     Logical,
     Property,
     Shape,
@@ -67,8 +66,6 @@ from .reverse_sweep import AdjointPrinter
 __all__ = ["Checkpointed", "check", "choose_loop", "rerun_iterations"]
 
 _WHEN = "the iteration before which each was taken"
-#: The schedule (:mod:`.module_source`).
-_AHEAD = Global("ahead", "the schedule of checkpoints")
 
 
 def rerun_iterations(trips: int, snapshots: int) -> int:
@@ -158,8 +155,8 @@ class Checkpointed(AdjointPrinter):
         known = {*self.f.parameters, *(n for item in items for n in bound_by(item))}
         return [*items, *(self.zero(n) for n in self.state if not self.f.ranks.get(n) and n not in known)]
 
-    def budget(self) -> str:
-        """The source of a function that returns the trip count, the bytes of a snapshot, and the bytes of the tapes
+    def budget(self) -> Definition:
+        """A function that returns the trip count, the bytes of a snapshot, and the bytes of the tapes
         without checkpoints (-1 if unknown)."""
         kinds, ranks = self.f.kinds, self.f.ranks
         each = [
@@ -200,10 +197,11 @@ class Checkpointed(AdjointPrinter):
         most = called(min, snapshots, trips) if known else snapshots
         counting = [*self.plain([loop]), Step(trips, "=", self.trips), *self.copy_state(ZERO, back=True)]
         last = Binary("-", left, ONE)
-        ahead = Call(_AHEAD, (Binary("-", left, iteration), Binary("-", snapshots, latest)))
+        ahead = Routine.AHEAD.called(Binary("-", left, iteration), Binary("-", snapshots, latest))
         save = [Step(latest, "+=", ONE), Step(saved_at, "=", iteration), *self.copy_state(latest)]
         run: list[Item] = [
-            Step(stop, "=", Binary("+", iteration, ahead)),
+            Step(stop, "=", ahead),
+            Step(stop, "+=", iteration),
             Comment(loop.line),
             self.rerun(iteration, stop),
             Step(iteration, "=", stop),

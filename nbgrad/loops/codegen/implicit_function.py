@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..ir.effects import Bind, Return
 from ..ir.names import called
 from ..ir.printer import definition
-from ..ir.reverse_ir import FLOAT_ZERO, Bind, For, Item, Return, Step, negative
+from ..ir.reverse_ir import FLOAT_ZERO, For, Item, Step, negative
 from ..ir.terms import (
     ZERO,
     Binary,
@@ -46,7 +47,7 @@ def implicit_vjp(
     taken : list of str
         Those that the residual takes, in its order.
     """
-    text, fresh = pullback.source(), pullback.free.fresh
+    inner, fresh = pullback.source(), pullback.free.fresh
     entry, g, z = fresh(f"{name}_vjp"), fresh("g"), fresh("z")
     own = {n: fresh(n) for n in parameters}
     inputs = variables([z, *(own[n] for n in taken)])
@@ -87,6 +88,5 @@ def implicit_vjp(
         items = [pulled_back(Constant(1.0)), Bind((w,), solution)]
         cotangents = {n: Binary("*", Variable(w), Variable(bar)) for n, bar in bars.items()}
     items.append(Return(tuple([cotangents.get(n, zeros[n]) for n in parameters]), parenthesized=True))
-    return entry, module(text, pullback.f, pullback.free) + "\n\n@njit(nogil=True, error_model='numpy')\n" + definition(
-        entry, [g, z, *own.values()], items
-    )
+    around = definition(entry, [g, z, *own.values()], items).text
+    return entry, f"{module(inner, pullback.f, pullback.free)}\n\n@njit(nogil=True, error_model='numpy')\n{around}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -10,20 +9,17 @@ import numpy as np
 from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_legality, parallel_loop
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import primal_call
+from ..ir.effects import Bind
 from ..ir.matrix_products import Factors, Range, as_product
 from ..ir.names import called
-from ..ir.printer import StatementPrinter
-from ..ir.reverse_ir import FLOAT_ZERO, Bind, Comment, Item, Step, loop_head, product_nest
+from ..ir.printer import Routine, StatementPrinter
+from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, Step, loop_head, product_nest
 from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
-from ..ir.terms import ZERO, Binary, Global, Term, Variable, substitute
-from ..ir.terms import Call as CallTerm
+from ..ir.terms import ZERO, Binary, Term, Variable, substitute
 from ..runtime.products import add_product, large_product
 from . import bounds_checks
 
 __all__ = ["Printer"]
-
-#: Adds where additions may be reordered (:mod:`.module_source`).
-_PLUS = Global("plus", operator.add)
 
 
 class Printer(StatementPrinter):
@@ -72,7 +68,7 @@ class Printer(StatementPrinter):
     def assign(self, s: Assign) -> list[Item]:
         target, value = self.private_sum(Variable(s.name)), self.with_private_sums(s.value)
         if s.reassociable and isinstance(value, Binary):
-            value = CallTerm(_PLUS, value.operands)
+            value = Routine.PLUS.called(*value.operands)
         return [Step(target, "=", value)]
 
     def in_range(self, s: InRange) -> list[Item]:

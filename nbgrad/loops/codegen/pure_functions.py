@@ -6,9 +6,10 @@ import numpy as np
 
 from ..analysis.reverse_plan import Plan
 from ..arguments import output_names
+from ..ir.effects import Bind, Return
 from ..ir.names import called
-from ..ir.printer import definition
-from ..ir.reverse_ir import FLOAT_ZERO, Bind, Item, Return
+from ..ir.printer import Definition, definition
+from ..ir.reverse_ir import FLOAT_ZERO, Item
 from ..ir.statements import Function, Swap, walk
 from ..ir.terms import Copy, Variable, variables
 from ..planning import plan_tangents
@@ -58,7 +59,7 @@ class Pullback(AdjointPrinter):
         self.cotangent_args = {n: self.fresh(f"{self.bars[n]}_given") for n in arrays}
         self.entry = self.fresh(f"{f.name}_vjp")
 
-    def source(self) -> str:
+    def source(self) -> Definition:
         f = self.f
         head, found = self.begin_gradients(self.cotangent_args)
         parameters = [*(self.cotangent_args.get(n) or self.seed(n) for n in self.cotangents), *f.parameters]

@@ -13,20 +13,18 @@ from ..analysis.must_execute import guarded_contribution
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
+from ..ir.effects import Bind, BlankLine, Return
 from ..ir.matrix_products import Factors, Range
 from ..ir.names import called
 from ..ir.passes import Pass, check_sweeps, checked_sweep, enabled
-from ..ir.printer import definition
+from ..ir.printer import Definition, definition
 from ..ir.reverse_ir import (
     FLOAT_ZERO,
-    Bind,
-    BlankLine,
     Branch,
     Comment,
     For,
     Item,
     Nest,
-    Return,
     Step,
     hoist_common_steps,
     loop_head,
@@ -111,8 +109,8 @@ class AdjointPrinter(AugmentedForward):
         found |= dict.fromkeys(n for s in walk(self.f.body) for n in writes(s) if n in self.plan.active)
         return list(found)
 
-    def measure(self) -> str:
-        """The source of a function that runs only the forward sweep, and returns the bytes of the tapes and of the
+    def measure(self) -> Definition:
+        """A function that runs only the forward sweep, and returns the bytes of the tapes and of the
         copies made before the reverse sweep."""
         f, tapes = self.f, list(self.stored_in_loops().values())
         self.measuring = True
@@ -124,7 +122,7 @@ class AdjointPrinter(AugmentedForward):
         self.measuring = False
         return definition(self.entry, given, items)
 
-    def source(self) -> str:
+    def source(self) -> Definition:
         f = self.f
         items = self.sweeps()
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]

@@ -6,8 +6,9 @@ The forward function returns the state that the backward function reads, which a
 from __future__ import annotations
 
 from ..analysis.liveness import control_names, definitely_bound, live_before
-from ..ir.printer import definition
-from ..ir.reverse_ir import Bind, Item, Return, Step, bound_by, loops_over, walk_items
+from ..ir.effects import Bind, Return
+from ..ir.printer import Definition, definition
+from ..ir.reverse_ir import Item, Step, bound_by, loops_over, walk_items
 from ..ir.statements import Swap, walk
 from ..ir.terms import Copy, Element, Term, Variable, variables
 from .pure_functions import Pullback
@@ -23,8 +24,8 @@ class SplitAdjointPrinter(Pullback):
 
     state_always_defined = True
 
-    def split_sources(self) -> tuple[str, str]:
-        """The sources of the two functions."""
+    def split_sources(self) -> tuple[Definition, Definition]:
+        """The two functions."""
         f, changed = self.f, self.f.modified_parameters
         self.entries = self.fresh(f"{f.name}_forward"), self.fresh(f"{f.name}_backward")
         moving = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}

@@ -7,8 +7,9 @@ from ..analysis.must_execute import guarded_contribution
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import tangent_call
 from ..ir.algebra import COTANGENT, term_of
-from ..ir.printer import definition
-from ..ir.reverse_ir import FLOAT_ZERO, Item, Return, Step, product_nest
+from ..ir.effects import Return
+from ..ir.printer import Definition, definition
+from ..ir.reverse_ir import FLOAT_ZERO, Item, Step, product_nest
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
 from ..ir.statements import Assign, Call, Function, Loop, Store, walk, writes
@@ -38,7 +39,7 @@ class TangentPrinter(Printer):
         self.tangent_parameters = [p for p in f.parameters if p in plan.active]
         self.entry = self.fresh(f"{f.name}_tangent")
 
-    def source(self) -> str:
+    def source(self) -> Definition:
         results = self.f.results or []
         dots = [Variable(self.dots[r]) if r in self.dots else FLOAT_ZERO for r in results if self.wrt]
         begun = [n for n in self.dots if n not in self.tangent_parameters and not self.f.ranks.get(n)]

@@ -17,20 +17,9 @@ import numpy as np
 
 from ...backends.numba.internals import NumbaError
 from ..custom_rules import Forms, Kind, Rule
+from ..ir.effects import AddTo, Bind, NewStack, Pop, Push
 from ..ir.names import called
-from ..ir.reverse_ir import (
-    FLOAT_ZERO,
-    AddTo,
-    Bind,
-    Branch,
-    ForIndices,
-    Item,
-    NewStack,
-    Pop,
-    Push,
-    Step,
-    loops_over,
-)
+from ..ir.reverse_ir import FLOAT_ZERO, Branch, ForIndices, Item, Step, loops_over
 from ..ir.statements import (
     Assign,
     Call,

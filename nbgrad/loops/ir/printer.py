@@ -6,12 +6,16 @@ index checks (:func:`listing`); what generates code extends it (:mod:`..codegen.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+
 import numpy as np
 
 from ...core.source_text import constant_source
+from .effects import Bind, BlankLine, Break, Return
 from .matrix_products import Range, factors, length, matrix
 from .names import called
-from .reverse_ir import Bind, BlankLine, Branch, Break, Comment, For, Item, Nest, Return, Step, loop_head
+from .reverse_ir import Branch, Comment, For, Item, Nest, Step, loop_head, walk_items
 from .statements import (
     Alloc,
     Assign,
@@ -27,10 +31,20 @@ from .statements import (
     Store,
     Swap,
 )
-from .terms import ONE, Element, Global, Tuple, Variable, variables
+from .terms import ONE, Element, Global, Term, Tuple, Variable, variables
 from .terms import Call as CallTerm
 
-__all__ = ["StatementPrinter", "definition", "lines_of_items", "listing"]
+__all__ = ["Definition", "Routine", "StatementPrinter", "definition", "lines_of_items", "listing"]
+
+
+class Routine(Enum):
+    """The routines that steps call: sums whose additions may be reordered, and the schedule of checkpoints."""
+
+    PLUS = "plus"
+    AHEAD = "ahead"
+
+    def called(self, *operands: Term) -> Term:
+        return CallTerm(Global(self.value, self), operands)
 
 
 def lines_of_items(items: list[Item], indent: str = "") -> list[str]:
@@ -84,17 +98,40 @@ def product_call(nest: For) -> list[str]:
     ]
 
 
-def definition(name: str, parameters: list[str], items: list[Item]) -> str:
-    """The source of a function definition."""
+@dataclass(frozen=True)
+class Definition:
+    """A function as text, and the routines that it calls (:mod:`..codegen.module_source`), ``prange`` among them."""
+
+    text: str
+    routines: frozenset[str]
+
+
+def definition(name: str, parameters: list[str], items: list[Item]) -> Definition:
+    """The definition of a function."""
     body = [] if all(isinstance(item, BlankLine) for item in items) else items  # an empty function
     lines = lines_of_items(body, "    ") or ["    pass"]
-    return "\n".join([f"def {name}({', '.join(parameters)}):", *lines, ""])
+    text = "\n".join([f"def {name}({', '.join(parameters)}):", *lines, ""])
+    return Definition(text, frozenset(map(_routine, walk_items(body))) - {""})
+
+
+def _routine(item: Item) -> str:
+    """The routine that an item calls: its value is the call."""
+    match item:
+        case Grow():
+            return "grown"
+        case For(parallel=True):
+            return "prange"
+        case Step(reassociable=True) | Step(value=CallTerm(Global(value=Routine.PLUS))):
+            return Routine.PLUS.value
+        case Step(value=CallTerm(Global(value=Routine.AHEAD))):
+            return Routine.AHEAD.value
+    return ""
 
 
 def listing(f: Function) -> str:
     """A function as text that people read."""
     result = [Return(variables(f.results))] if f.results else []
-    return definition(f.name, f.parameters, [*StatementPrinter().block(f.body), *result])
+    return definition(f.name, f.parameters, [*StatementPrinter().block(f.body), *result]).text
 
 
 class StatementPrinter:

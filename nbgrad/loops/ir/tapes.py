@@ -15,8 +15,9 @@ import numpy as np
 
 from ..runtime.tape_memory import in_large_pages
 from .affine import minus, plus, total
+from .effects import Bind, Evaluate, PopFrame, PushFrame
 from .names import called
-from .reverse_ir import Bind, Branch, Evaluate, For, Item, PopFrame, PushFrame, Step
+from .reverse_ir import Branch, For, Item, Step
 from .statements import Assign, Grow, Loop, names_written, walk, writes
 from .terms import (
     MINUS_ONE,

@@ -10,25 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn
 
+from .effects import BlankLine, Break, Pop, PopFrame, Push, PushFrame, Return
 from .names import Names
-from .reverse_ir import (
-    BlankLine,
-    Branch,
-    Break,
-    Comment,
-    For,
-    Item,
-    Nest,
-    Pop,
-    PopFrame,
-    Push,
-    PushFrame,
-    Return,
-    Step,
-    bound_by,
-    evaluated_by,
-    walk_items,
-)
+from .reverse_ir import Branch, Comment, For, Item, Nest, Step, bound_by, evaluated_by, walk_items
 from .statements import (
     Alloc,
     Assign,
@@ -255,7 +239,9 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], where: st
     for item in walk_items(items):  # the order in which they run, if every branch is taken once
         terms = evaluated_by(item)
         if unbound := named(*terms) - bound:
-            raise InvalidIRError(f"{where}: {min(unbound)} is used before it has a value, in '{type(item).__name__}'")
+            kind = type(item).__name__
+            article = "an" if kind[0] in "AEIOU" else "a"
+            raise InvalidIRError(f"{where}: {min(unbound)} is used before it has a value, in {article} {kind}")
         bound.update(bound_by(item))
         match item:
             case Step() if item.name in tapes:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..ir.effects import Bind
 from ..ir.names import called
 from ..ir.reverse_ir import (
     FLOAT_ZERO,
-    Bind,
     Branch,
     Comment,
     Item,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ir.affine import offset
+from ..ir.effects import Bind
 from ..ir.names import called
-from ..ir.reverse_ir import Bind, Item, Step, loop_head, negative
+from ..ir.reverse_ir import Item, Step, loop_head, negative
 from ..ir.statements import names_written
 from ..ir.terms import DType, Element, Length, reads
 from .loop_fusion import Accessed

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from ..analysis.must_execute import must_evaluate
 from ..ir.affine import offset, plus
+from ..ir.effects import Bind
 from ..ir.names import called
-from ..ir.reverse_ir import FLOAT_ZERO, Bind, Branch, For, Item, Step, merge_zero_steps, replace_by_scalars, steps
+from ..ir.reverse_ir import FLOAT_ZERO, Branch, For, Item, Step, merge_zero_steps, replace_by_scalars, steps
 from ..ir.statements import Loop, names_written
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Element, Length, Logical, Term, Unary, Variable, reads
 from .loop_fusion import Gather
