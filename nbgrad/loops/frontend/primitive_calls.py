@@ -53,9 +53,8 @@ def lower_primitive_call(
     arguments = [_argument(low, node, tree) for tree in args]
     forms = _result_types(low, node, rule, arguments)
     names = {n: low.names.imported(n, function, function) for n, function in rule.helpers.items()}
-    s = Call(
-        rule, names[rule.name], names.get(rule.vjp, ""), [], {}, arguments, forms.rule_returns_tuple, line=low.line
-    )
+    s = Call(rule, names[rule.name], names.get(rule.vjp, ""), [], {}, arguments, forms.rule_returns_tuple,
+             line=low.line, jvp=names.get(rule.jvp, ""))  # fmt: skip
     low.line = ""
     inferred = _inferred_lengths(low, rule, arguments, len(forms.results))
     once = low.runs_once and low.at_function_level and not rule.draws
@@ -383,10 +382,26 @@ def reverse_call(
 
 
 def tangent_call(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[str], str]) -> list[str]:
-    """Code for the tangents of the results: one call of the vjp per element of each."""
+    """Code for the tangents of the results: a call of the jvp, or of the vjp for each element."""
     lines = primal_call(s, f)
     active = [r for r in s.results if r in dots]
     lines += [zero_cotangent(r, dots, f) for r in active if not s.value_name]
+    if active and s.jvp:
+        found, arguments = fresh("found"), _contiguous_arguments(s, f)
+        ranks = s.rule.result_types(kinds_of(s, f)).cotangent_ranks
+        tangents = [
+            f"np.zeros_like({argument})" * bool(rank) or "0.0" if _array(t) not in dots
+            else f"np.ascontiguousarray({_shadow(t, dots)})" if rank else _shadow(t, dots)
+            for t, argument, rank in zip(s.operands, arguments, ranks, strict=True)
+            if rank is not None
+        ]  # fmt: skip
+        result = f"({comma_separated(s.results, True)})" if s.returns_tuple else s.results[0]
+        lines.append(f"{found} = {s.jvp}({', '.join([*tangents, result, *arguments])})")
+        for k, r in enumerate(s.results):
+            if r in dots:
+                chosen = f"{found}[{k}]" if s.returns_tuple else found
+                lines.append(f"{dots[r]}[...] = {chosen}" if f.ranks.get(r) else f"{dots[r]} = {chosen}")
+        return lines
     for r in active:
         one, at, found = fresh("one"), fresh("at"), fresh("found")
         vjp_call, parts = _vjp_call(s, f, _result_cotangents(s, {r: one}, f), _contiguous_arguments(s, f))
