@@ -166,7 +166,8 @@ def lapack_svd_jvp(da, y, a, room):
 
 @routine
 def lapack_qr(a):
-    return np.linalg.qr(a)
+    q, r = np.linalg.qr(a)
+    return np.ascontiguousarray(q), np.ascontiguousarray(r)
 
 
 @routine
@@ -259,9 +260,8 @@ def lapack_det(a):
 
 
 @routine
-def cofactors(a):
+def cofactors(a, value):
     """The derivative of a determinant: its multiple of the inverse, unless the matrix is singular, or nearly so."""
-    value = np.linalg.det(a)
     found, regular = np.zeros_like(a), False
     if value != 0.0:
         inverse = np.linalg.inv(a)
@@ -293,12 +293,12 @@ def times_others(u, s, sign):
 
 @routine
 def lapack_det_vjp(g, y, a):
-    return g * cofactors(a)
+    return g * cofactors(a, y)
 
 
 @routine
 def lapack_det_jvp(da, y, a):
-    return np.sum(cofactors(a) * da)
+    return np.sum(cofactors(a, y) * da)
 
 
 def _of_svd(a, room):
