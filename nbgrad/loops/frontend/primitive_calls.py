@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CallTape", "lower_primitive_call", "primal_call", "reverse_call", "tangent_call"]
 
+#: The index of all elements.
+_EVERYTHING = Global("...", ...)
+
 
 # Lowering.
 
@@ -75,9 +78,8 @@ def lower_primitive_call(
     arguments = [_argument(low, node, tree) for tree in args]
     forms = _result_types(low, node, rule, arguments)
     names = {n: low.names.imported(n, function, function) for n, function in rule.helpers.items()}
-    s = Call(
-        rule, names[rule.name], names.get(rule.vjp, ""), [], {}, arguments, forms.rule_returns_tuple, line=low.line
-    )
+    s = Call(rule, names[rule.name], names.get(rule.vjp, ""), [], {}, arguments, forms.rule_returns_tuple,
+             line=low.line, jvp=names.get(rule.jvp, ""))  # fmt: skip
     low.line = ""
     inferred = _inferred_lengths(low, rule, arguments, len(forms.results))
     once = low.runs_once and low.at_function_level and not rule.draws
@@ -395,6 +397,28 @@ def _vjp_call(
     ]
 
 
+def _jvp_call(s: Call, f: Function, dots: dict[str, str], found: str) -> list[Item]:
+    """A call of the jvp, whose value is bound to `found`, and the tangents of the results from it."""
+    ranks = s.rule.result_types(kinds_of(s, f)).cotangent_ranks
+    arguments, results, value = _contiguous_arguments(s, f), variables(s.results), Variable(found)
+    tangents: list[Term] = []
+    for t, argument, rank in zip(s.operands, arguments, ranks, strict=True):
+        if rank is None:
+            continue
+        if _array(t) in dots:
+            tangents.append(called(np.ascontiguousarray, _shadow(t, dots)) if rank else _shadow(t, dots))
+        else:
+            tangents.append(called(np.zeros_like, argument) if rank else FLOAT_ZERO)
+    result = Tuple(tuple(results)) if s.returns_tuple else results[0]
+    items: list[Item] = [Bind((found,), _called(s.jvp, s, [*tangents, result, *arguments]))]
+    for k, r in enumerate(s.results):
+        if r in dots:
+            chosen = TupleItem(value, k) if s.returns_tuple else value
+            whole = Element(dots[r], (_EVERYTHING,))
+            items.append(Step(whole, "=", chosen) if f.ranks.get(r) else Bind((dots[r],), chosen))
+    return items
+
+
 def _shadow(term: Term, names: dict[str, str]) -> Variable | Prefix:
     """The cotangent or tangent of an argument."""
     shadow = names[_array(term)]
@@ -423,10 +447,12 @@ def reverse_call(
 
 
 def tangent_call(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[str], str]) -> list[Item]:
-    """The tangents of the results: one call of the vjp per element of each."""
+    """The tangents of the results: a call of the jvp, or of the vjp for each element."""
     items = primal_call(s, f)
     active = [r for r in s.results if r in dots]
     items += [zero_cotangent(r, dots, f) for r in active if not s.value_name]
+    if active and s.jvp:
+        return [*items, *_jvp_call(s, f, dots, fresh("found"))]
     for r in active:
         one, at, found = fresh("one"), fresh("at"), fresh("found")
         vjp_call, parts = _vjp_call(s, f, {r: one}, _contiguous_arguments(s, f), found)

@@ -75,7 +75,7 @@ _ADVICE = {
     "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "random": "draw the random numbers before, and pass them as an array, or transform standard ones",
-    "np.linalg": "use solve, inv, det, slogdet, cholesky, qr or norm, or write it as loops",
+    "np.linalg": "use solve, inv, det, cholesky, qr, eigh, svd, pinv, lstsq or norm, or write it as loops",
     "nditer": "loop over np.ndindex(a.shape)",
     "histogram": "count in a loop, with np.searchsorted",
     "split": "take slices, as a[:n]",
