@@ -349,6 +349,7 @@ class Adjoint(_Differentiated):
             pull._gradient_form = partial(form.gradients, args, self._argnums)
             return pull
         program = self._generated(args)
+        program.check_memory(args, 4)
         snapshot = copy_written(program.f, args)
         halves = program.split_variant
         if halves is None and not isinstance(program, CheckpointedVariant):
@@ -437,12 +438,11 @@ class Adjoint(_Differentiated):
         return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)
 
     def report(self, *args, **kwargs) -> dict[str, int]:
-        """Bytes stored for the reverse sweep, by variable and loops. The function runs on copies of the arguments."""
+        """Bytes stored for the reverse sweep, by variable and loops. The function may run, on copies of arguments."""
         args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(args)) is not None:
             return parts[0].report(*parts[2])
-        program = self._generated(args)
-        return program.tape_bytes(copies(args), self._primal(copies(args)))
+        return self._generated(args).tape_bytes(copies(args), lambda: self._primal(copies(args)))
 
     def parallel(self, *args, **kwargs) -> dict[str, str]:
         """Which loops over ``prange`` run on several threads, for arguments like these.
