@@ -281,9 +281,9 @@ def test_an_earlier_iteration_may_bind_a_name_but_no_cotangent():
     later = Branch(Compare((">",), (AT, ZERO)), body=[Step(Variable("s"), "=", X)])
     loop = For("i", ZERO, N, body=[later, Step(X, "=", AT)])
     verify_sweeps([loop], set(), {"n"}, set(), "f")
-    with pytest.raises(InvalidIRError, match="^f: x is used before it has a value, in a Step$"):
+    with pytest.raises(InvalidIRError, match=r"^f: x is used before it has a value, in a Step$"):
         verify_sweeps([loop], set(), {"n"}, {"x"}, "f")
-    with pytest.raises(InvalidIRError, match="^f: x is used before it has a value, in a Step$"):
+    with pytest.raises(InvalidIRError, match=r"^f: x is used before it has a value, in a Step$"):
         verify_sweeps([later, loop], set(), {"n", "i"}, set(), "f")
 
 
