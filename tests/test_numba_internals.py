@@ -4,7 +4,6 @@
 assumption does not hold in that version, and ``internals.py`` is where it is put right.
 """
 
-import ctypes
 import operator
 import sys
 import threading
@@ -316,20 +315,6 @@ def test_code_without_a_wrapper_has_an_address():
     made = numba.njit(fill, **{**_OPTIONS, "no_cpython_wrapper": True})
     made.compile((FLOATS, types.int64))
     assert n.kernel_address(made.overloads[FLOATS, types.int64]) != 0
-
-
-def test_llvm_code_of_ours_is_packed_and_unpacked():
-    def emit(context, module):
-        integer = n.llvm.IntType(64)
-        function = n.llvm.Function(module, n.llvm.FunctionType(integer, [integer]), "test_thrice")
-        builder = n.llvm.IRBuilder(function.append_basic_block())
-        builder.ret(builder.mul(function.args[0], integer(3)))
-
-    thrice = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-    library = n.native_library("test_thrice", emit)
-    again = n.unpacked_library(n.packed_library(library))
-    for code in (library, again):
-        assert thrice(code.get_pointer_to_function("test_thrice"))(5) == 15
 
 
 def test_functions_of_plain_loops_need_fewer_passes():

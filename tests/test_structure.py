@@ -224,7 +224,7 @@ STATEMENTS = {
     "codegen.module_source": "routines and imports of generated files",
     "codegen.bounds_checks": "imports and messages of a search program",
 }
-SYNTAX = re.compile(r"^\s*(if|for|while|return|raise|else|break|def|import)\b(?!-)|^[\s\w,]* [+-]?= ", re.MULTILINE)
+SYNTAX = re.compile(r"^\s*(if|for|while|return|raise|else|break|def|import)(?=[ :]|$)|^[\s\w,]* [+-]?= ", re.MULTILINE)
 
 
 def test_sweeps_have_typed_items_and_the_printer_makes_text():

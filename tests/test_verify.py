@@ -237,7 +237,7 @@ def sweeps(known=("n", "x", "u"), **changed):
     there = For("i", ZERO, N, body=[*items["recorded"], *items["kept"], *items["pushed"]])
     back = [*items["popped"], *items["read"], *items["called"], *items["added"], *items["dropped"]]
     begun = [*items["allocated"], *items["stack"], *items["top"], there, *items["begun"]]
-    verify_sweeps([*begun, For("i", ZERO, N, body=back), *items["swapped"]], {"t"}, set(known), "f")
+    verify_sweeps([*begun, For("i", ZERO, N, body=back), *items["swapped"]], {"t"}, set(known), set(), "f")
 
 
 def check_of_lengths(name):
@@ -275,6 +275,16 @@ def test_sweeps_that_do_not_fit(changed, message):
     sweeps()
     with pytest.raises(InvalidIRError, match=f"^{message}$"):
         sweeps(**changed)
+
+
+def test_an_earlier_iteration_may_bind_a_name_but_no_cotangent():
+    later = Branch(Compare((">",), (AT, ZERO)), body=[Step(Variable("s"), "=", X)])
+    loop = For("i", ZERO, N, body=[later, Step(X, "=", AT)])
+    verify_sweeps([loop], set(), {"n"}, set(), "f")
+    with pytest.raises(InvalidIRError, match=r"^f: x is used before it has a value, in a Step$"):
+        verify_sweeps([loop], set(), {"n"}, {"x"}, "f")
+    with pytest.raises(InvalidIRError, match=r"^f: x is used before it has a value, in a Step$"):
+        verify_sweeps([later, loop], set(), {"n", "i"}, set(), "f")
 
 
 def test_effects_know_what_they_evaluate_and_bind():

@@ -397,7 +397,7 @@ class Kernel:
     def llvm(self, *kinds, asm: bool = False) -> str:
         """LLVM IR (or assembly) for one combination of argument kinds, for inspection."""
         signature = tuple(_numba_type(kind, self.name) for kind in kinds)
-        dispatcher = numba.njit(self._build(), **self._options)
+        dispatcher = numba.njit(self._build(), **{**self._options, "no_cpython_wrapper": False})  # it ends the kernel
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
 

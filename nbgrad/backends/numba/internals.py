@@ -64,6 +64,7 @@ from numba.stencils.stencil import StencilFunc
 __all__ = [
     "COMPILER_LOCK",
     "LLVM_LOCK",
+    "MOVES_MASKED_LOADS",
     "NO_MATCH",
     "VERSIONS",
     "CFunc",
@@ -138,12 +139,15 @@ __all__ = [
     "unpacked",
     "unpacked_library",
     "use_cache",
+    "vectorize_unless",
 ]
 
 # Versions, the processor, and locks.
 
 #: The versions of Numba and llvmlite: machine code of one cannot be loaded by another.
 VERSIONS = numba.__version__, llvmlite.__version__
+#: Whether LLVM may move masked loads past stores (:mod:`.masked_loads`).
+MOVES_MASKED_LOADS = _binding.llvm_version_info[0] >= 22
 #: The lock that is held while Numba compiles: reentrant, and it knows whether this thread owns it.
 COMPILER_LOCK: Any = global_compiler_lock._lock
 #: The lock that llvmlite holds while it is inside LLVM, likewise; None if this version of llvmlite has none.
@@ -261,16 +265,39 @@ def add_to_target(context: Any, result: CompileResult) -> None:
     context.insert_user_function(result.entry_point, result.fndesc, [result.library])
 
 
-def before_optimizing(state: Any, action: Callable[[Any], None]) -> None:
-    """Run ``action(functions)`` on the LLVM functions of what is compiled, once other libraries are linked in."""
+def _library(state: Any) -> Any:
     if state.library is None:  # as Numba creates it
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
         state.library.enable_object_caching()
-    library, optimize = state.library, state.library._optimize_final_module
+    return state.library
+
+
+def before_optimizing(state: Any, action: Callable[[Any], None]) -> None:
+    """Run ``action(functions)`` on the LLVM functions of what is compiled, once other libraries are linked in."""
+    library = _library(state)
+    optimize = library._optimize_final_module
 
     def optimized() -> None:
         action(library._final_module.functions)
         optimize()
+
+    library._optimize_final_module = optimized
+
+
+def vectorize_unless(state: Any, wrong: Callable[[str], bool]) -> None:
+    """Optimize what is compiled without vectorised loops if ``wrong(code)`` of an LLVM function with them."""
+    library = _library(state)
+    optimize = library._optimize_final_module
+
+    def optimized() -> None:
+        before = library._final_module.clone()
+        optimize()
+        if any(f.name.startswith("llvm.masked.load.") for f in library._final_module.functions) and any(
+            wrong(str(f)) for f in library._final_module.functions if not f.is_declaration
+        ):
+            library._final_module = before
+            passes, builder = library._codegen._module_pass_manager(loop_vectorize=False)
+            passes.run(before, builder)
 
     library._optimize_final_module = optimized
 

@@ -10,6 +10,7 @@ from .direct_calls import DirectCalls
 from .disk_cache import PART
 from .fingerprint import of_function
 from .internals import (
+    MOVES_MASKED_LOADS,
     Compiler,
     DeadBranchPrune,
     InlineClosureLikes,
@@ -24,8 +25,10 @@ from .internals import (
     WithLifting,
     add_to_target,
     register_pass,
+    vectorize_unless,
 )
 from .linking import ParallelLowering
+from .masked_loads import may_read_too_late
 from .ssa import SsaConstruction, SsaDestruction
 from .type_inference import TypeInference
 
@@ -64,6 +67,8 @@ class _Compiler(Compiler):
     }
 
     def define_pipelines(self):
+        if MOVES_MASKED_LOADS:
+            vectorize_unless(self.state, may_read_too_late)
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             passes = [(self.replaced_passes.get(p, p), why) for p, why in pipeline.passes]

@@ -147,7 +147,7 @@ class AdjointPrinter(AugmentedForward):
             checked_sweep(items, self.f.name, Pass.DEAD_ADJOINTS.value)
         given = {*self.extra_parameters, *map(self.seed, dict.fromkeys([*self.seeds, *self.arrays]))}
         known = {*self.f.parameters, *self.f.constants, *self.known_names, *given}
-        check_sweeps([*there, *middle, *items], self.arrays_of_tapes, known, self.f.name)
+        check_sweeps([*there, *middle, *items], self.arrays_of_tapes, known, made.keys() - given, self.f.name)
         return there, [*middle, *items]
 
     @property

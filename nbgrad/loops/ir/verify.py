@@ -217,7 +217,7 @@ def verify_sweep(items: list[Item], where: str, after: str) -> None:
     block(items, False)
 
 
-def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], where: str) -> None:
+def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangents: set[str], where: str) -> None:
     """Check both sweeps together: names are bound before they are used, so that arrays are allocated first, and sizes
     known; what the forward sweep records is read in reverse, and nothing else; frames and values are popped as often as
     they are pushed.
@@ -226,8 +226,9 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], where: st
     ----------
     items : list of Item
         Both sweeps.
-    tapes, known : set of str
-        The names of the tapes, and of what is bound before the sweeps: parameters and constants.
+    tapes, known, cotangents : set of str
+        The names of the tapes, of what is bound before the sweeps (parameters and constants), and of the cotangents
+        that are created: they must have a value before a loop, other names may get it from an earlier iteration.
 
     Raises
     ------
@@ -235,28 +236,41 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], where: st
         If one of these does not hold.
     """
     bound, recorded, read = set(known), set[str](), set[str]()
-    pushed, popped = Counter[tuple[str, Term | None]](), Counter[tuple[str, Term | None]]()
-    for item in walk_items(items):  # the order in which they run, if every branch is taken once
-        terms = evaluated_by(item)
-        if unbound := named(*terms) - bound:
-            kind = type(item).__name__
-            article = "an" if kind[0] in "AEIOU" else "a"
-            raise InvalidIRError(f"{where}: {min(unbound)} is used before it has a value, in {article} {kind}")
-        bound.update(bound_by(item))
-        match item:
-            case Step() if item.name in tapes:
-                recorded.add(item.name)
-                terms = (item.value,)
-            case PushFrame(top, size):
-                pushed[top, size] += 1
-            case PopFrame(top, size):
-                popped[top, size] += 1
-            case Push(stack):
-                pushed[stack, None] += 1
-            case Pop(stack):
-                popped[stack, None] += 1
-        read |= {t.array for t in subterms(*terms) if isinstance(t, Element) and t.array in tapes}
+    moved = Counter[tuple[str, Term | None]]()  # pushes, less pops
+
+    def visit(items: list[Item], carried: set[str]) -> None:
+        for item in items:  # the order in which they run, if every branch is taken once
+            terms = evaluated_by(item)
+            if unbound := named(*terms) - bound - carried:
+                kind = type(item).__name__
+                article = "an" if kind[0] in "AEIOU" else "a"
+                raise InvalidIRError(f"{where}: {min(unbound)} is used before it has a value, in {article} {kind}")
+            bound.update(bound_by(item))
+            match item:
+                case Step() if item.name in tapes:
+                    recorded.add(item.name)
+                    terms = (item.value,)
+                case PushFrame(top, size):
+                    moved[top, size] += 1
+                case PopFrame(top, size):
+                    moved[top, size] -= 1
+                case Push(stack):
+                    moved[stack, None] += 1
+                case Pop(stack):
+                    moved[stack, None] -= 1
+            read.update(t.array for t in subterms(*terms) if isinstance(t, Element) and t.array in tapes)
+            if isinstance(item, Branch):
+                visit(item.body, carried)
+            elif isinstance(item, Nest):
+                visit(item.body, carried.union(*map(_begun, walk_items(item.body))) - cotangents)
+
+    visit(items, set())
     if recorded != read:
         raise InvalidIRError(f"{where}: recorded or read, but not both: {', '.join(sorted(recorded ^ read))}")
-    if wrong := {stack for stack, _ in (pushed - popped) + (popped - pushed)}:
+    if wrong := {stack for (stack, _), n in moved.items() if n}:
         raise InvalidIRError(f"{where}: pushed and popped a different number of times: {', '.join(sorted(wrong))}")
+
+
+def _begun(item: Item) -> set[str]:
+    """The names that an item binds to something new."""
+    return set(bound_by(item)) - named(*evaluated_by(item))
