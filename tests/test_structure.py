@@ -195,6 +195,7 @@ SPELLING = {
     ("frontend.source", "split"): "the package of a function; spaces in a message",
     ("frontend.source", "startswith"): "advice in a message",
     ("frontend.source", "endswith"): "advice in a message",
+    ("memory", "findall"): "a file of the system's",
     ("ir.statements", "search"): "which copies a message has to explain",
     ("ir.verify", "rpartition"): "which module the text of a function names",
 }

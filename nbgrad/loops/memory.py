@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,9 +27,8 @@ _NAMED = 3
 def available_memory() -> int:
     """The bytes that can be allocated without swapping; a guess if the system does not tell."""
     found = []
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().split("\n")
-        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")))
+    with suppress(OSError):
+        found += [int(n) * 1024 for n in re.findall(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text())]
     with suppress(OSError, ValueError):
         limit, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text()) for name in ("max", "current"))
         found.append(limit - used)
