@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nbgrad as nb
+from nbgrad.errors import TraceError
 
 RNG = np.random.default_rng(0)
 
@@ -244,7 +245,7 @@ def other_condition(A):
     ],
 )
 def test_refused(f, axes, message):
-    with pytest.raises(nb.TraceError, match=message):
+    with pytest.raises(TraceError, match=message):
         nb.adjoint(f).value_and_grad(np.ones((2,) * axes))
 
 
