@@ -28,7 +28,7 @@ for _rule in FACTORS:
 @definition(np.linalg)
 def eigh(a, UPLO="L"):
     if np.ndim(a) != 2:
-        refuse_call("eigenvalues of a stack of matrices: write a loop over them")
+        refuse_call("eigenvalues of an array that is not a matrix: of a stack, write a loop over the matrices")
     if a.shape[0] != a.shape[1]:
         raise ValueError("np.linalg.eigh of a matrix that is not square")
     if a.size == 0:
@@ -54,7 +54,7 @@ def eigvalsh(a, UPLO="L"):
 def factors(a):
     """Singular values and vectors, as many as the shorter side is long."""
     if np.ndim(a) != 2:
-        refuse_call("singular values of a stack of matrices: write a loop over them")
+        refuse_call("singular values of an array that is not a matrix: of a stack, write a loop over the matrices")
     if a.size == 0:
         raise ValueError("singular values of a matrix without elements")
     u, s, vt = lapack_svd(a, np.zeros(min(a.shape[0], a.shape[1])))

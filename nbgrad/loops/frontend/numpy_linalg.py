@@ -148,7 +148,7 @@ def matrix_power(a, n):
 @definition(np.linalg)
 def qr(a, mode="reduced"):
     if np.ndim(a) != 2:
-        refuse_call("QR factors of a stack of matrices: write a loop over them")
+        refuse_call("QR factors of an array that is not a matrix: of a stack, write a loop over the matrices")
     if a.size == 0:
         raise ValueError("np.linalg.qr of a matrix without elements")
     if mode == "reduced":
