@@ -32,6 +32,7 @@ from . import (  # noqa: F401
     primitive_calls,
     vectorization,
 )
+from .arithmetic_errors import check_call, refuse_unknown_errors
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
 from .expressions import Expressions
@@ -70,6 +71,7 @@ class Calls(Expressions):
         if self.callee(node) is not None:
             return self.inline_in_expression(node)
         called = self.function_of(node.func)
+        refuse_unknown_errors(self, node, called, rule_of(called) is not None)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             arguments = self.arguments(node, inspect.signature(called))
             return TupleExpr([self.tree_or_static(arguments[n]) for n in called._fields], called)
@@ -177,7 +179,7 @@ class Calls(Expressions):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
-        return self.apply(called, args)
+        return self.apply(called, check_call(self, called, args))
 
     def primitive_call(self, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         """A call of a primitive with a custom rule."""

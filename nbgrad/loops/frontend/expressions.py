@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from ..ir.affine import distance, plus, total
+from ..ir.affine import distance, plus
 from ..ir.from_syntax import BINARY, UNARY
 from ..ir.functions import helper_of
 from ..ir.names import called, literal
@@ -22,17 +22,16 @@ from ..ir.terms import (
     ZERO,
     Binary,
     Call,
-    Compare,
     Constant,
     Global,
     Length,
-    Select,
     Term,
     Unary,
     Variable,
     integer,
 )
 from .advanced_indexing import IndexedView, check_index_array, element_kind, gather_view, lower_index_array, reads_mask
+from .arithmetic_errors import check_division, index_may_raise
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
@@ -56,7 +55,7 @@ from .scope import Pack, Scope
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import is_new_axis, owner_of, unparse
-from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, product
+from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end, product
 
 __all__ = ["Expressions"]
 
@@ -108,9 +107,8 @@ class Expressions(Scope):
         """Lower an expression: a scalar, an array expression or a tuple."""
         tree = self.any_value(node)
         if isinstance(tree, Static):
-            raise self.source.refuse(
-                node, f"{described(tree, unparse(node))}, as a number or array", "pass one, or test it with if before"
-            )
+            what = f"{described(tree, unparse(node))}, as a number or array"
+            raise self.source.refuse(node, what, "pass one, or test it with if before")
         return tree
 
     def tree_or_static(self, node: ast.expr) -> ArrayExpr:
@@ -174,7 +172,7 @@ class Expressions(Scope):
         arrays = [t for t in trees if t.rank]
         if arrays and all(map(self.is_list, arrays)):  # Python repeats and joins lists
             raise self.source.refuse(node, f"a list in {unparse(node)}", "use np.array of it")
-        return trees
+        return check_division(self, node, trees)
 
     def is_list(self, tree: ArrayExpr) -> bool:
         """Whether it is an array here, and a list in Python."""
@@ -419,7 +417,7 @@ class Expressions(Scope):
                     return self.view_of(self.library(masked, node, Leaf(view), tree), node)
                 else:
                     index, known = lower_index_array(self, node, tree, axis)
-                    if not known and not self.covers_axis(view, dim, axis):
+                    if not known and (not self.covers_axis(view, dim, axis) or index_may_raise(self, None, ZERO)):
                         check_index_array(self, node, index, axis_length(axis), f"axis {d} of {unparse(node.value)}")
                     order += [-1] * (index.rank if not picks else 0)
                     picks[dim] = index, partial(self.index, view, dim, axis)
@@ -432,15 +430,16 @@ class Expressions(Scope):
 
     def index(self, view: View, dim: int, axis: Axis, index: Term, node: ast.Subscript | None = None) -> Term:
         """The index in the array of an index into its view, with a bounds check for the node."""
-        if self.covers_axis(view, dim, axis):
-            return index
-        if node is not None:
+        whole = self.covers_axis(view, dim, axis)
+        if node is not None and (not whole or index_may_raise(self, index, axis_length(axis))):
             what = f"axis {view.order.index(dim)} of {unparse(node.value)}"
             self.out.append(InRange(index, axis_length(axis), what, source_location=self.user_location(node)))
+        if whole:
+            return index
         if isinstance(index, Unary) and isinstance(index.operand, Constant):
             index = add_indices(axis_length(axis), index)
         elif not self.nonnegative(index):
-            index = _from_either_end(index, axis_length(axis))
+            index = from_either_end(index, axis_length(axis))
         return compose(axis, index, index, ONE).start
 
     def covers_axis(self, view: View, dim: int, axis: Axis) -> bool:
@@ -481,7 +480,7 @@ class Expressions(Scope):
             return bound if high is not None and low == 0 else called(max, bound, integer(low))
         if isinstance(value, Constant) or self.nonnegative(value):
             return value if high is None or value is high else called(min, value, high)
-        counted = called(max, _from_either_end(value, size), integer(low))
+        counted = called(max, from_either_end(value, size), integer(low))
         return called(min, counted, size if high is None else high)
 
     # Calls of scalar functions.
@@ -493,8 +492,3 @@ class Expressions(Scope):
             return combine(partial(called, function), args)
         name = self.names.imported(*helper, function)
         return combine(lambda *operands: Call(Global(name, self.names.bound_to(name)), operands), args)
-
-
-def _from_either_end(index: Term, size: Term) -> Term:
-    """An index of `size` elements that counts from the end where it is negative."""
-    return Select(Compare((">=",), (index, ZERO)), index, total(index, size))

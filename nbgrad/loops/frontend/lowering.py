@@ -17,6 +17,7 @@ from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, Static, TupleExpr, copy_of_values, leaves
 from .assignments import Assignments
+from .exceptions import attempt_of, lower_attempt, raised_error
 from .function_table import refuse_call
 from .growing_lists import append_item
 from .iteration import Iteration
@@ -216,7 +217,7 @@ class Lowering(Assignments, Iteration):
         """Lower `s` together with the `rest` of its block if it is or contains a jump; whether it did."""
         if isinstance(s, ast.Continue | ast.Break | ast.Return):
             self.jump(s)
-        elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.body):
+        elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.body) and attempt_of(s) is None:
             self.branch(s, s.body, [*s.orelse, *rest])
         elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.orelse):
             self.branch(s, [*s.body, *rest], s.orelse)
@@ -433,6 +434,8 @@ class Lowering(Assignments, Iteration):
                 above, self.enclosing_branches = self.enclosing_branches, ()
                 self.loop(s)
                 self.enclosing_branches = above
+            case ast.If() if (attempt := attempt_of(s)) is not None:
+                lower_attempt(self, s, attempt)
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():
@@ -446,12 +449,8 @@ class Lowering(Assignments, Iteration):
 
     def error(self, s: ast.Raise) -> None:
         call = s.exc
-        kind = call.func if isinstance(call, ast.Call) else call
-        error = self.source.resolve(kind) if kind is not None else None
-        if not (isinstance(error, type) and issubclass(error, Exception) and error.__module__ == "builtins"):
-            raise self.source.refuse(s, "this error", "raise one of Python's built-in exceptions, with a string")
         text = static_text(self, call.args[0]) if isinstance(call, ast.Call) and call.args else ""
-        self.emit(Check(TRUE, text, error.__name__))
+        self.emit(Check(TRUE, text, raised_error(self, s)))
 
     def effect(self, call: ast.Call) -> None:
         """Lower a call that is a statement: for its side effects."""

@@ -43,6 +43,7 @@ from .views import Axis, View
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
+    from .exceptions import Attempt
     from .lowering import Lowering
 
 __all__ = ["Pack", "Scope", "name_of"]
@@ -92,6 +93,8 @@ class LoweringState:
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
     sources: dict[Callable, Source] = field(default_factory=dict)  # of called functions
+    attempts: list[Attempt] = field(default_factory=list)  # the bodies of try around what is being lowered
+    error_classes: dict[str, type] = field(default_factory=dict)  # of errors that are not Python's, by their names here
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # the statement of it that is being lowered, and what follows
 
@@ -118,6 +121,7 @@ class Scope(IntegerBounds):
         self.outer = outer
         self.enclosing_scope = around  # the scope that encloses a nested function
         self.inlined = outer is not None
+        self.as_compiled: bool = source.compiled or (outer is not None and outer.as_compiled)
         self.rename: dict[str, str] = {}
         self.arrays: dict[str, View] = {}
         self.owners: dict[str, str] = {}  # the array that a name owns

@@ -29,6 +29,7 @@ from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
 from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
+from .exceptions import Attempts
 from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
@@ -49,7 +50,6 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDi
               ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
               ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
 _INSTEAD = {
-    ast.Try: "check with if before",
     ast.With: "leave it to the caller",
     ast.List: "use np.array([...]), or fill an array in a loop",
     ast.Dict: "use arrays or separate arguments",
@@ -150,8 +150,11 @@ class Source:
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         njit_options = getattr(function, "targetoptions", {})
+        self.compiled = plain is not function  # by Numba
+        self.divides_as_numpy = njit_options.get("error_model") == "numpy"
         node = GrowingLists(self).visit(_SwapsToTuples().visit(Messages().visit(node)))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
+        node = Attempts(self, Names(all_names(node))).visit(node)
         self.node = OutArguments(self).visit(node)
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
@@ -413,7 +416,7 @@ class _Check:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
         called_sources = self.source.called_sources
         if plain not in called_sources:
-            called_sources[plain] = Source(plain, called_sources)
+            called_sources[plain] = Source(plain if scalar else called, called_sources)  # type: ignore[arg-type]
         if not called_sources[plain].checked:
             check(called_sources[plain], (*self.within, plain))
         return True
