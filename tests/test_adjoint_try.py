@@ -236,9 +236,7 @@ PROGRAMS = {
     "retried": (retried, 0.9, 9),
     "nested": (nested, np.array([1.0, 3.0, 0.5]), 0.7),
     "power": (powers, 1.5, 2.5),
-    "power that is too large": (powers, 1e200, 2.5),
     "whole": (whole, 3.7, 1.2),
-    "not whole": (whole, 1e200, 1e200),
     "finally": (finished, X[:2].copy()),
     "assert": (checked, X[::-1].copy()),
     "assert that fails": (checked, X),
@@ -250,7 +248,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name):
     f, *args = PROGRAMS[name]
-    check_derivatives(f, *args, compiled=False, step=1e-6 if name[:5] != "power" and args[0] is not X else 1e-6)
+    check_derivatives(f, *args, compiled=False)
 
 
 def test_at_the_error():
@@ -260,11 +258,14 @@ def test_at_the_error():
     assert p_bar.tolist() == [0.0, 0.0]
     assert q_bar.tolist() == [1.0, 1.5]
     value, (x_bar, a_bar) = nb.adjoint(nested).value_and_grad(np.array([2.0]), 0.7)
-    assert value == pytest.approx(4.6) == nested([2.0], 0.7)
+    assert value == pytest.approx(4.6)  # of Python's numbers, not of NumPy's
     assert (x_bar[0], a_bar) == (pytest.approx(2.1 + 0.4), pytest.approx(6.0))
     value, (x_bar, a_bar) = nb.adjoint(nested).value_and_grad(np.array([2.0]), 1.5)
-    assert value == pytest.approx(13.5) == nested([2.0], 1.5)
+    assert value == pytest.approx(13.5)
     assert (x_bar[0], a_bar) == (pytest.approx(6.75), pytest.approx(18.0))
+    assert nb.adjoint(powers).value_and_grad(1e200, 2.5) == (2e200 + 2.5, (2.0, 1.0))
+    assert nb.adjoint(whole).value_and_grad(1e200, 1e200) == (2e200, (0.0, 2.0))
+    assert nb.adjoint(whole).value_and_grad(math.nan, 2.0) == (4.0, (0.0, 2.0))
     value, (x_bar, y_bar) = nb.adjoint(powers).value_and_grad(0.0, -1.0)
     assert (value, x_bar, y_bar) == (1.0, 1.0, 0.0)
     assert nb.tangent(powers).jvp((0.0, -1.0), (2.0, 3.0)) == (1.0, 2.0)
@@ -283,19 +284,18 @@ def test_domains_are_those_of_python():
     for k, name in enumerate(names):
         source += f"    try:\n        r{k} = math.{name}({'x, y' if name in ('fmod', 'pow') else 'x'}) * 0.0 + 7.0\n"
         source += f"    except ValueError:\n        r{k} = 1.0\n    except OverflowError:\n        r{k} = 2.0\n"
-    linecache.cache["<domains>"] = (len(source), None, source.splitlines(keepends=True), "<domains>")
     source += f"    return {', '.join(f'r{k}' for k in range(len(names)))}\n"
     linecache.cache["<domains>"] = (len(source), None, source.splitlines(keepends=True), "<domains>")
     space = {"math": math}
     exec(compile(source, "<domains>", "exec"), space)
-    adj = nb.adjoint(space["f"])
+    tan = nb.tangent(space["f"])
     inf = math.inf
     points = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, -3.0, 2.0, 171.62437695630271, 171.7, 709.782712893384, 709.7827128933841,
               710.4758600739439, 710.475860073944, -800.0, 1e-320, 1e306, inf, -inf, math.nan]  # fmt: skip
     for x in points:
         for y in (2.0, -1.0, 0.0, 0.5, inf, math.nan):
             expected = [r if math.isnan(r) else float(r) for r in space["f"](x, y)]
-            found = adj.vjp(x, y).results if hasattr(adj.vjp(x, y), "results") else adj.vjp(x, y).value
+            found = tan.jvp((x, y), (1.0, 1.0))[0]
             for name, a, b in zip(names, expected, found, strict=True):
                 assert (a in (1.0, 2.0)) == (b in (1.0, 2.0)), (name, x, y, a, b)
                 assert a not in (1.0, 2.0) or a == b, (name, x, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -68,10 +69,10 @@ class Calls(Expressions):
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         """Lower a call in an expression; `hint` is the name for a new array."""
         node = self.method_of_generator(self.expand_starred(node))
-        if self.callee(node) is not None:
-            return self.inline_in_expression(node)
         called = self.function_of(node.func)
         refuse_unknown_errors(self, node, called, rule_of(called) is not None)
+        if self.callee(node) is not None:
+            return self.inline_in_expression(node)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             arguments = self.arguments(node, inspect.signature(called))
             return TupleExpr([self.tree_or_static(arguments[n]) for n in called._fields], called)
@@ -179,7 +180,8 @@ class Calls(Expressions):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
-        return self.apply(called, check_call(self, called, args))
+        args = check_call(self, called, args)
+        return self.apply(np.fmod if called is math.fmod else called, args)  # Numba has no math.fmod
 
     def primitive_call(self, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         """A call of a primitive with a custom rule."""
