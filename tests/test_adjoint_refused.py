@@ -39,7 +39,6 @@ def made(body, head="x, y, a, n", number=[0]):  # noqa: B006
 
 AT_ONCE = {
     "return sum({v for v in x})": "SetComp is outside of the subset",
-    "try:\n    a = a / n\nexcept ZeroDivisionError:\n    a = 0.0\nreturn a": "Try is outside of the subset",
     "with open(a) as g:\n    pass\nreturn a": "leave it to the caller",
     "b = {0: a}\nreturn b[0]": "use arrays or separate arguments",
     "b = {a}\nreturn a": "use an array",
@@ -50,7 +49,6 @@ AT_ONCE = {
     "return 1j * a": "a complex number in 'return 1j * a'; write the real and imaginary parts separately",
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",
-    "print(a)\nreturn a": "print in 'print(a)'; leave it out",
     "seen = set()\nreturn a": "use an array of flags",
     "return a if a > np.finfo(np.float64).eps else 0.0": "set it outside",
     "yield a": "a generator in 'yield a'; fill an array",

@@ -1,5 +1,5 @@
-"""``try`` in loops: values as in Python, or as in Numba where Numba compiles the function, and derivatives of the branch
-that is taken."""
+"""``try`` in loops: values are those of Python, or of Numba where it compiles the function; derivatives of the
+branch that is taken."""
 
 import linecache
 import math
@@ -278,8 +278,8 @@ def test_at_the_error():
 
 def test_domains_are_those_of_python():
     """Each function of math raises what it raises in Python, where it does."""
-    names = ("sqrt log log2 log10 log1p asin acos acosh atanh sin cos tan exp expm1 cosh sinh gamma lgamma floor ceil "
-             "trunc fmod pow").split()  # fmt: skip
+    names = ["sqrt", "log", "log2", "log10", "log1p", "asin", "acos", "acosh", "atanh", "sin", "cos", "tan", "exp"]
+    names += ["expm1", "cosh", "sinh", "gamma", "lgamma", "floor", "ceil", "trunc", "fmod", "pow"]
     source = "def f(x, y):\n"
     for k, name in enumerate(names):
         source += f"    try:\n        r{k} = math.{name}({'x, y' if name in ('fmod', 'pow') else 'x'}) * 0.0 + 7.0\n"
@@ -290,8 +290,8 @@ def test_domains_are_those_of_python():
     exec(compile(source, "<domains>", "exec"), space)
     tan = nb.tangent(space["f"])
     inf = math.inf
-    points = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, -3.0, 2.0, 171.62437695630271, 171.7, 709.782712893384, 709.7827128933841,
-              710.4758600739439, 710.475860073944, -800.0, 1e-320, 1e306, inf, -inf, math.nan]  # fmt: skip
+    points = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, -3.0, 2.0, 171.62437695630271, 171.7, 709.782712893384]
+    points += [709.7827128933841, 710.4758600739439, 710.475860073944, -800.0, 1e-320, 1e306, inf, -inf, math.nan]
     for x in points:
         for y in (2.0, -1.0, 0.0, 0.5, inf, math.nan):
             expected = [r if math.isnan(r) else float(r) for r in space["f"](x, y)]

@@ -14,6 +14,7 @@ from .codegen.module_source import refusing_deep_nesting
 from .codegen.pure_functions import Pullback, function
 from .frontend.captured_values import CapturedSnapshot
 from .frontend.lowering import lower
+from .frontend.printing import without_prints
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import is_static, structure
 from .ir.type_inference import infer
@@ -135,5 +136,6 @@ class OperatorVariant:
     def printed_pullback(self, positions: tuple[int, ...]) -> Pullback:
         """The printer of the pullback to the arguments at `positions`."""
         f = self._lowered()
+        f.body = without_prints(f.body)  # the operator has printed
         wrt = [f.parameters[k] for k in positions]
         return Pullback(f, plan(f, set(wrt)), wrt)

@@ -11,9 +11,8 @@ from typing import Any
 
 from ...core.source_text import identifier
 from ..ir.names import RESERVED, Names, nfkc_name
-from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, walk
+from ..ir.statements import Assign, Block, Check, Function, If, Swap, walk
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
-from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, Static, TupleExpr, copy_of_values, leaves
 from .assignments import Assignments
@@ -23,6 +22,8 @@ from .growing_lists import append_item
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
+from .print_statements import prints
+from .printing import RUNTIME_CHECKS, lower_print, lower_runtime_check
 from .reshaping import resolve_reshaped
 from .scope import LoweringState, Pack, name_of
 from .source import Source
@@ -458,12 +459,11 @@ class Lowering(Assignments, Iteration):
         called = self.function_of(call.func)
         if called is in_large_pages:
             return
-        if called is outside:  # in generated code
-            doubt, program, operands = call.args
-            items = self.tuple_items(self.tree(operands)) or []
-            given = [t.term if isinstance(t, Scalar) else Variable(self.view_of(t, call, "").name) for t in items]
-            self.names.imported(OUTSIDE_NAME, outside)
-            self.emit(IndexCheck(self.test(doubt), static_text(self, program), OUTSIDE_NAME, given))
+        if called is prints:
+            lower_print(self, call)
+            return
+        if called in RUNTIME_CHECKS:  # in generated code
+            lower_runtime_check(self, call, called)
             return
         if called is append_item:
             self.known_call(call, called, "")

@@ -25,6 +25,7 @@ from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
 from ..ir.names import Names
 from ..runtime.index_errors import outside
+from ..runtime.printing import say
 from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
 from .canonical_form import Lists, OutArguments
@@ -34,6 +35,7 @@ from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
 from .messages import Messages
+from .print_statements import Prints, prints
 from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse, own_returns, with_location
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
@@ -71,7 +73,7 @@ _INSTEAD = {
 }
 
 _ADVICE = {
-    "print": "leave it out",
+    "print": "call it as a statement of its own",
     "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "random": "draw the random numbers before, and pass them as an array, or transform standard ones",
@@ -152,6 +154,7 @@ class Source:
         njit_options = getattr(function, "targetoptions", {})
         self.compiled = plain is not function  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
+        node = Prints(self).visit(node)
         node = GrowingLists(self).visit(_SwapsToTuples().visit(Messages().visit(node)))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
         node = Attempts(self, Names(all_names(node))).visit(node)
@@ -385,10 +388,10 @@ class _Check:
             raise refuse(node, "an expression without effect", "leave it out, or assign its value")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             called = self.source.resolve(node.value.func)
-            if not self.own(node, called) and not self.is_local_call(node.value.func) and called is not None:
-                text = ast.unparse(node.value.func)
-                what = "print" if called is print else "an expression without effect"
-                raise refuse(node, what, _advice(text) or "leave it out, or assign its value")
+            allowed = called in (prints, None) or self.own(node, called) or self.is_local_call(node.value.func)
+            if not allowed:
+                advice = _advice(ast.unparse(node.value.func)) or "leave it out, or assign its value"
+                raise refuse(node, "an expression without effect", advice)
         if isinstance(node, ast.Call):
             self.call(node)
 
@@ -403,6 +406,7 @@ class _Check:
         if called in (
             in_large_pages,
             outside,
+            say,
             add_product,
             large_product,
             append_item,

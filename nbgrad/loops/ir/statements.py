@@ -35,6 +35,7 @@ __all__ = [
     "IndexCheck",
     "Like",
     "Loop",
+    "Print",
     "ScalarOrigin",
     "Statement",
     "Store",
@@ -135,6 +136,12 @@ class IndexCheck(Check):
     def code(self) -> list[str]:
         given = comma_separated([*map(str, self.operands)], True)
         return [f"{self.error}({self.test}, {constant_source(self.message)}, ({given}))"]
+
+
+@dataclass(eq=False)
+class Print(IndexCheck):
+    """Print `operands`, scalars and arrays, by the program in `message` (:mod:`..runtime.printing`). It is where it was
+    in every sweep that computes values, like a check; nothing prints in a reverse sweep."""
 
 
 @dataclass(eq=False)
@@ -276,6 +283,11 @@ class Function:
     def draws(self) -> bool:
         """Whether random numbers are drawn, so that another run gives other results."""
         return any(isinstance(s, Call) and s.rule.draws for s in walk(self.body))
+
+    @cached_property
+    def prints(self) -> bool:
+        """Whether anything is printed."""
+        return any(isinstance(s, Print) for s in walk(self.body))
 
     @cached_property
     def compared_axes(self) -> dict[tuple[str, int], list[Term]]:
