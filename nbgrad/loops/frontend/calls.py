@@ -38,6 +38,7 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, Tup
 from .captured_values import unsupported_constant
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
+from .recursion import constant_arguments, too_deep
 from .reductions import Reductions
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
@@ -53,7 +54,7 @@ __all__ = ["Calls"]
 class Calls(Expressions):
     """Lowers calls."""
 
-    within: tuple = ()  # the functions being lowered, to refuse recursion
+    within: tuple = ()  # the functions being lowered, each inlined into the one before
 
     def callee(self, node: ast.Call) -> types.FunctionType | Source | None:
         """The called function if it is to be inlined; None for functions of the table."""
@@ -305,22 +306,24 @@ class Calls(Expressions):
         callee = self.callee(node)
         assert callee is not None
         source = callee if isinstance(callee, Source) else self.shared.source_of(callee)
-        if source.definition_site in self.within:
-            raise self.source.refuse(node, "a function that calls itself", "write a loop")
         arguments = self.arguments(node, source.signature)
         if (result := large_systems.lower_by_lapack(self, node, callee, arguments)) is not None:
             return result
         source = source.with_split_names(self.shared.split_names)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
-        for p, a in arguments.items():
-            tree = self.tree_or_static(a)
+        trees = constant_arguments(self, node, source, {p: self.tree_or_static(a) for p, a in arguments.items()})
+        for p, tree in trees.items():
             takes_lists = source.signature.parameters[p].annotation == "Array"
-            self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
+            self.bind_parameter(inner, p, self.as_array(arguments[p], tree) if takes_lists else tree, arguments[p])
         before, theirs = set(self.lowered_function.ranks), self.names.callee_names
         inner.line = self.line
         self.names.callee_names = theirs | all_names(source.node)
         try:
             self.out += inner.function()
+        except RecursionError:
+            if len(self.within) > 1:
+                raise  # where the stack has some room
+            raise too_deep(self, node, source) from None
         except TraceError as err:  # for functions of the library, show the line of the call
             if source.module not in MODULES or self.source.module in MODULES:
                 raise

@@ -25,6 +25,10 @@ _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, as
             ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
 
 
+_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+               ast.Mod: operator.mod}  # fmt: skip
+
+
 def static_truth(low: Scope, node: ast.expr) -> bool | None:
     """The outcome of a test if it is known at compile time, else None. Known are ranks, integers that never change,
     strings and None, and scalars from outside. (Numba prunes such branches, too: nothing may rely on what they define.)
@@ -82,6 +86,11 @@ def _constant(low: Scope, node: ast.expr) -> Any:
         case ast.UnaryOp(op=ast.USub()):
             inner = _constant(low, node.operand)
             return -inner if isinstance(inner, int | float) else _UNKNOWN
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            a, b = _constant(low, left), _constant(low, right)
+            if type(a) is not int or type(b) is not int or (b == 0 and isinstance(op, ast.FloorDiv | ast.Mod)):
+                return _UNKNOWN
+            return _ARITHMETIC[type(op)](a, b)
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ...core.source_text import constant_source
+from ...core.source_text import constant_source, parsed
 from ..ir.statements import Block, If, IndexCheck, Loop, Print
 from ..ir.terms import TRUE, Term, Variable
 from ..runtime.index_errors import OUTSIDE_NAME, SEARCH_FUNCTION, outside
@@ -31,7 +31,7 @@ def lower_print(low: Lowering, call: ast.Call) -> None:
     template, *values = call.args
     operands: list[Term] = []
     texts = {parameter(k): _text(low, v, low.tree_or_static(v), operands) for k, v in enumerate(values)}
-    printed = ast.unparse(_Filled(texts).visit(ast.parse(static_text(low, template), mode="eval")))
+    printed = ast.unparse(_Filled(texts).visit(parsed(static_text(low, template), "eval")))
     parameters = ", ".join(map(parameter, range(len(operands))))
     low.names.imported(SAY_NAME, say)
     program = f"def {SEARCH_FUNCTION}({parameters}):\n    {printed}\n"
@@ -65,7 +65,7 @@ class _Filled(ast.NodeTransformer):
         self.texts = texts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.parse(self.texts.get(node.id, node.id), mode="eval").body
+        return parsed(self.texts.get(node.id, node.id), "eval").body
 
 
 # Generated code.

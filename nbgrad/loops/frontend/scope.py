@@ -88,6 +88,7 @@ class LoweringState:
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: set[str] = field(default_factory=set)  # arrays that hold the items of a list
     read_only_copies: set[str] = field(default_factory=set)  # read-only copies of parameters that are rebound
+    recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
     split_names: set[str] = field(default_factory=set)  # names whose live ranges are split
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
