@@ -334,6 +334,29 @@ class Trying(Program):
         ])  # fmt: skip
 
 
+class Recursive(Program):
+    """A program that calls functions that call themselves, to a depth that is a constant."""
+
+    def source(self):
+        r = self.random
+        self.depth = 0
+        value = f"0.7 * v * again(k - 1, {r.choice(['v', 'math.sin(v + 0.1 * k)', '0.5 * v'])}) + 0.1 * p"
+        if r.random() < 0.5:
+            value += " - 0.3 * again(k - 2, p * v)"
+        leaf = r.choice(["math.sin(v)", "v * p", "p"])
+        recursion = f"    def again(k, v):\n        if k <= {r.randint(0, 1)}:\n            return {leaf}\n"
+        recursion += f"        return {value}\n\n" if r.random() < 0.6 else (
+            f"        if v > 0.2:\n            return {value}\n        return 0.5 * again(k - 1, v * v)\n\n"
+        )  # fmt: skip
+        return super().source().replace("    p = a\n", f"    p = a\n{recursion}", 1)
+
+    def statement(self, depth):
+        r = self.random
+        if r.random() < 0.15:
+            return [f"s = 0.5 * s + 0.2 * math.sin(again({r.randint(0, 4)}, {self.bounded(self.value(1))}))"]
+        return super().statement(depth)
+
+
 def insert(lines, at, new):
     """`new` before the statement number `at` of a block."""
     starts = [k for k, line in enumerate(lines) if not line.startswith((" ", "else", "except"))] + [len(lines)]

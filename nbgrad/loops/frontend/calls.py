@@ -36,6 +36,7 @@ from . import (  # noqa: F401
 from .arithmetic_errors import check_call, refuse_unknown_errors
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
+from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
 from .recursion import constant_arguments, too_deep
@@ -70,6 +71,8 @@ class Calls(Expressions):
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         """Lower a call in an expression; `hint` is the name for a new array."""
         node = self.method_of_generator(self.expand_starred(node))
+        if (item := dictionary_method(self, node)) is not None:
+            return item
         called = self.function_of(node.func)
         refuse_unknown_errors(self, node, called, rule_of(called) is not None)
         if self.callee(node) is not None:
@@ -86,6 +89,10 @@ class Calls(Expressions):
         if rule_of(called) is not None:
             return self.primitive_call(node, called, hint)
         return self.known_call(node, called, hint)
+
+    def subscript(self, node: ast.Subscript) -> ArrayExpr:
+        held = dictionary_of(self, node.value)
+        return super().subscript(node) if held is None else item_of(self, node, held)
 
     def vectorized_call(self, node: ast.Call, scalar: Callable) -> ArrayExpr:
         """A call of a function that ``numba.vectorize`` made of `scalar`."""
@@ -118,17 +125,17 @@ class Calls(Expressions):
 
     def expand_starred(self, node: ast.Call) -> ast.Call:
         """The call with ``*p`` expanded into the items of the tuple."""
-        if any(k.arg is None for k in node.keywords):
-            raise self.source.refuse(node, "a call with **", "pass the arguments one by one")
-        if not any(isinstance(a, ast.Starred) for a in node.args):
+        spread = any(k.arg is None for k in node.keywords)
+        if not spread and not any(isinstance(a, ast.Starred) for a in node.args):
             return node
+        keywords = keyword_items(self, node) if spread else node.keywords
         args: list[ast.expr] = []
         for a in node.args:
             items = self.tuple_items(self.tree(a.value)) if isinstance(a, ast.Starred) else [a]
             if items is None:
                 raise self.source.refuse(node, f"{unparse(a)} in a call", "pass a tuple, or the items one by one")
             args += [t if isinstance(t, ast.expr) else ast.copy_location(Lowered(t), a) for t in items]
-        expanded = ast.copy_location(ast.Call(node.func, args, node.keywords), node)
+        expanded = ast.copy_location(ast.Call(node.func, args, keywords), node)
         self.root_expression = expanded if node is self.root_expression else self.root_expression
         return expanded
 
@@ -287,6 +294,10 @@ class Calls(Expressions):
         for name, p in signature.parameters.items():
             if p.kind is p.VAR_POSITIONAL:
                 arguments[name] = ast.copy_location(ast.Tuple(list(arguments.get(name, ())), ast.Load()), node)
+            elif p.kind is p.VAR_KEYWORD:
+                given = arguments.get(name, {}).items()
+                held = Dictionary({k: lasting(self, a, self.tree_or_static(a)) for k, a in given})
+                arguments[name] = ast.copy_location(Lowered(Static(held)), node)
             elif name not in arguments:
                 if isinstance(p.default, str | None):
                     arguments[name] = ast.Constant(p.default)

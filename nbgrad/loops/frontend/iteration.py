@@ -36,6 +36,7 @@ from ..ir.type_inference import DTYPES
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
 from .calls import Calls
+from .dictionaries import dictionary_items
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
 from .live_range_splitting import loop_target_text
@@ -89,6 +90,8 @@ class Iteration(Calls):
         """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
         if isinstance(node, ast.Tuple | ast.List) or self.tuple_of(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
+        if (items := dictionary_items(self, node)) is not None:
+            return items
         called = self.function_of(node.func) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
             inner = self.static_items(node.args[0])

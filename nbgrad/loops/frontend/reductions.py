@@ -29,6 +29,7 @@ from .array_expressions import (
     Scalar,
     TupleExpr,
     all_scalars,
+    combine,
 )
 from .function_table import lowers
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
@@ -389,9 +390,17 @@ def _square(e: Term) -> Term:
 @lowers(np.trace, arguments=(1, 1), methods=True, keywords=True)
 @lowers(np.amax, np.amin, np.linalg.norm, arguments=(1, 2), keywords=True)
 @lowers(np.diff, arguments=(1, 2), keywords=True)
-@lowers(builtins.sum, arguments=(1, 1), keywords=True)
 def _reduce(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return Reductions(low, node).reduce(called, node.args, node.keywords, hint)
+
+
+@lowers(builtins.sum, arguments=(1, 2), keywords=True)
+def _sum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """The sum of Python, which may begin with a number."""
+    begin = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
+    others = [k for k in node.keywords if k.arg != "start"]
+    total = Reductions(low, node).reduce(called, node.args[:1], others, hint)
+    return combine(partial(Binary, "+"), [low.tree(begin[0]), total]) if begin else total
 
 
 @lowers(np.matmul, arguments=(2, 2))

@@ -103,7 +103,7 @@ class LoweringState:
         """The source of a called function, read once."""
         plain: Any = getattr(function, "py_func", function)
         if plain not in self.sources:
-            self.sources[plain] = source_of(function)
+            self.sources[plain] = source_of(function, called=True)
         return self.sources[plain]
 
 
@@ -141,6 +141,8 @@ class Scope(IntegerBounds):
         parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         if arguments.vararg is not None:
             parameters.append(arguments.vararg.arg)
+        if arguments.kwarg is not None:
+            parameters.append(arguments.kwarg.arg)
         self.stores = stored_names(source.node.body)
         self.locals = {*self.stores, *parameters}
         self.runs_once: bool = outer is None or (outer.runs_once and outer.at_function_level)  # runs at most once

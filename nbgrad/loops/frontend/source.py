@@ -30,6 +30,7 @@ from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
 from .canonical_form import Lists, OutArguments
 from .captured_values import CapturedSnapshot, unsupported_constant
+from .dictionaries import METHODS
 from .exceptions import Attempts
 from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .growing_lists import GrowingLists, append_item
@@ -47,7 +48,7 @@ _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
 _EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Subscript,
                 ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda,
-                ast.NamedExpr, ast.Starred, ast.List, ast.ListComp, ast.GeneratorExp)  # fmt: skip
+                ast.NamedExpr, ast.Starred, ast.List, ast.Dict, ast.ListComp, ast.GeneratorExp)  # fmt: skip
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv, ast.USub, ast.UAdd, ast.Not, ast.And,
               ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
               ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
@@ -172,8 +173,6 @@ class Source:
         function = ast.FunctionDef(name, node.args, body, [])
         source.node = ast.copy_location(function, node)
         source.name, source.enclosing_scope = name, around
-        if node.args.kwarg is not None:
-            raise self.refuse(node, "**kwargs", "name each parameter")
         kinds, empty = inspect.Parameter, inspect.Parameter.empty
         positional = [*node.args.posonlyargs, *node.args.args]
         defaults = [None] * (len(positional) - len(node.args.defaults)) + list(node.args.defaults)
@@ -181,6 +180,7 @@ class Source:
             (positional, kinds.POSITIONAL_OR_KEYWORD, defaults),
             ([node.args.vararg] if node.args.vararg else [], kinds.VAR_POSITIONAL, [None]),
             (node.args.kwonlyargs, kinds.KEYWORD_ONLY, node.args.kw_defaults),
+            ([node.args.kwarg] if node.args.kwarg else [], kinds.VAR_KEYWORD, [None]),
         ]
         source.signature = inspect.Signature(
             [
@@ -318,18 +318,18 @@ def _pair(s: ast.stmt) -> tuple[str, str] | None:
     return None
 
 
-def source_of(function: Callable) -> Source:
-    """The source of a function; it and the functions that it calls are checked."""
+def source_of(function: Callable, called: bool = False) -> Source:
+    """The source of a function, which another one may have `called`; it and those that it calls are checked."""
     source = Source(function)
+    if source.node.args.kwarg and not called:
+        what = f"**{source.node.args.kwarg.arg} of the function that is differentiated"
+        raise source.refuse(source.node, what, "name each parameter, or differentiate a function that calls it")
     check(source, (getattr(function, "py_func", function),))
     return source
 
 
 def check(source: Source, within: tuple = ()) -> None:
     """Refuse code that is outside of the subset for any arguments; `within` are the functions that call this one."""
-    arguments = source.node.args
-    if arguments.kwarg:
-        raise source.refuse(source.node, "**kwargs", "name each parameter")
     nodes = subtrees(source.node)
     local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     local |= {n.arg for n in nodes if isinstance(n, ast.arg)}
@@ -367,6 +367,10 @@ class _Check:
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
                 raise refuse(node, what, "give it an infer with sizes known before the loop, or leave out its vjp")
             raise refuse(node, "a list", instead)
+        if isinstance(node, ast.Dict) and not all(
+            k is None or (isinstance(k, ast.Constant) and isinstance(k.value, str)) for k in node.keys
+        ):
+            raise refuse(node, "a dictionary with other keys than strings that are written there", instead)
         if isinstance(node, ast.expr) and (
             not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)
         ):
@@ -458,7 +462,9 @@ class _Check:
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
             known = is_known(getattr(np.ndarray, node.func.attr, None)) or node.func.attr == "_replace"
             known = known or getattr(np.random.Generator, node.func.attr, None) in DEFINITIONS
+            known = known or node.func.attr in METHODS
         self.number_of_arguments(node, called)
+        known = known or (called is dict and not node.args)
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
