@@ -20,9 +20,9 @@ test: .venv/.extra-test .venv/.extra-demo ## run the tests; ARGS='-k tanh -x' is
 	$(BIN)/python -m pytest $(ARGS)
 
 # Files that compile little, of every package but that of CUDA.
-QUICK := adjoint_explain adjoint_places adjoint_refused axes blocks cache_owners compiler_passes \
-	function functional_trees jit_errors messages ndarray optimizer output pieces protocols rare \
-	serialization sorting state structure symbol_wrong terms views
+QUICK := adjoint_explain adjoint_parameters adjoint_refused axes blocks cache_owners compiler_passes function \
+	functional_trees huge_angles jit_errors messages ndarray optimizer outlining output protocols serialization \
+	sorting state structure symbol_corrupted terms views
 quick: .venv/.extra-test ## run the tests of files that take seconds, between edits
 	$(BIN)/python -m pytest $(QUICK:%=tests/test_%.py) $(ARGS)
 

@@ -20,11 +20,11 @@ PAGE = ROOT / "docs" / "operators.md"
 HEAD = """# Operators
 
 Every operator of `nd`, by name. *Orders*: up to which order its derivatives are checked against finite differences in
-float64, for all of its samples and, in parentheses, for the first; any order can be asked for. `0` means a gradient
-of zero wherever there is one; `-` that there is none to speak of, the result being a constant, a position, a shape, a
-truth value, or an update in place. `loss`: the gradient is declared, that of a loss, and compared with the loss's to
-that order. *Limit*: `max_order`, the order after which the derivatives of an operator end; most have none. *Dtypes*:
-`f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that become the
+float64, for all samples that are differentiated and, in parentheses, for the first; any order can be asked for. `0`
+means a gradient of zero wherever there is one; `-` that there is none to speak of, the result being a constant, a
+position, a shape, a truth value, or an update in place. `loss`: the gradient is declared, that of a loss, and compared
+with the loss's to that order. *Limit*: `max_order`, the order after which the derivatives of an operator end; most
+have none. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that become the
 default float dtype. All run on the CPU; CUDA is to come.
 
 This page is generated: `python tests/operator_page.py`.

@@ -1,6 +1,6 @@
 """The index of decisions: one short test for each way in which we depart from MXNet, each named like a sentence.
 
-It follows the table of docs/differences.md. The faults of MXNet 1.9 that no row is about are in test_faults.
+It follows the table of docs/differences.md. The faults of MXNet 1.9 that no row is about are in test_mxnet_faults.
 """
 
 import operator

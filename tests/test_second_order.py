@@ -234,7 +234,9 @@ def sine(result):
 @pytest.mark.parametrize("name", TABLE)
 def test_sin_of_the_operator_of_squares(name):
     op, *shapes = TABLE[name]
-    check_grads(lambda *a: sine(op(*[v * v for v in a])), operands(shapes), order=3, rtol=2e-6, atol=1e-8)
+    # Lower orders are recorded; that the highest is the same when recorded is tested in test_operators.
+    args = operands(shapes)
+    check_grads(lambda *a: sine(op(*[v * v for v in a])), args, order=3, modes=["backward"], rtol=2e-6, atol=1e-8)
 
 
 # Operators whose gradient is not their function's: name -> operator, and a function that has that gradient.

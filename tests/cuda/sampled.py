@@ -1,13 +1,14 @@
 """The operators' samples, computed on a device."""
 
 import numpy as np
+from operator_forms import rows
 
 import nbgrad as nb
 from nbgrad import autograd, nd
 from nbgrad.core.registry import operators
 
-#: All rows of the table, by operator.
-ROWS = [(entry, sample) for entry in operators.values() for sample in entry.samples]
+#: The rows of the table with kernels of their own, by operator.
+ROWS = [(entry, sample) for entry in operators.values() for sample in rows(entry)]
 
 
 def on(ctx, values):

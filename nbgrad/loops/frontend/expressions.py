@@ -50,6 +50,7 @@ from .conditional_expressions import lower_boolean, lower_conditional
 from .element_types import called_function
 from .function_table import MODULES
 from .numpy_library import masked
+from .records import attribute_of_record, is_record, item_of_record
 from .reshaping import contiguous, reshaped
 from .scope import Pack, Scope
 from .static_values import described, static_item, static_value
@@ -269,6 +270,8 @@ class Expressions(Scope):
         if self.tuple_of(owner_of(owner)) is not None or isinstance(owner, ast.Call | ast.IfExp | Lowered):
             tree = self.tree(owner)
             if isinstance(tree, TupleExpr):
+                if is_record(tree):
+                    return attribute_of_record(self, node, tree)
                 if node.attr not in tree.fields:
                     raise self.source.refuse(node, f"the attribute {unparse(node)}", "index the tuple")
                 return tree.items[tree.fields.index(node.attr)]
@@ -316,11 +319,11 @@ class Expressions(Scope):
         if isinstance(item, Static):
             return item
         if isinstance(item, View):
-            return Leaf(item)
+            return Leaf(item) if item.rank else Scalar(item.at([]))
         if isinstance(item, Pack):
             return self.several(item)
         view = self.array(ast.Name(item, ast.Load())) if self.is_tuple_item(item) else None
-        return Scalar(Variable(item)) if view is None else Leaf(view)
+        return Scalar(Variable(item)) if view is None else Leaf(view) if view.rank else Scalar(view.at([]))
 
     def several(self, pack: Pack) -> TupleExpr:
         return TupleExpr([self.item(i) for i in pack.items], pack.of)
@@ -330,7 +333,7 @@ class Expressions(Scope):
         if isinstance(tree, Leaf) and tree.rank == 1 and tree.view.name in self.lowered_function.constants:
             values = np.asarray(self.lowered_function.constants[tree.view.name]).tolist()
             return [Scalar(literal(v)) for v in values] if self.is_whole(tree.view) else None
-        return tree.items if isinstance(tree, TupleExpr) else None
+        return tree.items if isinstance(tree, TupleExpr) and not is_record(tree) else None
 
     # Subscripts.
 
@@ -338,6 +341,7 @@ class Expressions(Scope):
         """An item of a tuple, an element, a view, or a gathered copy."""
         sizes = self.shape_of(node.value)
         made = isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp)
+        made = made or (isinstance(node.value, Lowered) and is_record(node.value.lowered_tree))
         if sizes or made or self.is_tuple_access(node.value):
             items = TupleExpr([Scalar(n) for n in sizes]) if sizes else self.tree(node.value)
             if isinstance(items, TupleExpr):
@@ -363,6 +367,8 @@ class Expressions(Scope):
     def item_of(self, node: ast.Subscript, tree: TupleExpr) -> ArrayExpr:
         """An item or slice of a tuple. If the index is not constant, a tuple of scalars becomes an array."""
         size = len(tree.items)
+        if is_record(tree):
+            return item_of_record(self, node, tree)
         if isinstance(node.slice, ast.Slice):
             ends = node.slice.lower, node.slice.upper, node.slice.step
             start, stop, step = (e if e is None else distance(self.value(e), ZERO) for e in ends)

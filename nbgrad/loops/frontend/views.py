@@ -77,6 +77,11 @@ def fold_negation(term: Term) -> Term:
     return term
 
 
+def from_either_end(index: Term, size: Term) -> Term:
+    """An index of `size` elements that counts from the end where it is negative."""
+    return Select(Compare((">=",), (index, ZERO)), index, total(index, size))
+
+
 def raw_length(axis: Axis) -> Term:
     """The number of elements; it may be negative where there are none."""
     if axis.step is ONE:

@@ -1,4 +1,4 @@
-"""Random functions: adjoint, tangent and differences agree."""
+"""Of random programs with loops, adjoints, tangents and finite differences agree."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Angles that a vectorised loop leaves to a scalar function: whichever of its lanes they are in."""
+"""Functions of huge angles are right in whichever lane of a vectorised loop these are."""
 
 import math
 

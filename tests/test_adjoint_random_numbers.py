@@ -390,7 +390,7 @@ def rows(a, n):
 
 @pytest.mark.parametrize("f", [chosen, counts])
 def test_parameters_without_a_derivative_are_refused(f):
-    with pytest.raises(TraceError, match=r"test_adjoint_draws.py.*a parameter of draw_\w+ depends on"):
+    with pytest.raises(TraceError, match=r"test_adjoint_random_numbers.py.*a parameter of draw_\w+ depends on"):
         nb.adjoint(f).value_and_grad(2.0, 3)
     with pytest.raises(TraceError, match="draw standard numbers and transform them"):
         nb.tangent(f).jvp((2.0, 3), (1.0, None))

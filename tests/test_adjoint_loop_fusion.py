@@ -1,4 +1,4 @@
-"""Fusion of loops of the reverse sweep, and neighbours that are gathered one row behind."""
+"""Loop fusion in the reverse sweep, and gathering one row behind, change no gradient."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops over prange in generated files, as they are compiled."""
+"""Outlining: parallel loops are compiled as functions of their own, and run every iteration once."""
 
 import ast
 import inspect

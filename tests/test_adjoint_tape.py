@@ -1,4 +1,4 @@
-"""Values that are stored only once, or not at all, because other values determine them."""
+"""Values are stored once, or not at all where others determine them: the same gradients from a smaller tape."""
 
 import math
 

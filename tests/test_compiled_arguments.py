@@ -1,4 +1,4 @@
-"""Compiled functions take what users give them, and Numba does not look at all of it."""
+"""Arguments that compiled code would misread are refused: byte orders, masked arrays, other dtypes."""
 
 import numba
 import numpy as np

@@ -1,4 +1,4 @@
-"""Primitives of arrays with custom rules, in functions that are differentiated."""
+"""Custom rules: primitives of arrays with a vjp of their own work in any function that is differentiated."""
 
 import numba
 import numpy as np

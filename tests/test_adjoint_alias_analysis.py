@@ -1,4 +1,4 @@
-"""Alias analysis of generated code: which arrays share no memory; and reuse of memory."""
+"""Arrays that share memory are differentiated as such: alias analysis tells apart only those that never do."""
 
 import random
 import sys

@@ -1,4 +1,4 @@
-"""Masks and index arrays, joining and rearranging arrays, and reshaping."""
+"""Advanced indexing by masks and index arrays, joins and reshapes: values as NumPy, and gradients of these."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Live-range splitting: one name for several values; also early exits from loops, and calls that write arguments."""
+"""One name may stand for several values (live-range splitting); loops may end early; calls may write arguments."""
 
 import math
 

@@ -185,7 +185,7 @@ def bits():
 
 
 def test_bits_do_not_depend_on_threads():
-    run = [sys.executable, "-c", "import test_adjoint_shares as t; print(t.bits())"]
+    run = [sys.executable, "-c", "import test_adjoint_reduction_privatization as t; print(t.bits())"]
     found = [
         subprocess.run(run, cwd=Path(__file__).parent, env={**os.environ, "NUMBA_NUM_THREADS": threads},
                        capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Vectorization: loops that call functions which LLVM can vectorize."""
+"""Vectorization: loops that call exp, sin and the like are vectorized, with the function's values and gradients."""
 
 import math
 

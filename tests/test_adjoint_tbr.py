@@ -1,4 +1,4 @@
-"""Recompute or store: which values adjoints store, and on which tapes."""
+"""Adjoints recompute what is cheap and store the rest (TBR analysis): which values, and on which tapes."""
 
 import math
 
