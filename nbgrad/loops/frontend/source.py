@@ -434,7 +434,7 @@ class _Check:
             return True
         called_sources = self.source.called_sources
         if plain not in called_sources:
-            called_sources[plain] = Source(plain if scalar else called, called_sources)  # type: ignore[arg-type]
+            called_sources[plain] = Source(called if kernel is None else plain, called_sources)  # type: ignore[arg-type]
         if not called_sources[plain].checked:
             check(called_sources[plain], (*self.within, plain))
         return True
