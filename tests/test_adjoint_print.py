@@ -134,7 +134,7 @@ def test_derivatives(capfd):
 
 def test_explanations_print_nothing(capfd):
     f, *args = PROGRAMS["functions"]
-    assert nb.adjoint(f).explain(*args).count("say(True, ") == 4  # in two listings
+    assert nb.adjoint(f).explain(*args).count("print_values(True, ") == 4  # in two listings
     assert not capfd.readouterr().out
 
 

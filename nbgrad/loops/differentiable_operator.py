@@ -14,9 +14,9 @@ from .codegen.module_source import refusing_deep_nesting
 from .codegen.pure_functions import Pullback, function
 from .frontend.captured_values import CapturedSnapshot
 from .frontend.lowering import lower
-from .frontend.printing import without_prints
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import is_static, structure
+from .ir.statements import without_prints
 from .ir.type_inference import infer
 from .planning import plan
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.affine import offset, plus
 from ..ir.names import called as call_of
-from ..ir.statements import Assign, Block, Loop
+from ..ir.statements import Assign, Block, Loop, Print, walk
 from ..ir.terms import (
     FALSE,
     MINUS_ONE,
@@ -374,7 +374,8 @@ class Iteration(Calls):
     def build_loop(
         self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[Term], parallel: bool = False
     ) -> None:
-        """Emit a loop; `index` is "" for while. A parallel loop in a parallel loop is serial, as in Numba."""
+        """Emit a loop; `index` is "" for while. A parallel loop in a parallel loop is serial, as in Numba; so is one
+        that prints, whose lines come in order."""
         parallel = parallel and not self.shared.parallel
         line = self.line
         self.enter(set(stored_names(body, added=False)))
@@ -410,6 +411,7 @@ class Iteration(Calls):
         if index:
             self.shared.induction_variables.remove(index)
             self.shared.ranges.pop(index, None)
+        parallel = parallel and not any(isinstance(p, Print) for p in walk(inner))
         loop = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
         loop.target = loop_target_text(s) if isinstance(s, ast.For) else ""
         if stop or not index:

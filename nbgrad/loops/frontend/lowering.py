@@ -28,17 +28,18 @@ from .array_expressions import (
     same_results,
 )
 from .assignments import Assignments
-from .exceptions import attempt_of, lower_attempt, raised_error
+from .exception_handling import attempt_of, lower_attempt, raised_error
 from .function_table import refuse_call
 from .growing_lists import append_item
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
+from .print_lowering import lower_print
 from .print_statements import prints
-from .printing import RUNTIME_CHECKS, lower_print, lower_runtime_check
 from .record_types import RecordType
 from .records import is_record, record_parameter, result_record
 from .reshaping import resolve_reshaped
+from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
 from .scope import LoweringState, Pack, name_of
 from .source import Source
 from .static_values import GeneratorArgument, described, static_text
@@ -475,8 +476,8 @@ class Lowering(Assignments, Iteration):
         if called is prints:
             lower_print(self, call)
             return
-        if called in RUNTIME_CHECKS:  # in generated code
-            lower_runtime_check(self, call, called)
+        if called in RUNTIME_CALLS:  # in generated code
+            lower_runtime_call(self, call, called)
             return
         if called is append_item:
             self.known_call(call, called, "")

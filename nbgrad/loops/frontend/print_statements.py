@@ -1,4 +1,4 @@
-"""Statements that call ``print``: their texts stay, their values become operands (:mod:`.printing` lowers them)."""
+"""Statements that call ``print``: their texts stay, their values become operands (see :mod:`.print_lowering`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .source import Source
 
-__all__ = ["Prints", "parameter", "prints"]
+__all__ = ["PrintStatements", "parameter", "prints"]
 
 
 def prints(*values: object) -> None:
@@ -26,7 +26,7 @@ def _as_value(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
     raise low.source.refuse(node, "print as a value", "call it as a statement of its own")
 
 
-class Prints(ast.NodeTransformer):
+class PrintStatements(ast.NodeTransformer):
     """Rewrites statements that call ``print``."""
 
     def __init__(self, source: Source) -> None:

@@ -44,7 +44,7 @@ from .views import Axis, View
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
-    from .exceptions import Attempt
+    from .exception_handling import Attempt
     from .lowering import Lowering
 
 __all__ = ["Pack", "Scope", "name_of"]

@@ -12,7 +12,6 @@ import copy
 import functools
 import inspect
 import types
-from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -25,20 +24,20 @@ from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
 from ..ir.names import Names
 from ..runtime.index_errors import outside
-from ..runtime.printing import say
+from ..runtime.printing import print_values
 from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
-from .canonical_form import Lists, OutArguments
+from .canonical_form import Lists, OutArguments, SwapsToTuples
 from .captured_values import CapturedSnapshot, unsupported_constant
 from .dictionaries import METHODS
-from .exceptions import Attempts
+from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
 from .messages import Messages
-from .print_statements import Prints, prints
+from .print_statements import PrintStatements, prints
 from .source_check import lambda_definition, source_changed, source_lines
-from .structured_control import LoopElse, own_returns, with_location
+from .structured_control import LoopElse, own_returns
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
@@ -164,10 +163,10 @@ class Source:
         njit_options = getattr(function, "targetoptions", {})
         self.compiled = plain is not function  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
-        node = Prints(self).visit(node)
-        node = GrowingLists(self).visit(_SwapsToTuples().visit(Messages().visit(node)))
+        node = PrintStatements(self).visit(node)
+        node = GrowingLists(self).visit(SwapsToTuples().visit(Messages().visit(node)))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
-        node = Attempts(self, Names(all_names(node))).visit(node)
+        node = TryStatements(self, Names(all_names(node))).visit(node)
         self.node = OutArguments(self).visit(node)
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
@@ -300,34 +299,6 @@ def _definition(text: str) -> ast.stmt:
     return whole.body[0]
 
 
-class _SwapsToTuples(ast.NodeTransformer):
-    """Rewrite ``t = a; a = b; b = t`` as ``a, b = b, a`` where `t` is not used elsewhere."""
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        nodes = subtrees(node)
-        uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
-        for block in (getattr(n, part, None) for n in nodes for part in ("body", "orelse")):
-            k = 0
-            while isinstance(block, list) and k + 2 < len(block):
-                pairs = [_pair(s) for s in block[k : k + 3]]
-                if all(pairs):
-                    (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
-                    if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses[t] == 2:
-                        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (a, b)]
-                        values: list[ast.expr] = [ast.Name(n, ast.Load()) for n in (b, a)]
-                        swap = ast.Assign([ast.Tuple(names, ast.Store())], ast.Tuple(values, ast.Load()))
-                        block[k : k + 3] = [with_location(swap, block[k])]
-                k += 1
-        return node
-
-
-def _pair(s: ast.stmt) -> tuple[str, str] | None:
-    """The names of ``a = b``; None for other statements."""
-    if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
-        return (s.targets[0].id, s.value.id) if isinstance(s.value, ast.Name) else None
-    return None
-
-
 def source_of(function: Callable, called: bool = False) -> Source:
     """The source of a function, which another one may have `called`; it and those that it calls are checked."""
     source = Source(function)
@@ -420,7 +391,7 @@ class _Check:
         if called in (
             in_large_pages,
             outside,
-            say,
+            print_values,
             add_product,
             large_product,
             append_item,

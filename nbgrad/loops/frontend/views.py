@@ -64,11 +64,6 @@ class View:
         return Element(self.name, tuple(parts))  # type: ignore[arg-type]
 
 
-def from_either_end(index: Term, size: Term) -> Term:
-    """An index of `size` elements that counts from the end where it is negative."""
-    return Select(Compare((">=",), (index, ZERO)), index, total(index, size))
-
-
 def fold_negation(term: Term) -> Term:
     """Fold the negation of a constant unless the result is negative, which is a negation in terms as well."""
     match term:

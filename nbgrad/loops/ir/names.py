@@ -38,8 +38,8 @@ FUNCTION_NAMES |= {f: f.__name__ for f in (float, int, bool, abs, min, max, roun
 FUNCTION_NAMES |= {t: f"np.{t.__name__}" for t in vars(np).values() if isinstance(t, type) and issubclass(t, np.number)}
 #: Names with a fixed meaning throughout generated code: none of its variables may use them.
 RESERVED = {
-    *("np", "math", "njit", "prange", "grown", "plus", "ahead", "in_large_pages", "OutOfRange", "outside", "say"),
-    *("add_product", "large_product"),
+    *("np", "math", "njit", "prange", "grown", "plus", "ahead", "in_large_pages", "OutOfRange", "outside"),
+    *("add_product", "large_product", "print_values"),
     *("range", "len", "abs", "min", "max", "int", "float", "bool", "round", "pow"),
     *(n for n, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)),
 }

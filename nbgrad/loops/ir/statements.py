@@ -50,6 +50,7 @@ __all__ = [
     "union_over_nested",
     "uses",
     "walk",
+    "without_prints",
     "writes",
 ]  # fmt: skip
 
@@ -353,6 +354,16 @@ def writes(s: Statement) -> list[str]:
         case Loop() if s.index:
             return [s.index]
     return []
+
+
+def without_prints(block: Block) -> Block:
+    """A block without what prints."""
+    for s in block:
+        if isinstance(s, If):
+            s.body, s.orelse = without_prints(s.body), without_prints(s.orelse)
+        elif isinstance(s, Loop):
+            s.body = without_prints(s.body)
+    return [s for s in block if not isinstance(s, Print)]
 
 
 def terms_of(s: Statement) -> tuple[Term, ...]:

@@ -12,11 +12,11 @@ from ...backends.numba.internals import add_symbol
 from ...backends.numba.intrinsics import intrinsic, types
 from .index_errors import WORD, OutOfRange, decoded, encoded, run_program
 
-__all__ = ["SAY_NAME", "say", "silenced"]
+__all__ = ["PRINT_NAME", "print_values", "silenced"]
 
-_SYMBOL = "nbgrad_say"
-#: The name of :func:`say` in generated code.
-SAY_NAME = "say"
+_SYMBOL = "nbgrad_print"
+#: The name of :func:`print_values` in generated code.
+PRINT_NAME = "print_values"
 _thread = threading.local()
 
 
@@ -50,7 +50,7 @@ def _in_python(test: bool, program: str, given: tuple) -> None:
 
 
 @intrinsic(lambda test, program, given: types.void, literal=True, python=_in_python)
-def say(emit, test, program, given):
+def print_values(emit, test, program, given):
     """Run a program that prints: its source, a literal string, defines a function of the arguments `given`.
 
     `test` is True. An error of the program is raised.

@@ -10,10 +10,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...core.source_text import constant_source, parsed
-from ..ir.statements import Block, If, IndexCheck, Loop, Print
+from ..ir.statements import Print
 from ..ir.terms import TRUE, Term, Variable
-from ..runtime.index_errors import OUTSIDE_NAME, SEARCH_FUNCTION, outside
-from ..runtime.printing import SAY_NAME, say
+from ..runtime.index_errors import SEARCH_FUNCTION
+from ..runtime.printing import PRINT_NAME, print_values
 from .array_expressions import ArrayExpr, Leaf, Scalar, Static, TupleExpr
 from .messages import Message
 from .print_statements import parameter
@@ -23,7 +23,7 @@ from .syntax import unparse
 if TYPE_CHECKING:
     from .lowering import Lowering
 
-__all__ = ["RUNTIME_CHECKS", "lower_print", "lower_runtime_check", "without_prints"]
+__all__ = ["lower_print"]
 
 
 def lower_print(low: Lowering, call: ast.Call) -> None:
@@ -33,9 +33,9 @@ def lower_print(low: Lowering, call: ast.Call) -> None:
     texts = {parameter(k): _text(low, v, low.tree_or_static(v), operands) for k, v in enumerate(values)}
     printed = ast.unparse(_Filled(texts).visit(parsed(static_text(low, template), "eval")))
     parameters = ", ".join(map(parameter, range(len(operands))))
-    low.names.imported(SAY_NAME, say)
+    low.names.imported(PRINT_NAME, print_values)
     program = f"def {SEARCH_FUNCTION}({parameters}):\n    {printed}\n"
-    low.emit(Print(TRUE, program, SAY_NAME, operands))
+    low.emit(Print(TRUE, program, PRINT_NAME, operands))
 
 
 def _text(low: Lowering, node: ast.expr, tree: ArrayExpr, operands: list[Term]) -> str:
@@ -66,29 +66,3 @@ class _Filled(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return parsed(self.texts.get(node.id, node.id), "eval").body
-
-
-# Generated code.
-
-#: Functions that generated code calls, in place of statements.
-RUNTIME_CHECKS = {outside: (IndexCheck, OUTSIDE_NAME), say: (Print, SAY_NAME)}
-
-
-def lower_runtime_check(low: Lowering, call: ast.Call, called: object) -> None:
-    """Lower a call of one of them."""
-    test, program, given = call.args
-    statement, name = RUNTIME_CHECKS[called]
-    items = low.tuple_items(low.tree(given)) or []
-    operands = [t.term if isinstance(t, Scalar) else Variable(low.view_of(t, call, "").name) for t in items]
-    low.names.imported(name, called)
-    low.emit(statement(low.test(test), static_text(low, program), name, operands))
-
-
-def without_prints(block: Block) -> Block:
-    """A block without what prints."""
-    for s in block:
-        if isinstance(s, If):
-            s.body, s.orelse = without_prints(s.body), without_prints(s.orelse)
-        elif isinstance(s, Loop):
-            s.body = without_prints(s.body)
-    return [s for s in block if not isinstance(s, Print)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Attempt",
-    "Attempts",
+    "TryStatements",
     "attempt_of",
     "lower_attempt",
     "raised_error",
@@ -56,7 +56,7 @@ def attempt_of(s: ast.AST) -> Attempt | None:
 # The source: a try becomes a branch with its body, marked by its test, and branches with the handlers.
 
 
-class Attempts(ast.NodeTransformer):
+class TryStatements(ast.NodeTransformer):
     """Rewrites ``try``."""
 
     def __init__(self, source: Source, names: Names) -> None:
