@@ -35,11 +35,12 @@ def of_both(x, k):
 
 
 def of_displays(x, k):
-    options = {"a": x[0], "b": k}
-    more = dict(a=2.0 * x[1])
+    y = x.copy()
+    options = {"a": y[0], "b": k}
+    more = dict(a=2.0 * y[1])
     total = quadratic(k, **options) + options["a"] * more["a"]
     merged = {**options, **more, "b": total}
-    x[0] = 100.0  # the dictionaries hold what it was
+    y[0] = 100.0  # the dictionaries hold what it was
     return quadratic(k, **merged) + quadratic(k, b=k, **more) + len(merged)
 
 
@@ -82,6 +83,10 @@ def counted(x, **terms):
             total += terms[name] ** 3
     for value in terms.values():
         total *= value
+        if total > 5.0:
+            break
+    if terms:
+        total += sum(terms.values()) + sum(v * v for v in terms.values())
     return total if terms else x
 
 

@@ -33,12 +33,12 @@ from . import (  # noqa: F401
     primitive_calls,
     vectorization,
 )
-from .arithmetic_errors import check_call, refuse_unknown_errors
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
 from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
+from .implicit_errors import check_call, refuse_unknown_errors
 from .records import copy_of_record, is_record, refuse_record, views_of
 from .recursion import constant_arguments, too_deep
 from .reductions import Reductions
@@ -75,7 +75,7 @@ class Calls(Expressions):
         if (item := dictionary_method(self, node)) is not None:
             return item
         called = self.function_of(node.func)
-        refuse_unknown_errors(self, node, called, rule_of(called) is not None)
+        refuse_unknown_errors(self, node, called)
         if self.callee(node) is not None:
             return self.inline_in_expression(node)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):

@@ -50,7 +50,8 @@ def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
     items: dict[str, ArrayExpr] = {}
     match node:
         case ast.Dict(keys=keys, values=values):
-            pairs = [(k.value if isinstance(k, ast.Constant) else None, v) for k, v in zip(keys, values, strict=True)]
+            names = [str(k.value) if isinstance(k, ast.Constant) else None for k in keys]
+            pairs = list(zip(names, values, strict=True))
         case ast.Call(func=ast.Name() as function, args=[], keywords=keywords) if low.function_of(function) is dict:
             pairs = [(k.arg, k.value) for k in keywords]
         case _:
@@ -127,8 +128,11 @@ def _keys(dictionary: Dictionary) -> str:
 
 
 def dictionary_method(low: Calls, node: ast.Call) -> ArrayExpr | None:
-    """``options.get("a", 1.0)``, ``options.pop("a", 1.0)`` and ``len(options)``; None for other calls."""
+    """``options.get("a", 1.0)``, ``options.pop("a", 1.0)``, ``options.values()`` and ``len(options)``; None for other
+    calls."""
     function = node.func
+    if (items := dictionary_items(low, node)) is not None:
+        return TupleExpr(items)
     if len(node.args) == 1 and (counted := dictionary_of(low, node.args[0])) and low.function_of(function) is len:
         return Scalar(Constant(len(counted.items)))
     dictionary = dictionary_of(low, function.value) if isinstance(function, ast.Attribute) else None

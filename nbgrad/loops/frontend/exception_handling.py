@@ -2,7 +2,8 @@
 
 The body of a ``try`` is lowered as a branch; then what may raise in it is known: checks, those of functions inlined
 into it included. Those whose error a handler catches set a flag instead, and what follows them runs only where it is
-not set. Numbers raise what Python's do (:mod:`.arithmetic_errors`).
+not set. Operations raise what Python's do (:mod:`.implicit_errors`). What only the subset refuses, or what is not known
+to be NumPy's error to the letter, stays an error that ends the call.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..ir.affine import offset, plus
 from ..ir.names import Names
@@ -63,7 +64,7 @@ class TryStatements(ast.NodeTransformer):
         self.source = source
         self.names = names
 
-    def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
+    def visit(self, node: ast.AST) -> Any:
         return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
@@ -85,7 +86,8 @@ class TryStatements(ast.NodeTransformer):
             rest = node.orelse
         return [with_location(s, node) for s in (body, *self.dispatch(attempt, blocks, rest), *node.finalbody)]
 
-    visit_TryStar = visit_Try
+    def visit_TryStar(self, node: ast.TryStar) -> ast.AST:
+        raise self.source.refuse(node, "except*", "write except")
 
     def dispatch(self, attempt: Attempt, blocks: list[list[ast.stmt]], rest: list[ast.stmt]) -> list[ast.stmt]:
         """Branches to the handlers; `rest` where none of these is meant."""
@@ -188,9 +190,13 @@ class _Flagging:
         done.append(s)
         return False
 
-    def caught(self, s: Statement, error: type, test: Term | None, done: Block) -> bool:
+    def caught(self, s: Check | InRange, error: type, test: Term | None, done: Block) -> bool:
         """Append the check `s` as a flag if its error is caught; whether it is. `test` is None if it never fails."""
         handler = self.attempt.handler_of(error)
+        if handler is not None and not s.exact:
+            if isinstance(s, Check) and _NOT_CAUGHT not in s.message:
+                s.message += _NOT_CAUGHT
+            handler = None
         if handler is None or test is None:
             done.append(s)
             return False
@@ -228,6 +234,10 @@ class _Flagging:
         index, k = offset(s.index)
         size, n = offset(s.size)
         return index is None and size is None and -n <= k < n
+
+
+#: What follows the message of a check whose error no handler may have.
+_NOT_CAUGHT = "; try does not catch this here: test for it before"
 
 
 def _outside(s: InRange) -> Term:

@@ -15,7 +15,6 @@ from ..ir.affine import distance, plus
 from ..ir.from_syntax import BINARY, UNARY
 from ..ir.functions import helper_of
 from ..ir.names import called, literal
-from ..ir.statements import InRange
 from ..ir.terms import (
     MINUS_ONE,
     ONE,
@@ -31,7 +30,6 @@ from ..ir.terms import (
     integer,
 )
 from .advanced_indexing import IndexedView, check_index_array, element_kind, gather_view, lower_index_array, reads_mask
-from .arithmetic_errors import check_division, index_may_raise
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
@@ -49,6 +47,7 @@ from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
 from .element_types import called_function
 from .function_table import MODULES
+from .implicit_errors import check_division, in_range, index_may_raise
 from .numpy_library import masked
 from .records import attribute_of_record, is_record, item_of_record
 from .reshaping import contiguous, reshaped
@@ -439,7 +438,7 @@ class Expressions(Scope):
         whole = self.covers_axis(view, dim, axis)
         if node is not None and (not whole or index_may_raise(self, index, axis_length(axis))):
             what = f"axis {view.order.index(dim)} of {unparse(node.value)}"
-            self.out.append(InRange(index, axis_length(axis), what, source_location=self.user_location(node)))
+            self.out.append(in_range(self, node, index, axis_length(axis), what))
         if whole:
             return index
         if isinstance(index, Unary) and isinstance(index.operand, Constant):

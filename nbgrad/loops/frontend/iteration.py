@@ -113,7 +113,7 @@ class Iteration(Calls):
 
     def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
         """Unroll a loop."""
-        if any(contains_jump(b) for b in s.body):
+        if items and any(contains_jump(b) for b in s.body):
             raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its iterations one by one")
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
         items = [self.value_before_loop(s, t, moved) for t in items]

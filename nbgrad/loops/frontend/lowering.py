@@ -29,8 +29,9 @@ from .array_expressions import (
 )
 from .assignments import Assignments
 from .exception_handling import attempt_of, lower_attempt, raised_error
-from .function_table import refuse_call
+from .function_table import MODULES, refuse_call
 from .growing_lists import append_item
+from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
@@ -454,7 +455,8 @@ class Lowering(Assignments, Iteration):
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():
-                self.emit(Check(Unary("not", self.test(s.test)), static_text(self, s.msg), "AssertionError"))
+                fails = Unary("not", self.test(s.test))
+                self.emit(Check(fails, static_text(self, s.msg), "AssertionError", exact=True))
             case ast.Raise():
                 self.error(s)
             case ast.FunctionDef():
@@ -465,7 +467,7 @@ class Lowering(Assignments, Iteration):
     def error(self, s: ast.Raise) -> None:
         call = s.exc
         text = static_text(self, call.args[0]) if isinstance(call, ast.Call) and call.args else ""
-        self.emit(Check(TRUE, text, raised_error(self, s)))
+        self.emit(Check(TRUE, text, raised_error(self, s), exact=self.source.module not in MODULES))
 
     def effect(self, call: ast.Call) -> None:
         """Lower a call that is a statement: for its side effects."""
@@ -485,6 +487,7 @@ class Lowering(Assignments, Iteration):
         if called is refuse_call:
             what, _, instead = static_text(self, call.args[0]).partition(": ")
             raise self.source.refuse(call, what, instead)
+        refuse_unknown_errors(self, call, called)
         if self.callee(call) is not None:
             self.inline(call)
             return

@@ -72,7 +72,7 @@ class _Template:
                 return ast.JoinedStr([self.of(p) for p in parts])
             case ast.FormattedValue():
                 shape = None if node.format_spec is None else self.of(node.format_spec)
-                return ast.FormattedValue(self.value(node.value), node.conversion, shape)  # type: ignore[arg-type]
+                return ast.FormattedValue(self.value(node.value), node.conversion, shape)
             case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left):
                 values = [self.of(e) for e in right.elts] if isinstance(right, ast.Tuple) else [self.of(right)]
                 return ast.BinOp(self.of(left), node.op, ast.Tuple(values, ast.Load()))
@@ -82,8 +82,8 @@ class _Template:
                 return ast.Call(function, [self.of(value)], [])
             case ast.Call(func=ast.Attribute(value=text, attr="format")) if _is_text(text):
                 given = [ast.keyword(k.arg, self.of(k.value)) for k in node.keywords]
-                function = ast.Attribute(self.of(text), "format", ast.Load())
-                return ast.Call(function, [self.of(a) for a in node.args], given)
+                filled = ast.Attribute(self.of(text), "format", ast.Load())
+                return ast.Call(filled, [self.of(a) for a in node.args], given)
         return self.value(node)
 
 

@@ -62,13 +62,14 @@ def _integer(low: Calls, term: Term) -> int | None:
         case Constant(int() as value):
             return value
         case Unary("-", operand):
-            value = _integer(low, operand)
-            return None if value is None else -value
+            inner = _integer(low, operand)
+            return None if inner is None else -inner
         case Binary(op, left, right) if op in _OPERATORS:
             a, b = _integer(low, left), _integer(low, right)
             if a is None or b is None or (op in ("//", "%") and b == 0):
                 return None
             return _OPERATORS[op](a, b)
-        case Variable(name) if isinstance(value := low.lowered_function.constants.get(name), int | np.integer):
-            return None if isinstance(value, bool) else int(value)
+        case Variable(name):
+            known = low.lowered_function.constants.get(name)
+            return int(known) if isinstance(known, int | np.integer) and not isinstance(known, bool) else None
     return None

@@ -32,6 +32,7 @@ from .array_expressions import (
     combine,
 )
 from .function_table import lowers
+from .implicit_errors import check_not_empty
 from .numpy_factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
@@ -285,6 +286,7 @@ class Reductions:
         self, tree: ArrayExpr, called: object, axis_loops: list[AxisLoop], every: list[AxisLoop]
     ) -> Term:
         """The extremum or its index: a search for the index, then a read there, which has the derivative."""
+        check_not_empty(self.low, self.node, [t.size for t in axis_loops], len(every))
         best_index = {t.counter: self.new_accumulator("place", t.axis.start).name for t in axis_loops}
         at_best = [AxisLoop(best_index[t.counter], t.axis, t.size) if t.counter in best_index else t for t in every]
         best = self.new_accumulator("best", self.loops.element(tree, at_best))

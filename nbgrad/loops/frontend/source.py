@@ -163,11 +163,9 @@ class Source:
         njit_options = getattr(function, "targetoptions", {})
         self.compiled = plain is not function  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
-        node = PrintStatements(self).visit(node)
-        node = GrowingLists(self).visit(SwapsToTuples().visit(Messages().visit(node)))
+        node = GrowingLists(self).visit(SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node))))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
-        node = TryStatements(self, Names(all_names(node))).visit(node)
-        self.node = OutArguments(self).visit(node)
+        self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
     def inner(

@@ -117,11 +117,12 @@ class Alloc(Statement):
 
 @dataclass(eq=False)
 class Check(Statement):
-    """Raise an error where `test` holds."""
+    """Raise an error where `test` holds; `exact`: Python raises it there, too, so ``try`` may catch it."""
 
     test: Term
     message: str
     error: str = "ValueError"
+    exact: bool = field(default=False, kw_only=True)
 
     def code(self) -> list[str]:
         return [f"if {self.test}:", f"    raise {self.error}({constant_source(self.message)})"]
@@ -147,11 +148,13 @@ class Print(IndexCheck):
 
 @dataclass(eq=False)
 class InRange(Statement):
-    """`index` must be in range for `what`, a view of an array with `size` elements along that axis."""
+    """`index` must be in range for `what`, a view of an array with `size` elements along that axis; `exact` as in
+    :class:`Check`."""
 
     index: Term
     size: Term
     what: str
+    exact: bool = field(default=True, kw_only=True)
 
 
 @dataclass(eq=False)

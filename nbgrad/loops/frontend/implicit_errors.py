@@ -1,9 +1,10 @@
-"""Errors of arithmetic: what numbers raise in Python, where a ``try`` catches it.
+"""Errors that no ``raise`` raises: what operations and functions raise in Python, where a ``try`` catches it.
 
 Divisions by zero are errors, as they are in Python and Numba, those of elements of arrays, too, as in Numba. Functions
 of ``math`` raise errors outside of their domains; in a function that Numba compiles they give NaN and infinities, as
-they do there. Functions and expressions of arrays raise none. Where nothing catches an error, there is no check, and
-divisions give infinities.
+they do there. Of NumPy's functions those are known that raise nothing, and a few whose errors are checked; others are
+refused where a handler may catch what they raise. Where nothing catches an error, there is no check, and divisions give
+infinities.
 """
 
 from __future__ import annotations
@@ -11,54 +12,96 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
 
+from ..custom_rules import rule_of
 from ..ir.affine import distance, offset, plus
+from ..ir.functions import FUNCTIONS
 from ..ir.names import called, literal
-from ..ir.statements import Check
+from ..ir.statements import Check, InRange
 from ..ir.terms import ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from .array_expressions import Scalar
-from .function_table import DEFINITIONS, MODULES
+from .function_table import DEFINITIONS, MODULES, row_of
+from .growing_lists import append_item, list_items, new_list
 from .integer_bounds import name_of
 from .syntax import unparse
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
+    from .calls import Calls
     from .expressions import Expressions
+    from .scope import Scope
 
-__all__ = ["check_call", "check_division", "index_may_raise", "refuse_unknown_errors"]
+__all__ = ["check_call", "check_division", "check_not_empty", "check_size", "in_range", "index_may_raise", "is_caught",
+           "refuse_unknown_errors"]  # fmt: skip
 
 Checks = list[tuple[type, Term]]
 
 
 def check_division(low: Expressions, node: ast.expr, operands: list[ArrayExpr]) -> list[ArrayExpr]:
-    """Before a division, or a power, of numbers: check that it raises no error; the operands, named where they are
-    tested."""
+    """Before a division, a power or a shift of numbers: check that it raises no error; the operands, named where they
+    are tested."""
     op = node.op if isinstance(node, ast.BinOp) and low.shared.attempts else None
-    if not isinstance(op, _DIVISIONS | ast.Pow) or any(t.rank for t in operands):
+    if not isinstance(op, _DIVISIONS | _SHIFTS | ast.Pow) or any(t.rank for t in operands):
         return operands
+    if isinstance(op, _SHIFTS):
+        return _checked(low, operands, _shift)
     if isinstance(op, ast.Pow):
         return operands if low.as_compiled else _checked(low, operands, _power_in_python)
     return operands if low.source.divides_as_numpy else _checked(low, operands, _division)
 
 
 _DIVISIONS = ast.Div | ast.FloorDiv | ast.Mod
+_SHIFTS = ast.LShift | ast.RShift
 
 
 def check_call(low: Expressions, function: object, operands: list[ArrayExpr]) -> list[ArrayExpr]:
     """Before a call of a function of numbers: check that its operands are in its domain; the operands, named where they
     are tested."""
-    rule = _DOMAINS.get(function) if low.shared.attempts and not low.as_compiled else None
-    return operands if rule is None or any(t.rank for t in operands) else _checked(low, operands, rule)
+    if not low.shared.attempts or any(t.rank for t in operands):
+        return operands
+    if function is divmod:
+        return operands if low.source.divides_as_numpy else _checked(low, operands, _division)
+    rule = None if low.as_compiled else _DOMAINS.get(function)
+    return operands if rule is None else _checked(low, operands, rule)
+
+
+def check_size(low: Expressions, size: Term) -> Term:
+    """Before an array is made: check that this length is not negative; the length, named where it is tested."""
+    if not low.shared.attempts or low.nonnegative(size) or not is_caught(low, ValueError):
+        return size
+    size = low.name_or_constant(size)
+    low.emit(Check(_less(size, ZERO), "negative dimensions are not allowed", exact=True))
+    return size
+
+
+def check_not_empty(low: Scope, node: ast.expr, sizes: list[Term], rank: int) -> None:
+    """Before an extremum over axes of an array of this `rank`: check that it has elements."""
+    if not low.shared.attempts or low.source.module in MODULES or not is_caught(low, ValueError):
+        return
+    if rank > len(sizes):
+        raise low.source.refuse(node, f"{unparse(node)} along an axis, which may be empty, in try", _OUTSIDE)
+    for size in sizes:
+        if not isinstance(size, Constant):
+            message = "zero-size array to reduction operation which has no identity"
+            low.emit(Check(_at_most(size, ZERO), message, exact=True))
+
+
+def in_range(low: Expressions, node: ast.Subscript, index: Term, size: Term, what: str) -> InRange:
+    """The check of an index; in NumPy's functions, the code of their definitions here has others than they have."""
+    exact = low.source.module not in MODULES
+    return InRange(index, size, what, exact=exact, source_location=low.user_location(node))
 
 
 def index_may_raise(low: Expressions, index: Term | None, size: Term) -> bool:
     """Whether an error for this index, None for one that is not known, would be caught, and may be raised, as far as
     the ranges of counters tell."""
-    if not low.shared.attempts or not _is_caught(low, IndexError):
+    if not low.shared.attempts or low.source.module in MODULES or not is_caught(low, IndexError):
         return False
     if index is None:
         return True
@@ -75,17 +118,17 @@ def _checked(low: Expressions, operands: list[ArrayExpr], rule: Callable[..., Ch
     if low.source.module in MODULES:  # NumPy's functions raise no such errors
         return operands
     terms = [t.term for t in operands]  # type: ignore[attr-defined]
-    caught = [error for error, test in rule(*terms) if _is_caught(low, error) and not _never(low, test)]
+    caught = [error for error, test in rule(*terms) if is_caught(low, error) and not _never(low, test)]
     if not caught:
         return operands
     terms = [low.name_or_constant(t) for t in terms]
     for error, test in rule(*terms):
         if error in caught:
-            low.emit(Check(test, f"{error.__name__}, as Python raises it", error.__name__))
+            low.emit(Check(test, f"{error.__name__}, as Python raises it", error.__name__, exact=True))
     return [Scalar(t) for t in terms]
 
 
-def _is_caught(low: Expressions, error: type) -> bool:
+def is_caught(low: Scope, error: type) -> bool:
     return any(a.handler_of(error) is not None for a in low.shared.attempts)
 
 
@@ -108,8 +151,9 @@ def _number(low: Expressions, t: Term) -> float | None:
         case Unary("-", operand):
             inner = _number(low, operand)
             return None if inner is None else -inner
-        case Variable(name) if isinstance(value := low.lowered_function.constants.get(name), int | float | np.number):
-            return float(value)
+        case Variable(name):
+            known = low.lowered_function.constants.get(name)
+            return float(known) if isinstance(known, int | float | np.number) else None
     return None
 
 
@@ -160,6 +204,10 @@ def _overflow(limit: float) -> Callable[[Term], Checks]:
 
 def _division(_: Term, divisor: Term) -> Checks:
     return [(ZeroDivisionError, _equal(divisor, ZERO))]
+
+
+def _shift(_: Term, count: Term) -> Checks:
+    return [(ValueError, _less(count, ZERO))]
 
 
 def _power(a: Term, b: Term, error: type) -> Checks:
@@ -222,23 +270,55 @@ _DOMAINS: dict[object, Callable[..., Checks]] = {
     **dict.fromkeys((math.floor, math.ceil, math.trunc, int, round), _to_integer),
 }  # fmt: skip
 
-#: Functions that find out by rounding errors whether they raise one.
-_SOLVERS = [
-    DEFINITIONS.get(f, f)
-    for f in vars(np.linalg).values()
-    if callable(f) and f not in (np.linalg.norm, np.linalg.det, np.linalg.slogdet)
-]
+_OUTSIDE = "call it outside of try, or test for what it raises before"
+_NO_ERRORS = """abs add all allclose any append argmax argmin argsort argwhere array array_equal asarray
+ascontiguousarray amax amin clip column_stack concatenate copy copyto count_nonzero cumprod cumsum deg2rad degrees
+divide dot empty empty_like equal expand_dims eye fix flatnonzero flip fliplr flipud floor_divide full full_like
+greater greater_equal heaviside hstack identity inner isclose less less_equal logaddexp logical_and logical_not
+logical_or matmul max mean min moveaxis multiply nan_to_num nanmean nanprod nansum ndenumerate ndim ndindex negative
+nonzero not_equal ones ones_like outer positive prod rad2deg radians ravel remainder reshape rot90 shape sort stack
+std subtract sum swapaxes trace transpose tril triu var vdot vstack where zeros zeros_like"""
 
 
-def refuse_unknown_errors(low: Expressions, node: ast.Call, called: object, own_rule: bool) -> None:
-    """Refuse a call in ``try`` where it is not known when the function raises an error; `own_rule`: it is a primitive
-    with a rule of its own."""
+def _defined(functions: Iterable[Any]) -> list[object]:
+    """What these functions are when they are called."""
+    return [DEFINITIONS.get(f, f) for f in functions]
+
+
+@cache
+def _solvers() -> list[object]:
+    """Functions that find out by rounding errors whether they raise one."""
+    others = (np.linalg.norm, np.linalg.det, np.linalg.slogdet, np.linalg.multi_dot)
+    return _defined(f for f in vars(np.linalg).values() if callable(f) and f not in others)
+
+
+@cache
+def _without_errors() -> list[object]:
+    """Functions that raise no errors, but those that are checked and those of shapes, which end the call."""
+    return [
+        *_defined(getattr(np, name) for name in _NO_ERRORS.split()),
+        *_defined((np.linalg.norm, np.linalg.det, np.linalg.slogdet, math.cbrt, math.degrees, math.radians)),
+        *_defined((np.random.random, np.random.rand, np.random.randn, np.random.standard_normal)),
+        *_defined((np.ndarray.astype, np.ndarray.fill, np.ndarray.flatten, append_item, list_items, new_list)),
+        *(all, any, dict, divmod, enumerate, isinstance, len, max, min, range, numba.prange, reversed, sum, type, zip),
+    ]
+
+
+def refuse_unknown_errors(low: Calls, node: ast.Call, called: object) -> None:
+    """Refuse a call in ``try`` where it is not known when the function raises an error that is caught."""
     if not low.shared.attempts or low.source.module in MODULES:
         return
-    if own_rule:
-        what, instead = "a primitive with a vjp, which may raise an error,", "let it return a flag or NaN"
-    elif any(called is f for f in _SOLVERS) and _is_caught(low, np.linalg.LinAlgError):
-        what, instead = "which finds singular matrices by rounding errors,", "test the determinant before"
-    else:
+    what, instead = "whose errors are not known to the letter,", _OUTSIDE
+    row = row_of(called)
+    function = called if row is None or row.function is None else row.function
+    if rule_of(called) is not None:
+        what, instead = "a primitive with a vjp, which may raise an error,", f"{_OUTSIDE}, or let it return NaN"
+    elif any(called is f for f in _solvers()) and is_caught(low, np.linalg.LinAlgError):
+        what = "which finds singular matrices by rounding errors,"
+    elif function in FUNCTIONS or any(function is f for f in _without_errors()):
         return
-    raise low.source.refuse(node, f"{unparse(node.func)}, {what} in try", f"call it outside of try, or {instead}")
+    elif row is None and all(called is not f for f in DEFINITIONS.values()):
+        return  # the user's, which is looked into
+    elif not any(is_caught(low, error) for error in (ValueError, IndexError, OverflowError, ZeroDivisionError)):
+        return
+    raise low.source.refuse(node, f"{unparse(node.func)}, {what} in try", instead)
