@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
 from ..custom_rules import rule_of
@@ -26,7 +25,7 @@ from ..ir.names import called, literal
 from ..ir.statements import Check, InRange
 from ..ir.terms import ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from .array_expressions import Scalar
-from .function_table import DEFINITIONS, MODULES, row_of
+from .function_table import DEFINITIONS, MODULES, RANGES, row_of
 from .growing_lists import append_item, list_items, new_list
 from .integer_bounds import name_of
 from .syntax import unparse
@@ -271,13 +270,19 @@ _DOMAINS: dict[object, Callable[..., Checks]] = {
 }  # fmt: skip
 
 _OUTSIDE = "call it outside of try, or test for what it raises before"
-_NO_ERRORS = """abs add all allclose any append argmax argmin argsort argwhere array array_equal asarray
-ascontiguousarray amax amin clip column_stack concatenate copy copyto count_nonzero cumprod cumsum deg2rad degrees
-divide dot empty empty_like equal expand_dims eye fix flatnonzero flip fliplr flipud floor_divide full full_like
-greater greater_equal heaviside hstack identity inner isclose less less_equal logaddexp logical_and logical_not
-logical_or matmul max mean min moveaxis multiply nan_to_num nanmean nanprod nansum ndenumerate ndim ndindex negative
-nonzero not_equal ones ones_like outer positive prod rad2deg radians ravel remainder reshape rot90 shape sort stack
-std subtract sum swapaxes trace transpose tril triu var vdot vstack where zeros zeros_like"""
+_NO_ERRORS = (
+    np.abs, np.add, np.all, np.allclose, np.any, np.append, np.argmax, np.argmin, np.argsort, np.argwhere,
+    np.array, np.array_equal, np.asarray, np.ascontiguousarray, np.amax, np.amin, np.clip, np.column_stack,
+    np.concatenate, np.copy, np.copyto, np.count_nonzero, np.cumprod, np.cumsum, np.deg2rad, np.degrees,
+    np.divide, np.dot, np.empty, np.empty_like, np.equal, np.expand_dims, np.eye, np.fix, np.flatnonzero, np.flip,
+    np.fliplr, np.flipud, np.floor_divide, np.full, np.full_like, np.greater, np.greater_equal, np.heaviside,
+    np.hstack, np.identity, np.inner, np.isclose, np.less, np.less_equal, np.logaddexp, np.logical_and,
+    np.logical_not, np.logical_or, np.matmul, np.max, np.mean, np.min, np.moveaxis, np.multiply, np.nan_to_num,
+    np.nanmean, np.nanprod, np.nansum, np.ndenumerate, np.ndim, np.ndindex, np.negative, np.nonzero, np.not_equal,
+    np.ones, np.ones_like, np.outer, np.positive, np.prod, np.rad2deg, np.radians, np.ravel, np.remainder,
+    np.reshape, np.rot90, np.shape, np.sort, np.stack, np.std, np.subtract, np.sum, np.swapaxes, np.trace,
+    np.transpose, np.tril, np.triu, np.var, np.vdot, np.vstack, np.where, np.zeros, np.zeros_like,
+)  # fmt: skip
 
 
 def _defined(functions: Iterable[Any]) -> list[object]:
@@ -296,11 +301,11 @@ def _solvers() -> list[object]:
 def _without_errors() -> list[object]:
     """Functions that raise no errors, but those that are checked and those of shapes, which end the call."""
     return [
-        *_defined(getattr(np, name) for name in _NO_ERRORS.split()),
+        *_defined(_NO_ERRORS),
         *_defined((np.linalg.norm, np.linalg.det, np.linalg.slogdet, math.cbrt, math.degrees, math.radians)),
         *_defined((np.random.random, np.random.rand, np.random.randn, np.random.standard_normal)),
         *_defined((np.ndarray.astype, np.ndarray.fill, np.ndarray.flatten, append_item, list_items, new_list)),
-        *(all, any, dict, divmod, enumerate, isinstance, len, max, min, range, numba.prange, reversed, sum, type, zip),
+        *(all, any, dict, divmod, enumerate, isinstance, len, max, min, reversed, sum, type, zip, *RANGES),
     ]
 
 

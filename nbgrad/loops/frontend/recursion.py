@@ -23,7 +23,7 @@ __all__ = ["MAX_DEPTH", "constant_arguments", "too_deep"]
 
 #: How often a function may be in itself, and how many recursive calls are inlined.
 MAX_DEPTH = 64
-MAX_CALLS = 2000
+MAX_CALLS = 256
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
 
