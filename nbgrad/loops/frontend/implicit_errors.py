@@ -317,9 +317,11 @@ def refuse_unknown_errors(low: Calls, node: ast.Call, called: object) -> None:
     row = row_of(called)
     function = called if row is None or row.function is None else row.function
     if rule_of(called) is not None:
-        what, instead = "a primitive with a vjp, which may raise an error,", f"{_OUTSIDE}, or let it return NaN"
+        what = "a primitive with a vjp, which may raise an error,"
+        instead = "call it outside of try, or let it return a flag or NaN"
     elif any(called is f for f in _solvers()) and is_caught(low, np.linalg.LinAlgError):
         what = "which finds singular matrices by rounding errors,"
+        instead = "call it outside of try, or test the determinant before"
     elif function in FUNCTIONS or any(function is f for f in _without_errors()):
         return
     elif row is None and all(called is not f for f in DEFINITIONS.values()):
