@@ -40,7 +40,7 @@ from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
 from .records import copy_of_record, is_record, refuse_record, views_of
-from .recursion import constant_arguments, too_deep
+from .recursion import check_depth, constant_argument, too_deep
 from .reductions import Reductions
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
@@ -343,10 +343,13 @@ class Calls(Expressions):
             return result
         source = source.with_split_names(self.shared.split_names)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
-        trees = constant_arguments(self, node, source, {p: self.tree_or_static(a) for p, a in arguments.items()})
-        for p, tree in trees.items():
+        trees = []
+        for p, a in arguments.items():
+            tree = constant_argument(self, source, self.tree_or_static(a))
             takes_lists = source.signature.parameters[p].annotation == "Array"
-            self.bind_parameter(inner, p, self.as_array(arguments[p], tree) if takes_lists else tree, arguments[p])
+            self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
+            trees.append(tree)
+        check_depth(self, node, source, trees)
         before, theirs = set(self.lowered_function.ranks), self.names.callee_names
         inner.line = self.line
         self.names.callee_names = theirs | all_names(source.node)

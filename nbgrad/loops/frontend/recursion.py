@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .source import Source
 
-__all__ = ["MAX_DEPTH", "constant_arguments", "too_deep"]
+__all__ = ["MAX_DEPTH", "check_depth", "constant_argument", "too_deep"]
 
 #: How often a function may be in itself, and how many recursive calls are inlined.
 MAX_DEPTH = 64
@@ -28,20 +28,25 @@ MAX_CALLS = 256
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
 
 
-def constant_arguments(low: Calls, node: ast.Call, source: Source, trees: dict[str, ArrayExpr]) -> dict[str, ArrayExpr]:
-    """The arguments of a call, with constants for integers that are known in a call of a function by itself; it is
-    refused if none is known, or if it is too deep."""
+def constant_argument(low: Calls, source: Source, tree: ArrayExpr) -> ArrayExpr:
+    """An argument of a call of `source`: a constant for an integer that is known, if the function calls itself."""
+    if source.definition_site not in low.within or not isinstance(tree, Scalar):
+        return tree
+    known = _integer(low, tree.term)
+    return tree if known is None else Scalar(integer(known))
+
+
+def check_depth(low: Calls, node: ast.Call, source: Source, trees: list[ArrayExpr]) -> None:
+    """Refuse a call of a function by itself if none of the arguments `trees` is known, or if it is too deep."""
     depth = low.within.count(source.definition_site)
     if not depth:
-        return trees
-    known = {p: k for p, t in trees.items() if isinstance(t, Scalar) and (k := _integer(low, t.term)) is not None}
+        return
     low.shared.recursive_calls += 1
-    if not known and not any(isinstance(t, Static) for t in trees.values()):
+    if not any(isinstance(t, Static) or (isinstance(t, Scalar) and _integer(low, t.term) is not None) for t in trees):
         raise low.source.refuse(node, f"{source.name}, which calls itself to a depth that is not known", _INSTEAD)
     if depth > MAX_DEPTH or low.shared.recursive_calls > MAX_CALLS:
         limit = f"more than {MAX_DEPTH} deep" if depth > MAX_DEPTH else f"more than {MAX_CALLS} times"
         raise low.source.refuse(node, f"{source.name}, which calls itself {limit}", _INSTEAD)
-    return trees | {p: Scalar(integer(k)) for p, k in known.items()}
 
 
 _INSTEAD = ("pass a constant that counts down to a test of it, write a loop, or make it a primitive with a vjp "
