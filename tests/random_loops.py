@@ -271,7 +271,7 @@ class Program:
         body = self.block(depth - 1, 3)
         if r.random() < 0.25:
             jump = r.choice(["continue", "break"])
-            at = r.randint(0, len([line for line in body if not line.startswith((" ", "else"))]))
+            at = r.randint(0, len([line for line in body if not line.startswith((" ", "else", "except"))]))
             body = insert(body, at, [f"if {self.test()}:", f"    {jump}"])
         self.loops = kept
         self.numbers = [n for n in self.numbers if n != value]
@@ -281,9 +281,85 @@ class Program:
         return [f"for {target} in {head}:", *indent(body), *after]
 
 
+class Trying(Program):
+    """A program with try, whose bodies raise: themselves, in a function that they call, by a division, by an index."""
+
+    def source(self):
+        risky = "def f(x, u, a, n):\n    def risky(v):\n        if v > 0.4:\n            raise ValueError('large')\n"
+        risky += "        if v < -0.6:\n            raise RuntimeError('small')\n        return 0.7 * v * v\n\n"
+        return super().source().replace("def f(x, u, a, n):\n", risky, 1)
+
+    def statement(self, depth):
+        return self.attempt(depth) if depth and self.random.random() < 0.25 else super().statement(depth)
+
+    def attempt(self, depth):
+        r = self.random
+        body = self.block(depth - 1, 3)
+        for _ in range(r.randint(1, 2)):
+            at = r.randint(0, len([line for line in body if not line.startswith((" ", "else", "except"))]))
+            body = insert(body, at, self.error())
+        if r.random() < 0.3:
+            name = next(n for n in "ijklm" if n not in [v for v, _, _ in self.loops])
+            body = [f"for {name} in range(3):", *indent(body)]
+        if self.loops and r.random() < 0.2:
+            body += [r.choice(["continue", "break"])] if r.random() < 0.4 else [f"if {self.test()}:", "    continue"]
+        heads = r.choice([["except Exception:"], ["except:"], ["except (LookupError, ArithmeticError, ValueError):"],
+                          ["except ValueError as err:", "except (ZeroDivisionError, RuntimeError):"],
+                          ["except ZeroDivisionError:", "except Exception:"]])  # fmt: skip
+        lines = ["try:", *indent(body)]
+        for head in heads:
+            handler = ["pass"] if r.random() < 0.2 else self.block(depth - 1, 2)
+            lines += [head, *indent(handler)]
+        if (len(heads) == 2 and heads[0].startswith("except V")) or heads[0].startswith("except ("):
+            lines = [*indent(lines), "except (IndexError, RuntimeError):", "    s = s - 0.2"]
+            lines = ["try:", *lines]
+        elif r.random() < 0.2:
+            lines += ["else:", *indent(self.block(depth - 1, 2))]
+        return lines
+
+    def error(self):
+        """Statements that may raise an error."""
+        r = self.random
+        counter = r.choice(self.loops)[0] if self.loops else "n"
+        return r.choice([
+            [f"if {self.test()}:", f"    raise {r.choice(['ValueError', 'RuntimeError'])}('chosen')"],
+            [f"s = 0.5 * s + risky({self.bounded(self.value(1))})"],
+            [f"w[1] = risky({self.bounded('s')}) if {self.test()} else 0.3 * p"],
+            [f"p = 0.5 * p + 0.1 / ({counter} - {r.randint(0, 3)})"],
+            [f"s = 0.5 * s + 0.1 * ({counter} % ({counter} - {r.randint(0, 3)}))"],
+            [f"{r.choice(['s', 'p'])} = 0.3 * x[{counter} + {r.randint(1, 4)}]"],
+            [f"w[{counter} + 3] = {self.bounded(self.value(1))}"],
+            [f"s = 0.2 * math.sqrt({self.bounded('s')})"],
+            [f"p = p + 0.1 * math.asin({self.value(1)})"],
+        ])  # fmt: skip
+
+
+class Recursive(Program):
+    """A program that calls functions that call themselves, to a depth that is a constant."""
+
+    def source(self):
+        r = self.random
+        self.depth = 0
+        value = f"0.7 * v * again(k - 1, {r.choice(['v', 'math.sin(v + 0.1 * k)', '0.5 * v'])}) + 0.1 * p"
+        if r.random() < 0.5:
+            value += " - 0.3 * again(k - 2, p * v)"
+        leaf = r.choice(["math.sin(v)", "v * p", "p"])
+        recursion = f"    def again(k, v):\n        if k <= {r.randint(0, 1)}:\n            return {leaf}\n"
+        recursion += f"        return {value}\n\n" if r.random() < 0.6 else (
+            f"        if v > 0.2:\n            return {value}\n        return 0.5 * again(k - 1, v * v)\n\n"
+        )  # fmt: skip
+        return super().source().replace("    p = a\n", f"    p = a\n{recursion}", 1)
+
+    def statement(self, depth):
+        r = self.random
+        if r.random() < 0.15:
+            return [f"s = 0.5 * s + 0.2 * math.sin(again({r.randint(0, 4)}, {self.bounded(self.value(1))}))"]
+        return super().statement(depth)
+
+
 def insert(lines, at, new):
     """`new` before the statement number `at` of a block."""
-    starts = [k for k, line in enumerate(lines) if not line.startswith((" ", "else"))] + [len(lines)]
+    starts = [k for k, line in enumerate(lines) if not line.startswith((" ", "else", "except"))] + [len(lines)]
     return lines[: starts[at]] + new + lines[starts[at] :]
 
 

@@ -39,7 +39,6 @@ def made(body, head="x, y, a, n", number=[0]):  # noqa: B006
 
 AT_ONCE = {
     "return sum({v for v in x})": "SetComp is outside of the subset",
-    "try:\n    a = a / n\nexcept ZeroDivisionError:\n    a = 0.0\nreturn a": "Try is outside of the subset",
     "with open(a) as g:\n    pass\nreturn a": "leave it to the caller",
     "b = {0: a}\nreturn b[0]": "use arrays or separate arguments",
     "b = {a}\nreturn a": "use an array",
@@ -50,7 +49,6 @@ AT_ONCE = {
     "return 1j * a": "a complex number in 'return 1j * a'; write the real and imaginary parts separately",
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",
-    "print(a)\nreturn a": "print in 'print(a)'; leave it out",
     "seen = set()\nreturn a": "use an array of flags",
     "return a if a > np.finfo(np.float64).eps else 0.0": "set it outside",
     "yield a": "a generator in 'yield a'; fill an array",
@@ -61,7 +59,6 @@ AT_ONCE = {
     "b, *c = x\nreturn b": "write the items one by one",
     "global q\nq = a\nreturn a": "pass and return the value",
     "import math\nreturn a": "import outside of the function",
-    "return f(x, y, a, n)": "a function that calls itself",
     "return x[[0, 1]].sum()": "a list",
     "s = slice(0, 2)\nreturn np.sum(x[s])": "write x[a:b]",
     "@math.sin\ndef g(t):\n    return t\nreturn g(a)": "a decorator",
@@ -78,7 +75,8 @@ AT_THE_CALL = {
     "return x[::2].flat[0]": "take ravel() to read",
     "np.add.at(x, [0], a)\nreturn x[0]": "two vectors of indices",
     "return writes(*x)": "pass a tuple, or the items one by one",
-    "return writes(**x)": "pass the arguments one by one",
+    "return writes(**x)": "or the arguments one by one",
+    "return f(x, y, a, n)": "f, which calls itself to a depth that is not known",
     "return np.full(3)[0] * a": "give it fill_value",
     "return np.linspace(0.0)[0] * a": "give it start and stop",
     "return np.zeros(dtype=np.float64)[0] * a": "give it shape",

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from loop_checks import check_derivatives
 from loop_programs import agrees, uncompiled
 
 import nbgrad as nb
@@ -343,3 +344,17 @@ def test_results_have_their_form():
             pull((None, (1.0,), None))
         with pytest.raises(AttrError, match="6 cotangents expected"):
             pull((None, None))
+
+
+def test_numbers_as_tests_stay_numbers():
+    """Where a number is a test, it is not 0, which does not make it 1."""
+
+    def f(x, y, k):
+        mean = x[0] / k if k else 0.0
+        inverse = x[1] / y if y else x[1]
+        both = x[2] * y / k if y and k else 0.0
+        return mean + inverse**2 + both
+
+    for y, k in ((0.7, 3), (-2.5, 0), (1.5, 1)):
+        check_derivatives(f, np.array([1.5, 2.0, -0.5]), y, k)
+    assert nb.adjoint(f).value_and_grad(np.array([1.5, 2.0, -0.5]), 0.0, 2)[1][0].tolist() == [0.5, 4.0, 0.0]

@@ -183,6 +183,7 @@ SPELLING = {
     ("transforms.common_subexpressions", "rpartition"): "a new variable is called like a function, for readers",
     ("differentiated", "rpartition"): "the name in a repr",
     ("runtime.index_errors", "partition"): "a program of ours, and what it is given",
+    ("runtime.printing", "partition"): "a program of ours, and what it is given",
     ("runtime.index_errors", "split"): "the kinds of what a program is given",
     ("frontend.array_creation", "split"): "a table of ours",
     ("frontend.calls", "split"): "the package of a function, not a name in a program",
@@ -266,6 +267,7 @@ NUMBA_OUTSIDE = {
     "loops.frontend.primitive_calls": {"NumbaError"},
     "loops.ir.type_inference": {"NumbaError"},
     "loops.runtime.index_errors": {"add_symbol", "as_dtype"},
+    "loops.runtime.printing": {"add_symbol"},
     "protocols.numpy_functions": {"register_typeof"},
 }
 

@@ -16,6 +16,7 @@ from .frontend.captured_values import CapturedSnapshot
 from .frontend.lowering import lower
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import is_static, structure
+from .ir.statements import without_prints
 from .ir.type_inference import infer
 from .planning import plan
 
@@ -135,5 +136,6 @@ class OperatorVariant:
     def printed_pullback(self, positions: tuple[int, ...]) -> Pullback:
         """The printer of the pullback to the arguments at `positions`."""
         f = self._lowered()
+        f.body = without_prints(f.body)  # the operator has printed
         wrt = [f.parameters[k] for k in positions]
         return Pullback(f, plan(f, set(wrt)), wrt)

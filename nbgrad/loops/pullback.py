@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import AttrError, TraceError
 from .arguments import as_tuple, copy_written, flat_cotangents, output_names
 from .frontend.tuple_arguments import unflatten
+from .runtime.printing import silenced
 from .variants import AdjointVariant, SplitVariant
 
 __all__ = ["Pullback"]
@@ -45,11 +46,13 @@ class Pullback:
             )
         by_output = dict(zip(names, seeds, strict=True))
         if self._split_variant is None:
-            return self._gradient_form(program(copy_written(f, self._args), by_output, self._results)[1])
+            with silenced():  # the value was computed before
+                return self._gradient_form(program(copy_written(f, self._args), by_output, self._results)[1])
         weights = self._split_variant.seed_arguments(self._args, self._results, by_output)
         state, self._state = self._state, None
         if state is None:
             if f.draws:
                 raise TraceError(f"{f.name}: the pullback of a function that draws random numbers has one call")
-            state = self._split_variant.forward(copy_written(f, self._args))[1]
+            with silenced():
+                state = self._split_variant.forward(copy_written(f, self._args))[1]
         return self._gradient_form(self._split_variant.backward(state, weights))

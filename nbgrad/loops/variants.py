@@ -167,6 +167,11 @@ class CheckpointedVariant(AdjointVariant):
                 f"{self.f.name}: checkpoints run iterations again, which would draw other random numbers; leave "
                 "checkpoint out, or pass the numbers as an array"
             )
+        if self.f.prints:
+            raise TraceError(
+                f"{self.f.name}: checkpoints run iterations again, which would print again; leave checkpoint out, or "
+                "return what is to be printed"
+            )
         self.plain = plain
         self.count = count
         self.memory = memory

@@ -12,7 +12,7 @@ import pytest
 from hygiene import renamed
 from loop_programs import agrees, copies, uncompiled
 from random_arrays import NAMES, ArrayProgram
-from random_loops import Program, arguments, function, indent
+from random_loops import Program, Recursive, Trying, arguments, function, indent
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -96,7 +96,7 @@ def agreeing(f, args, gradients):
 def attempt(seed):
     """What came of a program; an assertion fails if anything is wrong."""
     random = Random(seed)
-    kind = random.choices([Program, ArrayProgram, Large], [5, 3, 2])[0]
+    kind = random.choices([Program, ArrayProgram, Large, Trying, Recursive], [5, 3, 2, 3, 1])[0]
     source = kind(random).source()
     outside = NAMES if kind is ArrayProgram else {}
     args = arguments(seed % 101)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.statements import If, InRange
+from ..ir.statements import If
 from ..ir.terms import TRUE, ZERO, Binary, Element, Select, Term, Variable
 from ..ir.type_inference import ZEROS, kind_of
 from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar
+from .implicit_errors import in_range
 from .syntax import subtrees, unparse
 from .views import Axis, View, raw_length
 
@@ -114,7 +115,7 @@ def check_index_array(low: Expressions, node: ast.Subscript, index: View, size: 
     loops = Elementwise(low, node)
     loops.axis_loops = [loops.axis_loop(index.axis(d)) for d in range(index.rank)]
     element = index.at([Variable(t.counter) for t in loops.axis_loops])
-    loops.emit_loops([InRange(element, size, what, source_location=low.user_location(node))], "")
+    loops.emit_loops([in_range(low, node, element, size, what)], "")
 
 
 def require_kind(low: Expressions, node: ast.AST, view: View, kind: str) -> View:

@@ -17,6 +17,7 @@ from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, copy_of_values
 from .element_types import element_type
 from .function_table import lowers
+from .implicit_errors import check_size
 from .reshaping import contiguous
 from .syntax import unparse
 from .views import View, add_indices, axis_length, multiply_indices
@@ -114,7 +115,7 @@ class ArrayCreation:
     def eye(self, first: ast.expr | None) -> ArrayExpr:
         if first is None:
             raise self.refuse(f"the call {unparse(self.node)}", "give the size")
-        n = self.low.value(first)
+        n = check_size(self.low, self.low.value(first))
         sizes, k = [n, self.scalar_argument("M", n)], self.scalar_argument("k", ZERO)
         kind, dtype = self.dtype()
         one, zero = (Constant(float(c) if kind in ("", "float") else c) for c in (1, 0))
@@ -156,7 +157,7 @@ class ArrayCreation:
             return sizes
         tree = self.low.tree(node)
         parts = self.low.tuple_items(tree) or [tree]
-        return [self.low.value(ast.copy_location(Lowered(t), node)) for t in parts]
+        return [check_size(self.low, self.low.value(ast.copy_location(Lowered(t), node))) for t in parts]
 
     def dtype(self) -> tuple[str | Like, Term | None]:
         """The requested kind and dtype; "" and None if none is requested."""

@@ -16,6 +16,7 @@ from ..ir.terms import MINUS_ONE, ZERO, Binary, Constant, Length, Select
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, combine, copy_of_values
 from .function_table import MANY, lowers, method
+from .implicit_errors import check_call
 from .partial_evaluation import is_none
 from .records import is_record, shape_of_record
 from .reductions import Reductions
@@ -68,7 +69,8 @@ def _extremum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
 
 @lowers(divmod, arguments=(2, 2))
 def _divmod(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    a, b = (Scalar(low.name_or_constant(low.value(n))) for n in node.args)
+    operands: list[ArrayExpr] = [Scalar(low.name_or_constant(low.value(n))) for n in node.args]
+    a, b = check_call(low, called, operands)
     return TupleExpr([combine(partial(Binary, op), [a, b]) for op in ("//", "%")])
 
 

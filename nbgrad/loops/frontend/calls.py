@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -34,9 +35,12 @@ from . import (  # noqa: F401
 )
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
+from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
+from .implicit_errors import check_call, refuse_unknown_errors
 from .records import copy_of_record, is_record, refuse_record, views_of
+from .recursion import check_depth, constant_argument, too_deep
 from .reductions import Reductions
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
@@ -52,7 +56,7 @@ __all__ = ["Calls"]
 class Calls(Expressions):
     """Lowers calls."""
 
-    within: tuple = ()  # the functions being lowered, to refuse recursion
+    within: tuple = ()  # the functions being lowered, each inlined into the one before
 
     def callee(self, node: ast.Call) -> types.FunctionType | Source | None:
         """The called function if it is to be inlined; None for functions of the table."""
@@ -68,9 +72,12 @@ class Calls(Expressions):
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         """Lower a call in an expression; `hint` is the name for a new array."""
         node = self.method_of_generator(self.expand_starred(node))
+        if (item := dictionary_method(self, node)) is not None:
+            return item
+        called = self.function_of(node.func)
+        refuse_unknown_errors(self, node, called)
         if self.callee(node) is not None:
             return self.inline_in_expression(node)
-        called = self.function_of(node.func)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             arguments = self.arguments(node, inspect.signature(called))
             return TupleExpr([self.tree_or_static(arguments[n]) for n in called._fields], called)
@@ -85,6 +92,10 @@ class Calls(Expressions):
         if rule_of(called) is not None:
             return self.primitive_call(node, called, hint)
         return self.known_call(node, called, hint)
+
+    def subscript(self, node: ast.Subscript) -> ArrayExpr:
+        held = dictionary_of(self, node.value)
+        return super().subscript(node) if held is None else item_of(self, node, held)
 
     def vectorized_call(self, node: ast.Call, scalar: Callable) -> ArrayExpr:
         """A call of a function that ``numba.vectorize`` made of `scalar`."""
@@ -117,17 +128,17 @@ class Calls(Expressions):
 
     def expand_starred(self, node: ast.Call) -> ast.Call:
         """The call with ``*p`` expanded into the items of the tuple."""
-        if any(k.arg is None for k in node.keywords):
-            raise self.source.refuse(node, "a call with **", "pass the arguments one by one")
-        if not any(isinstance(a, ast.Starred) for a in node.args):
+        spread = any(k.arg is None for k in node.keywords)
+        if not spread and not any(isinstance(a, ast.Starred) for a in node.args):
             return node
+        keywords = keyword_items(self, node) if spread else node.keywords
         args: list[ast.expr] = []
         for a in node.args:
             items = self.tuple_items(self.tree(a.value)) if isinstance(a, ast.Starred) else [a]
             if items is None:
                 raise self.source.refuse(node, f"{unparse(a)} in a call", "pass a tuple, or the items one by one")
             args += [t if isinstance(t, ast.expr) else ast.copy_location(Lowered(t), a) for t in items]
-        expanded = ast.copy_location(ast.Call(node.func, args, node.keywords), node)
+        expanded = ast.copy_location(ast.Call(node.func, args, keywords), node)
         self.root_expression = expanded if node is self.root_expression else self.root_expression
         return expanded
 
@@ -184,7 +195,8 @@ class Calls(Expressions):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
-        return self.apply(called, args)
+        args = check_call(self, called, args)
+        return self.apply(np.fmod if called is math.fmod else called, args)  # Numba has no math.fmod
 
     def number_in(self, node: ast.Call, text: str) -> float:
         """The number that ``float("inf")`` is."""
@@ -303,6 +315,10 @@ class Calls(Expressions):
         for name, p in signature.parameters.items():
             if p.kind is p.VAR_POSITIONAL:
                 arguments[name] = ast.copy_location(ast.Tuple(list(arguments.get(name, ())), ast.Load()), node)
+            elif p.kind is p.VAR_KEYWORD:
+                given = arguments.get(name, {}).items()
+                held = Dictionary({k: lasting(self, a, self.tree_or_static(a)) for k, a in given})
+                arguments[name] = ast.copy_location(Lowered(Static(held)), node)
             elif name not in arguments:
                 if isinstance(p.default, str | None):
                     arguments[name] = ast.Constant(p.default)
@@ -322,22 +338,27 @@ class Calls(Expressions):
         callee = self.callee(node)
         assert callee is not None
         source = callee if isinstance(callee, Source) else self.shared.source_of(callee)
-        if source.definition_site in self.within:
-            raise self.source.refuse(node, "a function that calls itself", "write a loop")
         arguments = self.arguments(node, source.signature)
         if (result := large_systems.lower_by_lapack(self, node, callee, arguments)) is not None:
             return result
         source = source.with_split_names(self.shared.split_names)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
+        trees = []
         for p, a in arguments.items():
-            tree = self.tree_or_static(a)
+            tree = constant_argument(self, source, self.tree_or_static(a))
             takes_lists = source.signature.parameters[p].annotation == "Array"
             self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
+            trees.append(tree)
+        check_depth(self, node, source, trees)
         before, theirs = set(self.lowered_function.ranks), self.names.callee_names
         inner.line = self.line
         self.names.callee_names = theirs | all_names(source.node)
         try:
             self.out += inner.function()
+        except RecursionError:
+            if len(self.within) > 1:
+                raise  # where the stack has some room
+            raise too_deep(self, node, source) from None
         except TraceError as err:  # for functions of the library, show the line of the call
             if source.module not in MODULES or self.source.module in MODULES:
                 raise

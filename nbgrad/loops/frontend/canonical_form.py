@@ -16,7 +16,7 @@ from .syntax import bound_name, first_name, free_variables, subtrees
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["Lists", "OutArguments"]
+__all__ = ["Lists", "OutArguments", "SwapsToTuples"]
 
 
 class Lists(ast.NodeTransformer):
@@ -107,3 +107,31 @@ class OutArguments(ast.NodeTransformer):
             return node
         target = ast.Subscript(operands[-1], ast.Constant(...), ast.Store())
         return with_location(ast.Assign([target], ast.Call(call.func, operands[:-1], [])), node)
+
+
+class SwapsToTuples(ast.NodeTransformer):
+    """Rewrite ``t = a; a = b; b = t`` as ``a, b = b, a`` where `t` is not used elsewhere."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        nodes = subtrees(node)
+        uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
+        for block in (getattr(n, part, None) for n in nodes for part in ("body", "orelse")):
+            k = 0
+            while isinstance(block, list) and k + 2 < len(block):
+                pairs = [_pair(s) for s in block[k : k + 3]]
+                if all(pairs):
+                    (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
+                    if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses[t] == 2:
+                        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (a, b)]
+                        values: list[ast.expr] = [ast.Name(n, ast.Load()) for n in (b, a)]
+                        swap = ast.Assign([ast.Tuple(names, ast.Store())], ast.Tuple(values, ast.Load()))
+                        block[k : k + 3] = [with_location(swap, block[k])]
+                k += 1
+        return node
+
+
+def _pair(s: ast.stmt) -> tuple[str, str] | None:
+    """The names of ``a = b``; None for other statements."""
+    if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
+        return (s.targets[0].id, s.value.id) if isinstance(s.value, ast.Name) else None
+    return None

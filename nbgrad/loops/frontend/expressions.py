@@ -15,7 +15,6 @@ from ..ir.affine import distance, plus
 from ..ir.from_syntax import BINARY, UNARY
 from ..ir.functions import helper_of
 from ..ir.names import called, literal
-from ..ir.statements import InRange
 from ..ir.terms import (
     MINUS_ONE,
     ONE,
@@ -48,6 +47,7 @@ from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
 from .element_types import called_function
 from .function_table import MODULES
+from .implicit_errors import check_division, in_range, index_may_raise
 from .numpy_library import masked
 from .records import attribute_of_record, is_record, item_of_record
 from .reshaping import contiguous, reshaped
@@ -107,9 +107,8 @@ class Expressions(Scope):
         """Lower an expression: a scalar, an array expression or a tuple."""
         tree = self.any_value(node)
         if isinstance(tree, Static):
-            raise self.source.refuse(
-                node, f"{described(tree, unparse(node))}, as a number or array", "pass one, or test it with if before"
-            )
+            what = f"{described(tree, unparse(node))}, as a number or array"
+            raise self.source.refuse(node, what, "pass one, or test it with if before")
         return tree
 
     def tree_or_static(self, node: ast.expr) -> ArrayExpr:
@@ -173,7 +172,7 @@ class Expressions(Scope):
         arrays = [t for t in trees if t.rank]
         if arrays and all(map(self.is_list, arrays)):  # Python repeats and joins lists
             raise self.source.refuse(node, f"a list in {unparse(node)}", "use np.array of it")
-        return trees
+        return check_division(self, node, trees)
 
     def is_list(self, tree: ArrayExpr) -> bool:
         """Whether it is an array here, and a list in Python."""
@@ -423,7 +422,7 @@ class Expressions(Scope):
                     return self.view_of(self.library(masked, node, Leaf(view), tree), node)
                 else:
                     index, known = lower_index_array(self, node, tree, axis)
-                    if not known and not self.covers_axis(view, dim, axis):
+                    if not known and (not self.covers_axis(view, dim, axis) or index_may_raise(self, None, ZERO)):
                         check_index_array(self, node, index, axis_length(axis), f"axis {d} of {unparse(node.value)}")
                     order += [-1] * (index.rank if not picks else 0)
                     picks[dim] = index, partial(self.index, view, dim, axis)
@@ -436,11 +435,12 @@ class Expressions(Scope):
 
     def index(self, view: View, dim: int, axis: Axis, index: Term, node: ast.Subscript | None = None) -> Term:
         """The index in the array of an index into its view, with a bounds check for the node."""
-        if self.covers_axis(view, dim, axis):
-            return index
-        if node is not None:
+        whole = self.covers_axis(view, dim, axis)
+        if node is not None and (not whole or index_may_raise(self, index, axis_length(axis))):
             what = f"axis {view.order.index(dim)} of {unparse(node.value)}"
-            self.out.append(InRange(index, axis_length(axis), what, source_location=self.user_location(node)))
+            self.out.append(in_range(self, node, index, axis_length(axis), what))
+        if whole:
+            return index
         if isinstance(index, Unary) and isinstance(index.operand, Constant):
             index = add_indices(axis_length(axis), index)
         elif not self.nonnegative(index):

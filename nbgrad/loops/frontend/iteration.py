@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.affine import offset, plus
 from ..ir.names import called as call_of
-from ..ir.statements import Assign, Block, Loop
+from ..ir.statements import Assign, Block, Loop, Print, walk
 from ..ir.terms import (
     FALSE,
     MINUS_ONE,
@@ -36,6 +36,7 @@ from ..ir.type_inference import DTYPES
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
 from .calls import Calls
+from .dictionaries import dictionary_items
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
 from .live_range_splitting import loop_target_text
@@ -90,6 +91,8 @@ class Iteration(Calls):
         """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
         if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
+        if (items := dictionary_items(self, node)) is not None:
+            return items
         called = self.function_of(node.func) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
             inner = self.static_items(node.args[0])
@@ -110,7 +113,7 @@ class Iteration(Calls):
 
     def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
         """Unroll a loop."""
-        if any(contains_jump(b) for b in s.body):
+        if items and any(contains_jump(b) for b in s.body):
             raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its iterations one by one")
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
         items = [self.value_before_loop(s, t, moved) for t in items]
@@ -371,7 +374,8 @@ class Iteration(Calls):
     def build_loop(
         self, s: ast.For | ast.While, body: list[ast.stmt], index: str, bounds: list[Term], parallel: bool = False
     ) -> None:
-        """Emit a loop; `index` is "" for while. A parallel loop in a parallel loop is serial, as in Numba."""
+        """Emit a loop; `index` is "" for while. A parallel loop in a parallel loop is serial, as in Numba; so is one
+        that prints, whose lines come in order."""
         parallel = parallel and not self.shared.parallel
         line = self.line
         self.enter(set(stored_names(body, added=False)))
@@ -407,6 +411,7 @@ class Iteration(Calls):
         if index:
             self.shared.induction_variables.remove(index)
             self.shared.ranges.pop(index, None)
+        parallel = parallel and not any(isinstance(p, Print) for p in walk(inner))
         loop = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
         loop.target = loop_target_text(s) if isinstance(s, ast.For) else ""
         if stop or not index:

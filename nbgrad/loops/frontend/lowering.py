@@ -11,9 +11,8 @@ from typing import Any
 
 from ...core.source_text import identifier
 from ..ir.names import RESERVED, Names, nfkc_name
-from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap, walk
+from ..ir.statements import Assign, Block, Check, Function, If, Swap, walk
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
-from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
     ArrayExpr,
@@ -29,14 +28,19 @@ from .array_expressions import (
     same_results,
 )
 from .assignments import Assignments
-from .function_table import refuse_call
+from .exception_handling import attempt_of, lower_attempt, raised_error
+from .function_table import MODULES, refuse_call
 from .growing_lists import append_item
+from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
+from .print_lowering import lower_print
+from .print_statements import prints
 from .record_types import RecordType
 from .records import is_record, record_parameter, result_record
 from .reshaping import resolve_reshaped
+from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
 from .scope import LoweringState, Pack, name_of
 from .source import Source
 from .static_values import GeneratorArgument, described, static_text
@@ -235,7 +239,7 @@ class Lowering(Assignments, Iteration):
         """Lower `s` together with the `rest` of its block if it is or contains a jump; whether it did."""
         if isinstance(s, ast.Continue | ast.Break | ast.Return):
             self.jump(s)
-        elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.body):
+        elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.body) and attempt_of(s) is None:
             self.branch(s, s.body, [*s.orelse, *rest])
         elif isinstance(s, ast.If) and contains_jump(s) and always_jumps(s.orelse):
             self.branch(s, [*s.body, *rest], s.orelse)
@@ -446,10 +450,13 @@ class Lowering(Assignments, Iteration):
                 above, self.enclosing_branches = self.enclosing_branches, ()
                 self.loop(s)
                 self.enclosing_branches = above
+            case ast.If() if (attempt := attempt_of(s)) is not None:
+                lower_attempt(self, s, attempt)
             case ast.If():
                 self.branch(s, s.body, s.orelse)
             case ast.Assert():
-                self.emit(Check(Unary("not", self.test(s.test)), static_text(self, s.msg), "AssertionError"))
+                fails = Unary("not", self.test(s.test))
+                self.emit(Check(fails, static_text(self, s.msg), "AssertionError", exact=True))
             case ast.Raise():
                 self.error(s)
             case ast.FunctionDef():
@@ -459,12 +466,8 @@ class Lowering(Assignments, Iteration):
 
     def error(self, s: ast.Raise) -> None:
         call = s.exc
-        kind = call.func if isinstance(call, ast.Call) else call
-        error = self.source.resolve(kind) if kind is not None else None
-        if not (isinstance(error, type) and issubclass(error, Exception) and error.__module__ == "builtins"):
-            raise self.source.refuse(s, "this error", "raise one of Python's built-in exceptions, with a string")
         text = static_text(self, call.args[0]) if isinstance(call, ast.Call) and call.args else ""
-        self.emit(Check(TRUE, text, error.__name__))
+        self.emit(Check(TRUE, text, raised_error(self, s), exact=self.source.module not in MODULES))
 
     def effect(self, call: ast.Call) -> None:
         """Lower a call that is a statement: for its side effects."""
@@ -472,12 +475,11 @@ class Lowering(Assignments, Iteration):
         called = self.function_of(call.func)
         if called is in_large_pages:
             return
-        if called is outside:  # in generated code
-            doubt, program, operands = call.args
-            items = self.tuple_items(self.tree(operands)) or []
-            given = [t.term if isinstance(t, Scalar) else Variable(self.view_of(t, call, "").name) for t in items]
-            self.names.imported(OUTSIDE_NAME, outside)
-            self.emit(IndexCheck(self.test(doubt), static_text(self, program), OUTSIDE_NAME, given))
+        if called is prints:
+            lower_print(self, call)
+            return
+        if called in RUNTIME_CALLS:  # in generated code
+            lower_runtime_call(self, call, called)
             return
         if called is append_item:
             self.known_call(call, called, "")
@@ -485,6 +487,7 @@ class Lowering(Assignments, Iteration):
         if called is refuse_call:
             what, _, instead = static_text(self, call.args[0]).partition(": ")
             raise self.source.refuse(call, what, instead)
+        refuse_unknown_errors(self, call, called)
         if self.callee(call) is not None:
             self.inline(call)
             return

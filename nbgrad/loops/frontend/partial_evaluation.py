@@ -12,6 +12,7 @@ import numpy as np
 from ..ir.affine import offset
 from ..runtime.products import large_product
 from .array_expressions import Static
+from .dictionaries import dictionary_of
 from .messages import Message
 from .static_values import static_item
 from .views import NUMBERS
@@ -23,6 +24,10 @@ __all__ = ["is_none", "static_truth"]
 
 _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
             ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
+
+
+_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+               ast.Mod: operator.mod}  # fmt: skip
 
 
 def static_truth(low: Scope, node: ast.expr) -> bool | None:
@@ -54,6 +59,13 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
         case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.Tuple(elts=elements)]):
             value, *others = (_constant(low, n) for n in (left, *elements))
             return None if _UNKNOWN in (value, *others) else (value in others) == isinstance(op, ast.In)
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[right]) if (
+            held := dictionary_of(low, right)
+        ) is not None:
+            key = _constant(low, left)
+            return None if key is _UNKNOWN else (key in held.items) == isinstance(op, ast.In)
+        case ast.Name() if (held := dictionary_of(low, node)) is not None:
+            return bool(held.items)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _constant(low, left), _constant(low, right)
             comparable = type(a) is type(b) or (isinstance(a, int | float) and isinstance(b, int | float))
@@ -68,6 +80,9 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             return low.plain_tuple(name) is not None if known else None
         case ast.Call() if low.function_of(node.func) is large_product:
             return False  # in generated code: the loops beside the call of BLAS are what is differentiated
+        case ast.Call():
+            value = _constant(low, node)
+            return None if value is _UNKNOWN else bool(value)
     return None
 
 
@@ -82,10 +97,17 @@ def _constant(low: Scope, node: ast.expr) -> Any:
         case ast.UnaryOp(op=ast.USub()):
             inner = _constant(low, node.operand)
             return -inner if isinstance(inner, int | float) else _UNKNOWN
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            a, b = _constant(low, left), _constant(low, right)
+            if type(a) is not int or type(b) is not int or (b == 0 and isinstance(op, ast.FloorDiv | ast.Mod)):
+                return _UNKNOWN
+            return _ARITHMETIC[type(op)](a, b)
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
             return _rank(low, only)
+        case ast.Call(args=[only]) if (held := dictionary_of(low, only)) and low.function_of(node.func) is len:
+            return len(held.items)
         case ast.Call(args=[ast.Name() as name]) if low.plain_tuple(name) and low.function_of(node.func) is len:
             return len(low.plain_tuple(name).items)  # type: ignore[union-attr]
         case ast.Name() if (text := low.string_of(node.id)) is not None:

@@ -29,8 +29,10 @@ from .array_expressions import (
     Scalar,
     TupleExpr,
     all_scalars,
+    combine,
 )
 from .function_table import lowers
+from .implicit_errors import check_not_empty
 from .numpy_factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
@@ -290,6 +292,7 @@ class Reductions:
         self, tree: ArrayExpr, called: object, axis_loops: list[AxisLoop], every: list[AxisLoop]
     ) -> Term:
         """The extremum or its index: a search for the index, then a read there, which has the derivative."""
+        check_not_empty(self.low, self.node, [t.size for t in axis_loops], len(every))
         best_index = {t.counter: self.new_accumulator("place", t.axis.start).name for t in axis_loops}
         at_best = [AxisLoop(best_index[t.counter], t.axis, t.size) if t.counter in best_index else t for t in every]
         best = self.new_accumulator("best", self.loops.element(tree, at_best))
@@ -404,9 +407,17 @@ def _square(e: Term) -> Term:
 @lowers(np.trace, arguments=(1, 1), methods=True, keywords=True)
 @lowers(np.amax, np.amin, np.linalg.norm, arguments=(1, 2), keywords=True)
 @lowers(np.diff, arguments=(1, 2), keywords=True)
-@lowers(builtins.sum, arguments=(1, 1), keywords=True)
 def _reduce(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return Reductions(low, node).reduce(called, node.args, node.keywords, hint)
+
+
+@lowers(builtins.sum, arguments=(1, 2), keywords=True)
+def _sum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """The sum of Python, which may begin with a number."""
+    begin = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
+    others = [k for k in node.keywords if k.arg != "start"]
+    total = Reductions(low, node).reduce(called, node.args[:1], others, hint)
+    return combine(partial(Binary, "+"), [low.tree(begin[0]), total]) if begin else total
 
 
 @lowers(np.matmul, arguments=(2, 2))

@@ -44,6 +44,7 @@ from .views import Axis, View
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
+    from .exception_handling import Attempt
     from .lowering import Lowering
 
 __all__ = ["Pack", "Scope", "name_of"]
@@ -88,11 +89,14 @@ class LoweringState:
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: set[str] = field(default_factory=set)  # arrays that hold the items of a list
     read_only_copies: set[str] = field(default_factory=set)  # read-only copies of parameters that are rebound
+    recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
     split_names: set[str] = field(default_factory=set)  # names whose live ranges are split
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
     sources: dict[Callable, Source] = field(default_factory=dict)  # of called functions
+    attempts: list[Attempt] = field(default_factory=list)  # the bodies of try around what is being lowered
+    error_classes: dict[str, type] = field(default_factory=dict)  # of errors that are not Python's, by their names here
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # the statement of it that is being lowered, and what follows
 
@@ -100,7 +104,7 @@ class LoweringState:
         """The source of a called function, read once."""
         plain: Any = getattr(function, "py_func", function)
         if plain not in self.sources:
-            self.sources[plain] = source_of(function)
+            self.sources[plain] = source_of(function, called=True)
         return self.sources[plain]
 
 
@@ -119,6 +123,7 @@ class Scope(IntegerBounds):
         self.outer = outer
         self.enclosing_scope = around  # the scope that encloses a nested function
         self.inlined = outer is not None
+        self.as_compiled: bool = source.compiled or (outer is not None and outer.as_compiled)
         self.rename: dict[str, str] = {}
         self.arrays: dict[str, View] = {}
         self.owners: dict[str, str] = {}  # the array that a name owns
@@ -137,6 +142,8 @@ class Scope(IntegerBounds):
         parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         if arguments.vararg is not None:
             parameters.append(arguments.vararg.arg)
+        if arguments.kwarg is not None:
+            parameters.append(arguments.kwarg.arg)
         self.stores = stored_names(source.node.body)
         self.locals = {*self.stores, *parameters}
         self.runs_once: bool = outer is None or (outer.runs_once and outer.at_function_level)  # runs at most once

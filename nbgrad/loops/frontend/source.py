@@ -12,7 +12,6 @@ import copy
 import functools
 import inspect
 import types
-from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -25,16 +24,20 @@ from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
 from ..ir.names import Names
 from ..runtime.index_errors import outside
+from ..runtime.printing import print_values
 from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
-from .canonical_form import Lists, OutArguments
+from .canonical_form import Lists, OutArguments, SwapsToTuples
 from .captured_values import CapturedSnapshot, unsupported_constant
+from .dictionaries import METHODS
+from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
 from .messages import Messages
+from .print_statements import PrintStatements, prints
 from .source_check import lambda_definition, source_changed, source_lines
-from .structured_control import LoopElse, own_returns, with_location
+from .structured_control import LoopElse, own_returns
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
@@ -44,12 +47,11 @@ _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
 _EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Subscript,
                 ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda,
-                ast.NamedExpr, ast.Starred, ast.List, ast.ListComp, ast.GeneratorExp)  # fmt: skip
+                ast.NamedExpr, ast.Starred, ast.List, ast.Dict, ast.ListComp, ast.GeneratorExp)  # fmt: skip
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv, ast.USub, ast.UAdd, ast.Not, ast.And,
               ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
               ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
 _INSTEAD = {
-    ast.Try: "check with if before",
     ast.With: "leave it to the caller",
     ast.List: "use np.array([...]), or fill an array in a loop",
     ast.Dict: "use arrays or separate arguments",
@@ -71,7 +73,7 @@ _INSTEAD = {
 }
 
 _ADVICE = {
-    "print": "leave it out",
+    "print": "call it as a statement of its own",
     "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "random": "draw the random numbers before, and pass them as an array, or transform standard ones",
@@ -159,9 +161,11 @@ class Source:
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         njit_options = getattr(function, "targetoptions", {})
-        node = GrowingLists(self).visit(_SwapsToTuples().visit(Messages().visit(node)))
+        self.compiled = plain is not function  # by Numba
+        self.divides_as_numpy = njit_options.get("error_model") == "numpy"
+        node = GrowingLists(self).visit(SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node))))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
-        self.node = OutArguments(self).visit(node)
+        self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
     def inner(
@@ -176,8 +180,6 @@ class Source:
         function = ast.FunctionDef(name, node.args, body, [])
         source.node = ast.copy_location(function, node)
         source.name, source.enclosing_scope = name, around
-        if node.args.kwarg is not None:
-            raise self.refuse(node, "**kwargs", "name each parameter")
         kinds, empty = inspect.Parameter, inspect.Parameter.empty
         positional = [*node.args.posonlyargs, *node.args.args]
         defaults = [None] * (len(positional) - len(node.args.defaults)) + list(node.args.defaults)
@@ -185,6 +187,7 @@ class Source:
             (positional, kinds.POSITIONAL_OR_KEYWORD, defaults),
             ([node.args.vararg] if node.args.vararg else [], kinds.VAR_POSITIONAL, [None]),
             (node.args.kwonlyargs, kinds.KEYWORD_ONLY, node.args.kw_defaults),
+            ([node.args.kwarg] if node.args.kwarg else [], kinds.VAR_KEYWORD, [None]),
         ]
         source.signature = inspect.Signature(
             [
@@ -294,46 +297,18 @@ def _definition(text: str) -> ast.stmt:
     return whole.body[0]
 
 
-class _SwapsToTuples(ast.NodeTransformer):
-    """Rewrite ``t = a; a = b; b = t`` as ``a, b = b, a`` where `t` is not used elsewhere."""
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        nodes = subtrees(node)
-        uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
-        for block in (getattr(n, part, None) for n in nodes for part in ("body", "orelse")):
-            k = 0
-            while isinstance(block, list) and k + 2 < len(block):
-                pairs = [_pair(s) for s in block[k : k + 3]]
-                if all(pairs):
-                    (t, a), (a2, b), (b2, t2) = pairs  # type: ignore[misc]
-                    if (a, b, t) == (a2, b2, t2) and len({a, b, t}) == 3 and uses[t] == 2:
-                        names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in (a, b)]
-                        values: list[ast.expr] = [ast.Name(n, ast.Load()) for n in (b, a)]
-                        swap = ast.Assign([ast.Tuple(names, ast.Store())], ast.Tuple(values, ast.Load()))
-                        block[k : k + 3] = [with_location(swap, block[k])]
-                k += 1
-        return node
-
-
-def _pair(s: ast.stmt) -> tuple[str, str] | None:
-    """The names of ``a = b``; None for other statements."""
-    if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
-        return (s.targets[0].id, s.value.id) if isinstance(s.value, ast.Name) else None
-    return None
-
-
-def source_of(function: Callable) -> Source:
-    """The source of a function; it and the functions that it calls are checked."""
+def source_of(function: Callable, called: bool = False) -> Source:
+    """The source of a function, which another one may have `called`; it and those that it calls are checked."""
     source = Source(function)
+    if source.node.args.kwarg and not called:
+        what = f"**{source.node.args.kwarg.arg} of the function that is differentiated"
+        raise source.refuse(source.node, what, "name each parameter, or differentiate a function that calls it")
     check(source, (getattr(function, "py_func", function),))
     return source
 
 
 def check(source: Source, within: tuple = ()) -> None:
     """Refuse code that is outside of the subset for any arguments; `within` are the functions that call this one."""
-    arguments = source.node.args
-    if arguments.kwarg:
-        raise source.refuse(source.node, "**kwargs", "name each parameter")
     nodes = subtrees(source.node)
     local = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     local |= {n.arg for n in nodes if isinstance(n, ast.arg)}
@@ -371,6 +346,10 @@ class _Check:
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
                 raise refuse(node, what, "give it an infer with sizes known before the loop, or leave out its vjp")
             raise refuse(node, "a list", instead)
+        if isinstance(node, ast.Dict) and not all(
+            k is None or (isinstance(k, ast.Constant) and isinstance(k.value, str)) for k in node.keys
+        ):
+            raise refuse(node, "a dictionary with other keys than strings that are written there", instead)
         if isinstance(node, ast.expr) and (
             not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)
         ):
@@ -392,10 +371,10 @@ class _Check:
             raise refuse(node, "an expression without effect", "leave it out, or assign its value")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             called = self.source.resolve(node.value.func)
-            if not self.own(node, called) and not self.is_local_call(node.value.func) and called is not None:
-                text = ast.unparse(node.value.func)
-                what = "print" if called is print else "an expression without effect"
-                raise refuse(node, what, _advice(text) or "leave it out, or assign its value")
+            allowed = called in (prints, None) or self.own(node, called) or self.is_local_call(node.value.func)
+            if not allowed:
+                advice = _advice(ast.unparse(node.value.func)) or "leave it out, or assign its value"
+                raise refuse(node, "an expression without effect", advice)
         if isinstance(node, ast.Call):
             self.call(node)
 
@@ -410,6 +389,7 @@ class _Check:
         if called in (
             in_large_pages,
             outside,
+            print_values,
             add_product,
             large_product,
             append_item,
@@ -420,10 +400,10 @@ class _Check:
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
         if plain in self.within:
-            raise self.source.refuse(node, "a function that calls itself", "write a loop")
+            return True
         called_sources = self.source.called_sources
         if plain not in called_sources:
-            called_sources[plain] = Source(plain, called_sources)
+            called_sources[plain] = Source(called if kernel is None else plain, called_sources)  # type: ignore[arg-type]
         if not called_sources[plain].checked:
             check(called_sources[plain], (*self.within, plain))
         return True
@@ -461,7 +441,9 @@ class _Check:
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
             known = is_known(getattr(np.ndarray, node.func.attr, None)) or node.func.attr == "_replace"
             known = known or getattr(np.random.Generator, node.func.attr, None) in DEFINITIONS
+            known = known or node.func.attr in METHODS
         self.number_of_arguments(node, called)
+        known = known or (called is dict and not node.args)
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.source_text import constant_source
 from .array_expressions import Lowered, Static
+from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of
 from .element_types import ElementType, element_type
 from .scope import UNCERTAIN
 from .syntax import subtrees
@@ -40,10 +41,15 @@ class GeneratorArgument(NamedTuple):
 
 def static_value(low: Expressions, node: ast.expr) -> Static | None:
     """The string, None, function or type that an expression is; None for anything else."""
+    if isinstance(node, ast.Dict | ast.Call) and (dictionary := dictionary_display(low, node)) is not None:
+        return dictionary
     if isinstance(node, Lowered):
         return node.lowered_tree if isinstance(node.lowered_tree, Static) else None
     if isinstance(node, ast.Constant) and isinstance(node.value, str | None):
         return Static(node.value)
+    if isinstance(node, ast.Subscript) and (held := dictionary_of(low, node.value)) is not None:
+        item = item_of(low, node, held)
+        return item if isinstance(item, Static) else None
     if isinstance(node, ast.Name):
         static = low.string_of(node.id)
         if static is not None:
@@ -57,6 +63,10 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
 
 def static_item(low: Scope, node: ast.Attribute | ast.Subscript) -> Static | None:
     """The string, None or function that an item of a tuple is, as ``options.method`` or ``options[0]``."""
+    if isinstance(node, ast.Subscript) and (held := dictionary_of(low, node.value)) is not None:
+        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
+        found = held.items.get(key) if isinstance(key, str) else None
+        return found if isinstance(found, Static) else None
     pack = low.tuple_of(node.value)
     items, fields = ((), ()) if pack is None else (pack.items, pack.fields)
     if isinstance(node.value, ast.Name) and not low.is_local_name(node.value.id):
@@ -87,7 +97,7 @@ def described(static: Static, text: str) -> str:
     if isinstance(value, str):
         said = constant_source(value)
         return said if said == text else f"{text}, which is the string {said}"
-    kinds = {ElementType: "a type", GeneratorArgument: "a random generator"}
+    kinds = {ElementType: "a type", GeneratorArgument: "a random generator", Dictionary: "a dictionary"}
     return f"{text}, which is {'None' if value is None else kinds.get(type(value), 'a function')}"
 
 
@@ -103,7 +113,7 @@ def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
 
 def is_text(static: Static) -> bool:
     """Whether a static value is a string, None or a generator, perhaps one of several."""
-    return static.value is UNCERTAIN or isinstance(static.value, str | GeneratorArgument | None)
+    return static.value is UNCERTAIN or isinstance(static.value, str | GeneratorArgument | Dictionary | None)
 
 
 def makes_functions(node: ast.FunctionDef) -> bool:

@@ -30,23 +30,27 @@ class _SelectSimplifier:
         self.known = known
         self.made: dict[tuple, Expr] = {}
 
-    def visit(self, node: Expr, value: Expr, facts: frozenset[tuple[Expr, bool]]) -> Expr:
-        """`node` simplified where `facts` gives the outcomes of tests, and `known` holds `value`."""
-        key = node, value, facts
+    def visit(self, node: Expr, value: Expr, facts: frozenset[tuple[Expr, bool]], is_test: bool = False) -> Expr:
+        """`node` simplified where `facts` gives the outcomes of tests, and `known` holds `value`; `is_test`: whether
+        only its truth matters."""
+        key = node, value, facts, is_test
         if key not in self.made:
-            self.made[key] = self._visit(node, value, facts)
+            self.made[key] = self._visit(node, value, facts, is_test)
         return self.made[key]
 
-    def _visit(self, node: Expr, value: Expr, facts: frozenset[tuple[Expr, bool]]) -> Expr:
-        for holds in (True, False):
-            if (node, holds) in facts:
-                return const(holds)
+    def _visit(self, node: Expr, value: Expr, facts: frozenset[tuple[Expr, bool]], is_test: bool) -> Expr:
+        if (node, False) in facts:
+            return const(False)
+        # A number that is no 0 holds, but is not 1.
+        if (node, True) in facts and (is_test or (node.fn is not None and node.fn.boolean)):
+            return const(True)
         if node.fn is None:
             return node
         if node is value and self.known is not None:
             return self.known
         if not is_select(node):
-            args = tuple(self.visit(a, value, facts) for a in node.args)
+            of_tests = node.fn.name in ("and", "or", "not")
+            args = tuple(self.visit(a, value, facts, of_tests) for a in node.args)
             return node if args == node.args else rebuild(node.fn, args)
         test, *sides = node.args
         same_test = is_select(value) and value.args[0] is test
@@ -54,4 +58,4 @@ class _SelectSimplifier:
             self.visit(side, value.args[k] if same_test else value, facts | {(test, k == 1)})
             for k, side in enumerate(sides, 1)
         ]
-        return select(self.visit(test, value, facts), *simplified)
+        return select(self.visit(test, value, facts, True), *simplified)

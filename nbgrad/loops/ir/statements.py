@@ -35,6 +35,7 @@ __all__ = [
     "IndexCheck",
     "Like",
     "Loop",
+    "Print",
     "ScalarOrigin",
     "Statement",
     "Store",
@@ -49,6 +50,7 @@ __all__ = [
     "union_over_nested",
     "uses",
     "walk",
+    "without_prints",
     "writes",
 ]  # fmt: skip
 
@@ -115,11 +117,12 @@ class Alloc(Statement):
 
 @dataclass(eq=False)
 class Check(Statement):
-    """Raise an error where `test` holds."""
+    """Raise an error where `test` holds; `exact`: Python raises it there, too, so ``try`` may catch it."""
 
     test: Term
     message: str
     error: str = "ValueError"
+    exact: bool = field(default=False, kw_only=True)
 
     def code(self) -> list[str]:
         return [f"if {self.test}:", f"    raise {self.error}({constant_source(self.message)})"]
@@ -138,12 +141,20 @@ class IndexCheck(Check):
 
 
 @dataclass(eq=False)
+class Print(IndexCheck):
+    """Print `operands`, scalars and arrays, by the program in `message` (:mod:`..runtime.printing`). It is where it was
+    in every sweep that computes values, like a check; nothing prints in a reverse sweep."""
+
+
+@dataclass(eq=False)
 class InRange(Statement):
-    """`index` must be in range for `what`, a view of an array with `size` elements along that axis."""
+    """`index` must be in range for `what`, a view of an array with `size` elements along that axis; `exact` as in
+    :class:`Check`."""
 
     index: Term
     size: Term
     what: str
+    exact: bool = field(default=True, kw_only=True)
 
 
 @dataclass(eq=False)
@@ -279,6 +290,11 @@ class Function:
         return any(isinstance(s, Call) and s.rule.draws for s in walk(self.body))
 
     @cached_property
+    def prints(self) -> bool:
+        """Whether anything is printed."""
+        return any(isinstance(s, Print) for s in walk(self.body))
+
+    @cached_property
     def compared_axes(self) -> dict[tuple[str, int], list[Term]]:
         """For each axis of a parameter, as (name, axis), the lengths that its length is compared with."""
         found: dict[tuple[str, int], list[Term]] = {}
@@ -341,6 +357,16 @@ def writes(s: Statement) -> list[str]:
         case Loop() if s.index:
             return [s.index]
     return []
+
+
+def without_prints(block: Block) -> Block:
+    """A block without what prints."""
+    for s in block:
+        if isinstance(s, If):
+            s.body, s.orelse = without_prints(s.body), without_prints(s.orelse)
+        elif isinstance(s, Loop):
+            s.body = without_prints(s.body)
+    return [s for s in block if not isinstance(s, Print)]
 
 
 def terms_of(s: Statement) -> tuple[Term, ...]:

@@ -19,11 +19,12 @@ from ...backends.numba.compile import module, python
 from ...backends.numba.internals import add_symbol, as_dtype
 from ...backends.numba.intrinsics import intrinsic, llvm, types
 
-__all__ = ["OUTSIDE_NAME", "SEARCH_FUNCTION", "SEARCH_MESSAGES", "OutOfRange", "outside"]
+__all__ = ["OUTSIDE_NAME", "SEARCH_FUNCTION", "SEARCH_MESSAGES", "WORD", "OutOfRange", "decoded", "encoded", "outside",
+           "run_program"]  # fmt: skip
 
 _latest_error = threading.local()
 _SYMBOL = "nbgrad_outside"
-_WORD = llvm.IntType(64)
+WORD = llvm.IntType(64)
 #: The names of the function that a program defines, and of its table of strings for errors.
 SEARCH_FUNCTION, SEARCH_MESSAGES = "call", "MESSAGES"
 #: The name of :func:`outside` in generated code.
@@ -58,6 +59,16 @@ def _program(text: str, compiled: bool) -> tuple[Callable, tuple]:
     return search, search.__globals__[SEARCH_MESSAGES]
 
 
+def run_program(text: str, arguments: list) -> bool:
+    """Run a program in Python; whether it failed. Its error is what :class:`OutOfRange` raises then."""
+    try:
+        python(SEARCH_FUNCTION, text, {})(*arguments)
+    except BaseException as err:  # raised later, where the compiled code raises
+        _latest_error.last = err
+        return True
+    return False
+
+
 def _search(text: str, arguments: list, compiled: bool) -> bool:
     try:
         search, descriptions = _program(text, compiled)
@@ -81,6 +92,11 @@ class _MemoryView:
 
 def _from_compiled(text: bytes, words: Any) -> int:
     kinds, _, program = text.decode().partition("\n")
+    return int(_search(program, decoded(kinds, words), True))
+
+
+def decoded(kinds: str, words: Any) -> list[Any]:
+    """The arguments that :func:`encoded` has stored."""
     arguments: list[Any] = []
     at = 0
     for kind in filter(None, kinds.split(",")):
@@ -91,12 +107,15 @@ def _from_compiled(text: bytes, words: Any) -> int:
         elif letter == "f":
             arguments.append(float(np.int64(words[at]).view(np.float64)))
             at += 1
+        elif letter == "b":
+            arguments.append(bool(words[at]))
+            at += 1
         else:
             rank = int(letter)
             shape, strides = (tuple(words[at + 1 + j * rank + k] for k in range(rank)) for j in (0, 1))
             arguments.append(np.asarray(_MemoryView(words[at], shape, strides, dtype)))
             at += 1 + 2 * rank
-    return int(_search(program, arguments, True))
+    return arguments
 
 
 _callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64))(_from_compiled)
@@ -115,21 +134,25 @@ def outside(emit, doubt, program, given):
     `program` is its source, a literal string; `given` are its arguments.
     """
     doubt_type, program_type, given_types = emit.types
-    kinds = ",".join([_letters(t) for t in given_types])
     builder = emit.builder
     with builder.if_then(emit.is_true(doubt_type, doubt), likely=False):
-        words = emit.stored(*_words(emit, given_types, given) or [_WORD(0)])
+        kinds, words = encoded(emit, given_types, given)
         text = emit.string(f"{kinds}\n{program_type.literal_value}")
-        found = emit.external(_SYMBOL, _WORD, text, words)
-        with builder.if_then(builder.icmp_signed("!=", found, _WORD(0)), likely=False):
+        found = emit.external(_SYMBOL, WORD, text, words)
+        with builder.if_then(builder.icmp_signed("!=", found, WORD(0)), likely=False):
             emit.raise_error(OutOfRange)
 
 
+def encoded(emit, given_types, given) -> tuple:
+    """What arguments are, as text, and a pointer to them as 64-bit integers."""
+    return ",".join(map(_letters, given_types)), emit.stored(*_words(emit, given_types, given) or [WORD(0)])
+
+
 def _letters(kind: types.Type) -> str:
-    """An argument's type, for :func:`_from_compiled`."""
+    """An argument's type, for :func:`decoded`."""
     if isinstance(kind, types.Array):
         return f"{kind.ndim}:{as_dtype(kind.dtype).str}"
-    return "f" if isinstance(kind, types.Float) else "i"
+    return "f" if isinstance(kind, types.Float) else "b" if isinstance(kind, types.Boolean) else "i"
 
 
 def _words(emit, kinds, packed) -> list:
@@ -138,11 +161,11 @@ def _words(emit, kinds, packed) -> list:
     for t, value in zip(kinds, emit.unpack(packed, len(kinds)), strict=True):
         if isinstance(t, types.Array):
             array = emit.array(t, value)
-            words.append(builder.ptrtoint(array.data, _WORD))
+            words.append(builder.ptrtoint(array.data, WORD))
             words += emit.unpack(array.shape, t.ndim)
             words += emit.unpack(array.strides, t.ndim)
         elif isinstance(t, types.Float):
-            words.append(builder.bitcast(emit.cast(value, t, types.float64), _WORD))
+            words.append(builder.bitcast(emit.cast(value, t, types.float64), WORD))
         else:
             words.append(emit.cast(value, t, types.int64))
     return words

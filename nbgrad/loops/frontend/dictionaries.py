@@ -1,0 +1,175 @@
+"""Dictionaries with constant keys: ``**options``, ``{'a': x}`` and ``dict(a=x)``.
+
+Their keys are known when code is generated, so they are no part of it, like strings: what they hold is read by its key,
+passed on by ``**``, and asked for by ``in``, ``get`` and ``pop``. They do not change, except that a function may take
+items out of its own ``**options``.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir.terms import Constant
+from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .syntax import bound_to, unparse
+
+if TYPE_CHECKING:
+    from .calls import Calls
+    from .expressions import Expressions
+    from .scope import Scope
+
+__all__ = ["METHODS", "Dictionary", "dictionary_display", "dictionary_items", "dictionary_method", "dictionary_of",
+           "item_of", "keyword_items", "lasting"]  # fmt: skip
+
+
+#: The methods of dictionaries that are known.
+METHODS = ("get", "pop", "keys", "values", "items")
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """What the keys hold: numbers in variables of their own, arrays, and what is known when code is generated."""
+
+    items: dict[str, ArrayExpr]
+
+
+def dictionary_of(low: Scope, node: ast.expr) -> Dictionary | None:
+    """The dictionary that a name is bound to; None for other expressions."""
+    static = None
+    if isinstance(node, Lowered):
+        static = node.lowered_tree
+    elif isinstance(node, ast.Name) and bound_to(node) is None:
+        static = low.string_of(node.id)
+    return static.value if isinstance(static, Static) and isinstance(static.value, Dictionary) else None
+
+
+def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
+    """The dictionary that ``{...}`` or ``dict(...)`` makes; None for other expressions."""
+    items: dict[str, ArrayExpr] = {}
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            names = [str(k.value) if isinstance(k, ast.Constant) else None for k in keys]
+            pairs = list(zip(names, values, strict=True))
+        case ast.Call(func=ast.Name() as function, args=[], keywords=keywords) if low.function_of(function) is dict:
+            pairs = [(k.arg, k.value) for k in keywords]
+        case _:
+            return None
+    for key, value in pairs:
+        if key is None:
+            items |= _spread(low, value)
+        else:
+            items[key] = lasting(low, value, low.tree_or_static(value))
+            _require_one_array(low, value, items[key])
+    return Static(Dictionary(items))
+
+
+def _require_one_array(low: Expressions, node: ast.expr, tree: ArrayExpr) -> None:
+    """Refuse an array whose name may be bound to another one while the dictionary holds it."""
+    if not tree.rank or not isinstance(tree, Leaf) or tree.fresh:
+        return
+    name = node.id if isinstance(node, ast.Name) else ""
+    sets = low.stores.count(name) + (name in low.source.signature.parameters)
+    if sets > 1 or not name:
+        what = f"{unparse(node)}, an array in a dictionary"
+        raise low.source.refuse(node, what, "give it a name that is set once, or pass it as an argument")
+
+
+def lasting(low: Expressions, node: ast.expr, tree: ArrayExpr) -> ArrayExpr:
+    """A value as a dictionary holds it."""
+    if isinstance(tree, TupleExpr):
+        return TupleExpr([lasting(low, node, t) for t in tree.items], tree.tuple_class)
+    number = isinstance(tree, Scalar) and not isinstance(tree.term, Constant)
+    return low.evaluate_first(node, tree) if number or isinstance(tree, Op) else tree  # type: ignore[attr-defined]
+
+
+def _spread(low: Expressions, node: ast.expr) -> dict[str, ArrayExpr]:
+    """What ``**node`` stands for."""
+    tree = low.tree_or_static(node) if isinstance(node, ast.Dict | ast.Call | ast.Name | Lowered) else None
+    if not isinstance(tree, Static) or not isinstance(tree.value, Dictionary):
+        what = f"**{unparse(node)}, whose keys are not known"
+        raise low.source.refuse(node, what, "pass a dictionary that is written here, or the arguments one by one")
+    return tree.value.items
+
+
+def keyword_items(low: Calls, node: ast.Call) -> list[ast.keyword]:
+    """The keywords of a call, with those that ``**`` stands for."""
+    keywords: list[ast.keyword] = []
+    for k in node.keywords:
+        if k.arg is not None:
+            keywords.append(k)
+            continue
+        for key, tree in _spread(low, k.value).items():
+            keywords.append(ast.keyword(key, ast.copy_location(Lowered(tree), k.value)))
+    given = [k.arg for k in keywords]
+    twice = next((k for k in given if given.count(k) > 1), None)
+    if twice is not None:
+        raise low.source.refuse(node, f"{twice}, which is given twice in {unparse(node)}", "give it once")
+    return keywords
+
+
+def item_of(low: Expressions, node: ast.Subscript, dictionary: Dictionary) -> ArrayExpr:
+    """``options["a"]``."""
+    key = _key(low, node.slice)
+    if key not in dictionary.items:
+        said = unparse(node.slice) if key is None else f"the key {unparse(node.slice)}"
+        raise low.source.refuse(node, f"{said}, which the dictionary does not have", _keys(dictionary))
+    return dictionary.items[key]
+
+
+def _key(low: Expressions, node: ast.expr) -> str | None:
+    static = low.tree_or_static(node)
+    return static.value if isinstance(static, Static) and isinstance(static.value, str) else None
+
+
+def _keys(dictionary: Dictionary) -> str:
+    return f"it has {', '.join(dictionary.items) or 'none'}; give it where the dictionary is made"
+
+
+def dictionary_method(low: Calls, node: ast.Call) -> ArrayExpr | None:
+    """``options.get("a", 1.0)``, ``options.pop("a", 1.0)``, ``options.values()`` and ``len(options)``; None for other
+    calls."""
+    function = node.func
+    if (items := dictionary_items(low, node)) is not None:
+        return TupleExpr(items)
+    if len(node.args) == 1 and (counted := dictionary_of(low, node.args[0])) and low.function_of(function) is len:
+        return Scalar(Constant(len(counted.items)))
+    dictionary = dictionary_of(low, function.value) if isinstance(function, ast.Attribute) else None
+    if dictionary is None or not isinstance(function, ast.Attribute):
+        return None
+    owner = function.value
+    own = low.source.node.args.kwarg
+    takes = function.attr == "pop"
+    if function.attr not in ("get", "pop") or len(node.args) not in (1, 2) or node.keywords:
+        raise low.source.refuse(node, f"the call {unparse(node)} of a dictionary", "use get, pop, in, or an index")
+    mine = own is not None and isinstance(owner, ast.Name) and owner.id == own.arg
+    if takes and not (mine and low.at_function_level):
+        what = f"{unparse(node)}, which changes a dictionary, or in a loop or branch"
+        raise low.source.refuse(node, what, "use get, or take it at the beginning")
+    key = _key(low, node.args[0])
+    if key not in dictionary.items:
+        if len(node.args) == 2:
+            return low.tree_or_static(node.args[1])
+        if takes or key is None:
+            raise low.source.refuse(node, f"{unparse(node)}, a key that it does not have", _keys(dictionary))
+        return Static(None)
+    if takes and isinstance(owner, ast.Name):
+        low.string_bindings[owner.id] = Dictionary({k: t for k, t in dictionary.items.items() if k != key})
+    return dictionary.items[key]
+
+
+def dictionary_items(low: Expressions, node: ast.expr) -> list[ArrayExpr] | None:
+    """What a loop over a dictionary, its keys, values or items goes over; None for other expressions."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="keys" | "values" | "items" as part), args=[], keywords=[]):
+            pass
+        case _:
+            owner, part = node, "keys"
+    dictionary = dictionary_of(low, owner)
+    if dictionary is None:
+        return None
+    pairs = dictionary.items.items()
+    if part == "items":
+        return [TupleExpr([Static(k), t]) for k, t in pairs]
+    return [Static(k) if part == "keys" else t for k, t in pairs]
