@@ -214,6 +214,28 @@ def test_empty():
         agrees(masks_of_matrices, (np.full((1, 2), 0.2), 0.4))
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, a, n: np.max(x[:n]),
+        lambda x, a, n: max(x[:n]) * 2.0,
+        lambda x, a, n: x[np.argmin(x[1 : n + 1])],
+        lambda x, a, n: np.sum(a[:, :n].max(axis=1)),
+        lambda x, a, n: np.min(x[x > 1e9 * (1 - n)]),
+        lambda x, a, n: min([v for v in x if v > 1e9 * (1 - n)]),
+    ],
+)
+def test_extrema_of_empty_arrays(f):
+    assert nb.adjoint(f).value_and_grad(X, A, 1)[0] == f(X, A, 1)
+    for call in (
+        lambda: nb.adjoint(f).value_and_grad(X, A, 0),
+        lambda: nb.adjoint(f).hvp((X, A, 0), (X, A, None)),
+        lambda: nb.tangent(f).jvp((X, A, 0), (X, A, None)),
+    ):
+        with pytest.raises(ValueError, match="is empty, it has no largest or smallest element"):
+            call()
+
+
 def test_types_of_float32():
     def f(x):
         return x.dtype.type(0.5) * x + np.zeros(x.size, x.dtype)

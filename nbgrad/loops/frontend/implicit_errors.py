@@ -3,8 +3,8 @@
 Divisions by zero are errors, as they are in Python and Numba, those of elements of arrays, too, as in Numba. Functions
 of ``math`` raise errors outside of their domains; in a function that Numba compiles they give NaN and infinities, as
 they do there. Of NumPy's functions those are known that raise nothing, and a few whose errors are checked; others are
-refused where a handler may catch what they raise. Where nothing catches an error, there is no check, and divisions give
-infinities.
+refused where a handler may catch what they raise. Where nothing catches an error, divisions give infinities and there
+is no check, but for extrema of empty arrays.
 """
 
 from __future__ import annotations
@@ -81,14 +81,13 @@ def check_size(low: Expressions, size: Term) -> Term:
 
 def check_not_empty(low: Scope, node: ast.expr, sizes: list[Term], rank: int) -> None:
     """Before an extremum over axes of an array of this `rank`: check that it has elements."""
-    if not low.shared.attempts or low.source.module in MODULES or not is_caught(low, ValueError):
-        return
-    if rank > len(sizes):
+    exact = low.source.module not in MODULES
+    if exact and low.shared.attempts and is_caught(low, ValueError) and rank > len(sizes):
         raise low.source.refuse(node, f"{unparse(node)} along an axis, which may be empty, in try", _OUTSIDE)
+    message = f"{low.source.name}: the array in '{unparse(node)}' is empty, it has no largest or smallest element"
     for size in sizes:
-        if not isinstance(size, Constant):
-            message = "zero-size array to reduction operation which has no identity"
-            low.emit(Check(_at_most(size, ZERO), message, exact=True))
+        if not low.nonnegative(plus(size, -1)):
+            low.emit(Check(_at_most(size, ZERO), message, exact=exact))
 
 
 def in_range(low: Expressions, node: ast.Subscript, index: Term, size: Term, what: str) -> InRange:
